@@ -1,0 +1,154 @@
+//! The supervised connection: made, watched, made again.
+
+use super::topology::{self, Queue, queue_name};
+use crate::metrics::BROKER_CONNECTED;
+use crate::settings::BrokerSettings;
+use futures_util::StreamExt;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
+use lapin::uri::AMQPUri;
+use lapin::{Connection, ConnectionProperties, Event};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Longest that connecting and declaring the queues may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Waits between tries to connect: the first and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Seconds without a sign of life after which a connection counts as dead.
+const HEARTBEAT_SECONDS: u16 = 10;
+/// How often a connection is looked at besides waiting for its events.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A handle to the connection; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Broker {
+    link: watch::Receiver<Option<Arc<Link>>>,
+    prefix: String,
+}
+
+/// One connection, from its making to its end.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Link")
+    }
+}
+
+/// What is in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Messages waiting.
+    pub ready: u32,
+    /// Consumers.
+    pub consumers: u32,
+}
+
+impl Broker {
+    /// Begins to connect in the background, until `shutdown`; `program` is the name the broker shows.
+    pub fn start(settings: &BrokerSettings, program: &'static str, shutdown: CancellationToken) -> Self {
+        let (sender, link) = watch::channel(None);
+        metrics::gauge!(BROKER_CONNECTED).set(0.0);
+        tokio::spawn(supervise(settings.clone(), program, sender, shutdown));
+        Self { link, prefix: settings.prefix.clone() }
+    }
+
+    /// Whether there is a connection that works.
+    pub fn is_connected(&self) -> bool {
+        self.link.borrow().as_ref().is_some_and(|link| link.connection.status().connected())
+    }
+
+    /// `<prefix>.<name>` of a queue.
+    pub fn queue_name(&self, queue: Queue) -> String {
+        queue_name(&self.prefix, queue)
+    }
+
+    /// Waits for a connection. `None` once the program shuts down.
+    pub(super) async fn link(&self) -> Option<Arc<Link>> {
+        let mut link = self.link.clone();
+        let found =
+            link.wait_for(|link| link.as_ref().is_some_and(|link| link.connection.status().connected()));
+        found.await.ok().and_then(|link| link.clone())
+    }
+
+    /// Asks the broker what is in `queue`; `None` when it can't be asked.
+    pub async fn depth(&self, queue: &str) -> Option<QueueDepth> {
+        let link = self.link.borrow().clone()?;
+        let ask = async {
+            let channel = link.connection.create_channel().await?;
+            let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
+            let queue = channel.queue_declare(queue.into(), passive, FieldTable::default()).await?;
+            channel.close(200, "asked".into()).await?;
+            Ok::<_, lapin::Error>(QueueDepth {
+                ready: queue.message_count(),
+                consumers: queue.consumer_count(),
+            })
+        };
+        timeout(Duration::from_secs(2), ask).await.ok()?.ok()
+    }
+}
+
+async fn supervise(
+    settings: BrokerSettings,
+    program: &'static str,
+    link: watch::Sender<Option<Arc<Link>>>,
+    shutdown: CancellationToken,
+) {
+    let mut wait = RETRY.0;
+    while !shutdown.is_cancelled() {
+        match timeout(CONNECT_TIMEOUT, connect(&settings, program)).await {
+            Ok(Ok(connection)) => {
+                wait = RETRY.0;
+                let current = Arc::new(Link { connection });
+                link.send_replace(Some(Arc::clone(&current)));
+                metrics::gauge!(BROKER_CONNECTED).set(1.0);
+                tracing::info!("broker connected");
+                watch_until_lost(&current.connection, &shutdown).await;
+                link.send_replace(None);
+                metrics::gauge!(BROKER_CONNECTED).set(0.0);
+                if shutdown.is_cancelled() {
+                    drop(current.connection.close(200, "shutdown".into()).await);
+                } else {
+                    tracing::warn!("broker connection lost");
+                }
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "broker can't be reached"),
+            Err(_) => tracing::warn!("broker doesn't answer"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY.1),
+            () = shutdown.cancelled() => {}
+        }
+    }
+}
+
+async fn connect(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
+    let mut uri: AMQPUri = settings.url.reveal().parse().expect("checked when the settings were read");
+    uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+    let properties = ConnectionProperties::default().with_connection_name(program.into());
+    let connection = Connection::connect_uri(uri, properties).await?;
+    topology::declare(&connection, settings).await?;
+    Ok(connection)
+}
+
+async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken) {
+    let mut events = std::pin::pin!(connection.events_listener());
+    while connection.status().connected() {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Event::Error(error)) => return tracing::warn!(%error, "broker connection failed"),
+                None => return,
+                // Whether publishers are blocked is asked of the connection's status when publishing.
+                Some(_) => {}
+            },
+            () = tokio::time::sleep(LOOK) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A lane of consumption: takes what is waiting, up to a bound, hands it on as one unit, replies, acknowledges.
+
+use super::connection::{Broker, Link};
+use super::rpc::META_HEADER;
+use super::topology::Queue;
+use crate::metrics::{DEAD_LETTERED, REDELIVERED};
+use futures_util::{FutureExt, StreamExt};
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Consumer};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A message as the handler sees it.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The body.
+    pub body: Vec<u8>,
+    /// JSON metadata of the publisher, when it is there and text.
+    pub meta: Option<String>,
+    /// Whether an answer is wanted.
+    pub wants_reply: bool,
+    /// Whether the broker delivered it before.
+    pub redelivered: bool,
+}
+
+/// What is to become of a message. The handler decides, the lane does it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Handled: send the reply, then acknowledge.
+    Done {
+        /// The answer's body.
+        reply: Vec<u8>,
+    },
+    /// Can never be handled: to the dead-letter queue, after an answer where one is wanted.
+    Dead {
+        /// For the log and the metric's label; a fixed word, no data of the message.
+        reason: &'static str,
+        /// The answer's body.
+        reply: Option<Vec<u8>>,
+    },
+    /// Not handled, because the program ends first: neither acknowledged nor rejected, so that it goes back to the
+    /// queue when the lane closes.
+    Leave,
+}
+
+/// Handles the messages of a lane.
+pub trait Handler: Send {
+    /// How much of a unit a message takes.
+    fn weigh(&self, message: &Message) -> usize;
+
+    /// Handles a unit and gives a verdict for each message, in their order. Doesn't return before everything that
+    /// must be durable is: what it returns is acknowledged. Is never cancelled half-way.
+    fn handle(&mut self, unit: &[Message]) -> impl Future<Output = Vec<Verdict>> + Send;
+}
+
+/// How much a lane takes at once.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneBounds {
+    /// Messages the broker hands out ahead.
+    pub prefetch: u16,
+    /// Most messages of a unit.
+    pub messages: usize,
+    /// Most weight of a unit; a single message may be heavier.
+    pub weight: usize,
+}
+
+/// Consumes `queue` until `shutdown`, on one connection after the other.
+///
+/// At `shutdown` the unit in hand is finished; what was only handed out ahead goes back to the queue.
+pub async fn run_lane<H: Handler>(
+    broker: &Broker,
+    queue: Queue,
+    bounds: LaneBounds,
+    mut handler: H,
+    shutdown: &CancellationToken,
+) {
+    let name = broker.queue_name(queue);
+    while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
+        match Lane::open(link, &name, queue, bounds).await {
+            Ok(mut lane) => match lane.run(&mut handler, shutdown).await {
+                Ok(()) => drop(lane.channel.close(200, "shutdown".into()).await),
+                Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
+            },
+            Err(error) => tracing::warn!(queue = name, %error, "can't consume"),
+        }
+        if !shutdown.is_cancelled() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+struct Lane {
+    channel: Channel,
+    consumer: Consumer,
+    queue: Queue,
+    bounds: LaneBounds,
+    /// Taken from the consumer, but too heavy for the unit before.
+    held: Option<(Delivery, Message)>,
+    /// Keeps the connection while the lane uses it.
+    _link: Arc<Link>,
+}
+
+/// Deliveries and, at the same places, their messages.
+#[derive(Default)]
+struct Unit {
+    deliveries: Vec<Delivery>,
+    messages: Vec<Message>,
+}
+
+impl Lane {
+    async fn open(link: Arc<Link>, name: &str, queue: Queue, bounds: LaneBounds) -> lapin::Result<Self> {
+        let channel = link.connection.create_channel().await?;
+        channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
+        let options = BasicConsumeOptions::default();
+        let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
+        Ok(Self { channel, consumer, queue, bounds, held: None, _link: link })
+    }
+
+    /// `Ok` at shutdown, `Err` when the channel is gone.
+    async fn run<H: Handler>(&mut self, handler: &mut H, shutdown: &CancellationToken) -> lapin::Result<()> {
+        while let Some(unit) = self.next_unit(handler, shutdown).await? {
+            let verdicts = handler.handle(&unit.messages).await;
+            for (delivery, verdict) in unit.deliveries.iter().zip(verdicts) {
+                self.conclude(delivery, verdict).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message, and with it what else is waiting, within the bounds. `None` at shutdown.
+    async fn next_unit<H: Handler>(
+        &mut self,
+        handler: &H,
+        shutdown: &CancellationToken,
+    ) -> lapin::Result<Option<Unit>> {
+        if shutdown.is_cancelled() {
+            return Ok(None);
+        }
+        let first = match self.held.take() {
+            Some(held) => held,
+            None => match shutdown.run_until_cancelled(self.consumer.next()).await {
+                None => return Ok(None),
+                Some(None) => {
+                    return Err(lapin::ErrorKind::InvalidChannelState(
+                        lapin::ChannelState::Closed,
+                        "consumer ended",
+                    )
+                    .into());
+                }
+                Some(Some(delivery)) => self.receive(delivery?),
+            },
+        };
+        let mut weight = handler.weigh(&first.1);
+        let mut unit = Unit::default();
+        unit.push(first);
+        while unit.messages.len() < self.bounds.messages {
+            let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
+            let next = self.receive(waiting?);
+            weight += handler.weigh(&next.1);
+            if weight > self.bounds.weight {
+                self.held = Some(next);
+                break;
+            }
+            unit.push(next);
+        }
+        Ok(Some(unit))
+    }
+
+    fn receive(&self, mut delivery: Delivery) -> (Delivery, Message) {
+        if delivery.redelivered {
+            metrics::counter!(REDELIVERED, "queue" => self.queue.as_str()).increment(1);
+        }
+        let message = Message {
+            body: std::mem::take(&mut delivery.data),
+            meta: meta(&delivery),
+            wants_reply: delivery.properties.reply_to().is_some(),
+            redelivered: delivery.redelivered,
+        };
+        (delivery, message)
+    }
+
+    /// Replies, then acknowledges or dead-letters.
+    async fn conclude(&self, delivery: &Delivery, verdict: Verdict) -> lapin::Result<()> {
+        match verdict {
+            Verdict::Done { reply } => {
+                self.reply(delivery, &reply).await?;
+                delivery.ack(BasicAckOptions::default()).await.map(drop)
+            }
+            Verdict::Dead { reason, reply } => {
+                tracing::error!(queue = self.queue.as_str(), reason, "message dead-lettered");
+                metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason)
+                    .increment(1);
+                if let Some(reply) = reply {
+                    self.reply(delivery, &reply).await?;
+                }
+                delivery.reject(BasicRejectOptions { requeue: false }).await.map(drop)
+            }
+            Verdict::Leave => Ok(()),
+        }
+    }
+
+    /// Hands the answer to the broker. At most once: the truth is in the database.
+    async fn reply(&self, delivery: &Delivery, body: &[u8]) -> lapin::Result<()> {
+        let Some(reply_to) = delivery.properties.reply_to().clone() else { return Ok(()) };
+        let mut properties = BasicProperties::default();
+        if let Some(id) = delivery.properties.correlation_id().clone() {
+            properties = properties.with_correlation_id(id);
+        }
+        let options = BasicPublishOptions::default();
+        self.channel.basic_publish("".into(), reply_to, options, body, properties).await.map(drop)
+    }
+}
+
+impl Unit {
+    fn push(&mut self, (delivery, message): (Delivery, Message)) {
+        self.deliveries.push(delivery);
+        self.messages.push(message);
+    }
+}
+
+fn meta(delivery: &Delivery) -> Option<String> {
+    let headers = delivery.properties.headers().as_ref()?;
+    match headers.inner().get(&ShortString::from(META_HEADER))? {
+        AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned),
+        _ => None,
+    }
+}

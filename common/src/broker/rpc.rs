@@ -1,0 +1,214 @@
+//! Request and reply over a queue: publish with confirm, wait for the answer on the direct reply-to.
+
+use super::connection::{Broker, Link};
+use super::topology::Queue;
+use crate::metrics::{PUBLISHES, REPLY_WAIT};
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::{BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Confirmation};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Header that carries a message's metadata as JSON.
+pub(super) const META_HEADER: &str = "x-connect-meta";
+const REPLY_TO: &str = "amq.rabbitmq.reply-to";
+/// Messages survive a restart of the broker.
+const PERSISTENT: u8 = 2;
+
+/// Calls one queue. Bounded by its callers: every call waits, so there are as many pending ones as calls.
+#[derive(Clone, Debug)]
+pub struct Rpc {
+    session: watch::Receiver<Option<Arc<Session>>>,
+    queue: Queue,
+    queue_name: String,
+}
+
+/// A message that wants an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct RpcRequest<'a> {
+    /// Ties the answer to the request; unique.
+    pub id: Uuid,
+    /// JSON for the other end.
+    pub meta: &'a str,
+    /// The message.
+    pub body: &'a [u8],
+    /// How long the broker may take to confirm.
+    pub confirm_within: Duration,
+    /// When an answer is of no use any more.
+    pub deadline: Instant,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum CallError {
+    /// No connection, or the broker blocks publishers: nothing was published.
+    #[error("the broker can't be reached")]
+    Unavailable,
+    /// The queue is full or gone: nothing was published.
+    #[error("the queue refused the message")]
+    Refused,
+    /// Published or perhaps published, but no answer came in time.
+    #[error("no answer in time")]
+    NoAnswer,
+}
+
+/// A channel with its reply consumer, on one connection.
+#[derive(Debug)]
+struct Session {
+    channel: Channel,
+    link: Arc<Link>,
+    pending: Mutex<HashMap<Uuid, oneshot::Sender<Vec<u8>>>>,
+}
+
+impl Rpc {
+    /// Begins to serve calls to `queue` in the background, until `shutdown`.
+    pub fn start(broker: &Broker, queue: Queue, shutdown: CancellationToken) -> Self {
+        let (sender, session) = watch::channel(None);
+        tokio::spawn(keep_session(broker.clone(), sender, shutdown));
+        Self { session, queue, queue_name: broker.queue_name(queue) }
+    }
+
+    /// Whether a call can be made now.
+    pub fn is_ready(&self) -> bool {
+        self.session.borrow().as_ref().is_some_and(|session| session.channel.status().connected())
+    }
+
+    /// Publishes and waits for the answer.
+    pub async fn call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
+        let started = Instant::now();
+        let answer = self.try_call(request).await;
+        let outcome = match answer {
+            Ok(_) => "answered",
+            Err(CallError::Unavailable) => "unavailable",
+            Err(CallError::Refused) => "refused",
+            Err(CallError::NoAnswer) => "no_answer",
+        };
+        metrics::counter!(PUBLISHES, "queue" => self.queue.as_str(), "outcome" => outcome).increment(1);
+        if answer.is_ok() {
+            metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
+        }
+        answer
+    }
+
+    async fn try_call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
+        let session = self.session.borrow().clone().ok_or(CallError::Unavailable)?;
+        if session.link.connection.status().blocked() {
+            return Err(CallError::Unavailable);
+        }
+        let mut waiting = Waiting::register(&session, request.id);
+        let confirmed = timeout(request.confirm_within, session.publish(&self.queue_name, request));
+        tokio::select! {
+            // The answer may overtake the confirm: then the message is published.
+            biased;
+            answer = &mut waiting.answer => return answer.map_err(|_| CallError::NoAnswer),
+            confirmed = confirmed => confirmed.unwrap_or(Err(CallError::NoAnswer))?,
+        }
+        match timeout_at(request.deadline, &mut waiting.answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) | Err(_) => Err(CallError::NoAnswer),
+        }
+    }
+}
+
+/// A pending call; forgets itself however it ends.
+struct Waiting<'s> {
+    session: &'s Session,
+    id: Uuid,
+    answer: oneshot::Receiver<Vec<u8>>,
+}
+
+impl<'s> Waiting<'s> {
+    fn register(session: &'s Session, id: Uuid) -> Self {
+        let (sender, answer) = oneshot::channel();
+        session.pending().insert(id, sender);
+        Self { session, id, answer }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.session.pending().remove(&self.id);
+    }
+}
+
+impl Session {
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, oneshot::Sender<Vec<u8>>>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes and waits for the broker's confirm.
+    async fn publish(&self, queue: &str, request: RpcRequest<'_>) -> Result<(), CallError> {
+        // Mandatory: a message for a queue that is gone comes back instead of vanishing.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let mut headers = FieldTable::default();
+        headers.insert(META_HEADER.into(), AMQPValue::LongString(request.meta.into()));
+        let properties = BasicProperties::default()
+            .with_delivery_mode(PERSISTENT)
+            .with_content_type("application/json".into())
+            .with_correlation_id(request.id.to_string().into())
+            .with_reply_to(REPLY_TO.into())
+            .with_headers(headers);
+        let published =
+            self.channel.basic_publish("".into(), queue.into(), options, request.body, properties).await;
+        match published.map_err(|_| CallError::Unavailable)?.await {
+            Ok(Confirmation::Ack(None)) => Ok(()),
+            Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(_) | Confirmation::NotRequested) => {
+                Err(CallError::Refused)
+            }
+            // The connection broke before the confirm: it may be there or not.
+            Err(_) => Err(CallError::NoAnswer),
+        }
+    }
+
+    fn resolve(&self, delivery: Delivery) {
+        let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
+        let waiting = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
+        if let Some(waiting) = waiting {
+            // Nobody listens any more when the caller's deadline has just passed.
+            drop(waiting.send(delivery.data));
+        }
+    }
+}
+
+async fn keep_session(
+    broker: Broker,
+    current: watch::Sender<Option<Arc<Session>>>,
+    shutdown: CancellationToken,
+) {
+    while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
+        if let Err(error) = serve(link, &current, &shutdown).await {
+            tracing::warn!(%error, "reply channel lost");
+        }
+        // What was pending can't be answered any more: its senders go, and its callers are told.
+        if let Some(session) = current.send_replace(None) {
+            session.pending().clear();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn serve(
+    link: Arc<Link>,
+    current: &watch::Sender<Option<Arc<Session>>>,
+    shutdown: &CancellationToken,
+) -> lapin::Result<()> {
+    let channel = link.connection.create_channel().await?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+    let mut replies =
+        channel.basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default()).await?;
+    let session = Arc::new(Session { channel, link, pending: Mutex::default() });
+    current.send_replace(Some(Arc::clone(&session)));
+    while let Some(Some(reply)) = shutdown.run_until_cancelled(replies.next()).await {
+        session.resolve(reply?);
+    }
+    Ok(())
+}

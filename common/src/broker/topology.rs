@@ -1,0 +1,108 @@
+//! Queues and why they are declared as they are.
+
+use crate::settings::BrokerSettings;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Connection};
+
+/// The queues of the operator's contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Queue {
+    /// Batches of inbound events.
+    Events,
+    /// Records writes.
+    Records,
+    /// Advisor actions.
+    Crm,
+    /// Outbound events on their way to the dispatcher.
+    Webhooks,
+}
+
+impl Queue {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Events, Self::Records, Self::Crm, Self::Webhooks];
+
+    /// The name without prefix, also the metrics' label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Records => "records",
+            Self::Crm => "crm",
+            Self::Webhooks => "webhooks",
+        }
+    }
+}
+
+/// `<prefix>.<name>`.
+pub fn queue_name(prefix: &str, queue: Queue) -> String {
+    format!("{prefix}.{}", queue.as_str())
+}
+
+/// `<prefix>.<name>.dead`.
+pub fn dead_queue_name(prefix: &str, queue: Queue) -> String {
+    format!("{prefix}.{}.dead", queue.as_str())
+}
+
+/// Times a message is delivered before it counts as poison. High enough for a string of worker crashes.
+const DELIVERY_LIMIT: i32 = 20;
+
+/// Declares every queue and its dead-letter queue.
+pub(super) async fn declare(connection: &Connection, settings: &BrokerSettings) -> lapin::Result<()> {
+    for queue in Queue::ALL {
+        let name = queue_name(&settings.prefix, queue);
+        let dead = dead_queue_name(&settings.prefix, queue);
+        // First the dead-letter queue, so that nothing can be dead-lettered into the void.
+        declare_one(connection, &dead, bounded(settings)).await?;
+        let mut arguments = bounded(settings);
+        // A message that can't be handled ends in the dead-letter queue, through the default exchange ...
+        arguments.insert("x-dead-letter-exchange".into(), text(""));
+        arguments.insert("x-dead-letter-routing-key".into(), text(&dead));
+        // ... and is kept until that queue has it; needs reject-publish.
+        arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
+        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));
+        declare_one(connection, &name, arguments).await?;
+    }
+    Ok(())
+}
+
+fn bounded(settings: &BrokerSettings) -> FieldTable {
+    let mut arguments = FieldTable::default();
+    // Replicated and written to disk before a confirm.
+    arguments.insert("x-queue-type".into(), text("quorum"));
+    // A full queue refuses the publish, so that the caller hears of it (D9), instead of dropping its oldest.
+    arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(settings.max_length.into()));
+    arguments.insert("x-overflow".into(), text("reject-publish"));
+    arguments
+}
+
+fn text(value: &str) -> AMQPValue {
+    AMQPValue::LongString(value.into())
+}
+
+/// Declares a queue. One that is there with other arguments is used as it is: a changed setting must not turn a
+/// deploy into a crash loop.
+async fn declare_one(connection: &Connection, name: &str, arguments: FieldTable) -> lapin::Result<()> {
+    let channel = connection.create_channel().await?;
+    let declared = channel.queue_declare(name.into(), QueueDeclareOptions::durable(), arguments).await;
+    match declared {
+        Ok(_) => close(&channel).await,
+        Err(difference) if is_inequivalent(&difference) => {
+            tracing::warn!(queue = name, %difference, "queue exists with other arguments; using it as it is");
+            let channel = connection.create_channel().await?;
+            let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
+            channel.queue_declare(name.into(), passive, FieldTable::default()).await?;
+            close(&channel).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn is_inequivalent(error: &lapin::Error) -> bool {
+    use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error)
+        if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)))
+}
+
+async fn close(channel: &Channel) -> lapin::Result<()> {
+    channel.close(200, "declared".into()).await
+}

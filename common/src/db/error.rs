@@ -1,0 +1,68 @@
+//! What can go wrong with a transaction, by what is to be done about it.
+
+use deadpool_postgres::PoolError;
+use thiserror::Error;
+use tokio_postgres::error::SqlState;
+
+/// Why a transaction didn't commit, or isn't known to have.
+#[derive(Debug, Error)]
+pub enum TxError {
+    /// The database can't be reached or is going down. Wait and try again; the commit may have happened.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// Another transaction was in the way, more often than is retried.
+    #[error("conflict with another transaction: {0}")]
+    Conflict(tokio_postgres::Error),
+    /// The database refuses the statement: trying again changes nothing.
+    #[error("the database refused: {}", describe(.0))]
+    Refused(tokio_postgres::Error),
+    /// The work itself gave up; nothing was written.
+    #[error("abandoned: {0}")]
+    Abandoned(String),
+}
+
+impl From<tokio_postgres::Error> for TxError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match error.code() {
+            Some(code) if is_conflict(code) => Self::Conflict(error),
+            Some(code) if is_outage(code) => Self::Unavailable(error.to_string()),
+            Some(_) => Self::Refused(error),
+            None if is_broken(&error) => Self::Unavailable(error.to_string()),
+            // Such as a parameter of the wrong type: our fault, and lasting.
+            None => Self::Refused(error),
+        }
+    }
+}
+
+impl From<PoolError> for TxError {
+    fn from(error: PoolError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+/// Serialization failures and deadlocks; and a key that another transaction wrote first, which the next run sees.
+fn is_conflict(code: &SqlState) -> bool {
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION]
+        .contains(code)
+}
+
+/// Connection exceptions (08), resources (53), operator intervention (57, such as a shutdown or a statement timeout),
+/// lock timeouts (55P03), a server that came back read-only (25006).
+fn is_outage(code: &SqlState) -> bool {
+    matches!(code.code().get(..2), Some("08" | "53" | "57"))
+        || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code)
+}
+
+/// No code: the connection broke or never was, unless the driver itself refused a value.
+fn is_broken(error: &tokio_postgres::Error) -> bool {
+    use std::error::Error as _;
+    error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>())
+}
+
+/// The database's message names constraints and columns; its detail may hold values and stays out of logs.
+fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(db) => format!("{} ({})", db.message(), db.code().code()),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,143 @@
+//! A bounded pool of connections and the one door to writes, [`Database::run_tx`].
+
+use super::error::TxError;
+use crate::metrics::{POOL_AVAILABLE, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
+use crate::sealed::Secret;
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts, Transaction};
+use std::time::Duration;
+use tokio_postgres::NoTls;
+
+/// A connection from the pool.
+pub type Client = deadpool_postgres::Object;
+
+/// Times a transaction is run when others are in its way.
+const RUNS: u32 = 5;
+
+/// How a pool behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolSettings {
+    /// Shown by the server, and the metrics' label.
+    pub name: &'static str,
+    /// Most connections.
+    pub size: usize,
+    /// Longest wait for a connection, free or new.
+    pub wait: Duration,
+    /// Longest that the server works on one statement, lock waits included.
+    pub statement_timeout: Duration,
+    /// Whether a commit waits for the disk. Without it, a crash of the server may lose the pool's last commits, but
+    /// never one that a durable commit came after: the log is written in order.
+    pub durable: bool,
+}
+
+/// What a transaction does.
+pub trait Work: Sync {
+    /// What it gives when it has committed.
+    type Output: Send;
+
+    /// Reads and writes through `tx`, and nothing else: it may run more than once, and what it did before is undone.
+    fn run(&self, tx: &Transaction<'_>) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
+}
+
+/// A pool; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pool: Pool,
+    name: &'static str,
+}
+
+impl Database {
+    /// A pool for `url`, which was checked when the settings were read. Connects when first used.
+    pub fn new(url: &Secret, settings: PoolSettings) -> Self {
+        let mut config: tokio_postgres::Config =
+            url.reveal().parse().expect("checked when the settings were read");
+        config
+            .application_name(settings.name)
+            .connect_timeout(settings.wait)
+            // A server that vanished without a word is noticed within seconds.
+            .keepalives_idle(Duration::from_secs(5))
+            .keepalives_interval(Duration::from_secs(2))
+            .tcp_user_timeout(Duration::from_secs(10))
+            .options(server_options(&settings));
+        // Fast: broken connections are noticed by the driver; what slips through fails its first statement with
+        // `TxError::Unavailable` and isn't used again. Verifying would cost a round trip for every use.
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+            .max_size(settings.size)
+            .timeouts(Timeouts {
+                wait: Some(settings.wait),
+                create: Some(settings.wait),
+                recycle: Some(settings.wait),
+            })
+            .runtime(Runtime::Tokio1)
+            .build()
+            .expect("a runtime is given for the timeouts");
+        Self { pool, name: settings.name }
+    }
+
+    /// A connection.
+    pub async fn client(&self) -> Result<Client, TxError> {
+        self.pool.get().await.map_err(TxError::from)
+    }
+
+    /// Runs `work` in a transaction and commits it.
+    ///
+    /// When another transaction is in the way (serialization, deadlock, a key written first), everything is rolled
+    /// back and `work` runs again.
+    pub async fn run_tx<W: Work>(&self, name: &'static str, work: &W) -> Result<W::Output, TxError> {
+        let mut runs = 1;
+        loop {
+            let done = self.run_once(work).await;
+            let outcome = match &done {
+                Ok(_) => "committed",
+                Err(TxError::Conflict(_)) => "conflict",
+                Err(TxError::Unavailable(_)) => "unavailable",
+                Err(TxError::Refused(_) | TxError::Abandoned(_)) => "failed",
+            };
+            metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
+            match done {
+                Err(TxError::Conflict(error)) if runs < RUNS => {
+                    tracing::debug!(name, runs, %error, "transaction runs again")
+                }
+                done => return done,
+            }
+            runs += 1;
+        }
+    }
+
+    async fn run_once<W: Work>(&self, work: &W) -> Result<W::Output, TxError> {
+        let mut client = self.client().await?;
+        let transaction = client.transaction().await?;
+        // An early return drops the transaction, which rolls it back before the connection is used again.
+        let value = work.run(&transaction).await?;
+        transaction.commit().await?;
+        Ok(value)
+    }
+
+    /// Sets the pool's gauges to what is true now.
+    pub fn observe(&self) {
+        let status = self.pool.status();
+        let set = |gauge: &'static str, value: usize| {
+            metrics::gauge!(gauge, "pool" => self.name).set(u32::try_from(value).unwrap_or(u32::MAX));
+        };
+        set(POOL_SIZE, status.size);
+        set(POOL_AVAILABLE, status.available);
+        set(POOL_WAITING, status.waiting);
+    }
+
+    /// Whether the database answers within `within`.
+    pub async fn answers(&self, within: Duration) -> bool {
+        let ask = async { self.client().await?.simple_query("SELECT 1").await.map_err(TxError::from) };
+        matches!(tokio::time::timeout(within, ask).await, Ok(Ok(_)))
+    }
+}
+
+fn server_options(settings: &PoolSettings) -> String {
+    let timeout = settings.statement_timeout.as_millis();
+    // A client that stalls inside a transaction must not hold its locks for ever. No JIT: it costs more than it
+    // gives on short statements.
+    let durable = if settings.durable { "on" } else { "off" };
+    format!(
+        "-c statement_timeout={timeout} -c idle_in_transaction_session_timeout=30000 -c jit=off -c timezone=UTC \
+         -c synchronous_commit={durable}"
+    )
+}

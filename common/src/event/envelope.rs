@@ -1,0 +1,234 @@
+//! The inbound envelope (specification: Event envelope; D6).
+//!
+//! Ingest and worker read a batch with the same function, so that nothing ingest accepts can be unreadable
+//! at the queue's other end. Payloads stay the bytes they came as.
+
+use super::fault::Faults;
+use super::json::check_json;
+use super::kind::InboundType;
+use crate::model::{Email, Phone, text};
+use chrono::{DateTime, Utc};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// Most events in a batch.
+pub const BATCH_MAX: usize = 100;
+/// Event ids that the records API writes under; partners can't send them.
+pub const RESERVED_PREFIX: &str = "connect-api:";
+
+/// A valid inbound event.
+#[derive(Clone, Debug)]
+pub struct Envelope<'a> {
+    /// Idempotency key within the agency (D7).
+    pub event_id: String,
+    /// What happened.
+    pub event_type: InboundType,
+    /// When it happened.
+    pub occurred_at: DateTime<Utc>,
+    /// Emitting system.
+    pub origin: String,
+    /// The traveller the event is about.
+    pub actor: Actor,
+    /// A JSON object, byte for byte as sent; `None` when absent or null.
+    pub payload: Option<&'a RawValue>,
+}
+
+/// The traveller an event is about. At least one of email, phone and external id is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actor {
+    /// Strongest identity.
+    pub email: Option<Email>,
+    /// Weakest identity.
+    pub phone: Option<Phone>,
+    /// The caller's own id of the person.
+    pub external_id: Option<String>,
+    /// Full name.
+    pub name: Option<String>,
+}
+
+/// The fields of an object, unparsed. Of a repeated name the last one counts.
+type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
+
+/// Reads a batch, `{"events": [..]}`, of the agency `tenant`. All-or-nothing: any fault refuses it whole.
+pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
+    check_json(body)?;
+    let root: Fields = serde_json::from_slice(body).map_err(|_| Faults::one("", "must be an object"))?;
+    let events = root.get("events").ok_or_else(|| Faults::one("events", "is required"))?;
+    let events: Vec<&RawValue> =
+        serde_json::from_str(events.get()).map_err(|_| Faults::one("events", "must be an array"))?;
+    if events.is_empty() || events.len() > BATCH_MAX {
+        return Err(Faults::one("events", "must have 1 to 100 events"));
+    }
+    let mut reader = Reader { tenant, place: String::new(), faults: Faults::default() };
+    let batch = events.iter().enumerate().filter_map(|(i, event)| reader.envelope(i, event)).collect();
+    if reader.faults.is_empty() { Ok(batch) } else { Err(reader.faults) }
+}
+
+/// Reads envelopes and collects their faults. A method gives `None` after it has noted a fault.
+struct Reader<'t> {
+    tenant: &'t str,
+    place: String,
+    faults: Faults,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, field: &str, what: impl Into<String>) {
+        let place = if field.is_empty() { self.place.clone() } else { format!("{}.{field}", self.place) };
+        self.faults.push(place, what);
+    }
+
+    fn envelope<'a>(&mut self, index: usize, event: &'a RawValue) -> Option<Envelope<'a>> {
+        self.place = format!("events[{index}]");
+        let Ok(fields) = serde_json::from_str::<Fields>(event.get()) else {
+            self.fault("", "must be an object");
+            return None;
+        };
+        let version = self.required(&fields, "specVersion", 16);
+        if version.is_some_and(|version| version != "1.0") {
+            self.fault("specVersion", "must be 1.0");
+        }
+        let event_id = self.event_id(&fields);
+        let event_type = self.event_type(&fields);
+        let occurred_at = self.occurred_at(&fields);
+        self.check_tenant(&fields);
+        let origin = self.required(&fields, "origin", text::ENVELOPE_ID);
+        let payload = self.payload(&fields);
+        let actor = self.actor(&fields);
+        Some(Envelope {
+            event_id: event_id?,
+            event_type: event_type?,
+            occurred_at: occurred_at?,
+            origin: origin?,
+            actor: actor?,
+            payload: payload?,
+        })
+    }
+
+    fn event_id(&mut self, fields: &Fields) -> Option<String> {
+        let id = self.required(fields, "eventId", text::ENVELOPE_ID)?;
+        if id.starts_with(RESERVED_PREFIX) {
+            self.fault("eventId", "must not start with connect-api:");
+            return None;
+        }
+        Some(id)
+    }
+
+    fn event_type(&mut self, fields: &Fields) -> Option<InboundType> {
+        let name = self.required(fields, "eventType", usize::MAX)?;
+        let kind = InboundType::parse(&name);
+        if kind.is_none() {
+            self.fault("eventType", "is not an event type of this route");
+        }
+        kind
+    }
+
+    fn occurred_at(&mut self, fields: &Fields) -> Option<DateTime<Utc>> {
+        let instant = self.required(fields, "occurredAt", usize::MAX)?;
+        match parse_instant(&instant) {
+            Some(at) => Some(at),
+            None => {
+                self.fault("occurredAt", "must be an RFC 3339 date-time with an offset");
+                None
+            }
+        }
+    }
+
+    fn check_tenant(&mut self, fields: &Fields) {
+        let Some(tenant) = self.required(fields, "tenant", text::ENVELOPE_ID) else { return };
+        if tenant.trim().to_lowercase() != self.tenant {
+            self.fault("tenant", "is not the key's tenant");
+        }
+    }
+
+    fn payload<'a>(&mut self, fields: &Fields<'a>) -> Option<Option<&'a RawValue>> {
+        let Some(payload) = present(fields, "payload") else { return Some(None) };
+        if payload.get().starts_with('{') {
+            return Some(Some(payload));
+        }
+        self.fault("payload", "must be an object");
+        None
+    }
+
+    fn actor(&mut self, fields: &Fields) -> Option<Actor> {
+        let Some(actor) = present(fields, "actor") else {
+            self.fault("actor", "is required");
+            return None;
+        };
+        let Ok(fields) = serde_json::from_str::<Fields>(actor.get()) else {
+            self.fault("actor", "must be an object");
+            return None;
+        };
+        let envelope = self.place.clone();
+        self.place.push_str(".actor");
+        let before = self.faults.0.len();
+        let actor = self.actor_fields(&fields);
+        if self.faults.0.len() == before
+            && actor.email.is_none()
+            && actor.phone.is_none()
+            && actor.external_id.is_none()
+        {
+            self.fault("", "must have at least one of email, phone, externalId");
+        }
+        self.place = envelope;
+        (self.faults.0.len() == before).then_some(actor)
+    }
+
+    fn actor_fields(&mut self, fields: &Fields) -> Actor {
+        let kind = self.required(fields, "type", usize::MAX);
+        if kind.is_some_and(|kind| kind != "contact") {
+            self.fault("type", "must be contact");
+        }
+        let email = self.optional(fields, "email", text::EMAIL).map(|sent| Email::parse(&sent));
+        let email = email.and_then(|email| email.map_err(|what| self.fault("email", what)).ok());
+        let phone = self.optional(fields, "phone", text::PHONE).map(|sent| Phone::parse(&sent));
+        let phone = phone.and_then(|phone| phone.map_err(|what| self.fault("phone", what)).ok()).flatten();
+        let external_id = self.optional(fields, "externalId", text::EXTERNAL_ID);
+        let name = self.optional(fields, "name", text::NAME);
+        Actor { email, phone, external_id, name }
+    }
+
+    /// A string that is there and not empty after trimming.
+    fn required(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
+        let Some(value) = present(fields, field) else {
+            self.fault(field, "is required");
+            return None;
+        };
+        let text = self.string(value, field, max)?;
+        if text.trim().is_empty() {
+            self.fault(field, "must not be empty");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A trimmed string; null and empty count as absent (D6).
+    fn optional(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
+        let text = self.string(present(fields, field)?, field, max)?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn string(&mut self, value: &RawValue, field: &str, max: usize) -> Option<String> {
+        let Ok(text) = serde_json::from_str::<String>(value.get()) else {
+            self.fault(field, "must be a string");
+            return None;
+        };
+        if !text::fits(&text, max) {
+            self.fault(field, format!("must have at most {max} characters"));
+            return None;
+        }
+        Some(text)
+    }
+}
+
+/// The field, unless it is absent or null.
+fn present<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
+    fields.get(field).copied().filter(|value| value.get() != "null")
+}
+
+/// Reads an RFC 3339 instant; what Postgres can't hold isn't one.
+fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
+    let separated = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
+    DateTime::parse_from_rfc3339(text).ok().filter(|_| separated).map(|at| at.to_utc())
+}

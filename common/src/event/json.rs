@@ -1,0 +1,129 @@
+//! One pass over a body that refuses what could not be stored or read back (D6): invalid UTF-8, lone
+//! surrogates, numbers JSON can't represent, NUL characters, nesting over 64.
+
+use super::fault::Faults;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Deepest nesting of objects and arrays; the body's outermost one counts.
+pub const MAX_DEPTH: u32 = 64;
+
+/// Checks that `body` is one JSON value that the database can hold and the queue's other end can read.
+pub fn check_json(body: &[u8]) -> Result<(), Faults> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    Walk { depth: 0 }
+        .deserialize(&mut reader)
+        .and_then(|()| reader.end())
+        .map_err(|error| Faults::one("", describe(&error)))
+}
+
+fn describe(error: &serde_json::Error) -> String {
+    if error.classify() == serde_json::error::Category::Data {
+        error.to_string()
+    } else {
+        format!("is not valid JSON: {error}")
+    }
+}
+
+/// Visits every value and keeps none.
+struct Walk {
+    depth: u32,
+}
+
+impl Walk {
+    fn inner<E: Error>(&self) -> Result<Self, E> {
+        if self.depth == MAX_DEPTH {
+            return Err(E::custom("must not nest deeper than 64 levels"));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        if text.contains('\0') {
+            return Err(E::custom("must not contain a NUL character"));
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(self.inner()?)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        // A key is a string, so it goes through `visit_str` like any other.
+        while entries.next_key_seed(self.inner()?)?.is_some() {
+            entries.next_value_seed(self.inner()?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(body: &[u8]) -> String {
+        check_json(body).expect_err("should be refused").to_string()
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused() {
+        assert!(refusal(br#"{"a":"x\u0000"}"#).contains("NUL"));
+        assert!(refusal(br#"{"a\u0000":1}"#).contains("NUL"));
+        assert!(refusal(br#"{"a":1e999}"#).contains("number out of range"));
+        assert!(refusal(b"{\"a\":\"\xff\"}").contains("not valid JSON"));
+        assert!(refusal(br#"{"a":"\ud800"}"#).contains("not valid JSON"));
+        assert!(refusal(br#"{"a":1} x"#).contains("trailing"));
+        assert!(refusal(b"").contains("not valid JSON"));
+        assert!(refusal(b"{\"a\":\"\0\"}").contains("not valid JSON"));
+    }
+
+    #[test]
+    fn an_escaped_backslash_before_u0000_is_no_nul() {
+        check_json(br#"{"a":"\\u0000"}"#).unwrap();
+    }
+
+    #[test]
+    fn nesting_may_be_64_deep_and_no_deeper() {
+        let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
+        check_json(nested(64).as_bytes()).unwrap();
+        assert!(refusal(nested(65).as_bytes()).contains("64 levels"));
+        assert!(refusal(nested(100_000).as_bytes()).contains("64 levels"));
+    }
+}

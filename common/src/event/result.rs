@@ -1,0 +1,105 @@
+//! The batch result (specification: Batch result).
+
+use crate::model::{ClientId, DiscoveryId, LeadId, TripId};
+use serde::{Deserialize, Serialize};
+
+/// How an event fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventStatus {
+    /// Applied now.
+    Accepted,
+    /// Applied before; no second effect.
+    Duplicate,
+    /// Not applied, not remembered.
+    Failed,
+}
+
+impl EventStatus {
+    /// The name on the wire and in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Duplicate => "duplicate",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Answer to a `traveller.discovery_upserted`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TravellerDiscovery {
+    /// To be sent back as `payload.hosTripDiscoveryId`.
+    pub discovery_id: DiscoveryId,
+}
+
+/// What became of one event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventResult {
+    /// The event's id.
+    pub event_id: String,
+    /// How it fared.
+    pub status: EventStatus,
+    /// Only on `failed`: a safe reason.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// The client matched or created.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_id: Option<ClientId>,
+    /// The enquiry opened or attached to.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub lead_id: Option<LeadId>,
+    /// Its trip workspace.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trip_id: Option<TripId>,
+    /// What was left out, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<String>,
+    /// Only for discovery events.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub traveller_discovery: Option<TravellerDiscovery>,
+}
+
+impl EventResult {
+    /// A failed event; `error` is a fixed word that leaks nothing.
+    pub fn failed(event_id: &str, error: &str) -> Self {
+        Self {
+            event_id: event_id.to_owned(),
+            status: EventStatus::Failed,
+            error: Some(error.to_owned()),
+            client_id: None,
+            lead_id: None,
+            trip_id: None,
+            warnings: Vec::new(),
+            traveller_discovery: None,
+        }
+    }
+}
+
+/// The answer of the events route: results in the order of the batch (D7).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchResult {
+    /// Count of `accepted`.
+    pub accepted: usize,
+    /// Count of `duplicate`.
+    pub duplicate: usize,
+    /// Count of `failed`.
+    pub failed: usize,
+    /// One for each event.
+    pub results: Vec<EventResult>,
+}
+
+impl BatchResult {
+    /// Counts the results.
+    pub fn new(results: Vec<EventResult>) -> Self {
+        let count = |status| results.iter().filter(|result| result.status == status).count();
+        Self {
+            accepted: count(EventStatus::Accepted),
+            duplicate: count(EventStatus::Duplicate),
+            failed: count(EventStatus::Failed),
+            results,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The operator's port: `/metrics`, `/livez`, `/readyz`.
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use warp::http::StatusCode;
+use warp::{Filter, Reply};
+
+/// Which of the things a program needs are there. Ready is when all of them are.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    checks: Arc<Mutex<BTreeMap<&'static str, bool>>>,
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    ready: bool,
+    checks: BTreeMap<&'static str, bool>,
+}
+
+impl Health {
+    /// All of `names`, none there yet.
+    pub fn new(names: &[&'static str]) -> Self {
+        let health = Self::default();
+        names.iter().for_each(|name| health.set(name, false));
+        health
+    }
+
+    /// Says whether `name` is there.
+    pub fn set(&self, name: &'static str, is_there: bool) {
+        let was = self.checks().insert(name, is_there);
+        if was.is_some_and(|was| was != is_there) {
+            tracing::info!(check = name, ready = is_there, "readiness changed");
+        }
+    }
+
+    /// Whether everything is there.
+    pub fn is_ready(&self) -> bool {
+        self.checks().values().all(|is_there| *is_there)
+    }
+
+    fn checks(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, bool>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn readiness(&self) -> Readiness {
+        Readiness { ready: self.is_ready(), checks: self.checks().clone() }
+    }
+}
+
+/// Serves the operator's port in the background, for as long as the program lives. Returns the address bound.
+pub async fn serve(
+    addr: SocketAddr,
+    health: Health,
+    metrics: PrometheusHandle,
+) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind(addr).await?;
+    let bound = listener.local_addr()?;
+    let upkeep = metrics.clone();
+    tokio::spawn(async move {
+        let mut every = tokio::time::interval(std::time::Duration::from_secs(5));
+        loop {
+            every.tick().await;
+            upkeep.run_upkeep();
+        }
+    });
+    let metrics = warp::path!("metrics").map(move || metrics.render());
+    let livez = warp::path!("livez").map(|| "alive\n");
+    let readyz = warp::path!("readyz").map(move || {
+        let readiness = health.readiness();
+        let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        warp::reply::with_status(warp::reply::json(&readiness), status).into_response()
+    });
+    let routes = warp::get().and(metrics.or(livez).or(readyz));
+    tokio::spawn(warp::serve(routes).incoming(listener).run());
+    Ok(bound)
+}

@@ -1,0 +1,21 @@
+//! What the programs of Connect share. It knows the domain's nouns, what travels on the queues, the broker,
+//! the database's door and the operator's surface (settings, logs, metrics, health); it holds no rule of
+//! what an event does and no SQL of a table.
+
+pub mod broker;
+pub mod caller;
+pub mod clock;
+pub mod db;
+pub mod egress;
+pub mod event;
+pub mod health;
+pub mod message;
+pub mod metrics;
+pub mod model;
+pub mod program;
+pub mod sealed;
+pub mod settings;
+pub mod shutdown;
+pub mod signature;
+pub mod telemetry;
+pub mod view;

@@ -1,0 +1,63 @@
+//! Every metric's name, in one place (the operator's contract). No label holds an agency's, key's or person's data.
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// Requests by route, method and status.
+pub const HTTP_REQUESTS: &str = "connect_http_requests_total";
+/// Seconds from a request's head to its answer, by route.
+pub const HTTP_DURATION: &str = "connect_http_request_duration_seconds";
+/// Refused authentications by reason.
+pub const AUTH_FAILURES: &str = "connect_auth_failures_total";
+/// Publishes by queue and outcome.
+pub const PUBLISHES: &str = "connect_publish_total";
+/// Seconds from publish to reply, by queue.
+pub const REPLY_WAIT: &str = "connect_reply_wait_seconds";
+/// Messages waiting, by queue.
+pub const QUEUE_READY: &str = "connect_queue_messages_ready";
+/// Consumers, by queue.
+pub const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
+/// Seconds from publish to apply, by queue.
+pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
+/// Events by type and status.
+pub const EVENTS: &str = "connect_events_total";
+/// Seconds a unit of work took, by queue.
+pub const APPLY_DURATION: &str = "connect_apply_duration_seconds";
+/// Events in a batch.
+pub const BATCH_EVENTS: &str = "connect_batch_events";
+/// Messages that came again, by queue.
+pub const REDELIVERED: &str = "connect_redelivered_total";
+/// Messages sent to a dead-letter queue by the worker, by queue and reason.
+pub const DEAD_LETTERED: &str = "connect_dead_lettered_total";
+/// Outbound events not yet relayed.
+pub const OUTBOX_PENDING: &str = "connect_outbox_pending";
+/// Age of the oldest of them.
+pub const OUTBOX_OLDEST: &str = "connect_outbox_oldest_seconds";
+/// Connections of a database pool.
+pub const POOL_SIZE: &str = "connect_db_pool_size";
+/// Those not in use.
+pub const POOL_AVAILABLE: &str = "connect_db_pool_available";
+/// Tasks waiting for one.
+pub const POOL_WAITING: &str = "connect_db_pool_waiting";
+/// Transactions by name and outcome.
+pub const TRANSACTIONS: &str = "connect_db_transactions_total";
+/// 1 while the broker is connected.
+pub const BROKER_CONNECTED: &str = "connect_broker_connected";
+/// Always 1; the version is a label.
+pub const BUILD_INFO: &str = "connect_build_info";
+
+/// Seconds; from half a millisecond to the reply deadline.
+const DURATIONS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Events in a batch.
+const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
+
+/// Installs the recorder. Call once, at start.
+pub fn install() -> PrometheusHandle {
+    let builder = PrometheusBuilder::new()
+        .set_buckets(DURATIONS)
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BATCH_EVENTS.to_owned()), BATCHES))
+        .expect("the lists of buckets aren't empty");
+    let handle = builder.install_recorder().expect("the recorder is installed once");
+    metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    handle
+}

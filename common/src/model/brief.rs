@@ -1,0 +1,130 @@
+//! What a traveller asked for. Lead and trip share one brief (D20). Omitted parts stay unstated.
+
+use chrono::NaiveDate;
+use serde::{Deserialize, Serialize};
+
+/// The brief, as stored and as shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Brief {
+    /// Free text, at most 500 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub travel_dates: Option<TravelDates>,
+    /// Who.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub party: Option<Party>,
+    /// For how much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// ISO 3166-1 alpha-2 passport country of the party, upper case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest_nationality: Option<String>,
+}
+
+/// Travel dates; the end is not before the start (D22).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TravelDates {
+    /// First day, `YYYY-MM-DD`.
+    pub start_date: Option<NaiveDate>,
+    /// Last day, `YYYY-MM-DD`.
+    pub end_date: Option<NaiveDate>,
+}
+
+/// The party, stored as given and never inferred from a traveller list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Party {
+    /// Number of adults.
+    pub adults: Option<u32>,
+    /// Number of children.
+    pub children: Option<u32>,
+    /// Their ages in years.
+    pub child_ages: Option<Vec<u32>>,
+    /// Number of rooms.
+    pub rooms: Option<u32>,
+}
+
+/// The budget: a figure with its currency, or notes (D22).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budget {
+    /// Major units; null when only notes are known.
+    pub amount: Option<f64>,
+    /// ISO 4217 code; null when only notes are known.
+    pub currency: Option<String>,
+    /// Free text.
+    pub notes: Option<String>,
+}
+
+/// Reads a real calendar date of the exact form `YYYY-MM-DD`.
+pub fn parse_date(text: &str) -> Option<NaiveDate> {
+    let shape = text.len() == 10
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(i, b)| if i == 4 || i == 7 { b == b'-' } else { b.is_ascii_digit() });
+    if !shape {
+        return None;
+    }
+    NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()
+}
+
+impl TravelDates {
+    /// `None` when the end is before the start or neither is given.
+    pub fn new(start_date: Option<NaiveDate>, end_date: Option<NaiveDate>) -> Option<Self> {
+        match (start_date, end_date) {
+            (None, None) => None,
+            (Some(start), Some(end)) if end < start => None,
+            _ => Some(Self { start_date, end_date }),
+        }
+    }
+}
+
+impl Budget {
+    /// A figure with its currency; `None` when the code is no ISO 4217 code or the figure is negative.
+    pub fn stated(amount: f64, currency: &str) -> Option<Self> {
+        let known = iso_currency::Currency::from_code(currency).is_some();
+        (known && amount.is_finite() && amount >= 0.0).then(|| Self {
+            amount: Some(amount),
+            currency: Some(currency.to_owned()),
+            notes: None,
+        })
+    }
+
+    /// Free text, verbatim.
+    pub fn notes(text: &str) -> Self {
+        Self { notes: Some(text.to_owned()), ..Self::default() }
+    }
+}
+
+/// Whether `code` is an assigned ISO 3166-1 alpha-2 code, upper case (D22).
+pub fn is_country(code: &str) -> bool {
+    code.len() == 2
+        && code.bytes().all(|b| b.is_ascii_uppercase())
+        && celes::Country::from_alpha2(code).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_real_dates_of_the_exact_form_are_read() {
+        assert!(parse_date("2028-02-29").is_some());
+        for wrong in ["2027-02-29", "2027-2-9", "+027-01-01", "2027-01-01T", " 2027-01-1", "2027/01/01", ""] {
+            assert_eq!(parse_date(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn codes_are_the_assigned_ones() {
+        assert!(is_country("IN") && is_country("DE"));
+        assert!(!is_country("in") && !is_country("XX") && !is_country("UK") && !is_country("IND"));
+        assert!(Budget::stated(10.0, "INR").is_some());
+        assert!(Budget::stated(10.0, "inr").is_none() && Budget::stated(-1.0, "INR").is_none());
+    }
+}

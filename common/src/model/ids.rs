@@ -1,0 +1,80 @@
+//! Identifiers. Record ids are UUIDv7 as text (D18); a type each, so that they can't be mixed up.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use uuid::Uuid;
+
+macro_rules! record_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl $name {
+            /// Reads the canonical text form; `None` for anything else.
+            pub fn parse(text: &str) -> Option<Self> {
+                Uuid::try_parse(text).ok().map(Self)
+            }
+        }
+    )+};
+}
+
+record_id! {
+    /// An agency.
+    TenantId,
+    /// A client: a traveller or a company account.
+    ClientId,
+    /// A lead (enquiry).
+    LeadId,
+    /// A trip workspace.
+    TripId,
+    /// A proposal of a trip.
+    ProposalId,
+    /// A trip discovery record.
+    DiscoveryId,
+}
+
+/// Visible prefix of an API key: 1 to 64 characters of `A-Z a-z 0-9 _ -`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct KeyPrefix(String);
+
+impl KeyPrefix {
+    /// `None` when the text can't be a prefix, and so can't name a key.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=64).contains(&text.len());
+        let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        (fits && plain).then(|| Self(text.to_owned()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for KeyPrefix {
+    type Error = &'static str;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("not a key prefix")
+    }
+}
+
+impl From<KeyPrefix> for String {
+    fn from(prefix: KeyPrefix) -> Self {
+        prefix.0
+    }
+}
+
+impl fmt::Display for KeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

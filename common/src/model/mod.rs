@@ -1,0 +1,16 @@
+//! The nouns of the service as types that cannot hold an invalid value. Nothing here does I/O.
+
+mod brief;
+mod contact;
+mod ids;
+mod itinerary;
+mod scope;
+mod stage;
+pub mod text;
+
+pub use brief::{Brief, Budget, Party, TravelDates, is_country, parse_date};
+pub use contact::{Email, Phone, is_free_mailbox};
+pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, TenantId, TripId};
+pub use itinerary::check_itinerary;
+pub use scope::{Scope, Scopes};
+pub use stage::Stage;

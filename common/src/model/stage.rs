@@ -1,0 +1,123 @@
+//! Stages of an enquiry and their order (D11).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Where an enquiry stands. The declared order is the pipeline's; `Lost` and `Archived` stand outside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Just opened.
+    Inquiry,
+    /// To be followed up.
+    FollowUp,
+    /// An advisor is building the proposal.
+    BuildingProposal,
+    /// Terms are being settled.
+    Negotiation,
+    /// The traveller agreed.
+    ProposalApproved,
+    /// Booked.
+    TripBooked,
+    /// Travelled.
+    Travelled,
+    /// Lost, with a reason.
+    Lost,
+    /// Put away.
+    Archived,
+}
+
+impl Stage {
+    /// All stages, in their order.
+    pub const ALL: [Self; 9] = [
+        Self::Inquiry,
+        Self::FollowUp,
+        Self::BuildingProposal,
+        Self::Negotiation,
+        Self::ProposalApproved,
+        Self::TripBooked,
+        Self::Travelled,
+        Self::Lost,
+        Self::Archived,
+    ];
+
+    /// The name on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Inquiry => "inquiry",
+            Self::FollowUp => "follow_up",
+            Self::BuildingProposal => "building_proposal",
+            Self::Negotiation => "negotiation",
+            Self::ProposalApproved => "proposal_approved",
+            Self::TripBooked => "trip_booked",
+            Self::Travelled => "travelled",
+            Self::Lost => "lost",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// The stage of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.as_str() == name)
+    }
+
+    /// Whether an enquiry at this stage is open (D11).
+    pub const fn is_open(self) -> bool {
+        match self {
+            Self::Inquiry
+            | Self::FollowUp
+            | Self::BuildingProposal
+            | Self::Negotiation
+            | Self::ProposalApproved => true,
+            Self::TripBooked | Self::Travelled | Self::Lost | Self::Archived => false,
+        }
+    }
+
+    /// Place in the pipeline; `None` outside it.
+    const fn rank(self) -> Option<u8> {
+        match self {
+            Self::Inquiry => Some(0),
+            Self::FollowUp => Some(1),
+            Self::BuildingProposal => Some(2),
+            Self::Negotiation => Some(3),
+            Self::ProposalApproved => Some(4),
+            Self::TripBooked => Some(5),
+            Self::Travelled => Some(6),
+            Self::Lost | Self::Archived => None,
+        }
+    }
+
+    /// Whether `self` is further along than `current`; never so for stages outside the pipeline.
+    pub fn is_further_than(self, current: Self) -> bool {
+        matches!((self.rank(), current.rank()), (Some(to), Some(from)) if to > from)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_and_archived_stand_outside_the_order() {
+        for outside in [Stage::Lost, Stage::Archived] {
+            for stage in Stage::ALL {
+                assert!(!stage.is_further_than(outside) && !outside.is_further_than(stage));
+            }
+        }
+        assert!(Stage::ProposalApproved.is_further_than(Stage::Inquiry));
+        assert!(!Stage::ProposalApproved.is_further_than(Stage::ProposalApproved));
+    }
+
+    #[test]
+    fn names_read_back() {
+        for stage in Stage::ALL {
+            assert_eq!(Stage::parse(stage.as_str()), Some(stage));
+        }
+    }
+}

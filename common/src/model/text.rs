@@ -1,0 +1,25 @@
+//! Limits of texts, in Unicode characters (D6, D21a).
+
+/// Names and titles.
+pub const NAME: usize = 200;
+/// Destination, company, change summary.
+pub const LINE: usize = 500;
+/// Budget notes.
+pub const NOTES: usize = 2_000;
+/// A customer's message.
+pub const MESSAGE: usize = 10_000;
+/// Caller's own ids of persons and enquiries.
+pub const EXTERNAL_ID: usize = 200;
+/// A phone as sent.
+pub const PHONE: usize = 40;
+/// An email as sent.
+pub const EMAIL: usize = 320;
+/// `eventId`, `tenant`, `origin`.
+pub const ENVELOPE_ID: usize = 100;
+/// An itinerary snapshot, in bytes of JSON.
+pub const ITINERARY_BYTES: usize = 256 * 1024;
+
+/// Whether `text` has at most `max` characters. Counts only when the byte length leaves it open.
+pub fn fits(text: &str, max: usize) -> bool {
+    text.len() <= max || text.chars().count() <= max
+}

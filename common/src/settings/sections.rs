@@ -1,0 +1,176 @@
+//! The sections that several programs share.
+
+use super::{Environment, Section, SettingError, Variable, error};
+use crate::sealed::Secret;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Where Postgres is.
+#[derive(Clone, Debug)]
+pub struct DatabaseSettings {
+    /// Reads and writes. May hold a password, hence redacted.
+    pub url: Secret,
+    /// Reads only: a replica, or the same.
+    pub read_url: Secret,
+}
+
+impl Section for DatabaseSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "DATABASE_URL",
+            default: None,
+            help: "Postgres, such as postgres://user:password@host:5432/connect",
+        },
+        Variable {
+            name: "DATABASE_READ_URL",
+            default: Some(""),
+            help: "Postgres for reads, such as a replica; DATABASE_URL when not set",
+        },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        let url: Secret = env.get::<Self, _>("DATABASE_URL")?;
+        let read_url = env.optional::<Self, _>("DATABASE_READ_URL")?.unwrap_or_else(|| url.clone());
+        for (name, url) in [("DATABASE_URL", &url), ("DATABASE_READ_URL", &read_url)] {
+            if url.reveal().parse::<tokio_postgres::Config>().is_err() {
+                return Err(error(name, "must be a Postgres URL such as postgres://user@host:5432/connect"));
+            }
+        }
+        Ok(Self { url, read_url })
+    }
+}
+
+/// Where RabbitMQ is, and how its queues are named and bounded.
+#[derive(Clone, Debug)]
+pub struct BrokerSettings {
+    /// Connection. May hold a password, hence redacted.
+    pub url: Secret,
+    /// First part of every queue's name.
+    pub prefix: String,
+    /// Messages after which a queue refuses.
+    pub max_length: u32,
+}
+
+impl Section for BrokerSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "AMQP_URL",
+            default: None,
+            help: "RabbitMQ, such as amqp://user:password@host:5672/%2f",
+        },
+        Variable {
+            name: "CONNECT_QUEUE_PREFIX",
+            default: Some("connect"),
+            help: "prefix of every queue, so that two deployments share a broker",
+        },
+        Variable {
+            name: "CONNECT_QUEUE_MAX_LENGTH",
+            default: Some("100000"),
+            help: "messages in a queue after which the broker refuses more (reject-publish)",
+        },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        let url: Secret = env.get::<Self, _>("AMQP_URL")?;
+        if url.reveal().parse::<lapin::uri::AMQPUri>().is_err() {
+            return Err(error("AMQP_URL", "must be an AMQP URL such as amqp://user@host:5672/%2f"));
+        }
+        let prefix: String = env.get::<Self, _>("CONNECT_QUEUE_PREFIX")?;
+        let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+        if !plain || prefix.len() > 100 {
+            return Err(error(
+                "CONNECT_QUEUE_PREFIX",
+                "must be at most 100 letters, digits, '-', '_' or '.'",
+            ));
+        }
+        Ok(Self { url, prefix, max_length: env.get::<Self, _>("CONNECT_QUEUE_MAX_LENGTH")? })
+    }
+}
+
+/// What every service has.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceSettings {
+    /// Where `/metrics`, `/livez` and `/readyz` are; `None` for the program's own default.
+    pub metrics_addr: Option<SocketAddr>,
+    /// How long a drain may take.
+    pub shutdown_timeout: Duration,
+}
+
+impl Section for ServiceSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "CONNECT_METRICS_ADDR",
+            default: Some(""),
+            help: "address of /metrics, /livez and /readyz; 127.0.0.1:9101 (ingest), :9102 (worker), :9103 (dispatcher) when not set",
+        },
+        Variable {
+            name: "CONNECT_SHUTDOWN_TIMEOUT",
+            default: Some("25s"),
+            help: "how long the drain after SIGTERM may take",
+        },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        Ok(Self {
+            metrics_addr: env.optional::<Self, _>("CONNECT_METRICS_ADDR")?,
+            shutdown_timeout: env.get::<Self, _>("CONNECT_SHUTDOWN_TIMEOUT")?,
+        })
+    }
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+pub struct LogSettings {
+    /// Directives of tracing's filter.
+    pub filter: String,
+    /// One JSON object a line, or text for people.
+    pub json: bool,
+}
+
+impl Section for LogSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "RUST_LOG",
+            default: Some("info"),
+            help: "what is logged, such as info or worker=debug,info",
+        },
+        Variable {
+            name: "CONNECT_LOG",
+            default: Some("json"),
+            help: "form of the logs on standard error: json or text",
+        },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        let form: String = env.get::<Self, _>("CONNECT_LOG")?;
+        let json = match form.as_str() {
+            "json" => true,
+            "text" => false,
+            _ => return Err(error("CONNECT_LOG", "must be json or text")),
+        };
+        Ok(Self { filter: env.get::<Self, _>("RUST_LOG")?, json })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_names_the_setting_and_never_its_value() {
+        let broken = Environment::of(&[("DATABASE_URL", "postgres://u:hunter2@[")]);
+        let message = DatabaseSettings::read(&broken).unwrap_err().to_string();
+        assert!(
+            message.starts_with("setting DATABASE_URL: must be") && !message.contains("hunter2"),
+            "{message}"
+        );
+        let missing = DatabaseSettings::read(&Environment::of(&[("DATABASE_URL", " ")])).unwrap_err();
+        assert_eq!(missing.to_string(), "setting DATABASE_URL: is required");
+    }
+
+    #[test]
+    fn reads_go_to_the_one_database_unless_told_otherwise() {
+        let read = DatabaseSettings::read(&Environment::of(&[("DATABASE_URL", "postgres://a/b")])).unwrap();
+        assert_eq!(read.read_url, read.url);
+    }
+}

@@ -1,0 +1,218 @@
+//! Request and webhook signatures (specification: Authentication; D2). Pure: the caller brings the clock.
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use thiserror::Error;
+
+/// How far a timestamp may lie from the clock, in seconds, both ways, inclusive.
+pub const TOLERANCE_SECONDS: i64 = 300;
+
+/// The scheme of a signature; each is refused on the other's routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Events route and webhooks: `<t>.<body>`.
+    V1,
+    /// Records routes: `<t>.<METHOD>.<path with query>.<body>`.
+    V2,
+}
+
+impl Scheme {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        }
+    }
+}
+
+/// What a signature covers.
+#[derive(Clone, Copy, Debug)]
+pub enum Signed<'a> {
+    /// `v1`: the raw body.
+    Body(&'a [u8]),
+    /// `v2`: the request as sent.
+    Request {
+        /// Upper case.
+        method: &'a str,
+        /// The request target exactly as sent, with its query.
+        target: &'a str,
+        /// Raw body, empty for a GET.
+        body: &'a [u8],
+    },
+}
+
+impl Signed<'_> {
+    const fn scheme(&self) -> Scheme {
+        match self {
+            Self::Body(_) => Scheme::V1,
+            Self::Request { .. } => Scheme::V2,
+        }
+    }
+}
+
+/// A signature header that has the right form. Says nothing of whether it verifies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    scheme: Scheme,
+    timestamp: i64,
+    digits: String,
+    mac: [u8; 32],
+}
+
+/// Why a signature was refused. Callers are told none of it.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Refused {
+    /// Not `t=<digits>,<v1|v2>=<64 hex>`.
+    #[error("malformed")]
+    Malformed,
+    /// The scheme of the other routes.
+    #[error("wrong scheme")]
+    WrongScheme,
+    /// Outside ±300 s.
+    #[error("stale")]
+    Stale,
+    /// The MAC is another.
+    #[error("mismatch")]
+    Mismatch,
+}
+
+impl Signature {
+    /// Reads `t=<digits>,<v1|v2>=<64 hex>`, exactly; hex of either case.
+    pub fn parse(header: &str) -> Result<Self, Refused> {
+        Self::read(header).ok_or(Refused::Malformed)
+    }
+
+    fn read(header: &str) -> Option<Self> {
+        let (digits, rest) = header.strip_prefix("t=")?.split_once(',')?;
+        let (scheme, hex) = rest.split_once('=')?;
+        let scheme = match scheme {
+            "v1" => Scheme::V1,
+            "v2" => Scheme::V2,
+            _ => return None,
+        };
+        let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let timestamp = is_number.then(|| digits.parse().ok()).flatten()?;
+        let mut mac = [0; 32];
+        hex::decode_to_slice(hex, &mut mac).ok()?;
+        Some(Self { scheme, timestamp, digits: digits.to_owned(), mac })
+    }
+
+    /// Seconds since the epoch at which it was signed.
+    pub const fn timestamp(&self) -> i64 {
+        self.timestamp
+    }
+
+    /// The decoded MAC: what is remembered against replay, never the header's text (D2).
+    pub const fn mac(&self) -> &[u8; 32] {
+        &self.mac
+    }
+
+    /// Checks scheme and freshness at `now`, seconds since the epoch.
+    pub const fn check_fresh(&self, scheme: Scheme, now: i64) -> Result<(), Refused> {
+        if !matches!((self.scheme, scheme), (Scheme::V1, Scheme::V1) | (Scheme::V2, Scheme::V2)) {
+            return Err(Refused::WrongScheme);
+        }
+        if now.abs_diff(self.timestamp) > TOLERANCE_SECONDS.unsigned_abs() {
+            return Err(Refused::Stale);
+        }
+        Ok(())
+    }
+
+    /// Compares the MAC in constant time.
+    pub fn check_mac(&self, secret: &[u8], signed: Signed<'_>) -> Result<(), Refused> {
+        keyed(secret, &self.digits, signed).verify_slice(&self.mac).map_err(|_| Refused::Mismatch)
+    }
+}
+
+/// The header of a signature made at `timestamp`, seconds since the epoch.
+pub fn sign(secret: &[u8], timestamp: i64, signed: Signed<'_>) -> String {
+    let mac = keyed(secret, &timestamp.to_string(), signed).finalize().into_bytes();
+    format!("t={timestamp},{}={}", signed.scheme().name(), hex::encode(mac))
+}
+
+/// The MAC over the signed text. `timestamp` is its text as sent, leading zeros and all.
+fn keyed(secret: &[u8], timestamp: &str, signed: Signed<'_>) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    mac.update(timestamp.as_bytes());
+    let parts: &[&[u8]] = match &signed {
+        Signed::Body(body) => &[body],
+        Signed::Request { method, target, body } => &[method.as_bytes(), target.as_bytes(), body],
+    };
+    for part in parts {
+        mac.update(b".");
+        mac.update(part);
+    }
+    mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Vectors {
+        secret: String,
+        cases: Vec<Case>,
+    }
+
+    #[derive(Deserialize)]
+    struct Case {
+        why: String,
+        route: String,
+        header: String,
+        body: String,
+        now: i64,
+        valid: bool,
+        method: Option<String>,
+        path: Option<String>,
+    }
+
+    fn verify(secret: &str, case: &Case) -> Result<(), Refused> {
+        let body = case.body.as_bytes();
+        let (scheme, signed) = match case.route.as_str() {
+            "v1" => (Scheme::V1, Signed::Body(body)),
+            _ => {
+                let (method, target) = (case.method.as_deref().unwrap(), case.path.as_deref().unwrap());
+                (Scheme::V2, Signed::Request { method, target, body })
+            }
+        };
+        let signature = Signature::parse(&case.header)?;
+        signature.check_fresh(scheme, case.now)?;
+        signature.check_mac(secret.as_bytes(), signed)?;
+        // What verifies is what we would have signed, but for the case of its digits.
+        assert_eq!(sign(secret.as_bytes(), signature.timestamp(), signed), case.header.to_lowercase());
+        Ok(())
+    }
+
+    #[test]
+    fn every_vector_is_judged_as_it_says() {
+        let vectors: Vectors =
+            serde_json::from_str(include_str!("../../tests/vectors/signatures.json")).unwrap();
+        for case in &vectors.cases {
+            let verdict = verify(&vectors.secret, case);
+            assert_eq!(verdict.is_ok(), case.valid, "{}: {verdict:?}", case.why);
+        }
+        assert!(vectors.cases.len() >= 22);
+    }
+
+    #[test]
+    fn only_the_exact_form_is_read() {
+        let hex = "0".repeat(64);
+        for wrong in [
+            format!("t=1,v1={hex} "),
+            format!(" t=1,v1={hex}"),
+            format!("t=1, v1={hex}"),
+            format!("v1={hex},t=1"),
+            format!("t=,v1={hex}"),
+            format!("t=+1,v1={hex}"),
+            format!("t=1,v3={hex}"),
+            format!("t=1,v1={hex}00"),
+            format!("t=99999999999999999999,v1={hex}"),
+            format!("T=1,V1={hex}"),
+        ] {
+            assert_eq!(Signature::parse(&wrong), Err(Refused::Malformed), "{wrong}");
+        }
+        assert!(Signature::parse(&format!("t=1,v1={hex}")).is_ok());
+    }
+}

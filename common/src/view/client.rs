@@ -1,0 +1,98 @@
+//! A client, as shown.
+
+use crate::clock;
+use crate::model::ClientId;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+/// A client (specification: Client).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientView {
+    /// Its id.
+    pub id: ClientId,
+    /// Full name.
+    pub name: String,
+    /// As sent.
+    pub email: Option<String>,
+    /// As sent.
+    pub phone: Option<String>,
+    /// Label.
+    pub company: Option<String>,
+    /// The caller's own id for the person.
+    pub external_id: Option<String>,
+    /// Marketing consent.
+    pub marketing_opt_in: bool,
+    /// `individual` or `company` (D13).
+    pub client_type: String,
+    /// The roster, in its order.
+    pub travelers: Vec<TravelerView>,
+    /// When it was made.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+    /// Its version (D19).
+    #[serde(serialize_with = "clock::serialize")]
+    pub updated_at: DateTime<Utc>,
+}
+
+/// One of a client's travelers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TravelerView {
+    /// Full name.
+    pub name: String,
+    /// `adult`, `child` or `infant`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// In years.
+    pub age: Option<i16>,
+    /// As sent.
+    pub email: Option<String>,
+    /// As sent.
+    pub phone: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{json, to_value};
+    use uuid::Uuid;
+
+    const NIL: &str = "00000000-0000-0000-0000-000000000000";
+    const TIME: &str = "2026-01-02T03:04:05.000Z";
+
+    fn time() -> DateTime<Utc> {
+        TIME.parse().unwrap()
+    }
+
+    #[test]
+    fn a_client_shows_null_for_what_is_not_known() {
+        let client = ClientView {
+            id: ClientId(Uuid::nil()),
+            name: "Ana".to_owned(),
+            email: None,
+            phone: None,
+            company: None,
+            external_id: None,
+            marketing_opt_in: false,
+            client_type: "individual".to_owned(),
+            travelers: vec![TravelerView {
+                name: "Bo".to_owned(),
+                kind: "child".to_owned(),
+                age: Some(7),
+                email: None,
+                phone: None,
+            }],
+            created_at: time(),
+            updated_at: time(),
+        };
+        assert_eq!(
+            to_value(client).unwrap(),
+            json!({
+                "id": NIL, "name": "Ana", "email": null, "phone": null, "company": null, "externalId": null,
+                "marketingOptIn": false, "clientType": "individual",
+                "travelers": [{"name": "Bo", "type": "child", "age": 7, "email": null, "phone": null}],
+                "createdAt": TIME, "updatedAt": TIME,
+            })
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! An enquiry, as shown, and what its trip shows as well.
+
+use crate::clock;
+use crate::model::{Brief, Budget, ClientId, LeadId, Party, Stage, TravelDates, TripId};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+/// An enquiry (specification: Lead).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeadView {
+    /// Its id.
+    pub id: LeadId,
+    /// `<prefix>-<year>-<six digits>`.
+    pub enquiry_number: String,
+    /// Title advisors see.
+    pub title: String,
+    /// Its stage, and its trip's.
+    pub stage: Stage,
+    /// Flag for follow-up.
+    pub follow_up: bool,
+    /// Whose it is.
+    pub client_id: ClientId,
+    /// Its trip; absent until there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trip_id: Option<TripId>,
+    /// The caller's own id for the enquiry.
+    pub external_id: Option<String>,
+    /// Its advisor; null when nobody is (D16).
+    pub owner: Option<OwnerView>,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub brief: BriefView,
+    /// When it was opened.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+    /// Its version (D19).
+    #[serde(serialize_with = "clock::serialize")]
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The advisor of an enquiry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnerView {
+    /// Lower case.
+    pub email: String,
+    /// Full name.
+    pub name: String,
+}
+
+/// The part of a brief that leads and trips both show; null where unstated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BriefView {
+    /// Free text.
+    pub destination: Option<String>,
+    /// When.
+    pub travel_dates: Option<TravelDates>,
+    /// Who.
+    pub party: Option<Party>,
+    /// For how much.
+    pub budget: Option<Budget>,
+}
+
+/// All but the nationality, which only a trip shows.
+impl From<Brief> for BriefView {
+    fn from(brief: Brief) -> Self {
+        let Brief { destination, travel_dates, party, budget, guest_nationality: _ } = brief;
+        Self { destination, travel_dates, party, budget }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{json, to_value};
+    use uuid::Uuid;
+
+    const NIL: &str = "00000000-0000-0000-0000-000000000000";
+    const TIME: &str = "2026-01-02T03:04:05.000Z";
+
+    fn time() -> DateTime<Utc> {
+        TIME.parse().unwrap()
+    }
+
+    fn lead() -> LeadView {
+        LeadView {
+            id: LeadId(Uuid::nil()),
+            enquiry_number: "ENQ-2026-000001".to_owned(),
+            title: "Goa".to_owned(),
+            stage: Stage::FollowUp,
+            follow_up: true,
+            client_id: ClientId(Uuid::nil()),
+            trip_id: None,
+            external_id: None,
+            owner: None,
+            brief: BriefView::default(),
+            created_at: time(),
+            updated_at: time(),
+        }
+    }
+
+    #[test]
+    fn a_bare_lead_has_no_trip_id_and_null_for_what_is_unstated() {
+        assert_eq!(
+            to_value(lead()).unwrap(),
+            json!({
+                "id": NIL, "enquiryNumber": "ENQ-2026-000001", "title": "Goa", "stage": "follow_up", "followUp": true,
+                "clientId": NIL, "externalId": null, "owner": null, "destination": null, "travelDates": null,
+                "party": null, "budget": null, "createdAt": TIME, "updatedAt": TIME,
+            })
+        );
+    }
+
+    #[test]
+    fn a_stated_brief_shows_its_parts_whole() {
+        let stored = r#"{"travelDates": {"startDate": "2026-05-01"}, "party": {"adults": 2},
+            "budget": {"notes": "modest"}, "guestNationality": "IN"}"#;
+        let brief: Brief = serde_json::from_str(stored).unwrap();
+        let shown =
+            to_value(LeadView { trip_id: Some(TripId(Uuid::nil())), brief: brief.into(), ..lead() }).unwrap();
+        assert_eq!(shown["tripId"], NIL);
+        assert_eq!(shown["travelDates"], json!({"startDate": "2026-05-01", "endDate": null}));
+        assert_eq!(shown["party"], json!({"adults": 2, "children": null, "childAges": null, "rooms": null}));
+        assert_eq!(shown["budget"], json!({"amount": null, "currency": null, "notes": "modest"}));
+        assert!(shown.get("guestNationality").is_none());
+    }
+}
