@@ -9,9 +9,9 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
         EnvFilter::try_new(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if settings.json {
-        logs.json().flatten_event(true).init()
+        logs.json().flatten_event(true).init();
     } else {
-        logs.init()
+        logs.init();
     }
     Ok(())
 }

@@ -225,8 +225,8 @@ impl Unit {
 
 fn meta(delivery: &Delivery) -> Option<String> {
     let headers = delivery.properties.headers().as_ref()?;
-    match headers.inner().get(&ShortString::from(META_HEADER))? {
-        AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned),
-        _ => None,
-    }
+    let AMQPValue::LongString(text) = headers.inner().get(&ShortString::from(META_HEADER))? else {
+        return None;
+    };
+    std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned)
 }

@@ -56,7 +56,7 @@ fn is_outage(code: &SqlState) -> bool {
 /// No code: the connection broke or never was, unless the driver itself refused a value.
 fn is_broken(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
-    error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>())
+    error.is_closed() || error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
 }
 
 /// The database's message names constraints and columns; its detail may hold values and stays out of logs.

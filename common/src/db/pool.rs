@@ -96,7 +96,7 @@ impl Database {
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
             match done {
                 Err(TxError::Conflict(error)) if runs < RUNS => {
-                    tracing::debug!(name, runs, %error, "transaction runs again")
+                    tracing::debug!(name, runs, %error, "transaction runs again");
                 }
                 done => return done,
             }

@@ -98,17 +98,15 @@ pub fn help(program: &str, about: &str, variables: &[&[Variable]]) -> String {
 /// Answers `--help` and `--version` on standard output. `true` when the program has nothing more to do;
 /// the error names an argument it doesn't know.
 pub fn answer_arguments(program: &str, about: &str, variables: &[&[Variable]]) -> Result<bool, String> {
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "-h" | "--help" => print!("{}", help(program, about, variables)),
-            "-V" | "--version" => println!("{program} {}", env!("CARGO_PKG_VERSION")),
-            other => {
-                return Err(format!(
-                    "{program}: unknown argument {other:?}; settings are environment variables, see --help"
-                ));
-            }
+    let Some(argument) = std::env::args().nth(1) else { return Ok(false) };
+    match argument.as_str() {
+        "-h" | "--help" => print!("{}", help(program, about, variables)),
+        "-V" | "--version" => println!("{program} {}", env!("CARGO_PKG_VERSION")),
+        other => {
+            return Err(format!(
+                "{program}: unknown argument {other:?}; settings are environment variables, see --help"
+            ));
         }
-        return Ok(true);
     }
-    Ok(false)
+    Ok(true)
 }
