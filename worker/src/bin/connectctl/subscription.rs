@@ -1,0 +1,237 @@
+//! `connectctl subscription`: where an agency's webhooks go.
+
+use crate::arguments::OfTenant;
+use crate::context::Context;
+use crate::output::Show;
+use crate::rows::{self, FromRow};
+use crate::sealing::{self, SealingSettings};
+use crate::{lookup, receiver};
+use anyhow::{anyhow, bail, ensure};
+use chrono::{DateTime, Utc};
+use clap::{Args, Subcommand};
+use common::clock;
+use common::egress::EgressSettings;
+use common::event::OutboundType;
+use common::model::TenantId;
+use serde::Serialize;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+const CREATE: &str = "-- subscriptions.create
+INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, url, event_types, secret_sealed, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+const KEY_IS_ACTIVE: &str = "-- api_keys.is_active
+SELECT FROM api_keys
+WHERE tenant_id = $1 AND prefix = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
+
+const LIST: &str = "-- subscriptions.list
+SELECT subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at
+FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL ORDER BY subscription_id";
+
+const PAUSE: &str = "-- subscriptions.pause
+UPDATE subscriptions SET paused_at = COALESCE(paused_at, $2) WHERE subscription_id = $1 AND removed_at IS NULL
+RETURNING subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+const RESUME: &str = "-- subscriptions.resume
+UPDATE subscriptions SET paused_at = NULL WHERE subscription_id = $1 AND removed_at IS NULL
+RETURNING subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+const REMOVE: &str = "-- subscriptions.remove
+UPDATE subscriptions SET removed_at = $2 WHERE subscription_id = $1 AND removed_at IS NULL
+RETURNING subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Subscribe a receiver; prints the secret that signs its deliveries, which is never shown again
+    #[command(after_help = CREATE_HELP)]
+    Create(Create),
+    /// List the subscriptions of an agency
+    #[command(after_help = "Example:\n  connectctl subscription list --tenant acme")]
+    List(OfTenant),
+    /// Hold deliveries back until the subscription is resumed
+    #[command(after_help = "Example:\n  connectctl subscription pause 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+    Pause(Named),
+    /// Let deliveries go out again
+    #[command(after_help = "Example:\n  connectctl subscription resume 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+    Resume(Named),
+    /// Remove a subscription for good, with the deliveries that wait for it
+    #[command(after_help = "Example:\n  connectctl subscription remove 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+    Remove(Named),
+}
+
+const CREATE_HELP: &str = "\
+Events: lead.assigned lead.stage_changed proposal.sent proposal.viewed
+        booking.confirmed booking.cancelled
+
+Example:
+  connectctl subscription create --tenant acme --url https://partner.example/hooks \\
+      --key ck_0123456789abcdef";
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    tenant: OfTenant,
+    /// The receiver: a public https:// address
+    #[arg(long)]
+    url: String,
+    /// The API key of the receiving system: what the key's calls cause isn't sent to it
+    #[arg(long, value_name = "PREFIX")]
+    key: Option<String>,
+    /// Event types wanted, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',')]
+    events: Option<Vec<String>>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// The subscription
+    id: String,
+}
+
+#[derive(Serialize)]
+struct Created {
+    id: Uuid,
+    secret: String,
+}
+
+impl Show for Created {
+    const COLUMNS: &'static [&'static str] = &["Id", "Secret"];
+
+    fn cells(&self) -> Vec<Option<String>> {
+        vec![Some(self.id.to_string()), Some(self.secret.clone())]
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Subscription {
+    id: Uuid,
+    url: String,
+    key: Option<String>,
+    /// Null is all.
+    events: Option<Vec<String>>,
+    state: &'static str,
+    #[serde(serialize_with = "clock::serialize")]
+    created_at: DateTime<Utc>,
+}
+
+impl FromRow for Subscription {
+    fn from_row(row: &Row) -> anyhow::Result<Self> {
+        let removed: Option<DateTime<Utc>> = row.try_get("removed_at")?;
+        let paused: Option<DateTime<Utc>> = row.try_get("paused_at")?;
+        let state = match (removed, paused) {
+            (Some(_), _) => "removed",
+            (None, Some(_)) => "paused",
+            (None, None) => "active",
+        };
+        Ok(Self {
+            id: row.try_get("subscription_id")?,
+            url: row.try_get("url")?,
+            key: row.try_get("key_prefix")?,
+            events: row.try_get("event_types")?,
+            state,
+            created_at: row.try_get("created_at")?,
+        })
+    }
+}
+
+impl Show for Subscription {
+    const COLUMNS: &'static [&'static str] = &["Id", "State", "Url", "Key", "Events", "Created at"];
+
+    fn cells(&self) -> Vec<Option<String>> {
+        vec![
+            Some(self.id.to_string()),
+            Some(self.state.to_owned()),
+            Some(self.url.clone()),
+            self.key.clone(),
+            Some(self.events.as_ref().map_or_else(|| "all".to_owned(), |events| events.join(", "))),
+            Some(clock::to_text(self.created_at)),
+        ]
+    }
+}
+
+pub(crate) async fn run(command: Command, context: &Context) -> anyhow::Result<()> {
+    match command {
+        Command::Create(new) => {
+            let created = create(&new, context).await?;
+            context.output.note("The secret is shown only now: keep it.");
+            context.output.one(&created)
+        }
+        Command::List(of) => {
+            let tenant = lookup::tenant(context, &of).await?;
+            context.output.many(&rows::all::<Subscription>(context, LIST, &[&tenant.0]).await?)
+        }
+        Command::Pause(named) => changed(context, PAUSE, &named, &[&clock::now()]).await,
+        Command::Resume(named) => changed(context, RESUME, &named, &[]).await,
+        Command::Remove(named) => changed(context, REMOVE, &named, &[&clock::now()]).await,
+    }
+}
+
+async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
+    let events = new.events.as_deref().map(event_types).transpose()?;
+    let egress: EgressSettings = context.settings()?;
+    let sealing: SealingSettings = context.settings()?;
+    let tenant = lookup::tenant(context, &new.tenant).await?;
+    if let Some(prefix) = &new.key {
+        check_key(context, tenant, prefix).await?;
+    }
+    if egress.allow_private {
+        context.output.warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http:// and loopback receivers are accepted");
+    }
+    let url = receiver::vet(&new.url, egress).await?;
+    let (id, secret) = (Uuid::now_v7(), sealing::new_secret("whsec_")?);
+    let sealed = sealing.seal(&secret, &format!("subscription/{tenant}/{id}"))?;
+    let parameters: [&(dyn ToSql + Sync); 7] =
+        [&tenant.0, &id, &new.key, &url.as_str(), &events, &sealed, &clock::now()];
+    context.database.execute(CREATE, &parameters).await?;
+    Ok(Created { id, secret: secret.reveal().to_owned() })
+}
+
+async fn check_key(context: &Context, tenant: TenantId, prefix: &str) -> anyhow::Result<()> {
+    let found = context.database.query_opt(KEY_IS_ACTIVE, &[&tenant.0, &prefix, &clock::now()]).await?;
+    ensure!(found.is_some(), "no active key {prefix:?} in this tenant");
+    Ok(())
+}
+
+async fn changed(
+    context: &Context,
+    statement: &str,
+    named: &Named,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> anyhow::Result<()> {
+    let unknown = || anyhow!("no subscription {:?}", named.id);
+    let id = Uuid::try_parse(&named.id).map_err(|_| unknown())?;
+    let parameters = [&[&id as &(dyn ToSql + Sync)], parameters].concat();
+    let subscription: Option<Subscription> = rows::one(context, statement, &parameters).await?;
+    context.output.one(&subscription.ok_or_else(unknown)?)
+}
+
+/// The types given, each once, as names.
+fn event_types(given: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let mut types = Vec::new();
+    for name in given.iter().map(|name| name.trim()) {
+        let Some(known) = OutboundType::parse(name) else {
+            bail!("unknown event type {name:?}");
+        };
+        if !types.contains(&known.as_str()) {
+            types.push(known.as_str());
+        }
+    }
+    Ok(types)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_types_are_outbound_ones() {
+        let given = |text: &str| event_types(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(given("lead.assigned, proposal.sent,lead.assigned").unwrap(), ["lead.assigned", "proposal.sent"]);
+        for wrong in ["", "lead.assigned,", "contact.identified", "message.posted"] {
+            assert!(given(wrong).unwrap_err().to_string().starts_with("unknown event type"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The events queue: several waiting batches are applied as one unit; a unit that fails is applied event by event,
+//! so that one bad event fails alone (D8).
+
+use crate::unit::{self, Databases, UnitEvent};
+use common::broker::{Handler, Message, Queue, Verdict};
+use common::clock;
+use common::db::TxError;
+use common::event::{BatchResult, Envelope, EventResult, InboundType, parse_batch};
+use common::message::BatchMeta;
+use common::metrics::{APPLY_DURATION, EVENTS, QUEUE_LAG};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Wait between tries while the database can't be reached.
+const OUTAGE_WAIT: Duration = Duration::from_millis(250);
+/// What a message counts whose number of events isn't known.
+const UNKNOWN_WEIGHT: usize = 100;
+
+/// Handles batches of events.
+#[derive(Clone, Debug)]
+pub struct EventsHandler {
+    databases: Databases,
+    shutdown: CancellationToken,
+}
+
+/// A message that could be read.
+struct Batch<'m> {
+    meta: BatchMeta,
+    envelopes: Vec<Envelope<'m>>,
+}
+
+/// Told to end while the database can't be reached: the messages go back to the queue.
+struct Interrupted;
+
+impl EventsHandler {
+    /// A handler that gives up waiting for the database at `shutdown`.
+    pub const fn new(databases: Databases, shutdown: CancellationToken) -> Self {
+        Self { databases, shutdown }
+    }
+
+    /// Applies what could be read and gives the results of each batch.
+    async fn apply(&self, batches: &[&Batch<'_>]) -> Result<Vec<BatchResult>, Interrupted> {
+        let events: Vec<UnitEvent<'_>> = batches.iter().copied().flat_map(Batch::events).collect();
+        let results = match self.when_available(&events, false).await? {
+            Ok(results) => results,
+            Err(error) => {
+                tracing::warn!(%error, events = events.len(), "unit failed; applying its events one by one");
+                self.apply_singly(&events).await?
+            }
+        };
+        let mut results = results.into_iter();
+        let of_batch = |batch: &&Batch<'_>| BatchResult::new(results.by_ref().take(batch.envelopes.len()).collect());
+        Ok(batches.iter().map(of_batch).collect())
+    }
+
+    /// One transaction an event, in their order.
+    async fn apply_singly(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
+        let mut results = Vec::with_capacity(events.len());
+        for event in events {
+            results.push(self.apply_single(*event).await?);
+        }
+        Ok(results)
+    }
+
+    async fn apply_single(&self, event: UnitEvent<'_>) -> Result<EventResult, Interrupted> {
+        let mut tried = self.when_available(&[event], false).await?;
+        if tried.is_err() && event.envelope.event_type == InboundType::DiscoveryUpserted {
+            // The event is recorded even when its discovery part can't be (specification: traveller.discovery_upserted).
+            tried = self.when_available(&[event], true).await?;
+        }
+        Ok(match tried.map(|mut results| results.pop()) {
+            Ok(Some(result)) => result,
+            Ok(None) => failed(event.envelope),
+            Err(error) => {
+                tracing::error!(%error, request = %event.meta.request_id, ordinal = event.ordinal, "event failed");
+                failed(event.envelope)
+            }
+        })
+    }
+
+    /// Applies a unit, waiting for the database as long as it takes. What it returns won't change by trying again.
+    async fn when_available(
+        &self,
+        events: &[UnitEvent<'_>],
+        skip_discovery: bool,
+    ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
+        loop {
+            match unit::apply(&self.databases, events, skip_discovery).await {
+                Err(TxError::Unavailable(error)) => tracing::warn!(error, "database unavailable; the unit waits"),
+                done => return Ok(done),
+            }
+            let waited = self.shutdown.run_until_cancelled(tokio::time::sleep(OUTAGE_WAIT)).await;
+            waited.ok_or(Interrupted)?;
+        }
+    }
+}
+
+impl Handler for EventsHandler {
+    fn weigh(&self, message: &Message) -> usize {
+        read_meta(message).map_or(UNKNOWN_WEIGHT, |meta| usize::from(meta.events))
+    }
+
+    async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
+        let started = Instant::now();
+        let read: Vec<Result<Batch<'_>, &'static str>> = unit.iter().map(Batch::read).collect();
+        let batches: Vec<&Batch<'_>> = read.iter().filter_map(|batch| batch.as_ref().ok()).collect();
+        let Ok(results) = self.apply(&batches).await else {
+            return vec![Verdict::Leave; unit.len()];
+        };
+        observe(&batches, &results, started);
+        let mut results = results.iter();
+        let verdict = |batch: &Result<Batch<'_>, &'static str>| match batch {
+            Ok(_) => Verdict::Done { reply: results.next().map(reply).unwrap_or_default() },
+            Err(reason) => Verdict::Dead { reason, reply: None },
+        };
+        read.iter().map(verdict).collect()
+    }
+}
+
+impl<'m> Batch<'m> {
+    /// The error is why the message is poison.
+    fn read(message: &'m Message) -> Result<Self, &'static str> {
+        let meta = read_meta(message).ok_or("metadata")?;
+        let envelopes = parse_batch(&message.body, &meta.caller.tenant).map_err(|_| "body")?;
+        Ok(Self { meta, envelopes })
+    }
+
+    fn events(&self) -> impl Iterator<Item = UnitEvent<'_>> {
+        let ordinals = 0_i16..;
+        self.envelopes.iter().zip(ordinals).map(|(envelope, ordinal)| UnitEvent { meta: &self.meta, envelope, ordinal })
+    }
+}
+
+fn read_meta(message: &Message) -> Option<BatchMeta> {
+    serde_json::from_str(message.meta.as_deref()?).ok()
+}
+
+fn reply(result: &BatchResult) -> Vec<u8> {
+    serde_json::to_vec(result).expect("results have string keys")
+}
+
+fn failed(envelope: &Envelope<'_>) -> EventResult {
+    EventResult::failed(&envelope.event_id, "internal_error")
+}
+
+fn observe(batches: &[&Batch<'_>], results: &[BatchResult], started: Instant) {
+    let queue = Queue::Events.as_str();
+    metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
+    let now = clock::now();
+    for (batch, result) in batches.iter().zip(results) {
+        let lag = (now - batch.meta.published_at).to_std().unwrap_or_default();
+        metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
+        for (envelope, result) in batch.envelopes.iter().zip(&result.results) {
+            let (event_type, status) = (envelope.event_type.as_str(), result.status.as_str());
+            metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The worker: load → decide → persist.
+//!
+//! `consume` reads messages and returns verdicts, `unit` runs a transaction, `store` loads and persists, `rules` decide
+//! on a `state` and do no I/O. The worker never sends a webhook: it writes the outbox.
+
+pub mod consume;
+pub mod rules;
+pub mod service;
+pub mod settings;
+pub mod state;
+pub mod store;
+pub mod unit;

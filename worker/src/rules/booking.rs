@@ -1,0 +1,169 @@
+//! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions;
+//! D11, D12).
+
+use super::invoice::{self, Confirmed};
+use super::payload::{Payload, Read, Reader, Rejected, trimmed};
+use super::warnings::{BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
+use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, stage};
+use crate::state::{Lead, TenantState};
+use common::model::{ClientId, LeadId, Stage, TripId};
+use serde_json::value::RawValue;
+
+/// Longest booking reference, in characters.
+pub const BOOKING_REF_MAX: usize = 100;
+
+/// How a booking names its enquiry: by the first of these that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// `payload.leadId`.
+    Lead(LeadId),
+    /// `payload.tripId`.
+    Trip(TripId),
+    /// `payload.externalLeadId`: the client's newest enquiry with it.
+    External(String),
+    /// Something that can't name an enquiry.
+    Unreadable,
+}
+
+/// `booking.started`: advances the open enquiry to `proposal_approved`, never back.
+pub(super) fn started(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let mut booking = Booking::of(state, event, ctx)?;
+    let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
+    let target = target.map(|lead| (lead.id, lead.stage));
+    if let Some((lead_id, at)) = target
+        && Stage::ProposalApproved.is_further_than(at)
+    {
+        stage::move_to(state, lead_id, Stage::ProposalApproved, None, &event.cause(), ctx)?;
+    }
+    Ok(booking.applied(state, target.map(|(lead_id, _)| lead_id)))
+}
+
+/// `booking.abandoned`: flags the open enquiry for follow-up.
+pub(super) fn abandoned(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let mut booking = Booking::of(state, event, ctx)?;
+    let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
+    let target = target.map(|lead| (lead.id, lead.follow_up));
+    if let Some((lead_id, false)) = target {
+        lead::change(state, lead_id, ctx.now, |lead| lead.follow_up = true)?;
+    }
+    Ok(booking.applied(state, target.map(|(lead_id, _)| lead_id)))
+}
+
+/// `booking.completed`: forces the enquiry to `trip_booked`, and with a `bookingRef` makes its invoice and
+/// emits `booking.confirmed` (D12).
+pub(super) fn completed(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let mut booking = Booking::of(state, event, ctx)?;
+    let newest = |client| state.open_lead(client).or_else(|| state.leads_of(client).next_back());
+    let target = booking.target(state, newest).map(|lead| lead.id);
+    if let Some(lead_id) = target {
+        stage::move_to(state, lead_id, Stage::TripBooked, None, &event.cause(), ctx)?;
+        booking.invoice(state, lead_id, event, ctx)?;
+    }
+    Ok(booking.applied(state, target))
+}
+
+/// The enquiry's name in a payload. Null and blank names count as absent.
+pub(super) fn name(payload: &Payload<'_>) -> Option<Name> {
+    let read = |field, name: fn(String) -> Option<Name>| match payload.read(field, trimmed(usize::MAX)) {
+        Ok(sent) => sent.map(|text| name(text).unwrap_or(Name::Unreadable)),
+        Err(Rejected) => Some(Name::Unreadable),
+    };
+    read("leadId", |text| LeadId::parse(&text).map(Name::Lead))
+        .or_else(|| read("tripId", |text| TripId::parse(&text).map(Name::Trip)))
+        .or_else(|| read("externalLeadId", |text| Some(Name::External(text))))
+}
+
+/// A booking's reference, trimmed.
+pub(super) fn booking_ref(raw: &RawValue) -> Read<String> {
+    trimmed(BOOKING_REF_MAX)(raw)?.map(Some).ok_or(Rejected)
+}
+
+/// A booking event under way.
+struct Booking<'a> {
+    payload: Payload<'a>,
+    client_id: ClientId,
+    warnings: Warnings,
+}
+
+impl<'a> Booking<'a> {
+    /// Upserts the contact, as every booking event does.
+    fn of(
+        state: &mut TenantState,
+        event: &'a Event<'_>,
+        ctx: &mut Context<'_>,
+    ) -> Result<Self, InternalError> {
+        let payload = event.payload()?;
+        let mut warnings = Warnings::default();
+        let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
+        Ok(Self { payload, client_id, warnings })
+    }
+
+    /// The enquiry named, or the one that `otherwise` finds for the client when none is named. One named that
+    /// isn't this client's gives a warning and no enquiry (D11).
+    fn target<'s>(
+        &mut self,
+        state: &'s TenantState,
+        otherwise: impl FnOnce(ClientId) -> Option<&'s Lead>,
+    ) -> Option<&'s Lead> {
+        let Some(name) = name(&self.payload) else { return otherwise(self.client_id) };
+        let found = named(state, self.client_id, &name);
+        if found.is_none() {
+            self.warnings.push(ENQUIRY_NOT_FOUND);
+        }
+        found
+    }
+
+    /// The invoice of a completed booking that has a reference. One with that reference is left as it is.
+    fn invoice(
+        &mut self,
+        state: &mut TenantState,
+        lead_id: LeadId,
+        event: &Event<'_>,
+        ctx: &mut Context<'_>,
+    ) -> Result<(), InternalError> {
+        let mut fields = Reader { payload: &self.payload, kind: BOOKING_FIELD, warnings: &mut self.warnings };
+        let Some(booking_ref) = fields.field("bookingRef", booking_ref) else { return Ok(()) };
+        let booking = invoice::Booking {
+            booking_ref,
+            amount: fields.field("amount", money::amount),
+            currency: fields.field("currency", money::currency),
+            credit_used: fields.field("creditUsed", money::amount),
+        };
+        match invoice::confirm(state, lead_id, booking, &event.cause(), ctx)? {
+            Confirmed::New | Confirmed::Before => {}
+            Confirmed::OfAnother(_) => self.warnings.push(BOOKING_REF_CONFLICT),
+        }
+        Ok(())
+    }
+
+    fn applied(self, state: &TenantState, lead_id: Option<LeadId>) -> Applied {
+        let trip_id = lead_id.and_then(|lead_id| lead::trip_id(state, lead_id));
+        Applied { client_id: self.client_id, lead_id, trip_id, discovery_id: None, warnings: self.warnings }
+    }
+}
+
+/// The client's enquiry of that name.
+fn named<'s>(state: &'s TenantState, client: ClientId, name: &Name) -> Option<&'s Lead> {
+    let lead = match name {
+        Name::Lead(id) => state.leads.get(id),
+        Name::Trip(id) => state.trips.get(id).and_then(|trip| state.leads.get(&trip.lead_id)),
+        Name::External(id) => state.leads_of(client).rev().find(|lead| lead.external_id.as_ref() == Some(id)),
+        Name::Unreadable => None,
+    };
+    lead.filter(|lead| lead.client_id == client)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Reading what a traveller asks for from a payload (specification: `enquiry.submitted`; D15, D22).
+//!
+//! What isn't stated stays unstated, and what can't be read is left unstated, never assumed.
+
+use super::payload::{Payload, Read, Reader, Rejected, as_sent, parse, trimmed, typed, verbatim};
+use chrono::NaiveDate;
+use common::model::{Brief, Budget, Party, TravelDates, is_country, parse_date, text};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// Largest number of people or rooms, and largest age, that is taken for meant.
+pub const COUNT_MAX: u32 = 1_000;
+/// The fields of the marketing block (specification: `enquiry.submitted`).
+const ATTRIBUTION: [&str; 7] = ["source", "medium", "campaign", "term", "content", "landingPath", "referrer"];
+
+/// Reads the brief of an `enquiry.submitted`.
+pub fn read(fields: &mut Reader<'_, '_>) -> Brief {
+    let travel_dates = fields.field("travelDates", travel_dates);
+    let party = fields.field("party", party);
+    let pax_count = fields.field("paxCount", count);
+    Brief {
+        travel_dates,
+        party: party.or(pax_count.map(|adults| Party { adults: Some(adults), ..Party::default() })),
+        budget: fields.field("budget", budget),
+        destination: fields.field("destination", trimmed(text::LINE)),
+        guest_nationality: fields.field("guestNationality", country),
+    }
+}
+
+/// `{start, end}` or `{startDate, endDate}`, one of the two or both, in their order.
+pub fn travel_dates(raw: &RawValue) -> Read<TravelDates> {
+    let fields = Payload::object(raw)?;
+    let either = |name, short| Ok(fields.read(name, date)?.or(fields.read(short, date)?));
+    let (start, end) = (either("startDate", "start")?, either("endDate", "end")?);
+    if start.is_none() && end.is_none() {
+        return Ok(None);
+    }
+    TravelDates::new(start, end).map(Some).ok_or(Rejected)
+}
+
+/// `{adults, children, childAges, rooms}`; unknown fields are ignored, a bad one rejects the whole party.
+pub fn party(raw: &RawValue) -> Read<Party> {
+    let fields = Payload::object(raw)?;
+    let party = Party {
+        adults: fields.read("adults", count)?,
+        children: fields.read("children", count)?,
+        child_ages: fields.read("childAges", ages)?,
+        rooms: fields.read("rooms", count)?,
+    };
+    Ok(Some(party).filter(|party| *party != Party::default()))
+}
+
+/// A whole number from 0 to [`COUNT_MAX`].
+pub fn count(raw: &RawValue) -> Read<u32> {
+    let count: u32 = parse(raw)?;
+    if count <= COUNT_MAX { Ok(Some(count)) } else { Err(Rejected) }
+}
+
+/// Free text, kept verbatim as notes; or amount and currency together; or notes.
+pub fn budget(raw: &RawValue) -> Read<Budget> {
+    let notes = verbatim(text::NOTES);
+    if raw.get().starts_with('"') {
+        return Ok(notes(raw)?.map(|text| Budget::notes(&text)));
+    }
+    let fields = Payload::object(raw)?;
+    let amount: Option<f64> = fields.read("amount", typed)?;
+    let currency: Option<String> = fields.read("currency", typed)?;
+    match (amount, currency, fields.read("notes", notes)?) {
+        (None, None, None) => Ok(None),
+        (None, None, Some(text)) => Ok(Some(Budget::notes(&text))),
+        (Some(amount), Some(currency), None) => Budget::stated(amount, &currency).map(Some).ok_or(Rejected),
+        (Some(_), _, _) | (_, Some(_), _) => Err(Rejected),
+    }
+}
+
+/// An assigned ISO 3166-1 alpha-2 code; the empty string states none.
+pub fn country(raw: &RawValue) -> Read<String> {
+    let code: String = parse(raw)?;
+    if code.is_empty() {
+        return Ok(None);
+    }
+    if is_country(&code) { Ok(Some(code)) } else { Err(Rejected) }
+}
+
+/// The marketing block: its known fields are strings, unknown ones are ignored, a bad one rejects the block.
+pub fn attribution(raw: &RawValue) -> Read<Value> {
+    let fields = Payload::object(raw)?;
+    let mut block = Map::new();
+    for name in ATTRIBUTION {
+        if let Some(text) = fields.read(name, verbatim(text::LINE))? {
+            block.insert(name.to_owned(), Value::String(text));
+        }
+    }
+    Ok((!block.is_empty()).then_some(Value::Object(block)))
+}
+
+/// The caller's own id of an enquiry, trimmed.
+pub fn external_id(raw: &RawValue) -> Read<String> {
+    trimmed(text::EXTERNAL_ID)(raw)?.map(Some).ok_or(Rejected)
+}
+
+/// An itinerary snapshot; its JSON text is kept as sent (D21b).
+pub fn itinerary(raw: &RawValue) -> Read<String> {
+    let snapshot = as_sent(raw)?.ok_or(Rejected)?;
+    let errors = common::model::check_itinerary(&snapshot, raw.get().len());
+    if errors.is_empty() { Ok(Some(raw.get().to_owned())) } else { Err(Rejected) }
+}
+
+fn date(raw: &RawValue) -> Read<NaiveDate> {
+    parse_date(&parse::<String>(raw)?).map(Some).ok_or(Rejected)
+}
+
+fn ages(raw: &RawValue) -> Read<Vec<u32>> {
+    let ages: Vec<u32> = parse(raw)?;
+    let sane = ages.len() <= COUNT_MAX as usize && ages.iter().all(|age| *age <= COUNT_MAX);
+    if sane { Ok(Some(ages)) } else { Err(Rejected) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Company accounts and the colleagues listed on them (D13).
+
+use super::contact::Identity;
+use crate::state::{AccountContact, Client, TenantState};
+use chrono::{DateTime, Utc};
+use common::clock::next_version;
+use common::model::{ClientId, Email, is_free_mailbox};
+
+/// A company account, as far as its people need it.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The account: a client with `clientType` = `company`.
+    pub id: ClientId,
+    /// The company's name.
+    pub name: String,
+}
+
+impl Account {
+    /// Makes a person one of the account's, unless they belong to one already.
+    pub fn take_in(&self, client: &mut Client) {
+        if client.account_id.is_none() {
+            client.account_id = Some(self.id);
+            client.company = Some(self.name.clone());
+        }
+    }
+}
+
+/// The account of an address's domain. A free mailbox is never a company's (D13).
+pub fn account_of(state: &TenantState, email: &Email) -> Option<Account> {
+    if is_free_mailbox(email.domain()) {
+        return None;
+    }
+    let account = state.account_by_domain(email.domain())?;
+    Some(Account { id: account.id, name: account.name.clone() })
+}
+
+/// Lists a client on an account under the address sent; name and phone follow what was sent.
+pub fn list_client(
+    state: &mut TenantState,
+    account: ClientId,
+    client: ClientId,
+    identity: &Identity<'_>,
+    now: DateTime<Utc>,
+) {
+    let Some(email) = identity.email else { return };
+    list(state, account, email, now, |contact| {
+        patch(contact, identity);
+        contact.client_id = Some(client);
+    });
+}
+
+/// `contact.updated` of a client on an account: the change lands on their entry there, too.
+pub fn patch_colleague(
+    state: &mut TenantState,
+    client: ClientId,
+    identity: &Identity<'_>,
+    now: DateTime<Utc>,
+) {
+    let Some((account, email)) =
+        state.client(client).and_then(|client| client.account_id.zip(client.email.clone()))
+    else {
+        return;
+    };
+    list(state, account, &email, now, |contact| {
+        patch(contact, identity);
+        contact.client_id = Some(client);
+    });
+}
+
+/// `contact.updated` of someone who is no client: on an account's domain their entry is added or changed.
+/// Gives the account; `None`, and no change, when there is none.
+pub fn list_stranger(
+    state: &mut TenantState,
+    identity: &Identity<'_>,
+    now: DateTime<Utc>,
+) -> Option<ClientId> {
+    let email = identity.email?;
+    let account = account_of(state, email)?;
+    list(state, account.id, email, now, |contact| patch(contact, identity));
+    Some(account.id)
+}
+
+/// Name and phone, if sent.
+fn patch(contact: &mut AccountContact, identity: &Identity<'_>) {
+    contact.name = identity.name.map(str::to_owned).or(contact.name.take());
+    contact.phone = identity.phone.cloned().or(contact.phone.take());
+}
+
+/// Adds the entry or changes it; its version grows only if something is different afterwards.
+fn list(
+    state: &mut TenantState,
+    account: ClientId,
+    email: &Email,
+    now: DateTime<Utc>,
+    change: impl FnOnce(&mut AccountContact),
+) {
+    let key = (account, email.key().to_owned());
+    let Some(before) = state.account_contacts.get(&key) else {
+        let mut contact = unnamed(account, email, now);
+        change(&mut contact);
+        state.account_contacts.insert(key, contact);
+        return;
+    };
+    let mut after = before.clone();
+    change(&mut after);
+    if after != *before {
+        after.updated_at = next_version(before.updated_at, now);
+        state.account_contacts.change(&key).into_iter().for_each(|contact| contact.clone_from(&after));
+    }
+}
+
+fn unnamed(account_id: ClientId, email: &Email, now: DateTime<Utc>) -> AccountContact {
+    let (created_at, updated_at) = (now, now);
+    AccountContact {
+        account_id,
+        email: email.clone(),
+        name: None,
+        phone: None,
+        client_id: None,
+        created_at,
+        updated_at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rules::testing::World;
+    use common::event::EventStatus;
+    use common::model::ClientId;
+    use serde_json::{Value, json};
+
+    fn entry(
+        world: &World,
+        account: ClientId,
+        email: &str,
+    ) -> Option<(Option<String>, Option<String>, Option<ClientId>)> {
+        let contact = world.state.account_contacts.get(&(account, email.to_owned()))?;
+        let phone = contact.phone.as_ref().map(|phone| phone.as_str().to_owned());
+        Some((contact.name.clone(), phone, contact.client_id))
+    }
+
+    fn identify(world: &mut World, actor: Value) -> ClientId {
+        world.send("contact.identified", actor, json!({})).client_id.unwrap()
+    }
+
+    #[test]
+    fn a_new_person_on_a_company_domain_joins_the_account_as_a_client_of_their_own() {
+        let mut world = World::new();
+        let account = world.account("Initech", "initech.com");
+        let ana = identify(&mut world, json!({"email": "Ana@Initech.com", "name": "Ana", "phone": "+1 2"}));
+        assert_ne!(ana, account);
+        let client = world.client(ana);
+        assert_eq!((client.account_id, client.company.as_deref()), (Some(account), Some("Initech")));
+        assert_eq!(client.created_at, client.updated_at);
+        let listed = entry(&world, account, "ana@initech.com");
+        assert_eq!(listed, Some((Some("Ana".to_owned()), Some("+1 2".to_owned()), Some(ana))));
+    }
+
+    #[test]
+    fn a_client_from_before_the_account_joins_it_with_their_next_event() {
+        let mut world = World::new();
+        let ana = identify(&mut world, json!({"email": "ana@initech.com"}));
+        assert_eq!(world.client(ana).account_id, None);
+        let account = world.account("Initech", "initech.com");
+        world.send("trip.planning_started", json!({"email": "ana@initech.com"}), json!({}));
+        assert_eq!(world.client(ana).account_id, Some(account));
+        assert!(world.client(ana).updated_at > world.client(ana).created_at);
+        assert_eq!(entry(&world, account, "ana@initech.com"), Some((None, None, Some(ana))));
+    }
+
+    #[test]
+    fn a_free_mailbox_is_no_company_domain() {
+        let mut world = World::new();
+        world.account("Odd", "gmail.com");
+        let ana = identify(&mut world, json!({"email": "ana@gmail.com"}));
+        assert_eq!(world.client(ana).account_id, None);
+        let failed =
+            world.send("contact.updated", json!({"email": "bob@gmail.com", "name": "Bob"}), json!({}));
+        assert_eq!(failed.error.as_deref(), Some("contact_not_found"));
+    }
+
+    #[test]
+    fn who_belongs_to_an_account_keeps_what_wasnt_sent_on_their_entry() {
+        let mut world = World::new();
+        let account = world.account("Initech", "initech.com");
+        let ana = identify(&mut world, json!({"email": "ana@initech.com", "name": "Ana", "phone": "12"}));
+        identify(&mut world, json!({"email": "ANA@initech.com", "phone": "34"}));
+        let listed = entry(&world, account, "ana@initech.com");
+        assert_eq!(listed, Some((Some("Ana".to_owned()), Some("34".to_owned()), Some(ana))));
+    }
+
+    #[test]
+    fn contact_updated_of_a_client_on_an_account_lands_on_both() {
+        let mut world = World::new();
+        let account = world.account("Initech", "initech.com");
+        let ana = identify(&mut world, json!({"email": "ana@initech.com", "externalId": "x-1"}));
+        let result = world.send(
+            "contact.updated",
+            json!({"externalId": "x-1", "name": "Ana B", "phone": "7"}),
+            json!({}),
+        );
+        assert_eq!(result.client_id, Some(ana));
+        assert_eq!(world.client(ana).name, "Ana B");
+        let listed = entry(&world, account, "ana@initech.com");
+        assert_eq!(listed, Some((Some("Ana B".to_owned()), Some("7".to_owned()), Some(ana))));
+    }
+
+    #[test]
+    fn contact_updated_of_a_stranger_on_the_domain_lists_them_and_answers_with_the_account() {
+        let mut world = World::new();
+        let account = world.account("Initech", "initech.com");
+        let clients = world.state.clients().keys().count();
+        let result =
+            world.send("contact.updated", json!({"email": "Bob@initech.com", "name": "Bob"}), json!({}));
+        assert_eq!((result.status, result.client_id), (EventStatus::Accepted, Some(account)));
+        assert_eq!(world.state.clients().keys().count(), clients);
+        assert_eq!(entry(&world, account, "bob@initech.com"), Some((Some("Bob".to_owned()), None, None)));
+        world.send("contact.updated", json!({"email": "bob@initech.com", "phone": "5"}), json!({}));
+        let listed = entry(&world, account, "bob@initech.com");
+        assert_eq!(listed, Some((Some("Bob".to_owned()), Some("5".to_owned()), None)));
+        assert!(world.state.timeline.iter().all(|entry| entry.client_id == account));
+    }
+
+    #[test]
+    fn a_stranger_who_becomes_a_client_takes_over_their_entry() {
+        let mut world = World::new();
+        let account = world.account("Initech", "initech.com");
+        world.send("contact.updated", json!({"email": "bob@initech.com", "name": "Bob"}), json!({}));
+        let bob = identify(&mut world, json!({"email": "bob@initech.com"}));
+        assert_eq!(world.client(bob).name, "bob@initech.com");
+        assert_eq!(
+            entry(&world, account, "bob@initech.com"),
+            Some((Some("Bob".to_owned()), None, Some(bob)))
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! Matching, creating and updating the person an event is about (D10, D13).
+
+use super::{Applied, Context, Event, Refusal, Warnings, company, warnings};
+use crate::state::{Client, ClientType, TenantState};
+use chrono::{DateTime, Utc};
+use common::clock::next_version;
+use common::event::Actor;
+use common::model::{ClientId, Email, Phone};
+
+/// A person as a caller names them. At least one of email, phone and external id is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Identity<'a> {
+    /// Strongest identity.
+    pub email: Option<&'a Email>,
+    /// Weakest identity.
+    pub phone: Option<&'a Phone>,
+    /// The caller's own id of the person.
+    pub external_id: Option<&'a str>,
+    /// Full name.
+    pub name: Option<&'a str>,
+}
+
+/// The one identity that matching uses (D10), in the form that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key<'a> {
+    /// Lower-cased email.
+    Email(&'a str),
+    /// External id.
+    ExternalId(&'a str),
+    /// Digits of a phone.
+    Phone(&'a str),
+}
+
+impl<'a> From<&'a Actor> for Identity<'a> {
+    fn from(actor: &'a Actor) -> Self {
+        Self {
+            email: actor.email.as_ref(),
+            phone: actor.phone.as_ref(),
+            external_id: actor.external_id.as_deref(),
+            name: actor.name.as_deref(),
+        }
+    }
+}
+
+impl<'a> Identity<'a> {
+    /// The first of email, external id and phone that was sent, and only that one (D10).
+    pub fn key(&self) -> Option<Key<'a>> {
+        let email = self.email.map(|email| Key::Email(email.key()));
+        let external_id = || self.external_id.map(Key::ExternalId);
+        let phone = || self.phone.map(|phone| Key::Phone(phone.digits()));
+        email.or_else(external_id).or_else(phone)
+    }
+
+    /// What a client without a name is named after.
+    fn label(&self) -> &'a str {
+        let email = || self.email.map(Email::as_str);
+        let phone = || self.phone.map(Phone::as_str);
+        self.name.or_else(email).or_else(phone).or(self.external_id).unwrap_or_default()
+    }
+}
+
+/// The client that an identity names (D10). A phone finds the oldest client that has it.
+pub fn find<'s>(state: &'s TenantState, identity: &Identity<'_>) -> Option<&'s Client> {
+    match identity.key()? {
+        Key::Email(key) => state.client_by_email(key),
+        Key::ExternalId(id) => state.client_by_external_id(id),
+        Key::Phone(digits) => state.client_by_phone(digits),
+    }
+}
+
+/// Creates the client or updates the matched one, and joins it to its company's account
+/// (specification: `contact.identified`; D10, D13).
+pub fn upsert(
+    state: &mut TenantState,
+    identity: &Identity<'_>,
+    warnings: &mut Warnings,
+    ctx: &mut Context<'_>,
+) -> ClientId {
+    let matched = find(state, identity).map(|client| client.id);
+    let external_id = free_external_id(state, identity, matched, warnings);
+    let account = identity.email.and_then(|email| company::account_of(state, email));
+    let complete = |client: &mut Client| {
+        client.external_id = external_id.map(str::to_owned).or(client.external_id.take());
+        if let Some(account) = &account {
+            account.take_in(client);
+        }
+    };
+    let client_id = match matched {
+        Some(id) => {
+            change(state, id, ctx.now, |client| {
+                patch(client, identity);
+                complete(client);
+            });
+            id
+        }
+        None => {
+            let mut client = new(identity, ctx);
+            complete(&mut client);
+            let id = client.id;
+            state.add_client(client);
+            id
+        }
+    };
+    if let Some(account) = &account {
+        company::list_client(state, account.id, client_id, identity, ctx.now);
+    }
+    client_id
+}
+
+/// Changes a client; its version grows, but only if something is different afterwards (D19).
+pub fn change(state: &mut TenantState, id: ClientId, now: DateTime<Utc>, change: impl FnOnce(&mut Client)) {
+    let Some(before) = state.client(id) else { return };
+    let mut after = before.clone();
+    change(&mut after);
+    if after != *before {
+        after.updated_at = next_version(before.updated_at, now);
+        state.change_client(id, |client| *client = after);
+    }
+}
+
+/// `contact.identified`, and every event that does nothing beyond it and the timeline.
+pub(super) fn identified(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Applied {
+    let mut warnings = Warnings::default();
+    let client_id = upsert(state, &event.identity(), &mut warnings, ctx);
+    Applied::to_client(client_id, warnings)
+}
+
+/// `contact.updated`: patches name and phone of the matched client, or of a colleague on a company account
+/// who is no client. Never creates a client (D13).
+pub(super) fn updated(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let identity = event.identity();
+    let client_id = match find(state, &identity).map(|client| client.id) {
+        Some(client_id) => {
+            change(state, client_id, ctx.now, |client| patch(client, &identity));
+            company::patch_colleague(state, client_id, &identity, ctx.now);
+            client_id
+        }
+        None => company::list_stranger(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?,
+    };
+    Ok(Applied::to_client(client_id, Warnings::default()))
+}
+
+/// Name and phone, if sent.
+fn patch(client: &mut Client, identity: &Identity<'_>) {
+    if let Some(name) = identity.name {
+        name.clone_into(&mut client.name);
+    }
+    if let Some(phone) = identity.phone {
+        client.phone = Some(phone.clone());
+    }
+}
+
+/// The external id sent, unless another client holds it (D10).
+fn free_external_id<'i>(
+    state: &TenantState,
+    identity: &Identity<'i>,
+    own: Option<ClientId>,
+    warnings: &mut Warnings,
+) -> Option<&'i str> {
+    let external_id = identity.external_id?;
+    let holder = state.client_by_external_id(external_id).map(|client| client.id);
+    if holder.is_some() && holder != own {
+        warnings.push(warnings::IDENTITY_CONFLICT);
+        return None;
+    }
+    Some(external_id)
+}
+
+fn new(identity: &Identity<'_>, ctx: &mut Context<'_>) -> Client {
+    Client {
+        id: ClientId((ctx.next_id)()),
+        name: identity.label().to_owned(),
+        email: identity.email.cloned(),
+        phone: identity.phone.cloned(),
+        company: None,
+        external_id: None,
+        marketing_opt_in: false,
+        client_type: ClientType::Individual,
+        company_domain: None,
+        account_id: None,
+        created_at: ctx.now,
+        updated_at: ctx.now,
+    }
+}
+
+#[cfg(test)]
+mod tests;

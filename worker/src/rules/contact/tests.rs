@@ -1,0 +1,165 @@
+use crate::rules::testing::World;
+use common::event::EventStatus;
+use common::model::ClientId;
+use serde_json::{Value, json};
+
+const KIND: &str = "contact.identified";
+
+fn identify(world: &mut World, actor: Value) -> ClientId {
+    world.send(KIND, actor, json!({})).client_id.unwrap()
+}
+
+#[test]
+fn emails_match_whatever_their_case() {
+    let mut world = World::new();
+    let ana = identify(&mut world, json!({"email": "Ana@Example.com"}));
+    assert_eq!(identify(&mut world, json!({"email": "aNA@example.COM "})), ana);
+    assert_eq!(world.client(ana).email.as_ref().unwrap().as_str(), "Ana@Example.com");
+}
+
+#[test]
+fn only_the_first_identity_sent_matches() {
+    let mut world = World::new();
+    let by_id = identify(&mut world, json!({"externalId": "x-1", "phone": "12"}));
+    let by_email = identify(&mut world, json!({"email": "ana@example.com", "phone": "12"}));
+    assert_ne!(by_id, by_email);
+    assert_ne!(identify(&mut world, json!({"externalId": "x-2", "phone": "12"})), by_id);
+    assert_eq!(identify(&mut world, json!({"externalId": "x-1", "phone": "99"})), by_id);
+}
+
+#[test]
+fn a_phone_matches_by_its_digits_and_finds_the_oldest_client_that_has_it() {
+    let mut world = World::new();
+    let mother = identify(&mut world, json!({"email": "m@example.com", "phone": "+49 (30) 12"}));
+    identify(&mut world, json!({"email": "c@example.com", "phone": "493012"}));
+    assert_eq!(identify(&mut world, json!({"phone": "49-30-12"})), mother);
+    // Once she has another number, the next oldest is found.
+    identify(&mut world, json!({"email": "m@example.com", "phone": "1"}));
+    let found = identify(&mut world, json!({"phone": "493012"}));
+    assert_eq!(world.client(found).email.as_ref().unwrap().as_str(), "c@example.com");
+}
+
+#[test]
+fn a_new_client_is_named_after_the_best_that_is_known() {
+    let mut world = World::new();
+    let table = [
+        (json!({"email": "a@example.com", "name": "Ana"}), "Ana"),
+        (json!({"email": "b@example.com", "phone": "12", "externalId": "x-2"}), "b@example.com"),
+        (json!({"phone": "+3 4", "externalId": "x-3"}), "+3 4"),
+        (json!({"externalId": "x-4"}), "x-4"),
+    ];
+    for (actor, name) in table {
+        let client = identify(&mut world, actor);
+        assert_eq!(world.client(client).name, name);
+    }
+}
+
+#[test]
+fn a_match_takes_over_the_name_and_phone_sent_and_keeps_the_rest() {
+    let mut world = World::new();
+    let ana = identify(&mut world, json!({"email": "ana@example.com", "name": "Ana", "phone": "12"}));
+    identify(&mut world, json!({"email": "ana@example.com", "name": "Ana B"}));
+    assert_eq!(
+        (world.client(ana).name.as_str(), world.client(ana).phone.as_ref().unwrap().as_str()),
+        ("Ana B", "12")
+    );
+    identify(&mut world, json!({"email": "ana@example.com", "phone": "3 4"}));
+    assert_eq!(
+        (world.client(ana).name.as_str(), world.client(ana).phone.as_ref().unwrap().as_str()),
+        ("Ana B", "3 4")
+    );
+}
+
+#[test]
+fn the_version_grows_with_every_real_change_and_only_then() {
+    let mut world = World::new();
+    let ana = identify(&mut world, json!({"email": "ana@example.com", "name": "Ana"}));
+    let first = world.client(ana).updated_at;
+    identify(&mut world, json!({"email": "ANA@example.com", "name": "Ana"}));
+    assert_eq!(world.client(ana).updated_at, first);
+    identify(&mut world, json!({"email": "ana@example.com", "name": "Ana B"}));
+    identify(&mut world, json!({"email": "ana@example.com", "name": "Ana C"}));
+    assert_eq!(world.client(ana).updated_at, first + chrono::TimeDelta::milliseconds(2));
+    assert_eq!(world.client(ana).created_at, first);
+}
+
+#[test]
+fn a_match_by_email_takes_a_free_external_id() {
+    let mut world = World::new();
+    let ana = identify(&mut world, json!({"email": "ana@example.com"}));
+    identify(&mut world, json!({"email": "ana@example.com", "externalId": "x-1"}));
+    assert_eq!(identify(&mut world, json!({"externalId": "x-1"})), ana);
+    identify(&mut world, json!({"email": "ana@example.com", "externalId": "x-2"}));
+    assert_eq!(identify(&mut world, json!({"externalId": "x-2"})), ana);
+    assert_ne!(identify(&mut world, json!({"externalId": "x-1"})), ana);
+}
+
+#[test]
+fn an_external_id_that_another_client_holds_is_left_with_them() {
+    let mut world = World::new();
+    let bob = identify(&mut world, json!({"externalId": "x-1"}));
+    let warning = ["identity_conflict:externalId"];
+    let new = world.send(KIND, json!({"email": "ana@example.com", "externalId": "x-1"}), json!({}));
+    let ana = new.client_id.unwrap();
+    assert_eq!((new.status, &new.warnings[..]), (EventStatus::Accepted, &warning.map(str::to_owned)[..]));
+    assert_eq!((world.client(ana).external_id.as_deref(), ana == bob), (None, false));
+    // A matched client keeps its own.
+    identify(&mut world, json!({"email": "ana@example.com", "externalId": "x-2"}));
+    let matched = world.send(KIND, json!({"email": "ana@example.com", "externalId": "x-1"}), json!({}));
+    assert_eq!((matched.client_id, &matched.warnings[..]), (Some(ana), &warning.map(str::to_owned)[..]));
+    assert_eq!(world.client(ana).external_id.as_deref(), Some("x-2"));
+    // Its own is no conflict.
+    assert!(
+        world
+            .send(KIND, json!({"email": "ana@example.com", "externalId": "x-2"}), json!({}))
+            .warnings
+            .is_empty()
+    );
+}
+
+#[test]
+fn timeline_only_events_upsert_their_contact_and_touch_no_enquiry() {
+    for kind in ["contact.identified", "trip.planning_started", "trip.draft_updated", "quote.requested"] {
+        let mut world = World::new();
+        let opened = world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({}));
+        let lead = world.lead(opened.lead_id.unwrap()).clone();
+        let result =
+            world.send(kind, json!({"email": "ana@example.com", "name": "Ana"}), json!({"leadId": "x"}));
+        assert_eq!(
+            (result.client_id, result.lead_id, result.trip_id),
+            (opened.client_id, None, None),
+            "{kind}"
+        );
+        assert_eq!(world.client(result.client_id.unwrap()).name, "Ana", "{kind}");
+        assert_eq!(format!("{:?}", world.lead(lead.id)), format!("{lead:?}"), "{kind}");
+        assert_eq!(world.state.leads.keys().count(), 1, "{kind}");
+        assert!(world.send(kind, json!({"phone": "1"}), json!({})).client_id.is_some(), "{kind}");
+    }
+}
+
+#[test]
+fn contact_updated_patches_name_and_phone_and_nothing_else() {
+    let mut world = World::new();
+    let ana = identify(&mut world, json!({"email": "ana@example.com", "name": "Ana", "phone": "12"}));
+    let actor = json!({"email": "ANA@example.com", "name": "Ana B", "externalId": "x-1"});
+    assert_eq!(world.send("contact.updated", actor, json!({})).client_id, Some(ana));
+    let client = world.client(ana);
+    assert_eq!((client.name.as_str(), client.external_id.as_deref()), ("Ana B", None));
+    assert_eq!(
+        (client.phone.as_ref().unwrap().as_str(), client.email.as_ref().unwrap().as_str()),
+        ("12", "ana@example.com")
+    );
+    assert_eq!(world.state.timeline.len(), 2);
+}
+
+#[test]
+fn contact_updated_without_a_match_fails_and_leaves_no_trace() {
+    let mut world = World::new();
+    identify(&mut world, json!({"externalId": "x-1", "phone": "12"}));
+    let before = world.snapshot();
+    let actor = json!({"email": "ana@example.com", "externalId": "x-1", "phone": "12", "name": "Ana"});
+    let result = world.send("contact.updated", actor, json!({}));
+    assert_eq!((result.status, result.error.as_deref()), (EventStatus::Failed, Some("contact_not_found")));
+    assert_eq!(result.client_id, None);
+    assert_eq!(world.snapshot(), before);
+}

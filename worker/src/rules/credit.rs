@@ -1,0 +1,150 @@
+//! Corporate credit: `booking.credit_applied` and `employee.credit_updated` (specification: Inbound event
+//! types; D15b).
+
+use super::payload::{Payload, Read, Reader, Rejected, instant, parse, trimmed, typed};
+use super::warnings::CREDIT_FIELD;
+use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, notify};
+use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
+use common::clock::next_version;
+use common::model::{ClientId, TripId, text};
+use serde_json::value::RawValue;
+
+/// How `booking.credit_applied` names its invoice: by the first of these that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// `payload.bookingRef`.
+    Ref(String),
+    /// `payload.tripId`: the trip's newest invoice.
+    Trip(TripId),
+}
+
+/// `booking.credit_applied`: confirms the credit of an invoice. What the invoice counted as paid beyond it is
+/// due again, and the owner is told. Concerns the invoice's client, whoever the actor is.
+pub(super) fn applied(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let payload = event.payload()?;
+    let invoice = name(&payload).and_then(|name| find(state, &name)).ok_or(Refusal::BookingNotFound)?.clone();
+    let taken = payload.read("appliedRupees", money::amount).ok().flatten().ok_or(Refusal::InvalidPayload)?;
+    let due = Money((invoice.credit_used.unwrap_or_default().0 - taken.0).max(0));
+    let confirmed = Invoice {
+        credit_applied: Some(taken),
+        credit_state: CreditState::Confirmed,
+        balance_due: due,
+        updated_at: next_version(invoice.updated_at, ctx.now),
+        ..invoice.clone()
+    };
+    if let Some(stored) = state.invoices.change(&invoice.booking_ref) {
+        *stored = confirmed;
+    }
+    if due > Money(0) && due != invoice.balance_due {
+        tell_owner(state, &invoice, due, ctx)?;
+    }
+    Ok(Applied {
+        client_id: invoice.client_id,
+        lead_id: Some(invoice.lead_id),
+        trip_id: invoice.trip_id,
+        discovery_id: None,
+        warnings: Warnings::default(),
+    })
+}
+
+/// `employee.credit_updated`: refreshes the credit shown for a client; the newest `asOf` wins, as an instant.
+pub(super) fn updated(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let payload = event.payload()?;
+    let mut warnings = Warnings::default();
+    let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
+    if let Some(sent) = read(client_id, &payload, &mut warnings) {
+        refresh(state, sent);
+    }
+    Ok(Applied::to_client(client_id, warnings))
+}
+
+/// The invoice's name in a payload. One that can't be read names nothing; null and blank count as absent.
+pub(super) fn name(payload: &Payload<'_>) -> Option<Name> {
+    let text = |field| payload.read(field, trimmed(usize::MAX));
+    match text("bookingRef") {
+        Ok(Some(booking_ref)) => return Some(Name::Ref(booking_ref)),
+        Ok(None) => {}
+        Err(Rejected) => return None,
+    }
+    text("tripId").ok().flatten().and_then(|text| TripId::parse(&text)).map(Name::Trip)
+}
+
+fn find<'s>(state: &'s TenantState, name: &Name) -> Option<&'s Invoice> {
+    match name {
+        Name::Ref(booking_ref) => state.invoices.get(booking_ref),
+        Name::Trip(trip) => {
+            let of_trip = state.invoices.values().filter(|invoice| invoice.trip_id == Some(*trip));
+            of_trip.max_by_key(|invoice| (invoice.created_at, &invoice.booking_ref))
+        }
+    }
+}
+
+/// Tells the enquiry's owner, if it has one, that less credit was taken than counted as paid.
+fn tell_owner(
+    state: &mut TenantState,
+    invoice: &Invoice,
+    due: Money,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let lead = lead::get(state, invoice.lead_id)?;
+    let Some(owner) = lead.owner.clone() else { return Ok(()) };
+    let text = format!(
+        "Enquiry {}: less credit was taken than counted as paid, {} is due",
+        lead.enquiry_number,
+        money::to_json(due)
+    );
+    notify::member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
+    Ok(())
+}
+
+/// Reads a balance; nothing when it doesn't say as of when. What can't be read is named and left null.
+fn read(client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warnings) -> Option<Credit> {
+    let mut fields = Reader { payload, kind: CREDIT_FIELD, warnings };
+    let membership_id = fields.field("membershipId", trimmed(text::EXTERNAL_ID));
+    let corporate_name = fields.field("corporateName", trimmed(text::NAME));
+    let available_paise = fields.field("availablePaise", typed);
+    let granted_paise = fields.field("grantedPaise", typed);
+    let redeemable_percent = fields.field("redeemablePercent", percent);
+    let as_of = fields.field("asOf", instant);
+    if as_of.is_none() {
+        fields.warnings.rejected(CREDIT_FIELD, "asOf");
+    }
+    let as_of = as_of?;
+    Some(Credit {
+        client_id,
+        as_of,
+        membership_id,
+        corporate_name,
+        available_paise,
+        granted_paise,
+        redeemable_percent,
+    })
+}
+
+fn refresh(state: &mut TenantState, sent: Credit) {
+    let Some(stored) = state.credits.get(&sent.client_id) else {
+        state.credits.insert(sent.client_id, sent);
+        return;
+    };
+    if sent.as_of > stored.as_of
+        && let Some(stored) = state.credits.change(&sent.client_id)
+    {
+        *stored = sent;
+    }
+}
+
+fn percent(raw: &RawValue) -> Read<f64> {
+    let percent: f64 = parse(raw)?;
+    if (0.0..=100.0).contains(&percent) { Ok(Some(percent)) } else { Err(Rejected) }
+}
+
+#[cfg(test)]
+mod tests;

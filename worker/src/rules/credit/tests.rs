@@ -1,0 +1,225 @@
+use crate::rules::testing::World;
+use crate::state::{CreditState, Money, NotificationKind};
+use common::event::{EventResult, EventStatus};
+use common::model::Scopes;
+use serde_json::{Value, json};
+
+const APPLIED: &str = "booking.credit_applied";
+const UPDATED: &str = "employee.credit_updated";
+
+fn someone_else() -> Value {
+    json!({"email": "desk@bank.com", "name": "Desk"})
+}
+
+fn apply(world: &mut World, payload: Value) -> EventResult {
+    world.send(APPLIED, someone_else(), payload)
+}
+
+fn shortfalls(world: &World) -> usize {
+    let all = world.state.notifications.iter();
+    all.filter(|notification| notification.kind == NotificationKind::CreditShortfall).count()
+}
+
+#[test]
+fn credit_events_without_their_scope_fail_and_leave_no_trace() {
+    let mut world = World::new();
+    world.booking("BR-1", 100);
+    world.caller.scopes = Scopes::parse(&["events:ingest"]).unwrap();
+    let before = world.snapshot();
+    for (kind, payload) in [
+        (APPLIED, json!({"bookingRef": "BR-1", "appliedRupees": 100})),
+        (UPDATED, json!({"availablePaise": 1, "asOf": "2026-05-01T00:00:00Z"})),
+    ] {
+        let result = world.send(kind, json!({"phone": "1"}), payload);
+        assert_eq!(
+            (result.status, result.error.as_deref()),
+            (EventStatus::Failed, Some("insufficient_scope"))
+        );
+    }
+    assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn credit_taken_in_full_is_confirmed_and_nothing_is_due() {
+    let mut world = World::new();
+    let booked = world.booking("BR-1", 200);
+    let result = apply(&mut world, json!({"bookingRef": " BR-1 ", "appliedRupees": 200}));
+    assert_eq!(
+        (result.client_id, result.lead_id, result.trip_id),
+        (booked.client_id, booked.lead_id, booked.trip_id)
+    );
+    let invoice = world.state.invoices.get(&"BR-1".to_owned()).unwrap();
+    assert_eq!((invoice.credit_applied, invoice.credit_state), (Some(Money(20_000)), CreditState::Confirmed));
+    assert_eq!((invoice.balance_due, shortfalls(&world)), (Money(0), 0));
+}
+
+#[test]
+fn the_actor_of_credit_applied_is_not_upserted_and_the_timeline_is_the_invoices_clients() {
+    let mut world = World::new();
+    let booked = world.booking("BR-1", 200);
+    let clients = world.state.clients().keys().count();
+    apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 200}));
+    assert_eq!(world.state.clients().keys().count(), clients);
+    assert_eq!(Some(world.state.timeline.last().unwrap().client_id), booked.client_id);
+}
+
+#[test]
+fn less_credit_than_counted_as_paid_reopens_the_difference_and_tells_the_owner() {
+    let mut world = World::new();
+    let booked = world.booking("BR-1", 200);
+    apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 50.25, "reason": "limit"}));
+    let invoice = world.state.invoices.get(&"BR-1".to_owned()).unwrap();
+    assert_eq!(invoice.balance_due, Money(14_975));
+    let told = world.state.notifications.last().unwrap();
+    assert_eq!((told.kind, told.to.as_str()), (NotificationKind::CreditShortfall, "advisor@agency.com"));
+    assert_eq!(told.lead_id, booked.lead_id);
+    assert!(told.text.contains("ENQ-2026-000001") && told.text.contains("149.75"), "{}", told.text);
+    // The same again is no news, another amount is.
+    apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 50.25}));
+    assert_eq!(shortfalls(&world), 1);
+    apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 20}));
+    assert_eq!(shortfalls(&world), 2);
+    apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 900}));
+    assert_eq!(world.state.invoices.get(&"BR-1".to_owned()).unwrap().balance_due, Money(0));
+    assert_eq!(shortfalls(&world), 2);
+}
+
+#[test]
+fn without_an_owner_nobody_is_told() {
+    let mut world = World::new();
+    world.members(&[]);
+    world.booking("BR-1", 200);
+    apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 0}));
+    assert_eq!(world.state.invoices.get(&"BR-1".to_owned()).unwrap().balance_due, Money(20_000));
+    assert!(world.state.notifications.is_empty());
+}
+
+#[test]
+fn without_a_reference_the_trips_newest_invoice_is_meant() {
+    let mut world = World::new();
+    let trip = world.booking("BR-9", 10).trip_id;
+    world.now += chrono::TimeDelta::seconds(1);
+    let payload = json!({"bookingRef": "BR-1", "creditUsed": 20});
+    world.send("booking.completed", json!({"email": "ana@example.com"}), payload);
+    let result = apply(&mut world, json!({"tripId": trip, "bookingRef": null, "appliedRupees": 20}));
+    assert_eq!((result.status, result.trip_id), (EventStatus::Accepted, trip));
+    let applied =
+        |booking_ref: &str| world.state.invoices.get(&booking_ref.to_owned()).unwrap().credit_applied;
+    assert_eq!((applied("BR-9"), applied("BR-1")), (None, Some(Money(2000))));
+}
+
+#[test]
+fn without_an_invoice_it_fails_with_booking_not_found_and_leaves_no_trace() {
+    let mut world = World::new();
+    let trip = world.booking("BR-1", 10).trip_id;
+    let before = world.snapshot();
+    for payload in [
+        json!({"appliedRupees": 1}),
+        json!({"bookingRef": "BR-2", "appliedRupees": 1}),
+        // Only the first name sent counts: credit never lands on another booking.
+        json!({"bookingRef": "BR-2", "tripId": trip, "appliedRupees": 1}),
+        json!({"bookingRef": 1, "tripId": trip, "appliedRupees": 1}),
+        json!({"tripId": "nonsense", "appliedRupees": 1}),
+    ] {
+        let result = apply(&mut world, payload);
+        assert_eq!(
+            (result.status, result.error.as_deref()),
+            (EventStatus::Failed, Some("booking_not_found"))
+        );
+        assert_eq!((result.client_id, result.lead_id), (None, None));
+    }
+    assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn without_a_readable_amount_it_fails_with_invalid_payload_and_leaves_no_trace() {
+    let mut world = World::new();
+    world.booking("BR-1", 10);
+    let before = world.snapshot();
+    for wrong in [json!(null), json!("1"), json!(-1), json!(1e13), json!({})] {
+        let result = apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": wrong}));
+        assert_eq!((result.status, result.error.as_deref()), (EventStatus::Failed, Some("invalid_payload")));
+    }
+    assert_eq!(world.snapshot(), before);
+}
+
+fn update(world: &mut World, payload: Value) -> EventResult {
+    world.send(UPDATED, json!({"email": "ana@example.com", "name": "Ana"}), payload)
+}
+
+#[test]
+fn a_balance_is_kept_for_the_client_and_opens_no_enquiry() {
+    let mut world = World::new();
+    let payload = json!({"membershipId": "m-1", "corporateName": "Initech", "availablePaise": 150_000,
+        "grantedPaise": 200_000, "redeemablePercent": 12.5, "asOf": "2026-05-01T12:00:00+05:30"});
+    let result = update(&mut world, payload);
+    assert_eq!((result.lead_id, result.trip_id, result.warnings), (None, None, vec![]));
+    let client = result.client_id.unwrap();
+    assert_eq!(world.client(client).name, "Ana");
+    let credit = world.state.credits.get(&client).unwrap();
+    assert_eq!(
+        (credit.membership_id.as_deref(), credit.corporate_name.as_deref()),
+        (Some("m-1"), Some("Initech"))
+    );
+    assert_eq!((credit.available_paise, credit.granted_paise), (Some(150_000), Some(200_000)));
+    assert_eq!((credit.redeemable_percent, world.state.leads.keys().count()), (Some(12.5), 0));
+    assert_eq!(credit.as_of.to_rfc3339(), "2026-05-01T06:30:00+00:00");
+}
+
+#[test]
+fn the_newest_as_of_wins_as_an_instant() {
+    let mut world = World::new();
+    let mut available = |paise: i64, as_of: &str| {
+        let client = update(&mut world, json!({"availablePaise": paise, "asOf": as_of})).client_id.unwrap();
+        world.state.credits.get(&client).unwrap().available_paise
+    };
+    assert_eq!(available(1, "2026-05-01T12:00:00+02:00"), Some(1));
+    assert_eq!(available(2, "2026-05-01T10:00:00Z"), Some(1));
+    assert_eq!(available(3, "2026-05-01T11:59:59.999+02:00"), Some(1));
+    assert_eq!(available(4, "2026-05-01T06:00:00.001-04:00"), Some(4));
+    assert_eq!(available(5, "2026-05-01T10:00:00.0010009Z"), Some(4));
+}
+
+#[test]
+fn without_a_readable_as_of_nothing_is_refreshed() {
+    let mut world = World::new();
+    for payload in [
+        json!({"availablePaise": 1}),
+        json!({"availablePaise": 1, "asOf": null}),
+        json!({"availablePaise": 1, "asOf": "2026-05-01"}),
+        json!({"availablePaise": 1, "asOf": "2026-05-01T10:00:00"}),
+        json!({"availablePaise": 1, "asOf": 1_777_629_600}),
+    ] {
+        let result = update(&mut world, payload);
+        assert_eq!(
+            (result.status, &result.warnings[..]),
+            (EventStatus::Accepted, &["credit_field_rejected:asOf".into()][..])
+        );
+    }
+    assert!(world.state.credits.values().next().is_none());
+}
+
+#[test]
+fn other_fields_that_cannot_be_read_are_named_and_left_null() {
+    let mut world = World::new();
+    let payload = json!({"membershipId": 1, "corporateName": "x".repeat(201), "availablePaise": 1.5,
+        "grantedPaise": "1", "redeemablePercent": 100.1, "asOf": "2026-05-01T10:00:00Z"});
+    let result = update(&mut world, payload);
+    let fields = ["membershipId", "corporateName", "availablePaise", "grantedPaise", "redeemablePercent"];
+    assert_eq!(result.warnings, fields.map(|field| format!("credit_field_rejected:{field}")));
+    let credit = world.state.credits.get(&result.client_id.unwrap()).unwrap();
+    assert!(
+        credit.membership_id.is_none() && credit.corporate_name.is_none() && credit.available_paise.is_none()
+    );
+    assert!(credit.granted_paise.is_none() && credit.redeemable_percent.is_none());
+}
+
+#[test]
+fn a_refreshed_balance_is_no_change_of_the_enquiry() {
+    let mut world = World::new();
+    let lead =
+        world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({})).lead_id.unwrap();
+    let version = world.lead(lead).updated_at;
+    update(&mut world, json!({"availablePaise": 1, "asOf": "2026-05-01T10:00:00Z"}));
+    assert_eq!(world.lead(lead).updated_at, version);
+}

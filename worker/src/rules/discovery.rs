@@ -1,0 +1,214 @@
+//! `traveller.discovery_upserted`: what a traveller looks for (specification: Inbound event types; D15a).
+
+use super::enquiry::{self, NewEnquiry};
+use super::payload::{Payload, Read, Reader, Rejected, as_sent, parse, trimmed, verbatim, within};
+use super::warnings::{DISCOVERY_FAILED, DISCOVERY_FIELD, DISCOVERY_NOT_ENABLED};
+use super::{Applied, Context, Event, Refusal, Warnings, brief, contact, lead};
+use crate::state::{Discovery, TenantState, TravellerProfile};
+use chrono::{DateTime, Utc};
+use common::clock::next_version;
+use common::model::{ClientId, DiscoveryId, LeadId, text};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// Most destinations, or constraints, in a list.
+const LIST_MAX: usize = 50;
+/// Longest date range in words.
+const DATES_MAX: usize = 200;
+/// Largest object or list of the profile, in bytes of JSON.
+const PROFILE_BYTES: usize = 64 * 1024;
+
+type Checks = [(&'static str, fn(&RawValue) -> Read<Value>)];
+
+const DISCOVERY: &Checks = &[
+    ("destinationInterest", destinations),
+    ("dateRange", date_range),
+    ("pax", pax),
+    ("tripNotes", |raw| any_text(raw, text::MESSAGE)),
+];
+const PROFILE: &Checks = &[("constraints", constraints), ("styleDefaults", object)];
+
+/// Upserts the contact, reuses the open enquiry or opens one, and records the discovery where it is enabled.
+/// Whatever becomes of the discovery part, the event is accepted.
+pub(super) fn upserted(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Applied, Refusal> {
+    let payload = event.payload()?;
+    let mut warnings = Warnings::default();
+    let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
+    let lead_id = match state.open_lead(client_id) {
+        Some(open) => open.id,
+        None => enquiry::open(state, NewEnquiry::unstated(client_id), &event.cause(), ctx)?.lead_id,
+    };
+    let discovery_id = record(state, (client_id, lead_id), &payload, &mut warnings, ctx);
+    let trip_id = lead::trip_id(state, lead_id);
+    Ok(Applied { client_id, lead_id: Some(lead_id), trip_id, discovery_id, warnings })
+}
+
+/// The record that the caller says it updates.
+pub(super) fn named(raw: &RawValue) -> Read<DiscoveryId> {
+    let id = trimmed(usize::MAX)(raw)?;
+    id.map(|id| DiscoveryId::parse(&id).ok_or(Rejected)).transpose()
+}
+
+fn record(
+    state: &mut TenantState,
+    (client_id, lead_id): (ClientId, LeadId),
+    payload: &Payload<'_>,
+    warnings: &mut Warnings,
+    ctx: &mut Context<'_>,
+) -> Option<DiscoveryId> {
+    if !state.tenant.discovery_enabled {
+        warnings.push(DISCOVERY_NOT_ENABLED);
+        return None;
+    }
+    if ctx.skip_discovery {
+        warnings.push(DISCOVERY_FAILED);
+        return None;
+    }
+    let mut fields = Reader { payload, kind: DISCOVERY_FIELD, warnings };
+    let discovery = part(&mut fields, "discovery", DISCOVERY);
+    let profile = part(&mut fields, "profilePatch", PROFILE);
+    let essence = fields.field("essence", within(text::MESSAGE));
+    let of_client = |raw: &RawValue| match named(raw)? {
+        Some(id) if state.discoveries.get(&id).is_none_or(|record| record.client_id != client_id) => {
+            Err(Rejected)
+        }
+        id => Ok(id),
+    };
+    let named = fields.field("hosTripDiscoveryId", of_client);
+    merge_profile(state, client_id, profile, essence, ctx.now);
+    let of_lead =
+        || state.discoveries.values().find(|record| record.lead_id == lead_id).map(|record| record.id);
+    let known = named.or_else(of_lead);
+    Some(match known {
+        Some(id) => merge(state, id, discovery, ctx.now),
+        None => create(state, (client_id, lead_id), discovery, ctx),
+    })
+}
+
+/// The known fields of a part of the payload that can be read.
+fn part(fields: &mut Reader<'_, '_>, name: &str, checks: &Checks) -> Map<String, Value> {
+    let Some(part) = fields.field(name, |raw| Payload::object(raw).map(Some)) else { return Map::new() };
+    let mut fields = Reader { payload: &part, kind: fields.kind, warnings: fields.warnings };
+    let read =
+        checks.iter().filter_map(|(field, check)| Some(((*field).to_owned(), fields.field(field, check)?)));
+    read.collect()
+}
+
+fn create(
+    state: &mut TenantState,
+    (client_id, lead_id): (ClientId, LeadId),
+    discovery: Map<String, Value>,
+    ctx: &mut Context<'_>,
+) -> DiscoveryId {
+    let id = DiscoveryId((ctx.next_id)());
+    let (discovery, now) = (Value::Object(discovery), ctx.now);
+    state
+        .discoveries
+        .insert(id, Discovery { id, client_id, lead_id, discovery, created_at: now, updated_at: now });
+    id
+}
+
+/// Field by field: what is sent replaces what is stored under that name.
+fn merge(
+    state: &mut TenantState,
+    id: DiscoveryId,
+    sent: Map<String, Value>,
+    now: DateTime<Utc>,
+) -> DiscoveryId {
+    let merged = state.discoveries.get(&id).and_then(|record| merged(&record.discovery, sent));
+    if let Some(merged) = merged
+        && let Some(record) = state.discoveries.change(&id)
+    {
+        record.discovery = merged;
+        record.updated_at = next_version(record.updated_at, now);
+    }
+    id
+}
+
+fn merge_profile(
+    state: &mut TenantState,
+    client_id: ClientId,
+    sent: Map<String, Value>,
+    essence: Option<String>,
+    now: DateTime<Utc>,
+) {
+    if sent.is_empty() && essence.is_none() {
+        return;
+    }
+    let Some(stored) = state.profiles.get(&client_id) else {
+        let profile = Value::Object(sent);
+        state.profiles.insert(client_id, TravellerProfile { client_id, profile, essence, updated_at: now });
+        return;
+    };
+    let merged = merged(&stored.profile, sent);
+    let essence = essence.filter(|essence| stored.essence.as_ref() != Some(essence));
+    if merged.is_none() && essence.is_none() {
+        return;
+    }
+    if let Some(stored) = state.profiles.change(&client_id) {
+        stored.profile = merged.unwrap_or(stored.profile.take());
+        stored.essence = essence.or(stored.essence.take());
+        stored.updated_at = next_version(stored.updated_at, now);
+    }
+}
+
+/// `None` when it makes no difference.
+fn merged(stored: &Value, sent: Map<String, Value>) -> Option<Value> {
+    let mut merged = stored.as_object().cloned().unwrap_or_default();
+    merged.extend(sent);
+    Some(Value::Object(merged)).filter(|merged| merged != stored)
+}
+
+/// The value as sent, if `read` finds something stated in it.
+fn stated<T>(raw: &RawValue, read: impl Fn(&RawValue) -> Read<T>) -> Read<Value> {
+    if read(raw)?.is_some() { as_sent(raw) } else { Ok(None) }
+}
+
+/// A text, kept as sent. An empty one is a value like others: it is how a text is taken back.
+fn any_text(raw: &RawValue, max: usize) -> Read<Value> {
+    stated(raw, within(max))
+}
+
+/// A text that isn't blank, or a list of up to 50 such texts.
+fn destinations(raw: &RawValue) -> Read<Value> {
+    let named = |raw: &RawValue| verbatim(text::LINE)(raw)?.map(Some).ok_or(Rejected);
+    if raw.get().starts_with('[') { list(raw, named) } else { stated(raw, named) }
+}
+
+/// Real dates in their order, or words.
+fn date_range(raw: &RawValue) -> Read<Value> {
+    if raw.get().starts_with('{') { stated(raw, brief::travel_dates) } else { any_text(raw, DATES_MAX) }
+}
+
+/// A number of people, or a party.
+fn pax(raw: &RawValue) -> Read<Value> {
+    if raw.get().starts_with('{') { stated(raw, brief::party) } else { stated(raw, brief::count) }
+}
+
+/// A text, a list of texts, or an object.
+fn constraints(raw: &RawValue) -> Read<Value> {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => object(raw),
+        Some(b'[') => list(raw, within(text::NOTES)),
+        _ => any_text(raw, text::NOTES),
+    }
+}
+
+fn object(raw: &RawValue) -> Read<Value> {
+    Payload::object(raw)?;
+    if raw.get().len() <= PROFILE_BYTES { as_sent(raw) } else { Err(Rejected) }
+}
+
+/// A list of texts, each of which `read` can read.
+fn list(raw: &RawValue, read: impl Fn(&RawValue) -> Read<String>) -> Read<Value> {
+    let texts: Vec<&RawValue> = parse(raw)?;
+    let readable = texts.len() <= LIST_MAX && texts.iter().all(|text| read(text).is_ok());
+    if readable { as_sent(raw) } else { Err(Rejected) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Building outbound events (specification: Outbound webhook events; D24, D25).
+
+use super::{Cause, Context, InternalError, lead, money};
+use crate::state::{Invoice, OutboundEvent, TenantState};
+use common::event::OutboundType;
+use common::model::{LeadId, Stage};
+use serde_json::{Map, Value, json};
+
+/// The fields of a payload beyond those that all carry.
+pub type Facts = Map<String, Value>;
+
+/// Emits an event about an enquiry. Every payload carries `leadId`, `tripId`, `clientId`, `enquiryNumber` and
+/// `externalId` where they exist (D25).
+pub fn emit(
+    state: &mut TenantState,
+    event_type: OutboundType,
+    lead_id: LeadId,
+    facts: Facts,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let mut payload = about(state, lead_id)?;
+    payload.extend(facts);
+    state.outbox.push(OutboundEvent {
+        event_id: (ctx.next_id)(),
+        event_type,
+        key_prefix: cause.key_prefix.clone(),
+        origin: cause.origin.clone(),
+        occurred_at: cause.occurred_at,
+        client_id: lead::get(state, lead_id)?.client_id,
+        payload: Value::Object(payload),
+    });
+    Ok(())
+}
+
+/// `lead.assigned`: the enquiry's owner, and who owned it before (an email).
+pub fn lead_assigned(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    previous: Option<&str>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let owner = member(state, lead::get(state, lead_id)?.owner.as_deref());
+    let facts = facts([("owner", owner), ("previousOwner", member(state, previous))]);
+    emit(state, OutboundType::LeadAssigned, lead_id, facts, cause, ctx)
+}
+
+/// `lead.stage_changed`.
+pub fn lead_stage_changed(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    (from, to): (Stage, Stage),
+    reason: Option<&str>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let facts = facts([("from", json!(from)), ("to", json!(to)), ("reason", json!(reason))]);
+    emit(state, OutboundType::LeadStageChanged, lead_id, facts, cause, ctx)
+}
+
+/// `booking.confirmed`: amounts in major units; the credit used only where some was stated.
+pub fn booking_confirmed(
+    state: &mut TenantState,
+    invoice: &Invoice,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let mut facts = facts([
+        ("bookingRef", json!(invoice.booking_ref)),
+        ("amount", invoice.amount.map_or(Value::Null, money::to_json)),
+        ("currency", json!(invoice.currency)),
+    ]);
+    if let Some(credit) = invoice.credit_used {
+        facts.insert("creditUsed".to_owned(), money::to_json(credit));
+    }
+    emit(state, OutboundType::BookingConfirmed, invoice.lead_id, facts, cause, ctx)
+}
+
+/// Facts by name.
+pub fn facts<const N: usize>(pairs: [(&str, Value); N]) -> Facts {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn about(state: &TenantState, lead_id: LeadId) -> Result<Facts, InternalError> {
+    let lead = lead::get(state, lead_id)?;
+    let mut about = facts([
+        ("leadId", json!(lead.id)),
+        ("clientId", json!(lead.client_id)),
+        ("enquiryNumber", json!(lead.enquiry_number)),
+    ]);
+    if let Some(trip_id) = lead::trip_id(state, lead_id) {
+        about.insert("tripId".to_owned(), json!(trip_id));
+    }
+    if let Some(external_id) = &lead.external_id {
+        about.insert("externalId".to_owned(), json!(external_id));
+    }
+    Ok(about)
+}
+
+/// `{email, name}` of a member, null for none. The name of one who has left is not known here.
+fn member(state: &TenantState, email: Option<&str>) -> Value {
+    let Some(email) = email else { return Value::Null };
+    let name = state.members.iter().find(|member| member.email == email).map(|member| &member.name);
+    json!({"email": email, "name": name})
+}

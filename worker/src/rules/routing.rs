@@ -1,0 +1,79 @@
+//! Routing of enquiries to advisors (D16).
+
+use super::{Cause, Context, InternalError, lead, notify, outbound};
+use crate::state::{Member, NotificationKind, TenantState};
+use common::model::LeadId;
+
+/// The member whose turn it is: active members in turn, by the enquiry's sequence number, so that no shared
+/// counter is needed.
+pub fn in_turn(members: &[Member], sequence: i32) -> Option<&Member> {
+    let turn = usize::try_from(sequence - 1).unwrap_or_default();
+    members.get(turn.checked_rem(members.len())?)
+}
+
+/// Tells subscribers and the owner that the enquiry has an owner now; nothing when it has none.
+pub fn announce(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    previous: Option<&str>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let lead = lead::get(state, lead_id)?;
+    let Some(owner) = lead.owner.clone() else { return Ok(()) };
+    let text = format!("Enquiry {} is assigned to you", lead.enquiry_number);
+    outbound::lead_assigned(state, lead_id, previous, cause, ctx)?;
+    notify::member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::World;
+    use common::event::OutboundType;
+    use serde_json::json;
+
+    #[test]
+    fn enquiries_go_to_the_members_in_turn() {
+        let mut world = World::new();
+        world.members(&["a@agency.com", "b@agency.com"]);
+        let mut owner = || {
+            let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
+            world.lead(lead).owner.clone().unwrap()
+        };
+        let owners = [owner(), owner(), owner(), owner()];
+        assert_eq!(owners, ["a@agency.com", "b@agency.com", "a@agency.com", "b@agency.com"]);
+        assert!(world.state.notifications.iter().map(|told| &told.to).eq(&owners));
+    }
+
+    #[test]
+    fn without_members_an_enquiry_has_no_owner_and_nobody_is_told() {
+        let mut world = World::new();
+        world.members(&[]);
+        let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
+        assert_eq!(world.lead(lead).owner, None);
+        assert!(world.state.outbox.is_empty() && world.state.notifications.is_empty());
+        assert_eq!(in_turn(&[], 7), None);
+    }
+
+    #[test]
+    fn routing_is_the_crms_own_act_and_no_echo() {
+        let mut world = World::new();
+        world.members(&["a@agency.com"]);
+        let opened = world.send("enquiry.submitted", json!({"phone": "1"}), json!({"externalLeadId": "p-7"}));
+        let [event] = &world.state.outbox[..] else { panic!("one event") };
+        assert_eq!(event.event_type, OutboundType::LeadAssigned);
+        assert_eq!((event.origin.as_str(), event.key_prefix.as_deref()), ("crm", None));
+        assert_eq!(Some(event.client_id), opened.client_id);
+        let expected = json!({
+            "leadId": opened.lead_id, "tripId": opened.trip_id, "clientId": opened.client_id,
+            "enquiryNumber": "ENQ-2026-000001", "externalId": "p-7",
+            "owner": {"email": "a@agency.com", "name": "Member a@agency.com"}, "previousOwner": null,
+        });
+        assert_eq!(event.payload, expected);
+        let [told] = &world.state.notifications[..] else { panic!("one notification") };
+        assert_eq!((told.kind, told.lead_id), (NotificationKind::LeadAssigned, opened.lead_id));
+        assert_eq!(told.text, "Enquiry ENQ-2026-000001 is assigned to you");
+    }
+}

@@ -1,0 +1,85 @@
+//! Moving an enquiry between stages: the one place where a stage changes.
+
+use super::{Cause, Context, InternalError, lead, outbound};
+use crate::state::TenantState;
+use common::model::{LeadId, Stage};
+
+/// Moves the enquiry, and with it its trip, to a stage and emits `lead.stage_changed` (D25). Nothing happens
+/// when it is there already; tells whether it moved. Whether the move is allowed is the caller's rule.
+///
+/// `reason` is what is said of the change; it stays with the enquiry while it is lost.
+pub fn move_to(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    to: Stage,
+    reason: Option<&str>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<bool, InternalError> {
+    let from = lead::get(state, lead_id)?.stage;
+    if from == to {
+        return Ok(false);
+    }
+    lead::change(state, lead_id, ctx.now, |lead| {
+        lead.stage = to;
+        lead.lost_reason = reason.filter(|_| to == Stage::Lost).map(str::to_owned);
+    })?;
+    lead::change_trip(state, lead_id, ctx.now, |_| {});
+    outbound::lead_stage_changed(state, lead_id, (from, to), reason, cause, ctx)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::World;
+    use common::event::OutboundType;
+    use serde_json::json;
+
+    fn opened() -> (World, LeadId) {
+        let mut world = World::new();
+        world.members(&[]);
+        let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
+        (world, lead)
+    }
+
+    #[test]
+    fn a_move_is_told_to_subscribers_with_its_cause() {
+        let (mut world, lead) = opened();
+        let cause = Cause { key_prefix: Some("ck_x".into()), origin: "site".into(), occurred_at: world.now };
+        assert!(
+            world.run(|state, ctx| move_to(state, lead, Stage::Lost, Some("too dear"), &cause, ctx)).unwrap()
+        );
+        let [event] = &world.state.outbox[..] else { panic!("one event") };
+        assert_eq!(event.event_type, OutboundType::LeadStageChanged);
+        assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_x"), "site"));
+        assert_eq!((&event.payload["from"], &event.payload["to"]), (&json!("inquiry"), &json!("lost")));
+        assert_eq!((&event.payload["reason"], &event.payload["leadId"]), (&json!("too dear"), &json!(lead)));
+        assert_eq!(event.payload["tripId"], json!(world.state.trip_of(lead).unwrap().id));
+    }
+
+    #[test]
+    fn versions_of_enquiry_and_trip_grow_with_a_move_and_only_then() {
+        let (mut world, lead) = opened();
+        let cause = Cause::crm(world.now);
+        let versions =
+            |world: &World| (world.lead(lead).updated_at, world.state.trip_of(lead).unwrap().updated_at);
+        let first = versions(&world);
+        assert!(!world.run(|state, ctx| move_to(state, lead, Stage::Inquiry, None, &cause, ctx)).unwrap());
+        assert_eq!(versions(&world), first);
+        assert!(world.state.outbox.is_empty());
+        world.run(|state, ctx| move_to(state, lead, Stage::FollowUp, None, &cause, ctx)).unwrap();
+        let second = versions(&world);
+        assert!(second.0 > first.0 && second.1 > first.1);
+    }
+
+    #[test]
+    fn the_reason_stays_while_the_enquiry_is_lost() {
+        let (mut world, lead) = opened();
+        let cause = Cause::crm(world.now);
+        world.run(|state, ctx| move_to(state, lead, Stage::Lost, Some("too dear"), &cause, ctx)).unwrap();
+        assert_eq!(world.lead(lead).lost_reason.as_deref(), Some("too dear"));
+        world.run(|state, ctx| move_to(state, lead, Stage::Inquiry, Some("is back"), &cause, ctx)).unwrap();
+        assert_eq!(world.lead(lead).lost_reason, None);
+    }
+}

@@ -1,0 +1,205 @@
+//! An agency in memory, for the tests of the rules. Events come as JSON and are read as ingest and worker
+//! read them.
+
+#![expect(clippy::needless_pass_by_value, reason = "tests hand json! values in where they stand")]
+
+use super::{Context, Event, InternalError, NumberBlock, apply, opens_wanted};
+use crate::state::{Client, ClientType, Lead, Member, Tenant, TenantState};
+use chrono::{DateTime, Utc};
+use common::caller::Caller;
+use common::event::{EventResult, parse_batch};
+use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// The agency of all tests, with Traveller Discovery on.
+pub(super) fn tenant() -> Tenant {
+    let (slug, enquiry_prefix) = ("acme".to_owned(), "ENQ".to_owned());
+    Tenant { id: TenantId(Uuid::nil()), slug, enquiry_prefix, discovery_enabled: true }
+}
+
+/// A member of that email.
+pub(super) fn member(email: &str) -> Member {
+    Member { email: email.to_owned(), name: format!("Member {email}") }
+}
+
+/// A key that may do all that events need.
+pub(super) fn caller() -> Caller {
+    Caller {
+        tenant_id: TenantId(Uuid::nil()),
+        tenant: "acme".to_owned(),
+        key: KeyPrefix::parse("ck_test").unwrap(),
+        scopes: Scopes::parse(&["events:ingest", "credit:write"]).unwrap(),
+        origin: None,
+    }
+}
+
+/// A company account.
+pub(super) fn account(id: Uuid, name: &str, domain: &str, now: DateTime<Utc>) -> Client {
+    Client {
+        id: ClientId(id),
+        name: name.to_owned(),
+        email: None,
+        phone: None,
+        company: None,
+        external_id: None,
+        marketing_opt_in: false,
+        client_type: ClientType::Company,
+        company_domain: Some(domain.to_owned()),
+        account_id: None,
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+/// The JSON of one event.
+pub(super) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> String {
+    let mut actor = actor.clone();
+    actor["type"] = json!("contact");
+    format!(
+        r#"{{"specVersion": "1.0", "eventId": {}, "eventType": "{kind}", "occurredAt": "2026-04-30T10:00:00Z",
+            "tenant": "acme", "origin": "partner-site", "actor": {actor}, "payload": {payload}}}"#,
+        json!(id)
+    )
+}
+
+/// An agency and what its rules are given. Ids grow from 1, numbers from `ENQ-2026-000001`.
+pub(super) struct World {
+    pub(super) state: TenantState,
+    pub(super) caller: Caller,
+    pub(super) now: DateTime<Utc>,
+    pub(super) skip_discovery: bool,
+    numbers: NumberBlock,
+    ids: u128,
+    messages: u128,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            state: TenantState::new(tenant(), vec![member("advisor@agency.com")]),
+            caller: caller(),
+            now: "2026-05-01T12:00:00Z".parse().unwrap(),
+            skip_discovery: false,
+            numbers: NumberBlock::new(2026, 1, 1000),
+            ids: 0,
+            messages: 0,
+        }
+    }
+
+    /// Sends one event in a message of its own.
+    pub(super) fn send(&mut self, kind: &str, actor: Value, payload: Value) -> EventResult {
+        self.try_send(kind, actor, payload).unwrap()
+    }
+
+    /// As `send`, under an event id of the test's choice.
+    pub(super) fn send_as(&mut self, id: &str, kind: &str, actor: Value, payload: Value) -> EventResult {
+        self.try_apply(&envelope(id, kind, &actor, &payload.to_string())).unwrap()
+    }
+
+    /// As `send`, with the payload's very text.
+    pub(super) fn send_raw(&mut self, kind: &str, actor: Value, payload: &str) -> EventResult {
+        let id = format!("auto-{}", self.messages);
+        self.try_apply(&envelope(&id, kind, &actor, payload)).unwrap()
+    }
+
+    /// As `send`, but an internal error is the test's to see.
+    pub(super) fn try_send(
+        &mut self,
+        kind: &str,
+        actor: Value,
+        payload: Value,
+    ) -> Result<EventResult, InternalError> {
+        let id = format!("auto-{}", self.messages);
+        self.try_apply(&envelope(&id, kind, &actor, &payload.to_string()))
+    }
+
+    fn try_apply(&mut self, event: &str) -> Result<EventResult, InternalError> {
+        let mut results = self.apply(&format!(r#"{{"events": [{event}]}}"#))?;
+        Ok(results.remove(0))
+    }
+
+    /// The body of a batch of events without payloads.
+    pub(super) fn body(batch: &[(&str, &str, Value)]) -> String {
+        let events: Vec<_> = batch.iter().map(|(id, kind, actor)| envelope(id, kind, actor, "{}")).collect();
+        format!(r#"{{"events": [{}]}}"#, events.join(","))
+    }
+
+    /// Applies a batch as one message.
+    pub(super) fn apply(&mut self, body: &str) -> Result<Vec<EventResult>, InternalError> {
+        self.messages += 1;
+        let (caller, request_id) = (self.caller.clone(), Uuid::from_u128(self.messages));
+        let batch = parse_batch(body.as_bytes(), "acme").unwrap();
+        let events = (0_i16..).zip(&batch);
+        let events =
+            events.map(|(ordinal, envelope)| Event { caller: &caller, envelope, request_id, ordinal });
+        events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
+    }
+
+    /// Numbers wanted by a batch.
+    pub(super) fn opens_wanted(&self, body: &str) -> usize {
+        let batch = parse_batch(body.as_bytes(), "acme").unwrap();
+        let event = |envelope| Event { caller: &self.caller, envelope, request_id: Uuid::nil(), ordinal: 0 };
+        opens_wanted(&self.state, &batch.iter().map(event).collect::<Vec<_>>())
+    }
+
+    /// Runs a rule by itself.
+    pub(super) fn run<T>(&mut self, rule: impl FnOnce(&mut TenantState, &mut Context<'_>) -> T) -> T {
+        let ids = &mut self.ids;
+        let mut next_id = || {
+            *ids += 1;
+            Uuid::from_u128(*ids)
+        };
+        let (now, skip_discovery) = (self.now, self.skip_discovery);
+        let mut ctx = Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery };
+        rule(&mut self.state, &mut ctx)
+    }
+
+    /// The next message is the last one, delivered again.
+    pub(super) fn rewind_message(&mut self) {
+        self.messages -= 1;
+    }
+
+    /// Reserves so many numbers, after those used.
+    pub(super) fn reserve(&mut self, count: usize) {
+        let used = i32::try_from(self.state.leads.keys().count()).unwrap();
+        self.numbers = NumberBlock::new(2026, used + 1, count);
+    }
+
+    pub(super) fn members(&mut self, emails: &[&str]) {
+        self.state.members = emails.iter().copied().map(member).collect();
+    }
+
+    pub(super) fn account(&mut self, name: &str, domain: &str) -> ClientId {
+        let now = self.now;
+        let id = self.run(|_, ctx| (ctx.next_id)());
+        self.state.add_client(account(id, name, domain, now));
+        ClientId(id)
+    }
+
+    /// A booking of ana@example.com that counts so much credit as paid.
+    pub(super) fn booking(&mut self, booking_ref: &str, credit_used: u32) -> EventResult {
+        let ana = json!({"email": "ana@example.com"});
+        self.send("enquiry.submitted", ana.clone(), json!({}));
+        let payload =
+            json!({"bookingRef": booking_ref, "amount": 1000, "currency": "INR", "creditUsed": credit_used});
+        self.send("booking.completed", ana, payload)
+    }
+
+    pub(super) fn client(&self, id: ClientId) -> &Client {
+        self.state.client(id).unwrap()
+    }
+
+    pub(super) fn lead(&self, id: LeadId) -> &Lead {
+        self.state.leads.get(&id).unwrap()
+    }
+
+    pub(super) fn stage(&self, id: LeadId) -> &'static str {
+        self.lead(id).stage.as_str()
+    }
+
+    /// All that is known, to see that nothing changed.
+    pub(super) fn snapshot(&self) -> String {
+        format!("{:?}", self.state)
+    }
+}

@@ -1,0 +1,113 @@
+//! The running worker: lanes of consumption, the operator's port, the drain.
+
+use crate::consume::EventsHandler;
+use crate::settings::Settings;
+use crate::unit::Databases;
+use common::broker::{Broker, LaneBounds, Queue, dead_queue_name, run_lane};
+use common::db::{Database, PoolSettings};
+use common::health::{self, Health};
+use common::metrics::{QUEUE_CONSUMERS, QUEUE_READY};
+use common::{metrics, shutdown};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9102);
+/// How often readiness and gauges are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Messages that a lane is handed ahead: enough for the next unit to be there when one is done.
+const PREFETCH: u16 = 64;
+/// Longest that the database may work on one statement of a unit, waits for other units' locks included.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Why the worker ends.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The operator's port can't be opened.
+    #[error("setting CONNECT_METRICS_ADDR: can't listen: {0}")]
+    Listen(std::io::Error),
+    /// Signals can't be received.
+    #[error("can't receive signals: {0}")]
+    Signals(std::io::Error),
+    /// Units were still under way when the time for the drain was over; their messages go back to the queue.
+    #[error("setting CONNECT_SHUTDOWN_TIMEOUT: the drain took longer")]
+    DrainTimeout,
+}
+
+/// Runs until a signal asks for the end, then drains.
+pub async fn run(settings: Settings) -> Result<(), ServiceError> {
+    let recorder = metrics::install();
+    let health = Health::new(&["broker", "postgres"]);
+    let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
+    let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
+    tracing::info!(what = "metrics", addr = %bound, "listening");
+    let asked = shutdown::on_signal().map_err(ServiceError::Signals)?;
+
+    // The broker outlives the lanes: they still reply and acknowledge while they drain.
+    let ended = CancellationToken::new();
+    let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
+    let databases = databases(&settings);
+    let lanes = start_lanes(&settings, &broker, &databases, &asked);
+    tokio::spawn(observe(broker, databases, health.clone(), settings.broker.prefix.clone()));
+
+    asked.cancelled().await;
+    health.set("draining", false);
+    let drained = timeout(settings.service.shutdown_timeout, lanes.wait()).await;
+    ended.cancel();
+    drained.map_err(|_| ServiceError::DrainTimeout)
+}
+
+fn databases(settings: &Settings) -> Databases {
+    let lanes = settings.worker.event_lanes as usize;
+    let pool = |name, size, durable| {
+        let wait = Duration::from_secs(5);
+        Database::new(&settings.database.url, PoolSettings { name, size, wait, statement_timeout: STATEMENT_TIMEOUT, durable })
+    };
+    // A connection a lane, and one to look whether the database answers.
+    Databases { units: pool("worker", lanes + 1, true), counters: pool("counters", lanes, false) }
+}
+
+fn start_lanes(
+    settings: &Settings,
+    broker: &Broker,
+    databases: &Databases,
+    asked: &CancellationToken,
+) -> TaskTracker {
+    let lanes = TaskTracker::new();
+    let weight = settings.worker.unit_events as usize;
+    let bounds = LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight };
+    for _ in 0..settings.worker.event_lanes {
+        let (broker, asked) = (broker.clone(), asked.clone());
+        let handler = EventsHandler::new(databases.clone(), asked.clone());
+        lanes.spawn(async move { run_lane(&broker, Queue::Events, bounds, handler, &asked).await });
+    }
+    lanes.close();
+    lanes
+}
+
+/// Keeps readiness and gauges true.
+async fn observe(broker: Broker, databases: Databases, health: Health, prefix: String) {
+    let mut every = tokio::time::interval(LOOK);
+    loop {
+        every.tick().await;
+        health.set("broker", broker.is_connected());
+        health.set("postgres", databases.units.answers(LOOK).await);
+        databases.units.observe();
+        databases.counters.observe();
+        for queue in Queue::ALL {
+            observe_queue(&broker, queue.as_str(), &broker.queue_name(queue)).await;
+            let dead = dead_queue_name(&prefix, queue);
+            observe_queue(&broker, dead.trim_start_matches(&format!("{prefix}.")), &dead).await;
+        }
+    }
+}
+
+async fn observe_queue(broker: &Broker, label: &str, name: &str) {
+    if let Some(depth) = broker.depth(name).await {
+        ::metrics::gauge!(QUEUE_READY, "queue" => label.to_owned()).set(depth.ready);
+        ::metrics::gauge!(QUEUE_CONSUMERS, "queue" => label.to_owned()).set(depth.consumers);
+    }
+}

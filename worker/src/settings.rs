@@ -1,0 +1,75 @@
+//! The worker's settings.
+
+use common::program::Program;
+use common::settings::{
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError, Variable, error,
+};
+
+/// How much the worker takes on.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerSettings {
+    /// Units of events applied at the same time.
+    pub event_lanes: u32,
+    /// Most events of a unit.
+    pub unit_events: u32,
+}
+
+impl Section for WorkerSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable { name: "CONNECT_WORKER_LANES", default: Some("2"), help: "units of events that one worker applies at the same time, 1 to 64" },
+        Variable { name: "CONNECT_UNIT_EVENTS", default: Some("256"), help: "events applied in one transaction at most, 1 to 1000; waiting batches are taken together up to it" },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        let event_lanes = env.get::<Self, u32>("CONNECT_WORKER_LANES")?;
+        let unit_events = env.get::<Self, u32>("CONNECT_UNIT_EVENTS")?;
+        if event_lanes > 64 {
+            return Err(error("CONNECT_WORKER_LANES", "must be 1 to 64"));
+        }
+        if unit_events > 1_000 {
+            return Err(error("CONNECT_UNIT_EVENTS", "must be 1 to 1000: each takes locks in the database"));
+        }
+        Ok(Self { event_lanes, unit_events })
+    }
+}
+
+/// All settings of the program.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Postgres.
+    pub database: DatabaseSettings,
+    /// RabbitMQ.
+    pub broker: BrokerSettings,
+    /// The operator's port, and the drain.
+    pub service: ServiceSettings,
+    /// Logs.
+    pub log: LogSettings,
+    /// How much it takes on.
+    pub worker: WorkerSettings,
+}
+
+impl Program for Settings {
+    const NAME: &'static str = "connect-worker";
+    const ABOUT: &'static str = "consumes events, records writes and advisor actions and applies them to Postgres";
+    const VARIABLES: &'static [&'static [Variable]] = &[
+        DatabaseSettings::VARIABLES,
+        BrokerSettings::VARIABLES,
+        ServiceSettings::VARIABLES,
+        LogSettings::VARIABLES,
+        WorkerSettings::VARIABLES,
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        Ok(Self {
+            database: DatabaseSettings::read(env)?,
+            broker: BrokerSettings::read(env)?,
+            service: ServiceSettings::read(env)?,
+            log: LogSettings::read(env)?,
+            worker: WorkerSettings::read(env)?,
+        })
+    }
+
+    fn log(&self) -> &LogSettings {
+        &self.log
+    }
+}

@@ -1,0 +1,123 @@
+//! Clients.
+
+use super::{Owned, States, Wanted, query, unreadable, write_rows};
+use crate::state::{Client, ClientType, RowState, TenantState};
+use common::db::TxError;
+use common::model::{ClientId, Email, Phone, TenantId};
+use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+
+// Clients are the roots that every other change of their records locks, so they are locked here, in the order of
+// their ids. NO KEY, because inserting an enquiry takes a key share of its client. A phone finds the oldest client
+// that has it (D10); some more are loaded, in case the unit changes that one's phone.
+pub(super) const LOAD: &str = "
+    -- clients.load
+    SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, account_id, created_at,
+           updated_at
+    FROM clients
+    WHERE (tenant_id, client_id) IN (
+        SELECT c.tenant_id, c.client_id FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
+            JOIN clients c ON c.tenant_id = w.tenant_id AND c.email_key = w.key
+        UNION ALL
+        SELECT c.tenant_id, c.client_id FROM unnest($3::uuid[], $4::text[]) AS w (tenant_id, key)
+            JOIN clients c ON c.tenant_id = w.tenant_id AND c.external_id = w.key
+        UNION ALL
+        SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key),
+            LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
+                     ORDER BY created_at, client_id LIMIT 16) c)
+    ORDER BY tenant_id, client_id
+    FOR NO KEY UPDATE";
+
+pub(super) const INSERT: &str = "
+    -- clients.insert
+    INSERT INTO clients (tenant_id, client_id, name, email, email_key, phone, phone_digits, company, external_id,
+                         marketing_opt_in, client_type, account_id, created_at, updated_at)
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                         $8::text[], $9::text[], $10::boolean[], $11::text[], $12::uuid[], $13::timestamptz[],
+                         $14::timestamptz[])";
+
+pub(super) const UPDATE: &str = "
+    -- clients.update
+    UPDATE clients c
+    SET name = n.name, phone = n.phone, phone_digits = n.phone_digits, company = n.company,
+        external_id = n.external_id, account_id = n.account_id, updated_at = n.updated_at
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[],
+                $9::timestamptz[])
+         AS n (tenant_id, client_id, name, phone, phone_digits, company, external_id, account_id, updated_at)
+    WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
+
+/// Loads and locks the clients that the unit's contacts may be.
+pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
+    let (email_tenants, emails) = wanted.emails.columns();
+    let (external_tenants, external_ids) = wanted.external_ids.columns();
+    let (phone_tenants, phones) = wanted.phones.columns();
+    query(tx, LOAD, &[&email_tenants, &emails, &external_tenants, &external_ids, &phone_tenants, &phones]).await
+}
+
+/// Takes in what [`load`] found.
+pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
+    for row in rows {
+        if let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) {
+            state.load_client(read(row)?);
+        }
+    }
+    Ok(())
+}
+
+fn read(row: &Row) -> Result<Client, TxError> {
+    let email: Option<&str> = row.get("email");
+    let phone: Option<&str> = row.get("phone");
+    Ok(Client {
+        id: ClientId(row.get("client_id")),
+        name: row.get("name"),
+        email: email.map(Email::parse).transpose().map_err(|_| unreadable("email"))?,
+        phone: phone.map(Phone::parse).transpose().map_err(|_| unreadable("phone"))?.flatten(),
+        company: row.get("company"),
+        external_id: row.get("external_id"),
+        marketing_opt_in: row.get("marketing_opt_in"),
+        client_type: ClientType::Individual,
+        company_domain: None,
+        account_id: row.get::<_, Option<_>>("account_id").map(ClientId),
+        created_at: row.get("created_at"),
+        updated_at: row.get("updated_at"),
+    })
+}
+
+fn in_state(states: &States, wanted: RowState) -> Vec<Owned<'_, Client>> {
+    super::rows(states, |state: &TenantState| state.clients().in_state(wanted))
+}
+
+/// Writes new clients.
+pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    write_rows!(tx, INSERT, in_state(states, RowState::New), |client| [
+        client.tenant,
+        client.id.0,
+        client.name.as_str(),
+        client.email.as_ref().map(Email::as_str),
+        client.email.as_ref().map(Email::key),
+        client.phone.as_ref().map(Phone::as_str),
+        client.phone.as_ref().map(Phone::digits),
+        client.company.as_deref(),
+        client.external_id.as_deref(),
+        client.marketing_opt_in,
+        client.client_type.as_str(),
+        client.account_id.map(|id| id.0),
+        client.created_at,
+        client.updated_at,
+    ])
+}
+
+/// Writes changed clients.
+pub(super) async fn update(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    write_rows!(tx, UPDATE, in_state(states, RowState::Changed), |client| [
+        client.tenant,
+        client.id.0,
+        client.name.as_str(),
+        client.phone.as_ref().map(Phone::as_str),
+        client.phone.as_ref().map(Phone::digits),
+        client.company.as_deref(),
+        client.external_id.as_deref(),
+        client.account_id.map(|id| id.0),
+        client.updated_at,
+    ])
+}

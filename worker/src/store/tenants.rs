@@ -1,0 +1,42 @@
+//! Agencies and their members.
+
+use super::{States, Wanted, query};
+use crate::state::{Member, Tenant, TenantState};
+use common::db::TxError;
+use common::model::TenantId;
+use deadpool_postgres::Transaction;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+pub(super) const LOAD: &str = "
+    -- tenants.load
+    SELECT tenant_id, slug, enquiry_prefix, discovery_enabled FROM tenants WHERE tenant_id = ANY($1)";
+
+// The order of routing (D16).
+pub(super) const LOAD_MEMBERS: &str = "
+    -- members.load
+    SELECT tenant_id, email, name FROM members WHERE tenant_id = ANY($1) AND active
+    ORDER BY tenant_id, created_at, email";
+
+/// An empty state for each agency of the unit.
+pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States, TxError> {
+    let ids: Vec<Uuid> = wanted.tenants.iter().copied().collect();
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&ids];
+    let (tenants, members) =
+        futures_util::future::try_join(query(tx, LOAD, &parameters), query(tx, LOAD_MEMBERS, &parameters)).await?;
+    let mut by_tenant: HashMap<Uuid, Vec<Member>> = HashMap::new();
+    for row in members {
+        by_tenant.entry(row.get(0)).or_default().push(Member { email: row.get(1), name: row.get(2) });
+    }
+    let states = tenants.into_iter().map(|row| {
+        let id: Uuid = row.get(0);
+        let tenant = Tenant {
+            id: TenantId(id),
+            slug: row.get(1),
+            enquiry_prefix: row.get(2),
+            discovery_enabled: row.get(3),
+        };
+        (TenantId(id), TenantState::new(tenant, by_tenant.remove(&id).unwrap_or_default()))
+    });
+    Ok(states.collect())
+}

@@ -1,0 +1,114 @@
+//! Trip workspaces, their proposals, and the itineraries these hold.
+
+use super::{States, query, unreadable, write_rows};
+use crate::state::{RowState, Trip};
+use common::db::TxError;
+use common::model::{LeadId, TenantId, TripId};
+use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+
+pub(super) const LOAD: &str = "
+    -- trips.load
+    SELECT tenant_id, trip_id, lead_id, title, brief::text, created_at, updated_at
+    FROM trips JOIN unnest($1::uuid[], $2::uuid[]) AS wanted (tenant_id, lead_id) USING (tenant_id, lead_id)";
+
+pub(super) const INSERT: &str = "
+    -- trips.insert
+    INSERT INTO trips (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)
+    SELECT tenant_id, trip_id, lead_id, title, brief::json, created_at, updated_at
+    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+         AS new (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)";
+
+pub(super) const UPDATE: &str = "
+    -- trips.update
+    UPDATE trips t SET title = n.title, brief = n.brief::json, updated_at = n.updated_at
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[])
+         AS n (tenant_id, trip_id, title, brief, updated_at)
+    WHERE t.tenant_id = n.tenant_id AND t.trip_id = n.trip_id";
+
+pub(super) const INSERT_PROPOSALS: &str = "
+    -- proposals.insert
+    INSERT INTO proposals (tenant_id, proposal_id, trip_id, status, created_at)
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[])";
+
+pub(super) const INSERT_ITINERARIES: &str = "
+    -- itineraries.insert
+    INSERT INTO itineraries (tenant_id, proposal_id, snapshot, updated_at)
+    SELECT tenant_id, proposal_id, snapshot::json, updated_at
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
+         AS new (tenant_id, proposal_id, snapshot, updated_at)";
+
+/// Loads the trips of the enquiries that are loaded.
+pub(super) async fn load(tx: &Transaction<'_>, states: &States) -> Result<Vec<Row>, TxError> {
+    let (tenants, leads) = super::load::leads_of(states);
+    if leads.is_empty() {
+        return Ok(Vec::new());
+    }
+    query(tx, LOAD, &[&tenants, &leads]).await
+}
+
+/// Takes in what [`load`] found.
+pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
+    for row in rows {
+        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
+        let trip = Trip {
+            id: TripId(row.get("trip_id")),
+            lead_id: LeadId(row.get("lead_id")),
+            title: row.get("title"),
+            brief: serde_json::from_str(row.get("brief")).map_err(|_| unreadable("brief"))?,
+            created_at: row.get("created_at"),
+            updated_at: row.get("updated_at"),
+        };
+        state.trips.load(trip.id, trip);
+    }
+    Ok(())
+}
+
+/// Writes new trips.
+pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    let new = super::rows(states, |state| state.trips.in_state(RowState::New));
+    write_rows!(tx, INSERT, new, |trip| [
+        trip.tenant,
+        trip.id.0,
+        trip.lead_id.0,
+        trip.title.as_str(),
+        super::json(&trip.brief),
+        trip.created_at,
+        trip.updated_at,
+    ])
+}
+
+/// Writes changed trips.
+pub(super) async fn update(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    let changed = super::rows(states, |state| state.trips.in_state(RowState::Changed));
+    write_rows!(tx, UPDATE, changed, |trip| [
+        trip.tenant,
+        trip.id.0,
+        trip.title.as_str(),
+        super::json(&trip.brief),
+        trip.updated_at,
+    ])
+}
+
+/// Writes new proposals.
+pub(super) async fn insert_proposals(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    let new = super::rows(states, |state| state.proposals.in_state(RowState::New));
+    write_rows!(tx, INSERT_PROPOSALS, new, |proposal| [
+        proposal.tenant,
+        proposal.id.0,
+        proposal.trip_id.0,
+        proposal.status.as_str(),
+        proposal.created_at,
+    ])
+}
+
+/// Writes new itineraries.
+pub(super) async fn insert_itineraries(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    let new = super::rows(states, |state| state.itineraries.in_state(RowState::New));
+    write_rows!(tx, INSERT_ITINERARIES, new, |itinerary| [
+        itinerary.tenant,
+        itinerary.proposal_id.0,
+        itinerary.snapshot.as_str(),
+        itinerary.updated_at,
+    ])
+}
