@@ -13,6 +13,7 @@ pub mod message;
 pub mod metrics;
 pub mod model;
 pub mod program;
+pub mod record;
 pub mod sealed;
 pub mod settings;
 pub mod shutdown;

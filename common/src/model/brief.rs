@@ -73,6 +73,11 @@ pub fn parse_date(text: &str) -> Option<NaiveDate> {
     NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()
 }
 
+impl Party {
+    /// Largest number of people or rooms, and largest age, that is taken for meant.
+    pub const COUNT_MAX: u32 = 1_000;
+}
+
 impl TravelDates {
     /// `None` when the end is before the start or neither is given.
     pub fn new(start_date: Option<NaiveDate>, end_date: Option<NaiveDate>) -> Option<Self> {
@@ -87,8 +92,7 @@ impl TravelDates {
 impl Budget {
     /// A figure with its currency; `None` when the code is no ISO 4217 code or the figure is negative.
     pub fn stated(amount: f64, currency: &str) -> Option<Self> {
-        let known = iso_currency::Currency::from_code(currency).is_some();
-        (known && amount.is_finite() && amount >= 0.0).then(|| Self {
+        (is_currency(currency) && amount.is_finite() && amount >= 0.0).then(|| Self {
             amount: Some(amount),
             currency: Some(currency.to_owned()),
             notes: None,
@@ -99,6 +103,11 @@ impl Budget {
     pub fn notes(text: &str) -> Self {
         Self { notes: Some(text.to_owned()), ..Self::default() }
     }
+}
+
+/// Whether `code` is an ISO 4217 code, upper case (D22).
+pub fn is_currency(code: &str) -> bool {
+    iso_currency::Currency::from_code(code).is_some()
 }
 
 /// Whether `code` is an assigned ISO 3166-1 alpha-2 code, upper case (D22).

@@ -8,7 +8,7 @@ mod scope;
 mod stage;
 pub mod text;
 
-pub use brief::{Brief, Budget, Party, TravelDates, is_country, parse_date};
+pub use brief::{Brief, Budget, Party, TravelDates, is_country, is_currency, parse_date};
 pub use contact::{Email, Phone, is_free_mailbox};
 pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, TenantId, TripId};
 pub use itinerary::check_itinerary;

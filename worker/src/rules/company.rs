@@ -169,6 +169,19 @@ mod tests {
     }
 
     #[test]
+    fn who_belongs_to_an_account_keeps_it_and_the_label_given_since() {
+        let mut world = World::new();
+        let account = world.account("Initech", "initech.com");
+        let ana = identify(&mut world, json!({"email": "ana@initech.com"}));
+        world.state.change_client(ana, |client| client.company = Some("Initech GmbH".to_owned()));
+        let version = world.client(ana).updated_at;
+        identify(&mut world, json!({"email": "ana@initech.com"}));
+        let client = world.client(ana);
+        assert_eq!((client.account_id, client.company.as_deref()), (Some(account), Some("Initech GmbH")));
+        assert_eq!(client.updated_at, version);
+    }
+
+    #[test]
     fn a_free_mailbox_is_no_company_domain() {
         let mut world = World::new();
         world.account("Odd", "gmail.com");

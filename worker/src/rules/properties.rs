@@ -99,6 +99,49 @@ fn run(events: &[Sent], sizes: &[usize], loading: Loading) -> (Simulation, Vec<E
     (simulation, results)
 }
 
+/// Applies two units, once with all rows and once with the needed ones: the results and rows must be the same.
+fn both_ways(first: &[Sent], second: &[Sent]) -> Vec<EventResult> {
+    let [all, needed] = [Loading::All, Loading::Needed].map(|loading| {
+        let mut simulation = Simulation::new();
+        simulation.unit(first, loading);
+        (simulation.unit(second, loading), format!("{:#?}", simulation.rows))
+    });
+    assert_eq!(all, needed);
+    all.0
+}
+
+fn sent(id: &str, kind: &'static str, actor: Value, payload: Value) -> Sent {
+    Sent { id: id.to_owned(), kind, actor, payload }
+}
+
+fn numbered(count: usize, kind: &'static str, actor: impl Fn(usize) -> Value) -> Vec<Sent> {
+    (0..count).map(|i| sent(&format!("{kind}-{i}"), kind, actor(i), json!({}))).collect()
+}
+
+#[test]
+fn a_unit_may_close_the_open_enquiries_of_a_client_one_by_one() {
+    let ana = |_| json!({"email": "ana@example.com"});
+    let results = both_ways(&numbered(4, "enquiry.submitted", ana), &numbered(4, "booking.completed", ana));
+    let leads: BTreeSet<_> = results.iter().map(|result| result.lead_id).collect();
+    assert_eq!(leads.len(), 4);
+}
+
+#[test]
+fn a_unit_may_give_the_clients_that_share_a_phone_others_one_by_one() {
+    let family = |phone: &'static str| move |i| json!({"email": format!("{i}@example.com"), "phone": phone});
+    let mut second = numbered(5, "quote.requested", family("99"));
+    second.push(sent("last", "contact.identified", json!({"phone": "1-2"}), json!({})));
+    let results = both_ways(&numbered(6, "contact.identified", family("12")), &second);
+    assert!(results[..5].iter().all(|result| result.client_id != results[5].client_id));
+}
+
+#[test]
+fn a_colleague_named_by_another_identity_keeps_what_their_entry_holds() {
+    let colleague = json!({"email": "bob@initech.com", "externalId": "x-1", "phone": "12"});
+    let by_id = sent("b", "contact.updated", json!({"externalId": "x-1", "name": "Bob"}), json!({}));
+    both_ways(&[sent("a", "contact.identified", colleague, json!({}))], &[by_id]);
+}
+
 fn accepted(results: &[EventResult]) -> BTreeSet<String> {
     results.iter().filter(|r| r.status == EventStatus::Accepted).map(|r| r.event_id.clone()).collect()
 }

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 // Clients are the roots that every other change of their records locks, so they are locked here, in the order of
 // their ids. NO KEY, because inserting an enquiry takes a key share of its client. A phone finds the oldest client
-// that has it (D10); some more are loaded, in case the unit changes that one's phone.
+// that has it (D10); as many more are loaded as the unit has events, for each may change the phone of one.
 pub(super) const LOAD: &str = "
     -- clients.load
     SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, account_id, created_at,
@@ -24,7 +24,7 @@ pub(super) const LOAD: &str = "
         UNION ALL
         SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key),
             LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
-                     ORDER BY created_at, client_id LIMIT 16) c)
+                     ORDER BY created_at, client_id LIMIT $7 + 1) c)
     ORDER BY tenant_id, client_id
     FOR NO KEY UPDATE";
 
@@ -51,7 +51,7 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Ro
     let (email_tenants, emails) = wanted.emails.columns();
     let (external_tenants, external_ids) = wanted.external_ids.columns();
     let (phone_tenants, phones) = wanted.phones.columns();
-    query(tx, LOAD, &[&email_tenants, &emails, &external_tenants, &external_ids, &phone_tenants, &phones]).await
+    query(tx, LOAD, &[&email_tenants, &emails, &external_tenants, &external_ids, &phone_tenants, &phones, &wanted.events]).await
 }
 
 /// Takes in what [`load`] found.

@@ -6,6 +6,7 @@ use common::db::TxError;
 use common::model::{ClientId, Email, Phone, TenantId};
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 // Not locked: an account is made by the CRM and no event changes it.
 pub(super) const LOAD_ACCOUNTS: &str = "
@@ -14,13 +15,11 @@ pub(super) const LOAD_ACCOUNTS: &str = "
     FROM clients JOIN unnest($1::uuid[], $2::text[]) AS wanted (tenant_id, company_domain)
          USING (tenant_id, company_domain)";
 
-// The identity lock on the email guards an entry, whether it exists or not.
 pub(super) const LOAD: &str = "
     -- company.load
-    SELECT e.tenant_id, e.account_id, e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at
-    FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, email_key)
-    JOIN clients a ON a.tenant_id = w.tenant_id AND a.company_domain = split_part(w.email_key, '@', -1)
-    JOIN account_contacts e ON e.tenant_id = w.tenant_id AND e.account_id = a.client_id AND e.email_key = w.email_key";
+    SELECT tenant_id, account_id, email, name, phone, client_id, created_at, updated_at
+    FROM account_contacts JOIN unnest($1::uuid[], $2::uuid[], $3::text[]) AS wanted (tenant_id, account_id, email_key)
+         USING (tenant_id, account_id, email_key)";
 
 pub(super) const UPSERT: &str = "
     -- company.upsert
@@ -37,10 +36,34 @@ pub(super) async fn load_accounts(tx: &Transaction<'_>, wanted: &Wanted) -> Resu
     query(tx, LOAD_ACCOUNTS, &[&tenants, &domains]).await
 }
 
-/// Loads the entries of the unit's emails on those accounts.
-pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
-    let (tenants, emails) = wanted.emails.columns();
-    query(tx, LOAD, &[&tenants, &emails]).await
+/// Loads the entries that the unit may change: those of the emails it names, on the accounts of their domains, and those
+/// of the clients it found, on their accounts. The lock on the email or on the client guards them, whether they exist
+/// or not.
+pub(super) async fn load(tx: &Transaction<'_>, states: &States, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
+    let (mut tenants, mut accounts, mut emails) = (Vec::new(), Vec::new(), Vec::new());
+    let mut want = |tenant: Uuid, account: ClientId, email: &str| {
+        tenants.push(tenant);
+        accounts.push(account.0);
+        emails.push(email.to_owned());
+    };
+    for (tenant, email) in wanted.emails.iter() {
+        let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);
+        let state = states.get(&TenantId(*tenant));
+        if let Some(account) = state.and_then(|state| state.account_by_domain(domain)) {
+            want(*tenant, account.id, email);
+        }
+    }
+    for (tenant, state) in states {
+        for client in state.clients().values() {
+            if let (Some(account), Some(email)) = (client.account_id, &client.email) {
+                want(tenant.0, account, email.key());
+            }
+        }
+    }
+    if tenants.is_empty() {
+        return Ok(Vec::new());
+    }
+    query(tx, LOAD, &[&tenants, &accounts, &emails]).await
 }
 
 /// Takes in what [`load_accounts`] found.

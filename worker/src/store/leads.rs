@@ -8,8 +8,9 @@ use deadpool_postgres::Transaction;
 use serde_json::Value;
 use tokio_postgres::Row;
 
-// Of a client's enquiries only those that a rule can look up: the newest open one, the newest one, the newest one
-// with an external id that an event names, and those named by id or trip. Their clients are locked.
+// Of a client's enquiries only those that a rule can look up: the newest open ones, as many as the unit has events
+// that may close one; the newest one; the newest one with an external id that an event names; and those named by id or
+// trip. Their clients are locked.
 pub(super) const LOAD: &str = "
     -- leads.load
     SELECT tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason, follow_up,
@@ -20,7 +21,7 @@ pub(super) const LOAD: &str = "
             LATERAL (SELECT lead_id FROM leads l
                      WHERE l.tenant_id = w.tenant_id AND l.client_id = w.client_id
                        AND stage NOT IN ('lost', 'archived', 'trip_booked', 'travelled')
-                     ORDER BY lead_id DESC LIMIT 1) l
+                     ORDER BY lead_id DESC LIMIT $9) l
         UNION ALL
         SELECT w.tenant_id, l.lead_id FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id),
             LATERAL (SELECT lead_id FROM leads l
@@ -84,7 +85,7 @@ pub(super) async fn load(
         tx,
         LOAD,
         &[
-            &client_tenants, &clients, &external_tenants, &external_ids, &lead_tenants, &leads, &trip_tenants, &trips,
+            &client_tenants, &clients, &external_tenants, &external_ids, &lead_tenants, &leads, &trip_tenants, &trips, &wanted.events,
         ],
     )
     .await

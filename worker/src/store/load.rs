@@ -1,29 +1,29 @@
-//! Load: all that a unit of work can touch, in three rounds of pipelined queries.
+//! Load: all that a unit of work can touch, in four rounds of pipelined queries.
 
 use super::{States, Wanted, clients, company, credits, discoveries, invoices, leads, ledger, locks, tenants, trips};
 use common::db::TxError;
 use deadpool_postgres::Transaction;
-use futures_util::future::{try_join, try_join4, try_join5};
+use futures_util::future::{try_join, try_join4};
 use uuid::Uuid;
 
 /// Locks the unit's identities and loads what its events can touch.
 pub async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States, TxError> {
     // In a round of its own: what is read must be read after the locks are held.
     let ((), mut states) = try_join(locks::take(tx, wanted), tenants::load(tx, wanted)).await?;
-    let (applied, found, accounts, entries, booked) = try_join5(
+    let (applied, found, accounts, booked) = try_join4(
         ledger::load(tx, wanted),
         clients::load(tx, wanted),
         company::load_accounts(tx, wanted),
-        company::load(tx, wanted),
         invoices::load(tx, wanted),
     )
     .await?;
     ledger::fill(&mut states, &applied);
     clients::fill(&mut states, &found)?;
     company::fill_accounts(&mut states, &accounts);
-    company::fill(&mut states, &entries)?;
     invoices::fill(&mut states, &booked)?;
-    let enquiries = leads::load(tx, &states, wanted).await?;
+    let (entries, enquiries) =
+        try_join(company::load(tx, &states, wanted), leads::load(tx, &states, wanted)).await?;
+    company::fill(&mut states, &entries)?;
     leads::fill(&mut states, &enquiries)?;
     load_of_clients(tx, &mut states, wanted).await?;
     Ok(states)

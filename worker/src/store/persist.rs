@@ -50,7 +50,7 @@ pub async fn persist(
     try_join_all(writes).await?;
     if states.values().any(|state| !state.outbox.is_empty()) {
         let subscribed = streams::subscribed(tx, wanted).await?;
-        streams::outbox(tx, states, &subscribed).await?;
+        streams::outbox(tx, states, &subscribed, now).await?;
     }
     Ok(())
 }

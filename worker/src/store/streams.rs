@@ -2,8 +2,9 @@
 
 use super::{States, Wanted, query, write_rows};
 use crate::state::OutboundEvent;
-use common::db::TxError;
+use chrono::{DateTime, Utc};
 use common::clock;
+use common::db::TxError;
 use deadpool_postgres::Transaction;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -31,9 +32,9 @@ pub(super) const NOTIFICATIONS: &str = "
 pub(super) const OUTBOX: &str = "
     -- outbox.insert
     INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, created_at)
-    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, created_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
-         AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, created_at)";
+    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, $7
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[])
+         AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope)";
 
 pub(super) const SUBSCRIBED: &str = "
     -- subscriptions.subscribed
@@ -90,7 +91,12 @@ pub(super) async fn notifications(tx: &Transaction<'_>, states: &States) -> Resu
 }
 
 /// Writes new outbound events of the agencies that have subscribers.
-pub(super) async fn outbox(tx: &Transaction<'_>, states: &States, subscribed: &HashSet<Uuid>) -> Result<(), TxError> {
+pub(super) async fn outbox(
+    tx: &Transaction<'_>,
+    states: &States,
+    subscribed: &HashSet<Uuid>,
+    now: DateTime<Utc>,
+) -> Result<(), TxError> {
     let mut new = super::rows(states, |state| state.outbox.iter());
     new.retain(|event| subscribed.contains(&event.tenant));
     write_rows!(tx, OUTBOX, new, |event| [
@@ -100,8 +106,7 @@ pub(super) async fn outbox(tx: &Transaction<'_>, states: &States, subscribed: &H
         event.key_prefix.as_deref(),
         event.origin.as_str(),
         envelope(states, event.tenant, event),
-        event.occurred_at,
-    ])
+    ], now)
 }
 
 /// The body of the webhook: the envelope of the specification, its actor the client.

@@ -3,7 +3,6 @@
 use common::caller::Caller;
 use common::event::{Envelope, InboundType};
 use common::model::{DiscoveryId, LeadId, TenantId, TripId};
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use uuid::Uuid;
@@ -43,6 +42,9 @@ impl<K: Ord + Clone> Keys<K> {
 /// All keys of a unit.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
+    /// How many events there are: as many records of a client can be looked up one after the other, each event
+    /// changing what the next one finds.
+    pub events: i64,
     /// Agencies.
     pub tenants: BTreeSet<Uuid>,
     /// Events.
@@ -75,21 +77,14 @@ pub struct Wanted {
     pub client_credits: bool,
 }
 
-/// What a payload may name. Anything else in it is none of loading's business.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Named {
-    lead_id: Value,
-    trip_id: Value,
-    external_lead_id: Value,
-    booking_ref: Value,
-    hos_trip_discovery_id: Value,
-}
+/// The fields of a payload, read as the rules read them: of a repeated name the last one counts.
+type Named = serde_json::Map<String, Value>;
 
 impl Wanted {
     /// Adds what one event may touch.
     pub fn add(&mut self, caller: &Caller, event: &Envelope<'_>) {
         let tenant = caller.tenant_id;
+        self.events += 1;
         self.tenants.insert(tenant.0);
         self.event_ids.add(tenant, event.event_id.clone());
         if event.event_type != InboundType::BookingCreditApplied {
@@ -105,7 +100,7 @@ impl Wanted {
             InboundType::DiscoveryUpserted => {
                 self.client_leads = true;
                 self.client_discoveries = true;
-                if let Some(id) = text(&named(event).hos_trip_discovery_id).and_then(|id| DiscoveryId::parse(&id)) {
+                if let Some(id) = text(&named(event), "hosTripDiscoveryId").and_then(|id| DiscoveryId::parse(&id)) {
                     self.discoveries.add(tenant, id.0);
                 }
             }
@@ -116,7 +111,7 @@ impl Wanted {
             InboundType::BookingCreditApplied => {
                 let named = named(event);
                 self.add_booking_ref(tenant, &named);
-                if let Some(trip) = text(&named.trip_id).and_then(|id| TripId::parse(&id)) {
+                if let Some(trip) = text(&named, "tripId").and_then(|id| TripId::parse(&id)) {
                     self.booking_trips.add(tenant, trip.0);
                 }
             }
@@ -140,20 +135,20 @@ impl Wanted {
     }
 
     fn add_booking(&mut self, tenant: TenantId, named: &Named) {
-        if let Some(lead) = text(&named.lead_id).and_then(|id| LeadId::parse(&id)) {
+        if let Some(lead) = text(named, "leadId").and_then(|id| LeadId::parse(&id)) {
             self.leads.add(tenant, lead.0);
         }
-        if let Some(trip) = text(&named.trip_id).and_then(|id| TripId::parse(&id)) {
+        if let Some(trip) = text(named, "tripId").and_then(|id| TripId::parse(&id)) {
             self.trips.add(tenant, trip.0);
         }
-        if let Some(external_id) = text(&named.external_lead_id) {
+        if let Some(external_id) = text(named, "externalLeadId") {
             self.lead_external_ids.add(tenant, external_id);
         }
         self.add_booking_ref(tenant, named);
     }
 
     fn add_booking_ref(&mut self, tenant: TenantId, named: &Named) {
-        if let Some(booking_ref) = text(&named.booking_ref) {
+        if let Some(booking_ref) = text(named, "bookingRef") {
             self.booking_refs.add(tenant, booking_ref);
         }
     }
@@ -163,6 +158,6 @@ fn named(event: &Envelope<'_>) -> Named {
     event.payload.and_then(|payload| serde_json::from_str(payload.get()).ok()).unwrap_or_default()
 }
 
-fn text(value: &Value) -> Option<String> {
-    value.as_str().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+fn text(named: &Named, field: &str) -> Option<String> {
+    named.get(field)?.as_str().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }

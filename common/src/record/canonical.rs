@@ -1,0 +1,144 @@
+//! The canonical form of a body: two bodies are the same (D17) when their canonical forms are.
+
+use super::tree::{Fields, Node};
+use std::fmt::Write;
+
+/// No integer of 64 bits is as large: 2 to the power of 64.
+const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
+
+/// The JSON value of a body, written in one way: fields sorted by name, no white space, no needless escapes, and
+/// numbers by their value, so that `1`, `1.0` and `1e0` are one number.
+///
+/// Whole numbers of up to 64 bits are told apart exactly, others as the doubles that they are read as. Fields that are
+/// repeated stay in their order. What isn't JSON is its own form.
+pub fn canonical(body: &[u8]) -> Vec<u8> {
+    let Ok(tree) = Node::read(body) else { return body.to_vec() };
+    let mut form = String::with_capacity(body.len());
+    write_node(&tree, &mut form);
+    form.into_bytes()
+}
+
+fn write_node(node: &Node, form: &mut String) {
+    match node {
+        Node::Null => form.push_str("null"),
+        Node::Boolean(value) => form.push_str(if *value { "true" } else { "false" }),
+        Node::Whole(number) => write_display(number, form),
+        Node::Negative(number) => write_display(number, form),
+        Node::Float(number) => write_float(*number, form),
+        Node::Text(text) => write_text(text, form),
+        Node::Array(items) => write_list('[', items, ']', form, write_node),
+        Node::Object(Fields(fields)) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| name);
+            write_list('{', fields, '}', form, |(name, value), form| {
+                write_text(name, form);
+                form.push(':');
+                write_node(value, form);
+            });
+        }
+    }
+}
+
+/// A whole one as integers are written, if they could be as large; any other in few digits, however large it is.
+fn write_float(number: f64, form: &mut String) {
+    let number = number + 0.0; // negative zero is zero
+    if number.fract() == 0.0 && number.abs() < INTEGERS_END {
+        write_display(&number, form);
+    } else {
+        write_display(&serde_json::Value::from(number), form);
+    }
+}
+
+fn write_list<T>(
+    open: char,
+    items: impl IntoIterator<Item = T>,
+    close: char,
+    form: &mut String,
+    write: impl Fn(T, &mut String),
+) {
+    form.push(open);
+    for (i, item) in items.into_iter().enumerate() {
+        if i > 0 {
+            form.push(',');
+        }
+        write(item, form);
+    }
+    form.push(close);
+}
+
+fn write_text(text: &str, form: &mut String) {
+    write_display(&serde_json::Value::from(text), form);
+}
+
+fn write_display(value: &impl std::fmt::Display, form: &mut String) {
+    write!(form, "{value}").expect("a string takes all that is written to it");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(one: &str, other: &str) -> bool {
+        canonical(one.as_bytes()) == canonical(other.as_bytes())
+    }
+
+    #[test]
+    fn order_of_fields_white_space_escapes_and_ways_to_write_a_number_do_not_count() {
+        for (one, other) in [
+            (
+                r#"{"a":1,"b":{"c":[true,null],"d":"x"}}"#,
+                "{ \"b\": {\"d\":\"x\",\n\"c\":[ true , null ]} , \"a\":1 }",
+            ),
+            (r#"{"ä":"\u00e4\/\n"}"#, r#"{"\u00e4":"ä/\u000a"}"#),
+            ("[1, 100, 0, 0.5, 12e-1]", "[1.0, 1e2, -0, 5e-1, 1.20]"),
+            ("[18446744073709551615, -9223372036854775808]", "[18446744073709551615, -9223372036854775808]"),
+            (
+                "[10000000000000000000, 18446744073709551616, 1e300]",
+                "[1e19, 1.8446744073709551616e19, 10e299]",
+            ),
+        ] {
+            assert!(same(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_differs_in_value_differs_in_form() {
+        for (one, other) in [
+            (r#"{"a":1}"#, r#"{"a":"1"}"#),
+            (r#"{"a":1}"#, r#"{"a":2}"#),
+            (r#"{"a":1}"#, r#"{"A":1}"#),
+            (r#"{"a":[]}"#, r#"{"a":{}}"#),
+            (r#"{"a":null}"#, "{}"),
+            ("[1,2]", "[2,1]"),
+            ("[[1],2]", "[1,[2]]"),
+            (r#"["a,b"]"#, r#"["a","b"]"#),
+            (r#"["a\"b"]"#, r#"["a\\\"b"]"#),
+            ("9007199254740993", "9007199254740992"),
+            ("0.1", "0.2"),
+            ("1", "-1"),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2,"a":1}"#),
+            ("{", "{}"),
+        ] {
+            assert!(!same(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn the_form_is_json_with_sorted_fields() {
+        let form = canonical(br#" {"b": "\u0041", "a": [1.50, {}]} "#);
+        assert_eq!(form, br#"{"a":[1.5,{}],"b":"A"}"#);
+        assert_eq!(canonical(&form), form);
+    }
+
+    #[test]
+    fn a_form_is_hardly_longer_than_its_body() {
+        assert_eq!(canonical(b"[1e308,-5e-324]"), b"[1e+308,-5e-324]");
+    }
+
+    #[test]
+    fn what_is_not_json_is_its_own_form() {
+        for body in [&b""[..], b"{\"a\":", b"\xff", b"{} {}"] {
+            assert_eq!(canonical(body), body);
+        }
+    }
+}

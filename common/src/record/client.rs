@@ -1,0 +1,88 @@
+//! The client body (specification: POST /clients and PATCH /clients/{clientId}).
+
+use super::RecordBody;
+use super::leaf::Whole;
+use super::list::AtMost;
+use super::sent::Sent;
+use super::text::Line;
+use crate::event::Faults;
+use crate::model::{Email, Phone, text};
+use deserr::Deserr;
+
+/// Most travelers of a client (specification: Limits).
+pub const TRAVELERS_MAX: usize = 50;
+/// An age in years.
+pub type Age = Whole<150>;
+
+/// What a client is made of, or what changes of it. A PATCH changes only the fields that were sent.
+#[derive(Clone, Debug, Default, PartialEq, Deserr)]
+#[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
+pub struct ClientBody {
+    /// Full name.
+    #[deserr(default)]
+    pub name: Sent<Line<{ text::NAME }>>,
+    /// Strongest identity.
+    #[deserr(default)]
+    pub email: Sent<Email>,
+    /// Weakest identity.
+    #[deserr(default)]
+    pub phone: Sent<Phone>,
+    /// Label.
+    #[deserr(default)]
+    pub company: Sent<Line<{ text::LINE }>>,
+    /// The caller's own id for the person.
+    #[deserr(default)]
+    pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
+    /// Marketing consent.
+    #[deserr(default)]
+    pub marketing_opt_in: Sent<bool>,
+    /// The whole roster; an empty one is a roster too.
+    #[deserr(default)]
+    pub travelers: Sent<AtMost<TRAVELERS_MAX, Traveler>>,
+}
+
+impl RecordBody for ClientBody {}
+
+/// One of a client's travelers.
+#[derive(Clone, Debug, PartialEq, Deserr)]
+#[deserr(error = Faults, deny_unknown_fields)]
+pub struct Traveler {
+    /// Full name, required.
+    pub name: Line<{ text::NAME }>,
+    /// An adult where nothing is said.
+    #[deserr(rename = "type", default)]
+    pub kind: TravelerType,
+    /// In years.
+    #[deserr(default)]
+    pub age: Sent<Age>,
+    /// The traveler's own address; no identity of the client.
+    #[deserr(default)]
+    pub email: Sent<Email>,
+    /// The traveler's own phone; no identity of the client.
+    #[deserr(default)]
+    pub phone: Sent<Phone>,
+}
+
+/// What a traveler counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserr)]
+#[deserr(error = Faults, rename_all = lowercase)]
+pub enum TravelerType {
+    /// `adult`
+    #[default]
+    Adult,
+    /// `child`
+    Child,
+    /// `infant`
+    Infant,
+}
+
+impl TravelerType {
+    /// The name on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Adult => "adult",
+            Self::Child => "child",
+            Self::Infant => "infant",
+        }
+    }
+}

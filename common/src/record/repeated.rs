@@ -1,0 +1,40 @@
+//! Fields that one object gives more than once. Which of them counts would be a guess, so none does, at any depth.
+
+use super::fault::{FAULTS_MAX, place};
+use super::tree::{Fields, Node};
+use crate::event::Faults;
+use deserr::ValuePointerRef;
+use std::collections::HashSet;
+
+/// A fault for each field that has stood in its object before.
+pub(super) fn fields(tree: &Node) -> Faults {
+    let mut faults = Faults::default();
+    walk(tree, ValuePointerRef::Origin, &mut faults);
+    faults
+}
+
+fn walk(node: &Node, at: ValuePointerRef<'_>, faults: &mut Faults) {
+    match node {
+        Node::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                walk(item, at.push_index(i), faults);
+            }
+        }
+        Node::Object(Fields(fields)) => {
+            let mut seen = HashSet::with_capacity(fields.len());
+            for (name, value) in fields {
+                let here = at.push_key(name);
+                if !seen.insert(name) && faults.0.len() < FAULTS_MAX {
+                    faults.push(place(here), "is given more than once");
+                }
+                walk(value, here, faults);
+            }
+        }
+        Node::Null
+        | Node::Boolean(_)
+        | Node::Whole(_)
+        | Node::Negative(_)
+        | Node::Float(_)
+        | Node::Text(_) => {}
+    }
+}

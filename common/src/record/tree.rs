@@ -1,0 +1,174 @@
+//! A body as a tree. Unlike `serde_json::Value` it keeps the order of fields, so that faults come in the order of the
+//! body, and it keeps fields that are repeated, so that they can be refused.
+
+use deserr::{IntoValue, Map, Value, ValueKind};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Boolean(bool),
+    /// A whole number from 0 on.
+    Whole(u64),
+    /// A whole number below 0.
+    Negative(i64),
+    /// Written with a fraction or an exponent, or too large for the others.
+    Float(f64),
+    /// A string, without its escapes.
+    Text(String),
+    /// An array.
+    Array(Vec<Node>),
+    /// An object.
+    Object(Fields),
+}
+
+/// The fields of an object, in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fields(pub(super) Vec<(String, Node)>);
+
+impl Node {
+    /// Reads one JSON value.
+    pub(super) fn read(json: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(json)
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Builder)
+    }
+}
+
+struct Builder;
+
+impl<'de> Visitor<'de> for Builder {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Boolean(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Whole(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(u64::try_from(value).map_or(Node::Negative(value), Node::Whole))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Node, E> {
+        Ok(Node::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(Node::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = entries.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Node::Object(Fields(fields)))
+    }
+}
+
+impl IntoValue for Node {
+    type Sequence = Vec<Node>;
+    type Map = Fields;
+
+    fn kind(&self) -> ValueKind {
+        match self {
+            Self::Null => ValueKind::Null,
+            Self::Boolean(_) => ValueKind::Boolean,
+            Self::Whole(_) => ValueKind::Integer,
+            Self::Negative(_) => ValueKind::NegativeInteger,
+            Self::Float(_) => ValueKind::Float,
+            Self::Text(_) => ValueKind::String,
+            Self::Array(_) => ValueKind::Sequence,
+            Self::Object(_) => ValueKind::Map,
+        }
+    }
+
+    fn into_value(self) -> Value<Self> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Boolean(value) => Value::Boolean(value),
+            Self::Whole(value) => Value::Integer(value),
+            Self::Negative(value) => Value::NegativeInteger(value),
+            Self::Float(value) => Value::Float(value),
+            Self::Text(value) => Value::String(value),
+            Self::Array(items) => Value::Sequence(items),
+            Self::Object(fields) => Value::Map(fields),
+        }
+    }
+}
+
+impl Map for Fields {
+    type Value = Node;
+    type Iter = std::vec::IntoIter<(String, Node)>;
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Node> {
+        let at = self.0.iter().position(|(name, _)| name == key)?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn into_iter(self) -> Self::Iter {
+        self.0.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_keep_their_order_and_their_repetitions() {
+        let Node::Object(Fields(fields)) = Node::read(br#"{"b": 1, "a": null, "b": "x"}"#).unwrap() else {
+            panic!("should be an object");
+        };
+        let expected = [("b", Node::Whole(1)), ("a", Node::Null), ("b", Node::Text("x".to_owned()))];
+        assert_eq!(fields, expected.map(|(name, node)| (name.to_owned(), node)));
+    }
+
+    #[test]
+    fn a_whole_number_is_one_that_is_written_as_one() {
+        for (json, node) in [
+            ("2", Node::Whole(2)),
+            ("-2", Node::Negative(-2)),
+            ("2.0", Node::Float(2.0)),
+            ("2e0", Node::Float(2.0)),
+            ("18446744073709551616", Node::Float(18_446_744_073_709_551_616.0)),
+        ] {
+            assert_eq!(Node::read(json.as_bytes()).unwrap(), node, "{json}");
+        }
+    }
+}
