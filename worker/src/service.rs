@@ -40,7 +40,7 @@ pub enum ServiceError {
 /// Runs until a signal asks for the end, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
-    let health = Health::new(&["broker", "postgres"]);
+    let health = Health::new(&["accepting", "broker", "postgres"]);
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
     tracing::info!(what = "metrics", addr = %bound, "listening");
@@ -53,8 +53,9 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let lanes = start_lanes(&settings, &broker, &databases, &asked);
     tokio::spawn(observe(broker, databases, health.clone(), settings.broker.prefix.clone()));
 
+    health.set("accepting", true);
     asked.cancelled().await;
-    health.set("draining", false);
+    health.set("accepting", false);
     let drained = timeout(settings.service.shutdown_timeout, lanes.wait()).await;
     ended.cancel();
     drained.map_err(|_| ServiceError::DrainTimeout)

@@ -76,9 +76,9 @@ impl Rpc {
         Self { session, queue, queue_name: broker.queue_name(queue) }
     }
 
-    /// Whether a call can be made now.
+    /// Whether a call can be made now: there is a channel, and the broker doesn't block publishers.
     pub fn is_ready(&self) -> bool {
-        self.session.borrow().as_ref().is_some_and(|session| session.channel.status().connected())
+        self.session.borrow().as_ref().is_some_and(|session| session.is_open())
     }
 
     /// Publishes and waits for the answer.
@@ -99,10 +99,8 @@ impl Rpc {
     }
 
     async fn try_call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
-        let session = self.session.borrow().clone().ok_or(CallError::Unavailable)?;
-        if session.link.connection.status().blocked() {
-            return Err(CallError::Unavailable);
-        }
+        let session = self.session.borrow().clone().filter(|session| session.is_open());
+        let session = session.ok_or(CallError::Unavailable)?;
         let mut waiting = Waiting::register(&session, request.id);
         let confirmed = timeout(request.confirm_within, session.publish(&self.queue_name, request));
         tokio::select! {
@@ -140,6 +138,10 @@ impl Drop for Waiting<'_> {
 }
 
 impl Session {
+    fn is_open(&self) -> bool {
+        self.channel.status().connected() && !self.link.connection.status().blocked()
+    }
+
     fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, oneshot::Sender<Vec<u8>>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }

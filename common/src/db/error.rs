@@ -25,7 +25,7 @@ impl From<tokio_postgres::Error> for TxError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.code() {
             Some(code) if is_conflict(code) => Self::Conflict(error),
-            Some(code) if is_outage(code) => Self::Unavailable(error.to_string()),
+            Some(code) if is_outage(code) => Self::Unavailable(describe(&error)),
             Some(_) => Self::Refused(error),
             None if is_broken(&error) => Self::Unavailable(error.to_string()),
             // Such as a parameter of the wrong type: our fault, and lasting.

@@ -1,7 +1,6 @@
 //! The canonical form of a body: two bodies are the same (D17) when their canonical forms are.
 
 use super::tree::{Fields, Node};
-use std::fmt::Write;
 
 /// No integer of 64 bits is as large: 2 to the power of 64.
 const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
@@ -22,8 +21,8 @@ fn write_node(node: &Node, form: &mut String) {
     match node {
         Node::Null => form.push_str("null"),
         Node::Boolean(value) => form.push_str(if *value { "true" } else { "false" }),
-        Node::Whole(number) => write_display(number, form),
-        Node::Negative(number) => write_display(number, form),
+        Node::Whole(number) => form.push_str(&number.to_string()),
+        Node::Negative(number) => form.push_str(&number.to_string()),
         Node::Float(number) => write_float(*number, form),
         Node::Text(text) => write_text(text, form),
         Node::Array(items) => write_list('[', items, ']', form, write_node),
@@ -43,9 +42,9 @@ fn write_node(node: &Node, form: &mut String) {
 fn write_float(number: f64, form: &mut String) {
     let number = number + 0.0; // negative zero is zero
     if number.fract() == 0.0 && number.abs() < INTEGERS_END {
-        write_display(&number, form);
+        form.push_str(&number.to_string());
     } else {
-        write_display(&serde_json::Value::from(number), form);
+        form.push_str(&serde_json::Value::from(number).to_string());
     }
 }
 
@@ -67,11 +66,7 @@ fn write_list<T>(
 }
 
 fn write_text(text: &str, form: &mut String) {
-    write_display(&serde_json::Value::from(text), form);
-}
-
-fn write_display(value: &impl std::fmt::Display, form: &mut String) {
-    write!(form, "{value}").expect("a string takes all that is written to it");
+    form.push_str(&serde_json::Value::from(text).to_string());
 }
 
 #[cfg(test)]

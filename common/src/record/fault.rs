@@ -54,11 +54,6 @@ pub(super) fn other_kind(actual: ValueKind, accepted: ValueKind, at: ValuePointe
     fault(at, wrong_kind(actual, &[accepted]))
 }
 
-/// The fault of a text that is none of the names a type has.
-pub(super) fn unknown_name(accepted: &[&str], at: ValuePointerRef<'_>) -> Faults {
-    fault(at, one_of(accepted))
-}
-
 fn wrong_kind(actual: ValueKind, accepted: &[ValueKind]) -> &'static str {
     match (actual, accepted.first()) {
         (ValueKind::Null, _) => "must not be null",
@@ -71,7 +66,8 @@ fn wrong_kind(actual: ValueKind, accepted: &[ValueKind]) -> &'static str {
     }
 }
 
-fn one_of(accepted: &[&str]) -> String {
+/// What a text must be that has to be one of these.
+pub(super) fn one_of(accepted: &[&str]) -> String {
     format!("must be one of {}", accepted.join(", "))
 }
 

@@ -59,8 +59,7 @@ fn shown(mut errors: Vec<String>) -> Vec<String> {
     errors
 }
 
-/// Finds the faults only. The text is put in by `as_sent`, because a value no longer knows how it was
-/// written.
+/// Finds the faults only. The text is put in by `as_sent`, because a value no longer knows how it was written.
 impl Deserr<Faults> for Itinerary {
     fn deserialize_from_value<V: IntoValue>(
         value: Value<V>,

@@ -1,6 +1,6 @@
 //! The single values of a body. Each type is read from one JSON type and refuses every other.
 
-use super::fault::{fault, other_kind, unknown_name};
+use super::fault::{fault, one_of, other_kind};
 use crate::event::Faults;
 use crate::model::{Email, Phone, Stage, is_country, is_currency, parse_date};
 use chrono::NaiveDate;
@@ -34,23 +34,12 @@ from_strings! {
     NaiveDate = |sent| parse_date(sent).ok_or("must be a date that exists, as YYYY-MM-DD");
     Currency = |sent| Currency::parse(sent).ok_or("must be an ISO 4217 currency code");
     Nationality = |sent| Nationality::parse(sent).ok_or("must be an assigned ISO 3166-1 alpha-2 code, or empty");
+    // Any stage there is; which of them can be set is a rule (D21).
+    Stage = |sent| Stage::parse(sent).ok_or_else(|| one_of(&Stage::ALL.map(Stage::as_str)));
 }
 
 fn not_blank(sent: &str) -> Result<&str, &'static str> {
     if sent.trim().is_empty() { Err("must not be empty") } else { Ok(sent) }
-}
-
-/// Any stage there is; which of them can be set is a rule (D21).
-impl Deserr<Faults> for Stage {
-    fn deserialize_from_value<V: IntoValue>(
-        value: Value<V>,
-        at: ValuePointerRef<'_>,
-    ) -> Result<Self, Faults> {
-        let Value::String(sent) = value else {
-            return Err(other_kind(value.kind(), ValueKind::String, at));
-        };
-        Self::parse(&sent).ok_or_else(|| unknown_name(&Self::ALL.map(Self::as_str), at))
-    }
 }
 
 /// The passport country of a party (D22).

@@ -63,3 +63,19 @@ impl<T: Deserr<Faults>> Deserr<Faults> for Sent<T> {
         T::deserialize_from_value(value, at).map(Self::from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tree::Node;
+
+    fn read(json: &str) -> Result<Sent<Option<bool>>, Faults> {
+        deserr::deserialize(Node::read(json.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn null_is_a_fault_even_for_a_value_that_would_take_it() {
+        assert_eq!(read("true").unwrap().into_option(), Some(Some(true)));
+        assert_eq!(read("null"), Err(Faults::one("", "must not be null")));
+    }
+}

@@ -1,0 +1,78 @@
+//! Finds the key of a prefix: in the cache, or in the database.
+
+use super::key::Key;
+use super::key_cache::{Cached, KeyCache};
+use crate::error::Refusal;
+use crate::outage::Outage;
+use crate::store::{self, api_keys};
+use common::caller::Caller;
+use common::db::Database;
+use common::model::{KeyPrefix, Scope, Scopes, TenantId};
+use common::sealed::{CannotOpen, MasterKey};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// All keys there are.
+#[derive(Debug)]
+pub struct Keys {
+    db: Database,
+    master: MasterKey,
+    cache: Arc<KeyCache>,
+    outage: Outage,
+}
+
+impl Keys {
+    /// Keys in `db`, whose secrets `master` opens. `cache` is to be kept current by
+    /// [`watch_keys`](super::watch_keys).
+    pub const fn new(db: Database, master: MasterKey, cache: Arc<KeyCache>) -> Self {
+        Self { db, master, cache, outage: Outage::new("key look-up") }
+    }
+
+    /// The key of `prefix`, revoked and expired ones included; `None` when there is none.
+    ///
+    /// 503 `replay_store_unavailable` when it isn't in the cache and the database doesn't answer until `deadline`. The
+    /// same when its secret can't be opened: that is an operator's fault (another master key), the caller's key may be
+    /// good, and so a retry must be invited where a 401 would send the caller to replace it.
+    pub async fn find(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Option<Arc<Key>>, Refusal> {
+        let ticket = match self.cache.get(prefix, Instant::now()) {
+            Cached::Key(key) => return Ok(Some(key)),
+            Cached::NoKey => return Ok(None),
+            Cached::Ask(ticket) => ticket,
+        };
+        let row = store::ask(&self.db, deadline, async |client| api_keys::find(client, prefix).await).await;
+        let row = row.map_err(|error| {
+            self.outage.failed(&error);
+            Refusal::ReplayStoreUnavailable
+        })?;
+        self.outage.worked();
+        let key = row.map(|row| self.open(prefix, row)).transpose().map_err(|error| {
+            tracing::error!(key = %prefix, %error, "key refused");
+            Refusal::ReplayStoreUnavailable
+        })?;
+        let key = key.map(Arc::new);
+        self.cache.put(ticket, prefix, key.as_ref());
+        Ok(key)
+    }
+
+    fn open(&self, prefix: &KeyPrefix, row: api_keys::Row) -> Result<Key, CannotOpen> {
+        let secret = self.master.open(&row.secret_sealed, &format!("key/{}/{prefix}", row.tenant_id))?;
+        let caller = Caller {
+            tenant_id: TenantId(row.tenant_id),
+            tenant: row.tenant,
+            key: prefix.clone(),
+            scopes: known_scopes(prefix, &row.scopes),
+            origin: row.origin,
+        };
+        Ok(Key { caller, secret, expires_at: row.expires_at, is_revoked: row.is_revoked })
+    }
+}
+
+/// The scopes that this version knows. A later one may have granted others, which are no reason to refuse the rest.
+fn known_scopes(prefix: &KeyPrefix, names: &[String]) -> Scopes {
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        names.iter().map(String::as_str).partition(|name| Scope::parse(name).is_some());
+    if !unknown.is_empty() {
+        tracing::warn!(key = %prefix, ?unknown, "key has scopes that this version doesn't know");
+    }
+    Scopes::parse(&known).unwrap_or_default()
+}

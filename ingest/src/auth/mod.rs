@@ -1,0 +1,114 @@
+//! Authentication: the checks of D1, in its order, for any route.
+//!
+//! [`Auth::verify`] does steps 1 to 6, which change nothing. [`Auth::admit`] is step 7, which uses the signature up.
+//! Between the two a handler makes sure that it can go on, so that a request refused for want of room, or of a broker,
+//! may be sent again as it is.
+
+mod bounded;
+mod checks;
+mod credentials;
+mod failure;
+mod idempotency;
+mod key;
+mod key_cache;
+mod key_watch;
+mod keys;
+mod replay;
+mod replay_group;
+
+pub use credentials::Credentials;
+pub use failure::Failure;
+pub use idempotency::IdempotencyKey;
+pub use key::Key;
+pub use key_cache::KeyCache;
+pub use key_watch::watch_keys;
+pub use keys::Keys;
+pub use replay::{Admission, ReplayStore};
+pub use replay_group::{Entry, Stored};
+
+use crate::error::Refusal;
+use crate::request::RequestHead;
+use common::caller::Caller;
+use common::clock;
+use common::model::Scope;
+use common::signature::{Scheme, Signature};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Checks credentials; shared by all routes.
+#[derive(Debug)]
+pub struct Auth {
+    keys: Keys,
+    replays: ReplayStore,
+    within: Duration,
+}
+
+/// A request that passed steps 1 to 6.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    key: Arc<Key>,
+    signature: Signature,
+    /// Until when it waits for the database.
+    deadline: Instant,
+}
+
+impl Verified {
+    /// Who sent it.
+    pub fn caller(&self) -> &Caller {
+        &self.key.caller
+    }
+}
+
+impl Auth {
+    /// `within` bounds what one request waits for the database, keys and replay protection together.
+    pub const fn new(keys: Keys, replays: ReplayStore, within: Duration) -> Self {
+        Self { keys, replays, within }
+    }
+
+    /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`.
+    ///
+    /// 401 and 403 as D1 says, counted by reason; 503 `replay_store_unavailable` when the key can't be looked up.
+    pub async fn verify(
+        &self,
+        head: &RequestHead,
+        body: &[u8],
+        scheme: Scheme,
+        scope: Scope,
+    ) -> Result<Verified, Refusal> {
+        let deadline = Instant::now() + self.within;
+        let credentials = Credentials::read(&head.headers).map_err(Failure::refuse)?;
+        let key = self.keys.find(&credentials.key, deadline).await?;
+        let signature = credentials.signature;
+        let key = checks::check_signature(key, &signature, checks::signed(scheme, head, body), clock::now())
+            .map_err(Failure::refuse)?;
+        checks::check_use(&key.caller, credentials.tenant, scope).map_err(Failure::refuse)?;
+        Ok(Verified { key, signature, deadline })
+    }
+
+    /// Step 7: uses the signature up. `idempotency_key` is a records POST's (D3), `None` for all else.
+    ///
+    /// Gives whether the same request came before with that key. 401 when the signature was used otherwise, 503
+    /// `replay_store_unavailable` when that can't be told in time.
+    pub async fn admit(
+        &self,
+        verified: &Verified,
+        idempotency_key: Option<IdempotencyKey>,
+    ) -> Result<Seen, Refusal> {
+        let entry = Entry::new(verified.caller(), &verified.signature, idempotency_key);
+        match self.replays.admit(entry, verified.deadline).await? {
+            Admission::Fresh => Ok(Seen::Never),
+            Admission::SameKeyAgain => Ok(Seen::WithThisKey),
+            Admission::Replayed => Err(Failure::Replayed.refuse()),
+        }
+    }
+}
+
+/// Whether an admitted request was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Its signature is new.
+    Never,
+    /// A POST whose signature came before with the same `Idempotency-Key`: an idempotent replay (D3).
+    WithThisKey,
+}

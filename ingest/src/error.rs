@@ -1,0 +1,191 @@
+//! The one table of refusals: what callers are told, and nothing else (specification: Errors; D4).
+
+use serde::Serialize;
+use std::borrow::Cow;
+use warp::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use warp::http::{HeaderValue, StatusCode};
+use warp::reply::Response;
+
+/// Why a request isn't answered with success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The credentials don't hold. Callers are never told which check failed.
+    Unauthorized,
+    /// They hold, but not for this agency or route.
+    Forbidden,
+    /// The body is at fault; the text names the places.
+    InvalidRequest(String),
+    /// No such route.
+    NotFound,
+    /// The route exists, the method doesn't; these do, as in an `Allow` header.
+    MethodNotAllowed(&'static str),
+    /// The body didn't arrive in time.
+    RequestTimeout,
+    /// The body is larger than `CONNECT_MAX_BODY`.
+    PayloadTooLarge,
+    /// Postgres doesn't answer, so that neither keys nor replays can be checked. Nothing was ingested.
+    ReplayStoreUnavailable,
+    /// A bound is reached, or the broker takes nothing. Nothing was ingested.
+    Overloaded,
+    /// Published or perhaps published, but there is no result yet (D9).
+    ProcessingTimeout,
+    /// A fault of ours. Says nothing of the inside.
+    Internal,
+}
+
+/// A row of the table.
+struct Row<'a> {
+    status: StatusCode,
+    code: &'static str,
+    message: Cow<'a, str>,
+    /// Seconds.
+    retry_after: Option<u16>,
+    allow: Option<&'static str>,
+}
+
+impl<'a> Row<'a> {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'a, str>>) -> Self {
+        Self { status, code, message: message.into(), retry_after: None, allow: None }
+    }
+
+    fn retry_after(self, seconds: u16) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    fn allow(self, methods: &'static str) -> Self {
+        Self { allow: Some(methods), ..self }
+    }
+}
+
+/// The message of every 401 and 403 (specification: Authentication, 5).
+const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
+
+impl Refusal {
+    fn row(&self) -> Row<'_> {
+        use StatusCode as S;
+        match self {
+            Self::Unauthorized => Row::new(S::UNAUTHORIZED, "unauthorized", INVALID_CREDENTIALS),
+            Self::Forbidden => Row::new(S::FORBIDDEN, "forbidden", INVALID_CREDENTIALS),
+            Self::InvalidRequest(faults) => Row::new(S::BAD_REQUEST, "invalid_request", faults.as_str()),
+            Self::NotFound => Row::new(S::NOT_FOUND, "not_found", "No such route"),
+            Self::MethodNotAllowed(methods) => {
+                Row::new(S::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed").allow(methods)
+            }
+            Self::RequestTimeout => {
+                Row::new(S::REQUEST_TIMEOUT, "request_timeout", "The request body did not arrive in time")
+            }
+            Self::PayloadTooLarge => {
+                Row::new(S::PAYLOAD_TOO_LARGE, "payload_too_large", "The request body is too large")
+            }
+            Self::ReplayStoreUnavailable => {
+                let message = "Replay protection is unavailable; nothing was ingested";
+                Row::new(S::SERVICE_UNAVAILABLE, "replay_store_unavailable", message).retry_after(1)
+            }
+            Self::Overloaded => {
+                let message = "The service is overloaded; nothing was ingested";
+                Row::new(S::SERVICE_UNAVAILABLE, "overloaded", message).retry_after(1)
+            }
+            Self::ProcessingTimeout => {
+                let message = "No result yet; a retry reports what was applied";
+                Row::new(S::SERVICE_UNAVAILABLE, "processing_timeout", message).retry_after(5)
+            }
+            Self::Internal => Row::new(S::INTERNAL_SERVER_ERROR, "internal_error", "Internal error"),
+        }
+    }
+}
+
+/// The body of every error.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    status_code: u16,
+    code: &'a str,
+    message: &'a str,
+}
+
+impl warp::Reply for Refusal {
+    fn into_response(self) -> Response {
+        let row = self.row();
+        let body = Body { status_code: row.status.as_u16(), code: row.code, message: &row.message };
+        let body = serde_json::to_vec(&body).expect("text and a number can be written as JSON");
+        let mut response = Response::new(body.into());
+        *response.status_mut() = row.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = row.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(methods) = row.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+    use warp::Reply;
+
+    /// Specification: Errors, Events route; D4. Every variant, so that a new one has to be added here.
+    fn table() -> Vec<(Refusal, u16, &'static str, bool)> {
+        let all = vec![
+            (Refusal::Unauthorized, 401, "unauthorized", false),
+            (Refusal::Forbidden, 403, "forbidden", false),
+            (Refusal::InvalidRequest("events: is required".to_owned()), 400, "invalid_request", false),
+            (Refusal::NotFound, 404, "not_found", false),
+            (Refusal::MethodNotAllowed("POST"), 405, "method_not_allowed", false),
+            (Refusal::RequestTimeout, 408, "request_timeout", false),
+            (Refusal::PayloadTooLarge, 413, "payload_too_large", false),
+            (Refusal::ReplayStoreUnavailable, 503, "replay_store_unavailable", true),
+            (Refusal::Overloaded, 503, "overloaded", true),
+            (Refusal::ProcessingTimeout, 503, "processing_timeout", true),
+            (Refusal::Internal, 500, "internal_error", false),
+        ];
+        let place = |refusal: &Refusal| match refusal {
+            Refusal::Unauthorized => 0,
+            Refusal::Forbidden => 1,
+            Refusal::InvalidRequest(_) => 2,
+            Refusal::NotFound => 3,
+            Refusal::MethodNotAllowed(_) => 4,
+            Refusal::RequestTimeout => 5,
+            Refusal::PayloadTooLarge => 6,
+            Refusal::ReplayStoreUnavailable => 7,
+            Refusal::Overloaded => 8,
+            Refusal::ProcessingTimeout => 9,
+            Refusal::Internal => 10,
+        };
+        assert!(all.iter().enumerate().all(|(i, (refusal, ..))| place(refusal) == i));
+        all
+    }
+
+    async fn body(response: Response) -> Value {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_refusal_is_answered_as_the_specification_says() {
+        for (refusal, status, code, may_retry) in table() {
+            let response = refusal.clone().into_response();
+            assert_eq!(response.status(), status, "{refusal:?}");
+            assert_eq!(response.headers().contains_key(RETRY_AFTER), may_retry, "{refusal:?}");
+            assert_eq!(response.headers().contains_key(ALLOW), status == 405, "{refusal:?}");
+            assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+            let body = body(response).await;
+            assert_eq!((&body["statusCode"], &body["code"]), (&json!(status), &json!(code)));
+            assert_eq!(body.as_object().unwrap().len(), 3, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refused_credentials_share_one_message_and_faults_are_named() {
+        let message = async |refusal: Refusal| body(refusal.into_response()).await["message"].clone();
+        assert_eq!(message(Refusal::Unauthorized).await, "Invalid Connect credentials");
+        assert_eq!(message(Refusal::Forbidden).await, "Invalid Connect credentials");
+        let fault = Refusal::InvalidRequest("events[3].actor.email: must be an address".to_owned());
+        assert_eq!(message(fault).await, "events[3].actor.email: must be an address");
+    }
+}

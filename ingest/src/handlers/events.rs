@@ -1,0 +1,63 @@
+//! `POST /events` (specification: POST /api/v1/crm/connect/events).
+
+use super::Services;
+use crate::error::Refusal;
+use crate::heavy::work_on;
+use crate::request::RequestHead;
+use bytes::Buf;
+use common::event::parse_batch;
+use common::model::Scope;
+use common::signature::Scheme;
+use futures_util::Stream;
+use warp::Reply;
+use warp::http::HeaderValue;
+use warp::http::header::CONTENT_TYPE;
+use warp::reply::Response;
+
+/// Takes a batch in and answers with its result, or with a refusal.
+pub async fn post<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Response
+where
+    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+    B: Buf + Send + 'static,
+    E: Send + 'static,
+{
+    match ingest(services, head, body).await {
+        Ok(result) => {
+            let mut response = Response::new(result.into());
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// The checks of D1, then those of the body. What can refuse for want of room or of a broker comes before the signature
+/// is used up.
+async fn ingest<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Result<Vec<u8>, Refusal>
+where
+    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+    B: Buf + Send + 'static,
+    E: Send + 'static,
+{
+    let body = services.bodies.read(head, body).await?;
+    let bytes = body.bytes();
+    let _place = services.limits.enter()?;
+    let verified = services.auth.verify(head, bytes, Scheme::V1, Scope::EventsIngest).await?;
+    let caller = verified.caller();
+    let _tenant_place = services.limits.enter_tenant(caller.tenant_id)?;
+    services.events.check_ready()?;
+    // The body is read while the signature is written; the signature speaks first.
+    let (admitted, events) =
+        tokio::join!(services.auth.admit(&verified, None), async { count_events(bytes, &caller.tenant) });
+    admitted?;
+    services.events.submit(caller, events?, bytes).await
+}
+
+/// How many events a valid batch has; 400 with all places at fault for any other.
+fn count_events(body: &[u8], tenant: &str) -> Result<u16, Refusal> {
+    work_on(body.len(), || match parse_batch(body, tenant) {
+        // At most 100, see `BATCH_MAX`.
+        Ok(batch) => Ok(u16::try_from(batch.len()).unwrap_or(u16::MAX)),
+        Err(faults) => Err(Refusal::InvalidRequest(faults.to_string())),
+    })
+}

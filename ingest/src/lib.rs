@@ -1,0 +1,26 @@
+//! connect-ingest: authenticates, validates, publishes to the queue, and answers.
+//!
+//! What it never does: write to a table of agency data, hold state that another copy of it would need, or change a
+//! body between HTTP and the queue. The only rows it writes are used signatures (`replay_entries`).
+//!
+//! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log), [`routes`], a handler,
+//! which reads the [`body`], takes its place ([`limits`]), has [`auth`] check it, and hands it to [`submit`].
+//! Whatever refuses it does so with a [`error::Refusal`].
+
+pub mod auth;
+pub mod background;
+pub mod body;
+pub mod error;
+pub mod handlers;
+pub mod heavy;
+pub mod limits;
+pub mod maintenance;
+pub mod observe;
+pub mod outage;
+pub mod request;
+pub mod routes;
+pub mod server;
+pub mod service;
+pub mod settings;
+pub mod store;
+pub mod submit;

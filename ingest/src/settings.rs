@@ -1,0 +1,211 @@
+//! The settings of connect-ingest: its own section, and which of the shared ones it reads.
+
+use common::program::Program;
+use common::sealed::MasterKey;
+use common::settings::{
+    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings,
+    SettingError, Variable, error,
+};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Largest body that may be allowed. RabbitMQ's default limit on a message is 16 MiB, and one that is larger costs
+/// the whole channel: what HTTP accepts, the queue must take.
+const LARGEST_BODY: usize = 16 << 20;
+
+/// Everything connect-ingest is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where Postgres is.
+    pub database: DatabaseSettings,
+    /// Where RabbitMQ is.
+    pub broker: BrokerSettings,
+    /// Ingest's own.
+    pub ingest: IngestSettings,
+    /// What every service has.
+    pub service: ServiceSettings,
+    /// Logs.
+    pub log: LogSettings,
+}
+
+impl Program for Settings {
+    const NAME: &'static str = "connect-ingest";
+    const ABOUT: &'static str =
+        "authenticates and validates what partners send, publishes it to RabbitMQ, and answers";
+    const VARIABLES: &'static [&'static [Variable]] = &[
+        DatabaseSettings::VARIABLES,
+        BrokerSettings::VARIABLES,
+        IngestSettings::VARIABLES,
+        ServiceSettings::VARIABLES,
+        LogSettings::VARIABLES,
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        Ok(Self {
+            database: DatabaseSettings::read(env)?,
+            broker: BrokerSettings::read(env)?,
+            ingest: IngestSettings::read(env)?,
+            service: ServiceSettings::read(env)?,
+            log: LogSettings::read(env)?,
+        })
+    }
+
+    fn log(&self) -> &LogSettings {
+        &self.log
+    }
+}
+
+/// What only ingest has. Every bound names the answer that is given when it is reached.
+#[derive(Clone, Debug)]
+pub struct IngestSettings {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// Opens the secrets of API keys (D5).
+    pub master_key: MasterKey,
+    /// How long a request waits for the worker (D9).
+    pub reply_timeout: Duration,
+    /// How long the broker may take to confirm a publish.
+    pub publish_timeout: Duration,
+    /// How long one request may wait for Postgres altogether.
+    pub store_timeout: Duration,
+    /// Largest request body, in bytes.
+    pub max_body: usize,
+    /// How long a request body may take to arrive.
+    pub body_timeout: Duration,
+    /// Bytes of bodies held at once.
+    pub body_budget: usize,
+    /// How long a request's head may take, and an idle connection may stay.
+    pub header_timeout: Duration,
+    /// Connections at once.
+    pub max_connections: u32,
+    /// Requests at once, those whose body is still arriving not counted.
+    pub max_in_flight: u32,
+    /// Those of one agency.
+    pub max_in_flight_per_tenant: u32,
+}
+
+impl Section for IngestSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "CONNECT_INGEST_ADDR",
+            default: Some("127.0.0.1:8080"),
+            help: "address the API listens on; port 0 takes a free one",
+        },
+        Variable {
+            name: "CONNECT_MASTER_KEY",
+            default: None,
+            help: "32 bytes in base64: opens the API keys' secrets",
+        },
+        Variable {
+            name: "CONNECT_REPLY_TIMEOUT",
+            default: Some("10s"),
+            help: "how long a request waits for the worker; then 503 processing_timeout",
+        },
+        Variable {
+            name: "CONNECT_PUBLISH_TIMEOUT",
+            default: Some("800ms"),
+            help: "how long the broker may take to confirm a message; then 503 processing_timeout",
+        },
+        Variable {
+            name: "CONNECT_STORE_TIMEOUT",
+            default: Some("750ms"),
+            help: "how long a request waits for Postgres (keys, replay protection); then 503 replay_store_unavailable",
+        },
+        Variable {
+            name: "CONNECT_MAX_BODY",
+            default: Some("4MiB"),
+            help: "largest request body, at most 16MiB; beyond it 413",
+        },
+        Variable {
+            name: "CONNECT_BODY_TIMEOUT",
+            default: Some("10s"),
+            help: "how long a request body may take to arrive; then 408",
+        },
+        Variable {
+            name: "CONNECT_BODY_BUDGET",
+            default: Some("256MiB"),
+            help: "bytes of request bodies held at once; beyond it 503 overloaded",
+        },
+        Variable {
+            name: "CONNECT_HEADER_TIMEOUT",
+            default: Some("30s"),
+            help: "how long a request's head may take, and an idle connection may stay open",
+        },
+        Variable {
+            name: "CONNECT_MAX_CONNECTIONS",
+            default: Some("4096"),
+            help: "connections at once; further ones wait to be accepted",
+        },
+        Variable {
+            name: "CONNECT_MAX_IN_FLIGHT",
+            default: Some("512"),
+            help: "requests at once; beyond it 503 overloaded",
+        },
+        Variable {
+            name: "CONNECT_MAX_IN_FLIGHT_PER_TENANT",
+            default: Some("128"),
+            help: "requests of one agency at once; beyond it 503 overloaded",
+        },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        let max_body = env.get::<Self, ByteSize>("CONNECT_MAX_BODY")?.0;
+        if max_body > LARGEST_BODY {
+            return Err(error("CONNECT_MAX_BODY", "must be at most 16MiB, the broker's limit on a message"));
+        }
+        let body_budget = env.get::<Self, ByteSize>("CONNECT_BODY_BUDGET")?.0;
+        if !(max_body..=tokio::sync::Semaphore::MAX_PERMITS).contains(&body_budget) {
+            return Err(error("CONNECT_BODY_BUDGET", "must be at least CONNECT_MAX_BODY"));
+        }
+        Ok(Self {
+            addr: env.get::<Self, _>("CONNECT_INGEST_ADDR")?,
+            master_key: env.get::<Self, _>("CONNECT_MASTER_KEY")?,
+            reply_timeout: env.get::<Self, _>("CONNECT_REPLY_TIMEOUT")?,
+            publish_timeout: env.get::<Self, _>("CONNECT_PUBLISH_TIMEOUT")?,
+            store_timeout: env.get::<Self, _>("CONNECT_STORE_TIMEOUT")?,
+            max_body,
+            body_timeout: env.get::<Self, _>("CONNECT_BODY_TIMEOUT")?,
+            body_budget,
+            header_timeout: env.get::<Self, _>("CONNECT_HEADER_TIMEOUT")?,
+            max_connections: env.get::<Self, _>("CONNECT_MAX_CONNECTIONS")?,
+            max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
+            max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: (&str, &str) = ("CONNECT_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+
+    fn refusal(pairs: &[(&str, &str)]) -> String {
+        IngestSettings::read(&Environment::of(pairs)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_defaults_are_valid_and_only_the_master_key_is_required() {
+        let settings = IngestSettings::read(&Environment::of(&[KEY])).unwrap();
+        assert_eq!((settings.max_body, settings.max_in_flight), (4 << 20, 512));
+        assert_eq!(refusal(&[]), "setting CONNECT_MASTER_KEY: is required");
+    }
+
+    #[test]
+    fn a_body_must_fit_into_a_message_and_into_the_budget() {
+        assert!(refusal(&[KEY, ("CONNECT_MAX_BODY", "17MiB")]).starts_with("setting CONNECT_MAX_BODY: "));
+        assert!(
+            refusal(&[KEY, ("CONNECT_BODY_BUDGET", "1MiB")]).starts_with("setting CONNECT_BODY_BUDGET: ")
+        );
+    }
+
+    #[test]
+    fn no_variable_is_declared_twice() {
+        let mut names: Vec<_> =
+            Settings::VARIABLES.iter().copied().flatten().map(|variable| variable.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}
