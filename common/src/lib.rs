@@ -20,3 +20,4 @@ pub mod shutdown;
 pub mod signature;
 pub mod telemetry;
 pub mod view;
+pub mod write;

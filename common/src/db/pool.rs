@@ -36,6 +36,11 @@ pub trait Work: Sync {
 
     /// Reads and writes through `tx`, and nothing else: it may run more than once, and what it did before is undone.
     fn run(&self, tx: &Transaction<'_>) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
+
+    /// Whether what gave `output` is to be committed; otherwise it is rolled back, and `output` is the answer.
+    fn is_kept(_output: &Self::Output) -> bool {
+        true
+    }
 }
 
 /// A pool; cheap to clone.
@@ -109,7 +114,11 @@ impl Database {
         let transaction = client.transaction().await?;
         // An early return drops the transaction, which rolls it back before the connection is used again.
         let value = work.run(&transaction).await?;
-        transaction.commit().await?;
+        if W::is_kept(&value) {
+            transaction.commit().await?;
+        } else {
+            transaction.rollback().await?;
+        }
         Ok(value)
     }
 
@@ -131,13 +140,22 @@ impl Database {
     }
 }
 
+/// Settings of the pool's sessions, each with its why.
 fn server_options(settings: &PoolSettings) -> String {
-    let timeout = settings.statement_timeout.as_millis();
-    // A client that stalls inside a transaction must not hold its locks for ever. No JIT: it costs more than it
-    // gives on short statements.
-    let durable = if settings.durable { "on" } else { "off" };
-    format!(
-        "-c statement_timeout={timeout} -c idle_in_transaction_session_timeout=30000 -c jit=off -c timezone=UTC \
-         -c synchronous_commit={durable}"
-    )
+    let options = [
+        ("statement_timeout", settings.statement_timeout.as_millis().to_string()),
+        // A client that stalls inside a transaction must not hold its locks for ever.
+        ("idle_in_transaction_session_timeout", "30000".to_owned()),
+        ("synchronous_commit", if settings.durable { "on" } else { "off" }.to_owned()),
+        ("timezone", "UTC".to_owned()),
+        // It costs more than it gives on short statements.
+        ("jit", "off".to_owned()),
+        // Every statement finds its rows by key. A plan is made once and kept, perhaps while the tables are still
+        // small: it must not scan them whole when they have grown.
+        ("plan_cache_mode", "force_generic_plan".to_owned()),
+        ("enable_seqscan", "off".to_owned()),
+        ("enable_hashjoin", "off".to_owned()),
+        ("enable_mergejoin", "off".to_owned()),
+    ];
+    options.map(|(name, value)| format!("-c {name}={value}")).join(" ")
 }
