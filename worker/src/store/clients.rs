@@ -24,7 +24,7 @@ pub(super) const LOAD: &str = "
         UNION ALL
         SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key),
             LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
-                     ORDER BY created_at, client_id LIMIT $7 + 1) c)
+                     ORDER BY created_at, client_id LIMIT $7::bigint + 1) c)
     ORDER BY tenant_id, client_id
     FOR NO KEY UPDATE";
 

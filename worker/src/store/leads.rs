@@ -21,7 +21,7 @@ pub(super) const LOAD: &str = "
             LATERAL (SELECT lead_id FROM leads l
                      WHERE l.tenant_id = w.tenant_id AND l.client_id = w.client_id
                        AND stage NOT IN ('lost', 'archived', 'trip_booked', 'travelled')
-                     ORDER BY lead_id DESC LIMIT $9) l
+                     ORDER BY lead_id DESC LIMIT $9::bigint) l
         UNION ALL
         SELECT w.tenant_id, l.lead_id FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id),
             LATERAL (SELECT lead_id FROM leads l

@@ -1,0 +1,30 @@
+//! `make bench`: what the running programs reach, beside floors taken in the same run.
+//!
+//! Each figure is the median of several rounds. In a round the floor is taken right after the load, so that a ratio
+//! holds when the machine's speed drifts.
+
+//!
+//! `connect-bench [BATCH [CONCURRENCY]]` takes one row of the table of events only.
+
+mod cpu;
+mod events;
+mod figures;
+mod floor;
+mod stages;
+mod traffic;
+
+use tests::World;
+
+#[tokio::main]
+async fn main() {
+    let wanted: Vec<usize> = std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
+    let world = World::start().await;
+    events::run(&world, &wanted).await;
+    // Figures of programs in trouble say nothing.
+    for program in world.ingests.iter().chain(&world.workers) {
+        let warned: Vec<String> = program.logs().lines().filter(|line| !line.contains("INFO")).map(str::to_owned).collect();
+        if let Some(first) = warned.first() {
+            println!("{} warnings, the first: {first}", warned.len());
+        }
+    }
+}

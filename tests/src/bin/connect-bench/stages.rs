@@ -1,0 +1,49 @@
+//! Where the time goes: means of the programs' own histograms over a stretch of load.
+
+use tests::{Samples, World};
+
+/// What is told apart, as a request meets it: name, program, metric, label.
+const STAGES: [(&str, Program, &str, &[(&str, &str)]); 4] = [
+    ("request", Program::Ingest, "connect_http_request_duration_seconds", &[("route", tests::EVENTS)]),
+    ("publish to reply", Program::Ingest, "connect_reply_wait_seconds", &[("queue", "events")]),
+    ("publish to commit", Program::Worker, "connect_queue_lag_seconds", &[("queue", "events")]),
+    ("unit of work", Program::Worker, "connect_apply_duration_seconds", &[("queue", "events")]),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Program {
+    Ingest,
+    Worker,
+}
+
+/// What both programs have counted until now.
+pub(crate) struct Reading {
+    ingest: Samples,
+    worker: Samples,
+}
+
+impl Reading {
+    /// Scrapes both.
+    pub(crate) async fn take(world: &World) -> Self {
+        Self { ingest: world.ingests[0].metrics().await, worker: world.workers[0].metrics().await }
+    }
+
+    fn of(&self, program: Program) -> &Samples {
+        match program {
+            Program::Ingest => &self.ingest,
+            Program::Worker => &self.worker,
+        }
+    }
+
+    /// The means since `before`, in words.
+    pub(crate) fn since(&self, before: &Self) -> String {
+        let mean = |(name, program, metric, labels): &(&str, Program, &str, &[(&str, &str)])| {
+            let grown = |part: &str| {
+                let metric = format!("{metric}_{part}");
+                self.of(*program).sum(&metric, labels) - before.of(*program).sum(&metric, labels)
+            };
+            format!("{name} {:.1} ms (of {})", grown("sum") / grown("count") * 1_000.0, grown("count"))
+        };
+        STAGES.iter().map(mean).collect::<Vec<_>>().join(", ")
+    }
+}
