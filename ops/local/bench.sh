@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Measures a release build under load: `make bench`, or `make bench ARGS="..."` with options of connect-bench.
+#
+# PostgreSQL and RabbitMQ are private ones in .run/bench, with durable settings, or those of DATABASE_URL and
+# AMQP_URL. connect-bench starts the programs itself.
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
+
+DIRECTORY=$ROOT/.run/bench
+hold "$DIRECTORY" -n || fail "another \`make bench\` is running here: two would measure each other"
+bring_up "$DIRECTORY"
+
+cargo build --release --workspace --bins 9>&-
+"$TARGET/release/connect-bench" "$@" 9>&-

@@ -1,0 +1,274 @@
+#!/usr/bin/env bash
+# Runs all of Connect on this machine, with a demo agency and a sample batch, until Ctrl-C: `make run`.
+#
+# PostgreSQL and RabbitMQ are private ones in .run, or those of DATABASE_URL and AMQP_URL. All that is kept lies in
+# .run: the servers' data, logs, the master key, the demo agency's API key. A second run goes on with it. The programs
+# listen on their default ports, or on free ones where those are taken; CONNECT_INGEST_ADDR is honoured.
+#
+#   CONNECT_RUN_ONCE=1   stop after the sample (exit code 0 if all went well)
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
+
+DIRECTORY=$ROOT/.run
+CTL=$TARGET/release/connectctl
+# In the order in which requests pass them, and in which they are stopped: what is under way gets its answer.
+PROGRAMS=(ingest worker dispatcher)
+# Slightly longer than the programs' own limit (CONNECT_SHUTDOWN_TIMEOUT).
+STOP_TIMEOUT=30
+READY_TIMEOUT=60
+
+declare -A pid_of=() metrics_of=()
+
+main() {
+    hold "$DIRECTORY" -n || fail "\`make run\` is running here already (see .run), stop it first"
+    bring_up "$DIRECTORY"
+    trap stop_all EXIT
+    say 'building'
+    cargo build --release --bins -p ingest -p worker -p dispatcher 9>&-
+    prepare_environment
+    "$CTL" migrate
+    prepare_demo
+
+    local name
+    for name in "${PROGRAMS[@]}"; do start_program "$name"; done
+    for name in "${PROGRAMS[@]}"; do wait_ready "$name"; done
+    send_sample
+    show_addresses
+    [[ -z ${CONNECT_RUN_ONCE:-} ]] || exit 0
+
+    # From here on, being told to stop is how it ends well.
+    trap 'exit 0' HUP INT TERM
+    say '' 'Running. Ctrl-C stops all of it.'
+    keep_running
+}
+
+# ---- before the start ----
+
+# keep FILE: standard input into a file that only its owner may read.
+keep() {
+    (umask 077 && cat >"$DIRECTORY/$1")
+    chmod 600 "$DIRECTORY/$1"
+}
+
+prepare_environment() {
+    if [[ -z ${CONNECT_MASTER_KEY:-} ]]; then
+        [[ -s $DIRECTORY/master.key ]] || openssl rand -base64 32 | keep master.key
+        CONNECT_MASTER_KEY=$(cat "$DIRECTORY/master.key")
+    fi
+    CONNECT_INGEST_ADDR=${CONNECT_INGEST_ADDR:-$(free_address 8080 ingest)}
+    metrics_of=(
+        [ingest]=$(free_address 9101 "ingest's metrics")
+        [worker]=$(free_address 9102 "worker's metrics")
+        [dispatcher]=$(free_address 9103 "dispatcher's metrics")
+    )
+    # Here logs are read by people.
+    CONNECT_LOG=${CONNECT_LOG:-text}
+    export CONNECT_MASTER_KEY CONNECT_INGEST_ADDR CONNECT_LOG
+    {
+        echo "# Written by \`make run\`: what connectctl needs."
+        local name
+        for name in DATABASE_URL AMQP_URL CONNECT_MASTER_KEY CONNECT_INGEST_ADDR; do printf 'export %s=%q\n' "$name" "${!name}"; done
+        printf "export PATH=%q:\$PATH\n" "$TARGET/release"
+    } | keep environment
+}
+
+# free_address PORT WHAT: the port if nothing listens there, else a free one.
+free_address() {
+    local port=$1
+    if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+        port=$("$SERVICES" free-port)
+        say "port $1 is taken, $2 will be on $port" >&2
+    fi
+    printf '127.0.0.1:%s\n' "$port"
+}
+
+# has KIND FIELD VALUE: whether the array that `connectctl KIND list` prints has such an element, and not as one that
+# was revoked or removed.
+has() {
+    local options=(--tenant demo)
+    [[ $1 != tenant ]] || options=()
+    "$CTL" "$1" list "${options[@]}" --json |
+        jq --exit-status --arg field "$2" --arg value "$3" \
+            'any(.[]; .[$field] == $value and .active != false and .revokedAt == null and .removedAt == null)' >/dev/null
+}
+
+prepare_demo() {
+    has tenant slug demo ||
+        "$CTL" tenant create --slug demo --name 'Demo Travel' --discovery
+    has member email asha@demo.example ||
+        "$CTL" member add --tenant demo --email asha@demo.example --name 'Asha Rao'
+    has member email ben@demo.example ||
+        "$CTL" member add --tenant demo --email ben@demo.example --name 'Ben Okoye'
+
+    # A key's secret is shown once, when it is made. Without it, or with a database that doesn't know it, a new one
+    # is needed.
+    local prefix made
+    prefix=$(jq -r .prefix "$DIRECTORY/demo.key" 2>/dev/null) || prefix=
+    if [[ -z $prefix ]] || ! has key prefix "$prefix"; then
+        made=$("$CTL" key create --tenant demo --name 'Demo site' --origin demo-site --json \
+            --scopes events:ingest,credit:write,clients:read,clients:write,leads:read,leads:write)
+        keep demo.key <<<"$made"
+        prefix=$(jq -r .prefix "$DIRECTORY/demo.key")
+    fi
+
+    # On this machine, so that nothing leaves it; hence the setting for development.
+    local url=http://127.0.0.1:9200/webhooks
+    has subscription url "$url" && return
+    made=$(CONNECT_WEBHOOK_ALLOW_PRIVATE=true "$CTL" subscription create --tenant demo --url "$url" --json)
+    keep demo.subscription <<<"$made"
+}
+
+# ---- the programs ----
+
+# start_program NAME: in a session of its own, so that Ctrl-C reaches this script only and the order of the stop is
+# ours.
+start_program() {
+    # Colours would be noise in a file.
+    NO_COLOR=1 CONNECT_METRICS_ADDR=${metrics_of[$1]} setsid "$TARGET/release/connect-$1" \
+        </dev/null >"$DIRECTORY/$1.log" 2>&1 9>&- &
+    pid_of[$1]=$!
+}
+
+wait_ready() {
+    local url=http://${metrics_of[$1]}/readyz deadline=$((SECONDS + READY_TIMEOUT))
+    until curl --silent --fail --output /dev/null --max-time 2 "$url"; do
+        kill -0 "${pid_of[$1]}" 2>/dev/null || explain "$1" "connect-$1 ended while starting"
+        ((SECONDS < deadline)) ||
+            explain "$1" "connect-$1 is not ready after $READY_TIMEOUT s: $(curl -sS --max-time 2 "$url" 2>&1)"
+        sleep 0.1
+    done
+}
+
+# explain NAME MESSAGE: the end of the program's log, and the end of this script.
+explain() {
+    show_log "$1"
+    fail "$2, its log is .run/$1.log"
+}
+
+show_log() {
+    say "the end of .run/$1.log:" >&2
+    tail -n 25 "$DIRECTORY/$1.log" | sed 's/^/    /' >&2
+}
+
+keep_running() {
+    local ended='' status=0 name
+    # Bash would report a killed program in its own words.
+    wait -n -p ended "${pid_of[@]}" 2>/dev/null || status=$?
+    for name in "${PROGRAMS[@]}"; do
+        [[ ${pid_of[$name]} != "$ended" ]] || explain "$name" "connect-$name ended by itself with status $status"
+    done
+}
+
+stop_all() {
+    insist
+    local name pid deadline
+    ((${#pid_of[@]} == 0)) || say '' 'stopping'
+    for name in "${PROGRAMS[@]}"; do
+        pid=${pid_of[$name]:-}
+        if [[ -z $pid ]] || ! kill -s TERM "$pid" 2>/dev/null; then continue; fi
+        deadline=$((SECONDS + STOP_TIMEOUT))
+        while kill -0 "$pid" 2>/dev/null && ((SECONDS < deadline)); do sleep 0.05; done
+        kill -s KILL "$pid" 2>/dev/null || true
+        wait "$pid" || say "connect-$name ended with status $?, its log is .run/$name.log"
+    done
+    take_down
+}
+
+# ---- the sample ----
+
+sample_batch() {
+    local id now start end
+    id=$(cat /proc/sys/kernel/random/uuid)
+    now=$(date -u +%FT%TZ)
+    start=$(date -u -d '+90 days' +%F)
+    end=$(date -u -d '+100 days' +%F)
+    cat <<JSON
+{
+  "events": [
+    {
+      "specVersion": "1.0",
+      "eventId": "sample-enquiry-$id",
+      "eventType": "enquiry.submitted",
+      "occurredAt": "$now",
+      "tenant": "demo",
+      "origin": "demo-site",
+      "actor": {"type": "contact", "email": "mira.sen@example.com", "phone": "+44 20 7946 0018", "name": "Mira Sen"},
+      "payload": {
+        "externalLeadId": "site-$id",
+        "title": "Ten days in Kerala",
+        "destination": "Kerala, India",
+        "travelDates": {"start": "$start", "end": "$end"},
+        "party": {"adults": 2, "children": 1, "childAges": [7], "rooms": 1},
+        "budget": {"amount": 4500, "currency": "GBP"},
+        "message": "We would like two nights on a houseboat.",
+        "attribution": {"source": "newsletter", "medium": "email", "campaign": "monsoon"}
+      }
+    },
+    {
+      "specVersion": "1.0",
+      "eventId": "sample-contact-$id",
+      "eventType": "contact.identified",
+      "occurredAt": "$now",
+      "tenant": "demo",
+      "origin": "demo-site",
+      "actor": {"type": "contact", "email": "jonas.weber@example.com", "externalId": "site-user-77", "name": "Jonas Weber"},
+      "payload": {"page": "/destinations/kerala"}
+    }
+  ]
+}
+JSON
+}
+
+# Signed as any partner would: over the bytes that are sent, with the key's secret.
+send_sample() {
+    local url=http://$CONNECT_INGEST_ADDR/api/v1/crm/connect/events body=$DIRECTORY/sample.json
+    local answer=$DIRECTORY/sample-result.json time signature status client
+    # In one line, as the timeline shows a payload as it was sent.
+    sample_batch | jq --compact-output . >"$body"
+    time=$(date +%s)
+    signature=$({ printf '%s.' "$time" && cat "$body"; } |
+        openssl dgst -sha256 -hmac "$(jq -r .secret "$DIRECTORY/demo.key")" | sed 's/^.* //')
+    say '' "sending .run/sample.json to $url"
+    status=$(curl --silent --show-error --max-time 30 --output "$answer" --write-out '%{http_code}' \
+        --header 'Content-Type: application/json' \
+        --header "X-Connect-Key: $(jq -r .prefix "$DIRECTORY/demo.key")" \
+        --header 'X-Connect-Tenant: demo' \
+        --header "X-Connect-Signature: t=$time,v1=$signature" \
+        --data-binary @"$body" "$url") || fail 'the sample could not be sent'
+    say "answer: $status"
+    jq . "$answer" 2>/dev/null || cat "$answer"
+    if [[ $status != 200 ]] || ! jq --exit-status '.accepted == 2 and .failed == 0' "$answer" >/dev/null; then
+        # What was refused is said by one of the two.
+        show_log ingest
+        show_log worker
+        fail 'the sample was not accepted'
+    fi
+
+    client=$(jq -r '.results[0].clientId' "$answer")
+    say '' "timeline of the enquiry's client:"
+    "$CTL" timeline --tenant demo --client "$client"
+}
+
+# Passwords that came in by a variable aren't shown; the private broker's is everybody's.
+without_password() { printf '%s\n' "$1" | sed '/:guest@127/!s,//\([^:/@]*\):[^@/]*@,//\1:***@,'; }
+
+show_addresses() {
+    local base=http://$CONNECT_INGEST_ADDR/api/v1/crm/connect
+    cat <<TEXT
+
+  events route    $base/events
+  records routes  $base/clients, $base/leads
+  demo agency     tenant demo; key and secret in .run/demo.key, for X-Connect-Key and signatures
+  metrics         http://${metrics_of[ingest]}/metrics (ingest), http://${metrics_of[worker]}/metrics (worker),
+                  http://${metrics_of[dispatcher]}/metrics (dispatcher); there also /readyz and /livez
+  database        $(without_password "$DATABASE_URL")
+  broker          $(without_password "$AMQP_URL")
+  logs            .run/ingest.log, .run/worker.log, .run/dispatcher.log, .run/postgres.log, .run/rabbitmq.log
+  connectctl      source .run/environment && connectctl delivery list --tenant demo
+TEXT
+}
+
+main "$@"

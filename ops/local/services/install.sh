@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# Part of services.sh: puts missing packages on the machine, without starting or changing any server of it.
+
+# Whether a program can be compiled and linked, which Rust's linker needs as well: the compiler alone isn't enough,
+# the C library's development files are a package of their own.
+compiler_works() {
+    echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - 2>/dev/null
+}
+
+# missing_packages GROUP...
+missing_packages() {
+    local group
+    for group in "$@"; do
+        case $group in
+        postgres) postgres_programs >/dev/null || echo postgresql ;;
+        rabbitmq) [[ -x $RABBITMQ_SCRIPTS/rabbitmq-server ]] || echo rabbitmq-server ;;
+        tools)
+            # For the sample of `make run`: curl sends, openssl signs, jq reads connectctl's JSON.
+            command -v curl >/dev/null || echo curl
+            command -v openssl >/dev/null || echo openssl
+            command -v jq >/dev/null || echo jq
+            # For cargo: certificates to fetch crates, a compiler and linker to build them.
+            [[ -s /etc/ssl/certs/ca-certificates.crt ]] || echo ca-certificates
+            compiler_works || printf '%s\n' gcc libc6-dev
+            command -v make >/dev/null || echo make
+            ;;
+        *) misused ;;
+        esac
+    done
+}
+
+install_missing() {
+    local packages
+    (($# > 0)) || set -- postgres rabbitmq tools
+    packages=$(missing_packages "$@") || exit $?
+    [[ -n $packages ]] || return 0
+    # One word a line from here on, joined where it is shown.
+    mapfile -t packages <<<"$packages"
+    command -v apt-get >/dev/null || fail "please install by hand (this is no Debian): ${packages[*]}"
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || fail "please install as root: apt-get install ${packages[*]}"
+        exec sudo -- "$SELF" install "$@"
+    fi
+
+    # One at a time: the traps below undo what only the first of two would have found.
+    exec 8<"$SELF"
+    flock -w 600 8 || fail "another installation is under way"
+    say "installing with apt-get: ${packages[*]}"
+    keep_servers_stopped
+    trap restore_system EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+
+    local log=${TMPDIR:-/tmp}/connect-install.$$.log
+    # The frontend never asks, edited configuration stays, and services that run are not restarted.
+    export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 NEEDRESTART_SUSPEND=1
+    # A machine's package lists may be missing or old, so a first failure is answered by fetching them.
+    apt_install "${packages[@]}" >"$log" 2>&1 ||
+        { apt-get -q -o DPkg::Lock::Timeout=300 update && apt_install "${packages[@]}"; } >>"$log" 2>&1 ||
+        { show_log "$log" && fail "apt-get could not install ${packages[*]}, see $log"; }
+    rm -f "$log"
+
+    # Debian has a new server start with the machine. Ours are private, so the system's stays off.
+    if [[ " ${packages[*]} " == *' rabbitmq-server '* ]] && command -v update-rc.d >/dev/null; then
+        update-rc.d rabbitmq-server disable >/dev/null 2>&1 || true
+    fi
+    restore_system
+    trap - EXIT INT TERM
+
+    packages=("$(missing_packages "$@")")
+    [[ -z ${packages[*]} ]] || fail "still missing after installing (too old a release?): ${packages[*]}"
+}
+
+apt_install() {
+    apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@" </dev/null
+}
+
+POLICY=/usr/sbin/policy-rc.d
+CLUSTER_CONF=/etc/postgresql-common/createcluster.conf
+made_policy=
+made_cluster_conf=
+
+# A package's installation starts its server unless this script of the administrator's says no (101), and
+# PostgreSQL's makes a first database cluster unless its configuration says no. Neither is touched where one exists.
+keep_servers_stopped() {
+    if [[ ! -e $POLICY ]]; then
+        made_policy=yes
+        printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+        chmod 755 "$POLICY"
+    fi
+    if [[ ! -e $CLUSTER_CONF ]]; then
+        made_cluster_conf=yes
+        mkdir -p "${CLUSTER_CONF%/*}"
+        echo 'create_main_cluster = false' >"$CLUSTER_CONF"
+    fi
+}
+
+# Leaves the machine as an ordinary installation would.
+restore_system() {
+    [[ -z $made_policy ]] || rm -f "$POLICY"
+    if [[ -n $made_cluster_conf ]]; then
+        cp /usr/share/postgresql-common/createcluster.conf "$CLUSTER_CONF" 2>/dev/null || rm -f "$CLUSTER_CONF"
+        rm -f "$CLUSTER_CONF.ucf-dist"
+    fi
+    made_policy='' made_cluster_conf=''
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds everything and runs all tests against real servers: `make test`, or `make test ARGS="name -- --nocapture"`.
+#
+# PostgreSQL and RabbitMQ are private ones in .run/test, or those of DATABASE_URL and AMQP_URL. Arguments are those
+# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: cargo's, one for each CPU).
+
+set -euo pipefail
+
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
+
+DIRECTORY=$ROOT/.run/test
+hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
+bring_up "$DIRECTORY"
+
+# Tests that kill a server start and stop their own with this script.
+export CONNECT_SERVICES=$SERVICES
+
+[[ -z ${CONNECT_TEST_THREADS:-} ]] || export RUST_TEST_THREADS=$CONNECT_TEST_THREADS
+
+# End-to-end tests start the programs, which cargo doesn't build for another crate's tests.
+cargo build --workspace --bins 9>&-
+cargo test --workspace "$@" 9>&-
