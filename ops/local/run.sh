@@ -27,7 +27,8 @@ main() {
     bring_up "$DIRECTORY"
     trap stop_all EXIT
     say 'building'
-    cargo build --release --bins -p ingest -p worker -p dispatcher 9>&-
+    # The whole workspace, as the other targets do: a part of it would build shared crates a second time.
+    cargo build --release --workspace --bins 9>&-
     prepare_environment
     "$CTL" migrate
     prepare_demo
@@ -260,14 +261,13 @@ show_addresses() {
     cat <<TEXT
 
   events route    $base/events
-  records routes  $base/clients, $base/leads
   demo agency     tenant demo; key and secret in .run/demo.key, for X-Connect-Key and signatures
   metrics         http://${metrics_of[ingest]}/metrics (ingest), http://${metrics_of[worker]}/metrics (worker),
                   http://${metrics_of[dispatcher]}/metrics (dispatcher); there also /readyz and /livez
   database        $(without_password "$DATABASE_URL")
   broker          $(without_password "$AMQP_URL")
   logs            .run/ingest.log, .run/worker.log, .run/dispatcher.log, .run/postgres.log, .run/rabbitmq.log
-  connectctl      source .run/environment && connectctl delivery list --tenant demo
+  connectctl      source .run/environment && connectctl pipeline --tenant demo
 TEXT
 }
 
