@@ -7,6 +7,8 @@ pub mod consume;
 pub mod rules;
 pub mod service;
 pub mod settings;
+pub mod show;
 pub mod state;
 pub mod store;
 pub mod unit;
+pub mod write;

@@ -1,6 +1,6 @@
 //! The running worker: lanes of consumption, the operator's port, the drain.
 
-use crate::consume::EventsHandler;
+use crate::consume::{EventsHandler, RecordsHandler};
 use crate::settings::Settings;
 use crate::unit::Databases;
 use common::broker::{Broker, LaneBounds, Queue, dead_queue_name, run_lane};
@@ -49,9 +49,9 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     // The broker outlives the lanes: they still reply and acknowledge while they drain.
     let ended = CancellationToken::new();
     let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
-    let databases = databases(&settings);
-    let lanes = start_lanes(&settings, &broker, &databases, &asked);
-    tokio::spawn(observe(broker, databases, health.clone(), settings.broker.prefix.clone()));
+    let Pools { events, writes } = pools(&settings);
+    let lanes = start_lanes(&settings, &broker, &events, &writes, &asked);
+    tokio::spawn(observe(broker, [events, writes], health.clone(), settings.broker.prefix.clone()));
 
     health.set("accepting", true);
     asked.cancelled().await;
@@ -61,20 +61,32 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     drained.map_err(|_| ServiceError::DrainTimeout)
 }
 
-fn databases(settings: &Settings) -> Databases {
-    let lanes = settings.worker.event_lanes as usize;
+/// The pools: events and records writes have connections of their own.
+struct Pools {
+    events: Databases,
+    writes: Databases,
+}
+
+fn pools(settings: &Settings) -> Pools {
     let pool = |name, size, durable| {
         let wait = Duration::from_secs(5);
-        Database::new(&settings.database.url, PoolSettings { name, size, wait, statement_timeout: STATEMENT_TIMEOUT, durable })
+        let statement_timeout = STATEMENT_TIMEOUT;
+        let pool = PoolSettings { name, size, wait, statement_timeout, durable };
+        Database::new(&settings.database.url, pool)
     };
+    let lanes = settings.worker.event_lanes as usize;
+    let writers = settings.worker.record_lanes as usize;
+    let counters = pool("counters", lanes + writers, false);
     // A connection a lane, and one to look whether the database answers.
-    Databases { units: pool("worker", lanes + 1, true), counters: pool("counters", lanes, false) }
+    let events = Databases { units: pool("worker", lanes + 1, true), counters: counters.clone() };
+    Pools { events, writes: Databases { units: pool("records", writers, true), counters } }
 }
 
 fn start_lanes(
     settings: &Settings,
     broker: &Broker,
-    databases: &Databases,
+    events: &Databases,
+    writes: &Databases,
     asked: &CancellationToken,
 ) -> TaskTracker {
     let lanes = TaskTracker::new();
@@ -82,22 +94,29 @@ fn start_lanes(
     let bounds = LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight };
     for _ in 0..settings.worker.event_lanes {
         let (broker, asked) = (broker.clone(), asked.clone());
-        let handler = EventsHandler::new(databases.clone(), asked.clone());
+        let handler = EventsHandler::new(events.clone(), asked.clone());
         lanes.spawn(async move { run_lane(&broker, Queue::Events, bounds, handler, &asked).await });
+    }
+    // A share of their own: a write doesn't wait behind a burst of events.
+    let single = LaneBounds { prefetch: 2, messages: 1, weight: 1 };
+    for _ in 0..settings.worker.record_lanes {
+        let (broker, asked) = (broker.clone(), asked.clone());
+        let handler = RecordsHandler::new(writes.clone());
+        lanes.spawn(async move { run_lane(&broker, Queue::Records, single, handler, &asked).await });
     }
     lanes.close();
     lanes
 }
 
 /// Keeps readiness and gauges true.
-async fn observe(broker: Broker, databases: Databases, health: Health, prefix: String) {
+async fn observe(broker: Broker, databases: [Databases; 2], health: Health, prefix: String) {
     let mut every = tokio::time::interval(LOOK);
     loop {
         every.tick().await;
         health.set("broker", broker.is_connected());
-        health.set("postgres", databases.units.answers(LOOK).await);
-        databases.units.observe();
-        databases.counters.observe();
+        health.set("postgres", databases[0].units.answers(LOOK).await);
+        databases.iter().for_each(|databases| databases.units.observe());
+        databases[0].counters.observe();
         for queue in Queue::ALL {
             observe_queue(&broker, queue.as_str(), &broker.queue_name(queue)).await;
             let dead = dead_queue_name(&prefix, queue);

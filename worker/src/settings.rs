@@ -2,7 +2,8 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError, Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError,
+    Variable, error,
 };
 
 /// How much the worker takes on.
@@ -12,24 +13,43 @@ pub struct WorkerSettings {
     pub event_lanes: u32,
     /// Most events of a unit.
     pub unit_events: u32,
+    /// Records writes done at the same time.
+    pub record_lanes: u32,
 }
 
 impl Section for WorkerSettings {
     const VARIABLES: &'static [Variable] = &[
-        Variable { name: "CONNECT_WORKER_LANES", default: Some("2"), help: "units of events that one worker applies at the same time, 1 to 64" },
-        Variable { name: "CONNECT_UNIT_EVENTS", default: Some("256"), help: "events applied in one transaction at most, 1 to 1000; waiting batches are taken together up to it" },
+        Variable {
+            name: "CONNECT_WORKER_LANES",
+            default: Some("2"),
+            help: "units of events that one worker applies at the same time, 1 to 64",
+        },
+        Variable {
+            name: "CONNECT_UNIT_EVENTS",
+            default: Some("256"),
+            help: "events applied in one transaction at most, 1 to 1000; waiting batches are taken together up to it",
+        },
+        Variable {
+            name: "CONNECT_RECORD_LANES",
+            default: Some("2"),
+            help: "records writes that one worker does at the same time, 1 to 64",
+        },
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
         let event_lanes = env.get::<Self, u32>("CONNECT_WORKER_LANES")?;
         let unit_events = env.get::<Self, u32>("CONNECT_UNIT_EVENTS")?;
+        let record_lanes = env.get::<Self, u32>("CONNECT_RECORD_LANES")?;
+        if record_lanes > 64 {
+            return Err(error("CONNECT_RECORD_LANES", "must be 1 to 64"));
+        }
         if event_lanes > 64 {
             return Err(error("CONNECT_WORKER_LANES", "must be 1 to 64"));
         }
         if unit_events > 1_000 {
             return Err(error("CONNECT_UNIT_EVENTS", "must be 1 to 1000: each takes locks in the database"));
         }
-        Ok(Self { event_lanes, unit_events })
+        Ok(Self { event_lanes, unit_events, record_lanes })
     }
 }
 
@@ -50,7 +70,8 @@ pub struct Settings {
 
 impl Program for Settings {
     const NAME: &'static str = "connect-worker";
-    const ABOUT: &'static str = "consumes events, records writes and advisor actions and applies them to Postgres";
+    const ABOUT: &'static str =
+        "consumes events, records writes and advisor actions and applies them to Postgres";
     const VARIABLES: &'static [&'static [Variable]] = &[
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,

@@ -46,7 +46,10 @@ pub async fn apply(
         wanted.add(&event.meta.caller, event.envelope);
     }
     let events = events.iter().map(rule_event).collect();
-    databases.units.run_tx("apply_unit", &Unit { counters: &databases.counters, wanted, events, skip_discovery }).await
+    databases
+        .units
+        .run_tx("apply_unit", &Unit { counters: &databases.counters, wanted, events, skip_discovery })
+        .await
 }
 
 /// The transaction of a unit.
@@ -84,7 +87,8 @@ async fn reserve(
 ) -> Result<HashMap<TenantId, NumberBlock>, TxError> {
     let mut wanted = Vec::with_capacity(states.len());
     for (tenant, state) in states {
-        let own: Vec<Event<'_>> = events.iter().filter(|event| event.caller.tenant_id == *tenant).copied().collect();
+        let own: Vec<Event<'_>> =
+            events.iter().filter(|event| event.caller.tenant_id == *tenant).copied().collect();
         wanted.push((*tenant, rules::opens_wanted(state, &own)));
     }
     let reserved = store::reserve_numbers(counters, &wanted, now).await?;

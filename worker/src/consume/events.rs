@@ -50,7 +50,8 @@ impl EventsHandler {
             }
         };
         let mut results = results.into_iter();
-        let of_batch = |batch: &&Batch<'_>| BatchResult::new(results.by_ref().take(batch.envelopes.len()).collect());
+        let of_batch =
+            |batch: &&Batch<'_>| BatchResult::new(results.by_ref().take(batch.envelopes.len()).collect());
         Ok(batches.iter().map(of_batch).collect())
     }
 
@@ -87,7 +88,9 @@ impl EventsHandler {
     ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
         loop {
             match unit::apply(&self.databases, events, skip_discovery).await {
-                Err(TxError::Unavailable(error)) => tracing::warn!(error, "database unavailable; the unit waits"),
+                Err(TxError::Unavailable(error)) => {
+                    tracing::warn!(error, "database unavailable; the unit waits");
+                }
                 done => return Ok(done),
             }
             let waited = self.shutdown.run_until_cancelled(tokio::time::sleep(OUTAGE_WAIT)).await;
@@ -128,7 +131,11 @@ impl<'m> Batch<'m> {
 
     fn events(&self) -> impl Iterator<Item = UnitEvent<'_>> {
         let ordinals = 0_i16..;
-        self.envelopes.iter().zip(ordinals).map(|(envelope, ordinal)| UnitEvent { meta: &self.meta, envelope, ordinal })
+        self.envelopes.iter().zip(ordinals).map(|(envelope, ordinal)| UnitEvent {
+            meta: &self.meta,
+            envelope,
+            ordinal,
+        })
     }
 }
 

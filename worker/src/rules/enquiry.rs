@@ -145,7 +145,8 @@ fn open_trip(
     state
         .trips
         .insert(trip_id, Trip { id: trip_id, lead_id, title, brief, created_at: now, updated_at: now });
-    let draft = Proposal { id: proposal_id, trip_id, status: ProposalStatus::Draft, created_at: now };
+    let draft =
+        Proposal { id: proposal_id, trip_id, status: ProposalStatus::Draft, created_at: now, sent_at: None };
     state.proposals.insert(proposal_id, draft);
     if let Some(snapshot) = itinerary {
         state.itineraries.insert(proposal_id, Itinerary { proposal_id, snapshot, updated_at: now });

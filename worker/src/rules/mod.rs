@@ -18,6 +18,7 @@ pub mod money;
 pub mod notify;
 pub mod outbound;
 pub mod payload;
+pub mod records;
 pub mod routing;
 pub mod stage;
 pub mod timeline;

@@ -98,9 +98,9 @@ fn about(state: &TenantState, lead_id: LeadId) -> Result<Facts, InternalError> {
     Ok(about)
 }
 
-/// `{email, name}` of a member, null for none. The name of one who has left is not known here.
+/// `{email, name}` of a member, null for none.
 fn member(state: &TenantState, email: Option<&str>) -> Value {
     let Some(email) = email else { return Value::Null };
-    let name = state.members.iter().find(|member| member.email == email).map(|member| &member.name);
+    let name = state.member(email).map(|member| &member.name);
     json!({"email": email, "name": name})
 }

@@ -27,6 +27,24 @@ pub fn announce(
     Ok(())
 }
 
+/// Gives the enquiry to a member, who is told, and so are subscribers. Nothing happens when it is theirs already.
+pub fn assign(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    owner: String,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let previous = lead::get(state, lead_id)?.owner.clone();
+    if previous.as_ref() == Some(&owner) {
+        return Ok(());
+    }
+    lead::change(state, lead_id, ctx.now, |lead| lead.owner = Some(owner))?;
+    // The trip shows its owner, too.
+    lead::change_trip(state, lead_id, ctx.now, |_| {});
+    announce(state, lead_id, previous.as_deref(), cause, ctx)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

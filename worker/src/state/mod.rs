@@ -22,6 +22,8 @@ pub struct TenantState {
     pub tenant: Tenant,
     /// Its active members, in the order of routing (D16).
     pub members: Vec<Member>,
+    /// Those who have left: enquiries may still name them as owners.
+    pub former_members: Vec<Member>,
     /// Events that were applied before, and those applied in this unit.
     pub ledger: HashMap<String, LedgerEntry>,
     /// Ids in `ledger` that this unit added, in their order.
@@ -32,6 +34,8 @@ pub struct TenantState {
     by_external_id: HashMap<String, ClientId>,
     by_phone: HashMap<String, Vec<ClientId>>,
     by_domain: HashMap<String, ClientId>,
+    /// Rosters of clients. Only records writes load them.
+    pub rosters: Table<ClientId, Roster>,
     /// Colleagues on company accounts, by account and lower-cased email.
     pub account_contacts: Table<(ClientId, String), AccountContact>,
     /// Enquiries.
@@ -66,6 +70,7 @@ impl TenantState {
         Self {
             tenant,
             members,
+            former_members: Vec::new(),
             ledger: HashMap::new(),
             ledger_added: Vec::new(),
             clients: Table::default(),
@@ -73,6 +78,7 @@ impl TenantState {
             by_external_id: HashMap::new(),
             by_phone: HashMap::new(),
             by_domain: HashMap::new(),
+            rosters: Table::default(),
             account_contacts: Table::default(),
             leads: Table::default(),
             trips: Table::default(),
@@ -137,6 +143,11 @@ impl TenantState {
     pub fn client_by_phone(&self, digits: &str) -> Option<&Client> {
         let having = self.by_phone.get(digits)?.iter().filter_map(|id| self.client(*id));
         having.min_by_key(|client| (client.created_at, client.id))
+    }
+
+    /// The member of that email, active or not.
+    pub fn member(&self, email: &str) -> Option<&Member> {
+        self.members.iter().chain(&self.former_members).find(|member| member.email == email)
     }
 
     /// The company account of that lower-case domain.

@@ -5,6 +5,8 @@ use common::event::OutboundType;
 use common::model::{
     Brief, ClientId, DiscoveryId, Email, LeadId, Phone, ProposalId, Stage, TenantId, TripId,
 };
+use common::record::Traveler;
+use common::view::TravelerView;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -103,6 +105,29 @@ pub struct Client {
     pub updated_at: DateTime<Utc>,
 }
 
+/// The roster of a client, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roster {
+    /// The client.
+    pub client_id: ClientId,
+    /// Its travelers, as they are shown.
+    pub travelers: Vec<TravelerView>,
+}
+
+impl Roster {
+    /// What a body's travelers are stored as.
+    pub fn from_body(sent: &[Traveler]) -> Vec<TravelerView> {
+        let stored = |traveler: &Traveler| TravelerView {
+            name: traveler.name.as_str().to_owned(),
+            kind: traveler.kind.as_str().to_owned(),
+            age: traveler.age.get().and_then(|age| i16::try_from(age.get()).ok()),
+            email: traveler.email.get().map(|email| email.as_str().to_owned()),
+            phone: traveler.phone.get().map(|phone| phone.as_str().to_owned()),
+        };
+        sent.iter().map(stored).collect()
+    }
+}
+
 /// A colleague on a company account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountContact {
@@ -184,6 +209,13 @@ pub enum ProposalStatus {
 }
 
 impl ProposalStatus {
+    /// The status of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Draft, Self::Sent, Self::Viewed, Self::Discarded]
+            .into_iter()
+            .find(|status| status.as_str() == name)
+    }
+
     /// The name on the wire and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -206,6 +238,8 @@ pub struct Proposal {
     pub status: ProposalStatus,
     /// When it was made.
     pub created_at: DateTime<Utc>,
+    /// When it was sent.
+    pub sent_at: Option<DateTime<Utc>>,
 }
 
 /// The itinerary that a proposal holds.

@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 // that has it (D10); as many more are loaded as the unit has events, for each may change the phone of one.
 pub(super) const LOAD: &str = "
     -- clients.load
-    SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, account_id, created_at,
-           updated_at
+    SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, company_domain,
+           account_id, created_at, updated_at
     FROM clients
     WHERE (tenant_id, client_id) IN (
         SELECT c.tenant_id, c.client_id FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
@@ -24,7 +24,9 @@ pub(super) const LOAD: &str = "
         UNION ALL
         SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key),
             LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
-                     ORDER BY created_at, client_id LIMIT $7::bigint + 1) c)
+                     ORDER BY created_at, client_id LIMIT $7::bigint + 1) c
+        UNION ALL
+        SELECT * FROM unnest($8::uuid[], $9::uuid[]))
     ORDER BY tenant_id, client_id
     FOR NO KEY UPDATE";
 
@@ -39,11 +41,13 @@ pub(super) const INSERT: &str = "
 pub(super) const UPDATE: &str = "
     -- clients.update
     UPDATE clients c
-    SET name = n.name, phone = n.phone, phone_digits = n.phone_digits, company = n.company,
-        external_id = n.external_id, account_id = n.account_id, updated_at = n.updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[],
-                $9::timestamptz[])
-         AS n (tenant_id, client_id, name, phone, phone_digits, company, external_id, account_id, updated_at)
+    SET name = n.name, email = n.email, email_key = n.email_key, phone = n.phone, phone_digits = n.phone_digits,
+        company = n.company, external_id = n.external_id, marketing_opt_in = n.marketing_opt_in,
+        account_id = n.account_id, updated_at = n.updated_at
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                $9::text[], $10::boolean[], $11::uuid[], $12::timestamptz[])
+         AS n (tenant_id, client_id, name, email, email_key, phone, phone_digits, company, external_id,
+               marketing_opt_in, account_id, updated_at)
     WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
 
 /// Loads and locks the clients that the unit's contacts may be.
@@ -51,7 +55,23 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Ro
     let (email_tenants, emails) = wanted.emails.columns();
     let (external_tenants, external_ids) = wanted.external_ids.columns();
     let (phone_tenants, phones) = wanted.phones.columns();
-    query(tx, LOAD, &[&email_tenants, &emails, &external_tenants, &external_ids, &phone_tenants, &phones, &wanted.events]).await
+    let (id_tenants, ids) = wanted.clients.columns();
+    query(
+        tx,
+        LOAD,
+        &[
+            &email_tenants,
+            &emails,
+            &external_tenants,
+            &external_ids,
+            &phone_tenants,
+            &phones,
+            &wanted.events,
+            &id_tenants,
+            &ids,
+        ],
+    )
+    .await
 }
 
 /// Takes in what [`load`] found.
@@ -67,6 +87,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 fn read(row: &Row) -> Result<Client, TxError> {
     let email: Option<&str> = row.get("email");
     let phone: Option<&str> = row.get("phone");
+    let company_domain: Option<String> = row.get("company_domain");
     Ok(Client {
         id: ClientId(row.get("client_id")),
         name: row.get("name"),
@@ -75,8 +96,8 @@ fn read(row: &Row) -> Result<Client, TxError> {
         company: row.get("company"),
         external_id: row.get("external_id"),
         marketing_opt_in: row.get("marketing_opt_in"),
-        client_type: ClientType::Individual,
-        company_domain: None,
+        client_type: if company_domain.is_some() { ClientType::Company } else { ClientType::Individual },
+        company_domain,
         account_id: row.get::<_, Option<_>>("account_id").map(ClientId),
         created_at: row.get("created_at"),
         updated_at: row.get("updated_at"),
@@ -113,10 +134,13 @@ pub(super) async fn update(tx: &Transaction<'_>, states: &States) -> Result<(), 
         client.tenant,
         client.id.0,
         client.name.as_str(),
+        client.email.as_ref().map(Email::as_str),
+        client.email.as_ref().map(Email::key),
         client.phone.as_ref().map(Phone::as_str),
         client.phone.as_ref().map(Phone::digits),
         client.company.as_deref(),
         client.external_id.as_deref(),
+        client.marketing_opt_in,
         client.account_id.map(|id| id.0),
         client.updated_at,
     ])

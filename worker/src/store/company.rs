@@ -39,7 +39,11 @@ pub(super) async fn load_accounts(tx: &Transaction<'_>, wanted: &Wanted) -> Resu
 /// Loads the entries that the unit may change: those of the emails it names, on the accounts of their domains, and those
 /// of the clients it found, on their accounts. The lock on the email or on the client guards them, whether they exist
 /// or not.
-pub(super) async fn load(tx: &Transaction<'_>, states: &States, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
+pub(super) async fn load(
+    tx: &Transaction<'_>,
+    states: &States,
+    wanted: &Wanted,
+) -> Result<Vec<Row>, TxError> {
     let (mut tenants, mut accounts, mut emails) = (Vec::new(), Vec::new(), Vec::new());
     let mut want = |tenant: Uuid, account: ClientId, email: &str| {
         tenants.push(tenant);

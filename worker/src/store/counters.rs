@@ -29,7 +29,8 @@ pub async fn reserve_numbers(
         return Ok(HashMap::new());
     }
     let tenants: Vec<Uuid> = wanted.iter().map(|(tenant, _)| tenant.0).collect();
-    let counts: Vec<i32> = wanted.iter().map(|(_, count)| i32::try_from(*count).unwrap_or(i32::MAX)).collect();
+    let counts: Vec<i32> =
+        wanted.iter().map(|(_, count)| i32::try_from(*count).unwrap_or(i32::MAX)).collect();
     let year = i16::try_from(now.year()).unwrap_or(i16::MAX);
     let client = counters.client().await?;
     let statement = client.prepare_cached(RESERVE).await?;

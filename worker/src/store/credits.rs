@@ -26,7 +26,11 @@ pub(super) const UPSERT: &str = "
         redeemable_percent = excluded.redeemable_percent";
 
 /// Loads the credit of the clients that are loaded.
-pub(super) async fn load(tx: &Transaction<'_>, states: &States, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
+pub(super) async fn load(
+    tx: &Transaction<'_>,
+    states: &States,
+    wanted: &Wanted,
+) -> Result<Vec<Row>, TxError> {
     if !wanted.client_credits {
         return Ok(Vec::new());
     }

@@ -38,7 +38,11 @@ pub(super) const UPSERT_PROFILES: &str = "
     SET profile = excluded.profile, essence = excluded.essence, updated_at = excluded.updated_at";
 
 /// Loads the records named, and those of the enquiries that are loaded.
-pub(super) async fn load(tx: &Transaction<'_>, states: &States, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
+pub(super) async fn load(
+    tx: &Transaction<'_>,
+    states: &States,
+    wanted: &Wanted,
+) -> Result<Vec<Row>, TxError> {
     if !wanted.client_discoveries {
         return Ok(Vec::new());
     }
@@ -48,7 +52,11 @@ pub(super) async fn load(tx: &Transaction<'_>, states: &States, wanted: &Wanted)
 }
 
 /// Loads the profiles of the clients that are loaded.
-pub(super) async fn load_profiles(tx: &Transaction<'_>, states: &States, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
+pub(super) async fn load_profiles(
+    tx: &Transaction<'_>,
+    states: &States,
+    wanted: &Wanted,
+) -> Result<Vec<Row>, TxError> {
     if !wanted.client_discoveries {
         return Ok(Vec::new());
     }

@@ -68,7 +68,8 @@ pub(super) async fn load(
     states: &States,
     wanted: &Wanted,
 ) -> Result<Vec<Row>, TxError> {
-    let (client_tenants, clients) = if wanted.client_leads { super::load::clients_of(states) } else { Default::default() };
+    let (client_tenants, clients) =
+        if wanted.client_leads { super::load::clients_of(states) } else { Default::default() };
     let (external_tenants, external_ids) = wanted.lead_external_ids.columns();
     let (mut lead_tenants, mut leads) = wanted.leads.columns();
     for (tenant, state) in states {
@@ -85,7 +86,15 @@ pub(super) async fn load(
         tx,
         LOAD,
         &[
-            &client_tenants, &clients, &external_tenants, &external_ids, &lead_tenants, &leads, &trip_tenants, &trips, &wanted.events,
+            &client_tenants,
+            &clients,
+            &external_tenants,
+            &external_ids,
+            &lead_tenants,
+            &leads,
+            &trip_tenants,
+            &trips,
+            &wanted.events,
         ],
     )
     .await

@@ -57,18 +57,24 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) {
 /// Writes what this unit applied.
 pub(super) async fn insert(tx: &Transaction<'_>, states: &States, now: DateTime<Utc>) -> Result<(), TxError> {
     let new = super::rows(states, |state| state.ledger_added.iter().map(|id| &state.ledger[id]));
-    write_rows!(tx, INSERT, new, |entry| [
-        entry.tenant,
-        entry.event_id.as_str(),
-        entry.event_type.as_str(),
-        entry.key_prefix.as_str(),
-        entry.request_id,
-        entry.ordinal,
-        entry.client_id.map(|id| id.0),
-        entry.lead_id.map(|id| id.0),
-        entry.trip_id.map(|id| id.0),
-        entry.discovery_id.map(|id| id.0),
-        // Arrays of arrays must be rectangular in Postgres, so an event's warnings travel as lines of one text.
-        (!entry.warnings.is_empty()).then(|| entry.warnings.join("\n")),
-    ], now)
+    write_rows!(
+        tx,
+        INSERT,
+        new,
+        |entry| [
+            entry.tenant,
+            entry.event_id.as_str(),
+            entry.event_type.as_str(),
+            entry.key_prefix.as_str(),
+            entry.request_id,
+            entry.ordinal,
+            entry.client_id.map(|id| id.0),
+            entry.lead_id.map(|id| id.0),
+            entry.trip_id.map(|id| id.0),
+            entry.discovery_id.map(|id| id.0),
+            // Arrays of arrays must be rectangular in Postgres, so an event's warnings travel as lines of one text.
+            (!entry.warnings.is_empty()).then(|| entry.warnings.join("\n")),
+        ],
+        now
+    )
 }

@@ -1,6 +1,9 @@
 //! Load: all that a unit of work can touch, in four rounds of pipelined queries.
 
-use super::{States, Wanted, clients, company, credits, discoveries, invoices, leads, ledger, locks, tenants, trips};
+use super::{
+    States, Wanted, clients, company, credits, discoveries, invoices, leads, ledger, locks, rosters, tenants,
+    trips,
+};
 use common::db::TxError;
 use deadpool_postgres::Transaction;
 use futures_util::future::{try_join, try_join4};
@@ -31,6 +34,10 @@ pub async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States, TxErr
 
 /// What hangs on the clients and enquiries that were found.
 async fn load_of_clients(tx: &Transaction<'_>, states: &mut States, wanted: &Wanted) -> Result<(), TxError> {
+    let (proposals, travelers) =
+        try_join(trips::load_proposals(tx, states, wanted), rosters::load(tx, states, wanted)).await?;
+    trips::fill_proposals(states, &proposals)?;
+    rosters::fill(states, &travelers);
     let (opened, records, profiles, credit) = try_join4(
         trips::load(tx, states),
         discoveries::load(tx, states, wanted),
@@ -47,7 +54,10 @@ async fn load_of_clients(tx: &Transaction<'_>, states: &mut States, wanted: &Wan
 
 /// The clients that are loaded, pairwise with their agency.
 pub(super) fn clients_of(states: &States) -> (Vec<Uuid>, Vec<Uuid>) {
-    states.iter().flat_map(|(tenant, state)| state.client_ids().into_iter().map(|id| (tenant.0, id.0))).unzip()
+    states
+        .iter()
+        .flat_map(|(tenant, state)| state.client_ids().into_iter().map(|id| (tenant.0, id.0)))
+        .unzip()
 }
 
 /// The enquiries that are loaded, pairwise with their agency.

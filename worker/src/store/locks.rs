@@ -14,7 +14,9 @@ pub(super) const LOCK: &str = "
 /// Takes the locks of every identity in the unit, until the transaction ends.
 pub(super) async fn take(tx: &Transaction<'_>, wanted: &Wanted) -> Result<(), TxError> {
     let mut keys = BTreeSet::new();
-    for (kind, identities) in [("email", &wanted.emails), ("external", &wanted.external_ids), ("phone", &wanted.phones)] {
+    for (kind, identities) in
+        [("email", &wanted.emails), ("external", &wanted.external_ids), ("phone", &wanted.phones)]
+    {
         keys.extend(identities.iter().map(|(tenant, identity)| hash(tenant.as_bytes(), kind, identity)));
     }
     if keys.is_empty() {
@@ -24,9 +26,24 @@ pub(super) async fn take(tx: &Transaction<'_>, wanted: &Wanted) -> Result<(), Tx
     super::query(tx, LOCK, &[&keys]).await.map(drop)
 }
 
+/// Takes one lock, until the transaction ends.
+pub(super) async fn take_one(
+    tx: &Transaction<'_>,
+    tenant: common::model::TenantId,
+    kind: &str,
+    identity: &str,
+) -> Result<(), TxError> {
+    let keys = vec![hash(tenant.0.as_bytes(), kind, identity)];
+    super::query(tx, LOCK, &[&keys]).await.map(drop)
+}
+
 /// A hash that every release agrees on. Two identities that share one only wait for each other.
 fn hash(tenant: &[u8], kind: &str, identity: &str) -> i64 {
-    let digest = Sha256::new_with_prefix(tenant).chain_update(kind).chain_update([0]).chain_update(identity).finalize();
+    let digest = Sha256::new_with_prefix(tenant)
+        .chain_update(kind)
+        .chain_update([0])
+        .chain_update(identity)
+        .finalize();
     let mut first = [0; 8];
     first.copy_from_slice(&digest[..8]);
     i64::from_be_bytes(first)

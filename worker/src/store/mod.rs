@@ -6,20 +6,25 @@ mod company;
 mod counters;
 mod credits;
 mod discoveries;
+mod idempotency;
 mod invoices;
 mod leads;
 mod ledger;
 mod load;
 mod locks;
 mod persist;
+mod rosters;
 mod streams;
 mod tenants;
 mod trips;
+mod usage;
 mod wanted;
 
 pub use counters::{Reservation, reserve_numbers};
+pub use idempotency::{Known, claim, keep};
 pub use load::load;
 pub use persist::persist;
+pub use usage::{count, until_next_month};
 pub use wanted::{Keys, Wanted};
 
 use common::db::TxError;
@@ -33,13 +38,47 @@ pub type States = std::collections::BTreeMap<TenantId, crate::state::TenantState
 
 /// All statements, for the test that prepares each one against the schema.
 pub const STATEMENTS: &[&str] = &[
-    clients::INSERT, clients::LOAD, clients::UPDATE, company::LOAD, company::LOAD_ACCOUNTS, company::UPSERT,
-    counters::RESERVE, credits::LOAD, credits::UPSERT, discoveries::LOAD, discoveries::LOAD_PROFILES,
-    discoveries::UPSERT, discoveries::UPSERT_PROFILES, invoices::INSERT, invoices::LOAD, invoices::UPDATE,
-    leads::INSERT, leads::LOAD, leads::UPDATE, ledger::INSERT, ledger::LOAD, locks::LOCK, streams::INBOX,
-    streams::NOTIFICATIONS, streams::OUTBOX, streams::SUBSCRIBED, streams::TIMELINE, tenants::LOAD,
-    tenants::LOAD_MEMBERS, trips::INSERT, trips::INSERT_ITINERARIES, trips::INSERT_PROPOSALS, trips::LOAD,
+    clients::INSERT,
+    clients::LOAD,
+    clients::UPDATE,
+    company::LOAD,
+    company::LOAD_ACCOUNTS,
+    company::UPSERT,
+    counters::RESERVE,
+    credits::LOAD,
+    credits::UPSERT,
+    discoveries::LOAD,
+    discoveries::LOAD_PROFILES,
+    discoveries::UPSERT,
+    discoveries::UPSERT_PROFILES,
+    idempotency::FIND,
+    idempotency::INSERT,
+    invoices::INSERT,
+    invoices::LOAD,
+    invoices::UPDATE,
+    leads::INSERT,
+    leads::LOAD,
+    leads::UPDATE,
+    ledger::INSERT,
+    ledger::LOAD,
+    locks::LOCK,
+    rosters::DELETE,
+    rosters::INSERT,
+    rosters::LOAD,
+    streams::INBOX,
+    streams::NOTIFICATIONS,
+    streams::OUTBOX,
+    streams::SUBSCRIBED,
+    streams::TIMELINE,
+    tenants::LOAD,
+    tenants::LOAD_MEMBERS,
+    trips::INSERT,
+    trips::INSERT_ITINERARIES,
+    trips::INSERT_PROPOSALS,
+    trips::LOAD,
+    trips::LOAD_PROPOSALS,
     trips::UPDATE,
+    usage::COUNT,
 ];
 
 /// Runs a prepared query, cached by connection.
@@ -63,7 +102,7 @@ async fn execute(tx: &Transaction<'_>, sql: &str, parameters: &[&(dyn ToSql + Sy
 /// nothing without rows.
 macro_rules! write_rows {
     ($tx:expr, $sql:expr, $rows:expr, |$row:ident| [$($column:expr),+ $(,)?] $(, $value:expr)*) => {{
-        let rows = $rows;
+        let rows = &$rows;
         if rows.is_empty() {
             Ok(())
         } else {
@@ -104,7 +143,10 @@ fn rows<'s, R: 's, I: Iterator<Item = &'s R>>(
     states: &'s States,
     of: impl Fn(&'s crate::state::TenantState) -> I,
 ) -> Vec<Owned<'s, R>> {
-    states.iter().flat_map(|(tenant, state)| of(state).map(|record| Owned { tenant: tenant.0, record })).collect()
+    states
+        .iter()
+        .flat_map(|(tenant, state)| of(state).map(|record| Owned { tenant: tenant.0, record }))
+        .collect()
 }
 
 /// A record of our own as JSON text.

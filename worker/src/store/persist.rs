@@ -1,6 +1,8 @@
 //! Persist: the differences of a unit of work, in one pipelined round.
 
-use super::{States, Wanted, clients, company, credits, discoveries, invoices, leads, ledger, streams, trips};
+use super::{
+    States, Wanted, clients, company, credits, discoveries, invoices, leads, ledger, rosters, streams, trips,
+};
 use chrono::{DateTime, Utc};
 use common::db::TxError;
 use deadpool_postgres::Transaction;
@@ -8,9 +10,23 @@ use futures_util::future::{BoxFuture, try_join_all};
 
 /// The statements of [`persist`]'s round.
 const WRITES: &[&str] = &[
-    ledger::INSERT, clients::INSERT, clients::UPDATE, company::UPSERT, leads::INSERT, leads::UPDATE, trips::INSERT,
-    trips::UPDATE, trips::INSERT_PROPOSALS, trips::INSERT_ITINERARIES, invoices::INSERT, invoices::UPDATE,
-    discoveries::UPSERT, discoveries::UPSERT_PROFILES, credits::UPSERT, streams::TIMELINE, streams::INBOX,
+    ledger::INSERT,
+    clients::INSERT,
+    clients::UPDATE,
+    company::UPSERT,
+    leads::INSERT,
+    leads::UPDATE,
+    trips::INSERT,
+    trips::UPDATE,
+    trips::INSERT_PROPOSALS,
+    trips::INSERT_ITINERARIES,
+    invoices::INSERT,
+    invoices::UPDATE,
+    discoveries::UPSERT,
+    discoveries::UPSERT_PROFILES,
+    credits::UPSERT,
+    streams::TIMELINE,
+    streams::INBOX,
     streams::NOTIFICATIONS,
 ];
 
@@ -31,6 +47,7 @@ pub async fn persist(
         Box::pin(ledger::insert(tx, states, now)),
         Box::pin(clients::insert(tx, states)),
         Box::pin(clients::update(tx, states)),
+        Box::pin(rosters::replace(tx, states)),
         Box::pin(company::upsert(tx, states)),
         Box::pin(leads::insert(tx, states)),
         Box::pin(leads::update(tx, states)),

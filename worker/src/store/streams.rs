@@ -99,14 +99,20 @@ pub(super) async fn outbox(
 ) -> Result<(), TxError> {
     let mut new = super::rows(states, |state| state.outbox.iter());
     new.retain(|event| subscribed.contains(&event.tenant));
-    write_rows!(tx, OUTBOX, new, |event| [
-        event.tenant,
-        event.event_id,
-        event.event_type.as_str(),
-        event.key_prefix.as_deref(),
-        event.origin.as_str(),
-        envelope(states, event.tenant, event),
-    ], now)
+    write_rows!(
+        tx,
+        OUTBOX,
+        new,
+        |event| [
+            event.tenant,
+            event.event_id,
+            event.event_type.as_str(),
+            event.key_prefix.as_deref(),
+            event.origin.as_str(),
+            envelope(states, event.tenant, event),
+        ],
+        now
+    )
 }
 
 /// The body of the webhook: the envelope of the specification, its actor the client.

@@ -15,7 +15,7 @@ pub(super) const LOAD: &str = "
 // The order of routing (D16).
 pub(super) const LOAD_MEMBERS: &str = "
     -- members.load
-    SELECT tenant_id, email, name FROM members WHERE tenant_id = ANY($1) AND active
+    SELECT tenant_id, email, name, active FROM members WHERE tenant_id = ANY($1)
     ORDER BY tenant_id, created_at, email";
 
 /// An empty state for each agency of the unit.
@@ -23,10 +23,13 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States
     let ids: Vec<Uuid> = wanted.tenants.iter().copied().collect();
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&ids];
     let (tenants, members) =
-        futures_util::future::try_join(query(tx, LOAD, &parameters), query(tx, LOAD_MEMBERS, &parameters)).await?;
-    let mut by_tenant: HashMap<Uuid, Vec<Member>> = HashMap::new();
+        futures_util::future::try_join(query(tx, LOAD, &parameters), query(tx, LOAD_MEMBERS, &parameters))
+            .await?;
+    let mut by_tenant: HashMap<Uuid, (Vec<Member>, Vec<Member>)> = HashMap::new();
     for row in members {
-        by_tenant.entry(row.get(0)).or_default().push(Member { email: row.get(1), name: row.get(2) });
+        let (active, former) = by_tenant.entry(row.get(0)).or_default();
+        let member = Member { email: row.get(1), name: row.get(2) };
+        if row.get(3) { active.push(member) } else { former.push(member) }
     }
     let states = tenants.into_iter().map(|row| {
         let id: Uuid = row.get(0);
@@ -36,7 +39,10 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States
             enquiry_prefix: row.get(2),
             discovery_enabled: row.get(3),
         };
-        (TenantId(id), TenantState::new(tenant, by_tenant.remove(&id).unwrap_or_default()))
+        let (active, former) = by_tenant.remove(&id).unwrap_or_default();
+        let mut state = TenantState::new(tenant, active);
+        state.former_members = former;
+        (TenantId(id), state)
     });
     Ok(states.collect())
 }

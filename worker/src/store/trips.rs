@@ -1,9 +1,9 @@
 //! Trip workspaces, their proposals, and the itineraries these hold.
 
-use super::{States, query, unreadable, write_rows};
-use crate::state::{RowState, Trip};
+use super::{States, Wanted, query, unreadable, write_rows};
+use crate::state::{Proposal, ProposalStatus, RowState, Trip};
 use common::db::TxError;
-use common::model::{LeadId, TenantId, TripId};
+use common::model::{LeadId, ProposalId, TenantId, TripId};
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
@@ -36,7 +36,16 @@ pub(super) const INSERT_ITINERARIES: &str = "
     INSERT INTO itineraries (tenant_id, proposal_id, snapshot, updated_at)
     SELECT tenant_id, proposal_id, snapshot::json, updated_at
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
-         AS new (tenant_id, proposal_id, snapshot, updated_at)";
+         AS new (tenant_id, proposal_id, snapshot, updated_at)
+    ON CONFLICT (tenant_id, proposal_id) DO UPDATE
+    SET snapshot = excluded.snapshot, updated_at = excluded.updated_at";
+
+pub(super) const LOAD_PROPOSALS: &str = "
+    -- proposals.load
+    SELECT p.tenant_id, p.proposal_id, p.trip_id, p.status, p.created_at, p.sent_at
+    FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, lead_id)
+    JOIN trips t ON t.tenant_id = w.tenant_id AND t.lead_id = w.lead_id
+    JOIN proposals p ON p.tenant_id = t.tenant_id AND p.trip_id = t.trip_id";
 
 /// Loads the trips of the enquiries that are loaded.
 pub(super) async fn load(tx: &Transaction<'_>, states: &States) -> Result<Vec<Row>, TxError> {
@@ -60,6 +69,35 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
             updated_at: row.get("updated_at"),
         };
         state.trips.load(trip.id, trip);
+    }
+    Ok(())
+}
+
+/// Loads the proposals of the enquiries that are loaded.
+pub(super) async fn load_proposals(
+    tx: &Transaction<'_>,
+    states: &States,
+    wanted: &Wanted,
+) -> Result<Vec<Row>, TxError> {
+    let (tenants, leads) = super::load::leads_of(states);
+    if !wanted.shown || leads.is_empty() {
+        return Ok(Vec::new());
+    }
+    query(tx, LOAD_PROPOSALS, &[&tenants, &leads]).await
+}
+
+/// Takes in what [`load_proposals`] found.
+pub(super) fn fill_proposals(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
+    for row in rows {
+        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
+        let proposal = Proposal {
+            id: ProposalId(row.get("proposal_id")),
+            trip_id: TripId(row.get("trip_id")),
+            status: ProposalStatus::parse(row.get("status")).ok_or_else(|| unreadable("status"))?,
+            created_at: row.get("created_at"),
+            sent_at: row.get("sent_at"),
+        };
+        state.proposals.load(proposal.id, proposal);
     }
     Ok(())
 }
@@ -102,7 +140,7 @@ pub(super) async fn insert_proposals(tx: &Transaction<'_>, states: &States) -> R
     ])
 }
 
-/// Writes new itineraries.
+/// Writes new and replaced itineraries.
 pub(super) async fn insert_itineraries(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
     let new = super::rows(states, |state| state.itineraries.in_state(RowState::New));
     write_rows!(tx, INSERT_ITINERARIES, new, |itinerary| [

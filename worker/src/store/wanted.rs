@@ -1,7 +1,7 @@
 //! What a unit of work may touch: the keys that its events name.
 
 use common::caller::Caller;
-use common::event::{Envelope, InboundType};
+use common::event::{Actor, Envelope, InboundType};
 use common::model::{DiscoveryId, LeadId, TenantId, TripId};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -55,6 +55,8 @@ pub struct Wanted {
     pub external_ids: Keys<String>,
     /// Phone digits.
     pub phones: Keys<String>,
+    /// Clients named by id.
+    pub clients: Keys<Uuid>,
     /// Lower-case mail domains.
     pub domains: Keys<String>,
     /// Enquiries named by id.
@@ -75,6 +77,8 @@ pub struct Wanted {
     pub client_discoveries: bool,
     /// Whether credit matters.
     pub client_credits: bool,
+    /// Whether rosters and proposals matter, for what a records write changes and shows.
+    pub shown: bool,
 }
 
 /// The fields of a payload, read as the rules read them: of a repeated name the last one counts.
@@ -88,7 +92,7 @@ impl Wanted {
         self.tenants.insert(tenant.0);
         self.event_ids.add(tenant, event.event_id.clone());
         if event.event_type != InboundType::BookingCreditApplied {
-            self.add_identity(tenant, event);
+            self.add_identity(tenant, &event.actor);
         }
         match event.event_type {
             InboundType::ContactIdentified
@@ -100,7 +104,9 @@ impl Wanted {
             InboundType::DiscoveryUpserted => {
                 self.client_leads = true;
                 self.client_discoveries = true;
-                if let Some(id) = text(&named(event), "hosTripDiscoveryId").and_then(|id| DiscoveryId::parse(&id)) {
+                if let Some(id) =
+                    text(&named(event), "hosTripDiscoveryId").and_then(|id| DiscoveryId::parse(&id))
+                {
                     self.discoveries.add(tenant, id.0);
                 }
             }
@@ -120,8 +126,7 @@ impl Wanted {
     }
 
     /// All that identifies the contact: what it is matched by, and the external id it would take.
-    fn add_identity(&mut self, tenant: TenantId, event: &Envelope<'_>) {
-        let actor = &event.actor;
+    pub fn add_identity(&mut self, tenant: TenantId, actor: &Actor) {
         if let Some(email) = &actor.email {
             self.emails.add(tenant, email.key().to_owned());
             self.domains.add(tenant, email.domain().to_owned());

@@ -1,8 +1,8 @@
 //! The command line as a whole, and the arguments that several commands have.
 
 use crate::{
-    company, discovery, inbox, invoice, key, member, notification, pipeline, sealing, subscription, tenant, timeline,
-    usage,
+    company, discovery, inbox, invoice, key, member, notification, pipeline, sealing, subscription, tenant,
+    timeline, usage,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
@@ -185,9 +185,11 @@ mod tests {
     #[test]
     fn help_names_every_setting_that_a_command_needs() {
         let help = after_help();
-        for name in
-            ["DATABASE_URL (required)", "CONNECT_MASTER_KEY (required", "CONNECT_WEBHOOK_ALLOW_PRIVATE (default false)"]
-        {
+        for name in [
+            "DATABASE_URL (required)",
+            "CONNECT_MASTER_KEY (required",
+            "CONNECT_WEBHOOK_ALLOW_PRIVATE (default false)",
+        ] {
             assert!(help.contains(name), "{name}");
         }
     }

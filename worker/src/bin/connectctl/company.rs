@@ -60,7 +60,8 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     let (name, domain) = (text::name(&new.name)?, text::company_domain(&new.domain)?);
     let tenant = lookup::tenant(context, &new.tenant).await?;
     let client_id = ClientId(Uuid::now_v7());
-    let created = context.database.execute(CREATE, &[&tenant.0, &client_id.0, &name, &domain, &clock::now()]).await;
+    let created =
+        context.database.execute(CREATE, &[&tenant.0, &client_id.0, &name, &domain, &clock::now()]).await;
     created.map_err(|error| {
         if fault::violates(&error, "clients_tenant_company_domain_key") {
             anyhow!("a company account with the domain {domain:?} exists")

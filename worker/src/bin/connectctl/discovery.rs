@@ -17,7 +17,9 @@ FROM discoveries d LEFT JOIN traveller_profiles p USING (tenant_id, client_id)
 WHERE d.tenant_id = $1 AND d.client_id = $2 ORDER BY d.discovery_id DESC LIMIT $3";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  connectctl discovery --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+#[command(
+    after_help = "Example:\n  connectctl discovery --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+)]
 pub(crate) struct Wanted {
     #[command(flatten)]
     of: OfClient,
@@ -61,6 +63,7 @@ impl Show for Discovery {
 
 pub(crate) async fn run(wanted: Wanted, context: &Context) -> anyhow::Result<()> {
     let (tenant, client) = lookup::client(context, &wanted.of).await?;
-    let records: Vec<Discovery> = rows::newest(context, NEWEST, &[&tenant.0, &client.0], &wanted.limit).await?;
+    let records: Vec<Discovery> =
+        rows::newest(context, NEWEST, &[&tenant.0, &client.0], &wanted.limit).await?;
     context.output.many(&records)
 }

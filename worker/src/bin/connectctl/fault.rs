@@ -26,7 +26,8 @@ fn part(cause: &(dyn Error + 'static)) -> (String, bool) {
     if let Some(MigrateError::Migration(error)) = cause.downcast_ref() {
         return (format!("migration failed: {error}"), false);
     }
-    let Some(db) = cause.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error) else {
+    let Some(db) = cause.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error)
+    else {
         return (cause.to_string(), false);
     };
     if *db.code() == SqlState::UNDEFINED_TABLE || *db.code() == SqlState::UNDEFINED_COLUMN {

@@ -17,7 +17,9 @@ SELECT booking_ref, trim_scale(amount)::text AS amount, currency, trim_scale(cre
 FROM invoices WHERE tenant_id = $1 AND lead_id = $2 ORDER BY created_at DESC, booking_ref DESC LIMIT $3";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  connectctl invoice --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+#[command(
+    after_help = "Example:\n  connectctl invoice --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+)]
 pub(crate) struct Wanted {
     #[command(flatten)]
     of: OfLead,

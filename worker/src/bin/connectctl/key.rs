@@ -39,7 +39,9 @@ pub(crate) enum Command {
     #[command(after_help = CREATE_HELP)]
     Create(Create),
     /// Replace the scopes of a key; running programs follow within a second
-    #[command(after_help = "Example:\n  connectctl key scopes ck_0123456789abcdef --set events:ingest,credit:write")]
+    #[command(
+        after_help = "Example:\n  connectctl key scopes ck_0123456789abcdef --set events:ingest,credit:write"
+    )]
     Scopes(SetScopes),
     /// Revoke a key for good; running programs refuse it within a second
     #[command(after_help = "Example:\n  connectctl key revoke ck_0123456789abcdef")]
@@ -159,7 +161,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> anyhow::Result<(
             let names = scopes(&set.scopes)?.names();
             context.output.one(&changed(context, SET_SCOPES, &set.prefix, &names).await?)
         }
-        Command::Revoke(named) => context.output.one(&changed(context, REVOKE, &named.prefix, &clock::now()).await?),
+        Command::Revoke(named) => {
+            context.output.one(&changed(context, REVOKE, &named.prefix, &clock::now()).await?)
+        }
         Command::List(of) => {
             let tenant = lookup::tenant(context, &of).await?;
             context.output.many(&rows::all::<Key>(context, LIST, &[&tenant.0]).await?)
@@ -182,7 +186,12 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     Ok(Created { prefix, secret: secret.reveal().to_owned(), scopes })
 }
 
-async fn changed(context: &Context, statement: &str, prefix: &str, value: &(dyn ToSql + Sync)) -> anyhow::Result<Key> {
+async fn changed(
+    context: &Context,
+    statement: &str,
+    prefix: &str,
+    value: &(dyn ToSql + Sync),
+) -> anyhow::Result<Key> {
     let key = rows::one(context, statement, &[&prefix, value]).await?;
     key.ok_or_else(|| anyhow!("no key {prefix:?}"))
 }
@@ -205,7 +214,10 @@ mod tests {
     #[test]
     fn scopes_are_known_ones() {
         let given = |text: &str| scopes(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(given("events:ingest, leads:read,events:ingest").unwrap().names(), ["events:ingest", "leads:read"]);
+        assert_eq!(
+            given("events:ingest, leads:read,events:ingest").unwrap().names(),
+            ["events:ingest", "leads:read"]
+        );
         assert_eq!(given("events:ingest,root").unwrap_err().to_string(), "unknown scope \"root\"");
         assert!(given("").is_err() && given(",").is_err());
     }

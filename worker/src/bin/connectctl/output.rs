@@ -69,14 +69,16 @@ fn table<T: Show>(items: &[T]) -> String {
     let mut table = Table::new();
     table.load_style(ASCII_FULL_CONDENSED).set_header(T::COLUMNS);
     for item in items {
-        table.add_row(item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), legible)));
+        table
+            .add_row(item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), legible)));
     }
     table.trim_fmt()
 }
 
 /// Text that partners sent, made harmless for a terminal and cut to fit a table.
 fn legible(text: &str) -> String {
-    let mut shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CELL_MAX).collect();
+    let mut shown: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CELL_MAX).collect();
     if text.chars().nth(CELL_MAX).is_some() {
         shown.push('…');
     }

@@ -32,7 +32,9 @@ WHERE l.tenant_id = $1
 ORDER BY l.lead_id DESC LIMIT $4";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  connectctl pipeline --tenant acme --stage inquiry --campaign spring-2026")]
+#[command(
+    after_help = "Example:\n  connectctl pipeline --tenant acme --stage inquiry --campaign spring-2026"
+)]
 pub(crate) struct Wanted {
     #[command(flatten)]
     tenant: OfTenant,
@@ -123,8 +125,17 @@ fn credit(row: &Row) -> anyhow::Result<Option<Credit>> {
 }
 
 impl Show for Enquiry {
-    const COLUMNS: &'static [&'static str] =
-        &["Enquiry", "Title", "Stage", "Follow up", "Owner", "Campaign", "Credit (paise)", "Updated at", "Lead id"];
+    const COLUMNS: &'static [&'static str] = &[
+        "Enquiry",
+        "Title",
+        "Stage",
+        "Follow up",
+        "Owner",
+        "Campaign",
+        "Credit (paise)",
+        "Updated at",
+        "Lead id",
+    ];
 
     fn cells(&self) -> Vec<Option<String>> {
         vec![

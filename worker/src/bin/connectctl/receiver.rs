@@ -53,7 +53,9 @@ mod tests {
         assert_eq!(refusal(false, "http://93.184.215.14/").await, "url must begin with https://");
         assert_eq!(refusal(false, "https://a@b.c/").await, "url must not have a user name or password");
         assert!(
-            refusal(true, "https://nowhere.invalid/").await.starts_with("host \"nowhere.invalid\" doesn't resolve")
+            refusal(true, "https://nowhere.invalid/")
+                .await
+                .starts_with("host \"nowhere.invalid\" doesn't resolve")
         );
         let local = refusal(false, "https://localhost/").await;
         assert!(

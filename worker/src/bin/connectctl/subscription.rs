@@ -178,7 +178,9 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
         check_key(context, tenant, prefix).await?;
     }
     if egress.allow_private {
-        context.output.warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http:// and loopback receivers are accepted");
+        context
+            .output
+            .warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http:// and loopback receivers are accepted");
     }
     let url = receiver::vet(&new.url, egress).await?;
     let (id, secret) = (Uuid::now_v7(), sealing::new_secret("whsec_")?);
@@ -229,7 +231,10 @@ mod tests {
     #[test]
     fn event_types_are_outbound_ones() {
         let given = |text: &str| event_types(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(given("lead.assigned, proposal.sent,lead.assigned").unwrap(), ["lead.assigned", "proposal.sent"]);
+        assert_eq!(
+            given("lead.assigned, proposal.sent,lead.assigned").unwrap(),
+            ["lead.assigned", "proposal.sent"]
+        );
         for wrong in ["", "lead.assigned,", "contact.identified", "message.posted"] {
             assert!(given(wrong).unwrap_err().to_string().starts_with("unknown event type"), "{wrong}");
         }

@@ -35,7 +35,9 @@ FROM tenants ORDER BY tenant_id";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make an agency
-    #[command(after_help = "Example:\n  connectctl tenant create --slug acme --name 'Acme Travel' --discovery")]
+    #[command(
+        after_help = "Example:\n  connectctl tenant create --slug acme --name 'Acme Travel' --discovery"
+    )]
     Create(Create),
     /// Change an agency's settings
     #[command(
@@ -184,7 +186,11 @@ async fn create(new: Create, context: &Context) -> anyhow::Result<Created> {
     let parameters: [&(dyn ToSql + Sync); 8] =
         [&id.0, &slug, &name, &prefix, &new.discovery, &quota, &new.reads_per_second, &clock::now()];
     context.database.execute(CREATE, &parameters).await.map_err(|error| {
-        if fault::violates(&error, "tenants_slug_key") { anyhow!("tenant {slug:?} exists") } else { error.into() }
+        if fault::violates(&error, "tenants_slug_key") {
+            anyhow!("tenant {slug:?} exists")
+        } else {
+            error.into()
+        }
     })?;
     Ok(Created { id, slug: slug.to_owned() })
 }
@@ -194,7 +200,8 @@ async fn change(set: &Set, context: &Context) -> anyhow::Result<Tenant> {
     let quota = monthly_quota.and_then(|Quota(quota)| quota);
     let slug = &set.tenant.slug;
     let changed =
-        rows::one(context, SET, &[slug, discovery, &monthly_quota.is_some(), &quota, reads_per_second]).await?;
+        rows::one(context, SET, &[slug, discovery, &monthly_quota.is_some(), &quota, reads_per_second])
+            .await?;
     changed.ok_or_else(|| lookup::no_tenant(slug))
 }
 

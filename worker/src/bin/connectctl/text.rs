@@ -57,7 +57,10 @@ pub(crate) fn email(given: &str) -> anyhow::Result<String> {
 pub(crate) fn company_domain(given: &str) -> anyhow::Result<String> {
     let domain = given.trim().to_lowercase();
     ensure!(is_domain(&domain), "domain {given:?} must be a domain name such as example.com");
-    ensure!(!is_free_mailbox(&domain), "domain {given:?} is a free mailbox provider's and can't be a company's");
+    ensure!(
+        !is_free_mailbox(&domain),
+        "domain {given:?} is a free mailbox provider's and can't be a company's"
+    );
     Ok(domain)
 }
 

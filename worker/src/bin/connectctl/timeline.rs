@@ -17,7 +17,9 @@ SELECT event_id, event_type, occurred_at, origin, payload::text AS payload
 FROM timeline WHERE tenant_id = $1 AND client_id = $2 ORDER BY entry_id DESC LIMIT $3";
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  connectctl timeline --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+#[command(
+    after_help = "Example:\n  connectctl timeline --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+)]
 pub(crate) struct Wanted {
     #[command(flatten)]
     of: OfClient,

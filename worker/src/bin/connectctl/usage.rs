@@ -44,7 +44,11 @@ impl Show for Usage {
     const COLUMNS: &'static [&'static str] = &["Month", "Writes", "Quota"];
 
     fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.month.clone()), Some(self.writes.to_string()), self.quota.map(|quota| quota.to_string())]
+        vec![
+            Some(self.month.clone()),
+            Some(self.writes.to_string()),
+            self.quota.map(|quota| quota.to_string()),
+        ]
     }
 }
 

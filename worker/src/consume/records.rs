@@ -1,0 +1,112 @@
+//! The records queue: one write, one transaction, one answer.
+
+use crate::rules::records::Write;
+use crate::unit::Databases;
+use crate::write::WriteWork;
+use common::broker::{Handler, Message, Queue, Verdict};
+use common::clock;
+use common::db::TxError;
+use common::metrics::{APPLY_DURATION, QUEUE_LAG};
+use common::record::parse;
+use common::write::{WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Wait between tries while the database can't be reached; the write's deadline ends them.
+const OUTAGE_WAIT: Duration = Duration::from_millis(100);
+
+/// Handles records writes.
+#[derive(Clone, Debug)]
+pub struct RecordsHandler {
+    databases: Databases,
+}
+
+impl RecordsHandler {
+    /// A handler.
+    pub const fn new(databases: Databases) -> Self {
+        Self { databases }
+    }
+
+    async fn answer(&self, meta: &WriteMeta, body: &[u8]) -> WriteAnswer {
+        let done = match read(meta.target, body) {
+            Ok(write) => self.write(meta, body, write).await,
+            Err(refusal) => Err(refusal),
+        };
+        match done {
+            Ok(written) => WriteAnswer::Written(written),
+            Err(refusal) => WriteAnswer::Refused(refusal),
+        }
+    }
+
+    /// Writes, waiting for the database until the deadline. What its caller was told 503 about isn't begun any more.
+    async fn write(&self, meta: &WriteMeta, body: &[u8], write: Write) -> Result<Written, WriteRefusal> {
+        let counters = &self.databases.counters;
+        let mut work = WriteWork { counters, meta, body, write, skip_itinerary: false };
+        while clock::now() < meta.deadline {
+            let error = match self.databases.units.run_tx("apply_write", &work).await {
+                Ok(done) => return done,
+                Err(error) => error,
+            };
+            let is_lasting = !matches!(error, TxError::Unavailable(_));
+            if is_lasting && (work.skip_itinerary || !has_itinerary(&work.write)) {
+                tracing::error!(%error, request = %meta.request_id, "write failed");
+                return Err(fault(&work.write));
+            }
+            tracing::warn!(%error, request = %meta.request_id, "write is tried again");
+            // The rest of the change is kept even when the itinerary can't be stored (D21b).
+            work.skip_itinerary = is_lasting;
+            tokio::time::sleep(OUTAGE_WAIT).await;
+        }
+        Err(WriteRefusal::ProcessingTimeout)
+    }
+}
+
+fn has_itinerary(write: &Write) -> bool {
+    matches!(write, Write::Trip(_, patch) if patch.itinerary.is_sent())
+}
+
+const fn fault(write: &Write) -> WriteRefusal {
+    match write {
+        Write::NewLead(_) => WriteRefusal::LeadCreateFailed,
+        Write::NewClient(_) | Write::Client(..) | Write::Lead(..) | Write::Trip(..) => {
+            WriteRefusal::InternalError
+        }
+    }
+}
+
+/// Ingest has read the body the same way before.
+fn read(target: WriteTarget, body: &[u8]) -> Result<Write, WriteRefusal> {
+    Ok(match target {
+        WriteTarget::NewClient => Write::NewClient(parse(body)?),
+        WriteTarget::Client(id) => Write::Client(id, parse(body)?),
+        WriteTarget::NewLead => Write::NewLead(Box::new(parse(body)?)),
+        WriteTarget::Lead(id) => Write::Lead(id, parse(body)?),
+        WriteTarget::Trip(id) => Write::Trip(id, Box::new(parse(body)?)),
+    })
+}
+
+impl Handler for RecordsHandler {
+    fn weigh(&self, _message: &Message) -> usize {
+        1
+    }
+
+    async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(unit.len());
+        for message in unit {
+            let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<WriteMeta>(meta).ok());
+            let Some(meta) = meta else {
+                verdicts.push(Verdict::Dead { reason: "metadata", reply: None });
+                continue;
+            };
+            let started = Instant::now();
+            let answer = self.answer(&meta, &message.body).await;
+            let queue = Queue::Records.as_str();
+            metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
+            let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
+            metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
+            let reply = serde_json::to_vec(&answer).expect("answers have string keys");
+            verdicts.push(Verdict::Done { reply });
+        }
+        verdicts
+    }
+}

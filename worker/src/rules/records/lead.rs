@@ -1,0 +1,118 @@
+//! `POST /leads` and `PATCH /leads/{leadId}`.
+
+use super::{Record, check_version};
+use crate::rules::contact::{self, Identity};
+use crate::rules::enquiry::{self, NewEnquiry};
+use crate::rules::{Cause, Context, Warnings, lead, routing, stage};
+use crate::state::{Lead, TenantState};
+use common::event::Actor;
+use common::model::{ClientId, LeadId, Stage};
+use common::record::{LeadBody, LeadPatch};
+use common::write::{IfMatch, WriteRefusal};
+
+/// Shortest reason for a lost enquiry, in characters (specification: Limits).
+const REASON_MIN: usize = 5;
+
+/// Opens an enquiry on the path of `enquiry.submitted`: client matched or created, routed, trip workspace opened.
+pub(super) fn open(
+    state: &mut TenantState,
+    body: &LeadBody,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<Record, WriteRefusal> {
+    let brief = body.brief();
+    let attribution = body.attribution.get().and_then(common::record::Attribution::block);
+    let client_id = client(state, body, ctx)?;
+    let new = NewEnquiry {
+        title: body.title.clone().into_string(),
+        external_id: body.external_id.clone().into_string(),
+        brief,
+        attribution,
+        itinerary: body.itinerary.clone().into_string(),
+        message: body.message.clone().into_string(),
+        ..NewEnquiry::unstated(client_id)
+    };
+    Ok(Record::Lead(enquiry::open(state, new, cause, ctx)?.lead_id))
+}
+
+/// The client named, or the one that the contact is matched with or becomes. With `clientId` nobody is matched or made.
+fn client(state: &mut TenantState, body: &LeadBody, ctx: &mut Context<'_>) -> Result<ClientId, WriteRefusal> {
+    if let Some(named) = body.client_id.get() {
+        let id = ClientId::parse(named.as_str()).ok_or(WriteRefusal::NotFound)?;
+        return state.client(id).map(|client| client.id).ok_or(WriteRefusal::NotFound);
+    }
+    let contact: Actor = body.contact.get().cloned().map(Actor::from).unwrap_or_default();
+    let identity = Identity::from(&contact);
+    if identity.key().is_none() {
+        return Err(WriteRefusal::IdentityRequired);
+    }
+    Ok(contact::upsert(state, &identity, &mut Warnings::default(), ctx))
+}
+
+/// Changes stage, owner, follow-up flag and title.
+pub(super) fn change(
+    state: &mut TenantState,
+    id: LeadId,
+    patch: &LeadPatch,
+    if_match: Option<&IfMatch>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<Record, WriteRefusal> {
+    let before = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.clone();
+    check_version(if_match, before.updated_at)?;
+    let reason = patch.reason.get().map(|reason| reason.as_str().trim());
+    let to = patch.stage.get().copied();
+    if let Some(to) = to {
+        check_stage(state, id, to, reason)?;
+    }
+    let owner = patch.owner.get().map(|owner| owner.key().to_owned());
+    if let Some(owner) = &owner {
+        check_member(state, owner)?;
+    }
+    set_facts(state, &before, patch, ctx)?;
+    if let Some(to) = to {
+        stage::move_to(state, id, to, reason, cause, ctx)?;
+    }
+    if let Some(owner) = owner {
+        routing::assign(state, id, owner, cause, ctx)?;
+    }
+    Ok(Record::Lead(id))
+}
+
+/// Follow-up flag and title, if they differ.
+fn set_facts(
+    state: &mut TenantState,
+    before: &Lead,
+    patch: &LeadPatch,
+    ctx: &mut Context<'_>,
+) -> Result<(), WriteRefusal> {
+    let follow_up = patch.follow_up.get().copied().unwrap_or(before.follow_up);
+    let title = patch.title.get().map_or(before.title.as_str(), |title| title.as_str());
+    if follow_up != before.follow_up || title != before.title {
+        lead::change(state, before.id, ctx.now, |lead| {
+            lead.follow_up = follow_up;
+            title.clone_into(&mut lead.title);
+        })?;
+    }
+    Ok(())
+}
+
+/// What the API may set (specification: States and transitions; D21).
+fn check_stage(state: &TenantState, id: LeadId, to: Stage, reason: Option<&str>) -> Result<(), WriteRefusal> {
+    match to {
+        Stage::Inquiry | Stage::FollowUp => Ok(()),
+        Stage::BuildingProposal | Stage::Negotiation => {
+            lead::trip_id(state, id).map(drop).ok_or(WriteRefusal::StageNotAllowed)
+        }
+        Stage::Lost if reason.is_some_and(|reason| reason.chars().count() >= REASON_MIN) => Ok(()),
+        Stage::Lost => Err(WriteRefusal::ReasonRequired),
+        Stage::ProposalApproved | Stage::TripBooked | Stage::Travelled | Stage::Archived => {
+            Err(WriteRefusal::StageNotAllowed)
+        }
+    }
+}
+
+fn check_member(state: &TenantState, email: &str) -> Result<(), WriteRefusal> {
+    let is_member = state.members.iter().any(|member| member.email == email);
+    is_member.then_some(()).ok_or(WriteRefusal::OwnerNotMember)
+}
