@@ -67,7 +67,12 @@ pub async fn serve(
             upkeep.run_upkeep();
         }
     });
-    let metrics = warp::path!("metrics").map(move || metrics.render());
+    let process = metrics_process::Collector::default();
+    process.describe();
+    let metrics = warp::path!("metrics").map(move || {
+        process.collect();
+        metrics.render()
+    });
     let livez = warp::path!("livez").map(|| "alive\n");
     let readyz = warp::path!("readyz").map(move || {
         let readiness = health.readiness();

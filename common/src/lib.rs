@@ -20,4 +20,5 @@ pub mod shutdown;
 pub mod signature;
 pub mod telemetry;
 pub mod view;
+pub mod vital;
 pub mod write;

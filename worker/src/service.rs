@@ -7,8 +7,10 @@ use common::broker::{Broker, LaneBounds, Queue, dead_queue_name, run_lane};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::metrics::{QUEUE_CONSUMERS, QUEUE_READY};
-use common::{metrics, shutdown};
+use common::{metrics, shutdown, vital};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -19,7 +21,13 @@ const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ip
 /// How often readiness and gauges are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// Messages that a lane is handed ahead: enough for the next unit to be there when one is done.
-const PREFETCH: u16 = 64;
+const PREFETCH: u16 = 32;
+/// Bytes of bodies that a unit takes together.
+const UNIT_BYTES: usize = 8 << 20;
+/// Time kept for closing after the drain.
+const CLOSING: Duration = Duration::from_secs(1);
+/// How often the queues' depths are asked for.
+const LOOK_AT_QUEUES: Duration = Duration::from_secs(3);
 /// Longest that the database may work on one statement of a unit, waits for other units' locks included.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -32,15 +40,12 @@ pub enum ServiceError {
     /// Signals can't be received.
     #[error("can't receive signals: {0}")]
     Signals(std::io::Error),
-    /// Units were still under way when the time for the drain was over; their messages go back to the queue.
-    #[error("setting CONNECT_SHUTDOWN_TIMEOUT: the drain took longer")]
-    DrainTimeout,
 }
 
 /// Runs until a signal asks for the end, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
-    let health = Health::new(&["accepting", "broker", "postgres"]);
+    let health = Health::new(&["accepting", "broker", "consuming", "postgres"]);
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
     tracing::info!(what = "metrics", addr = %bound, "listening");
@@ -50,15 +55,20 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let ended = CancellationToken::new();
     let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
     let Pools { events, writes } = pools(&settings);
-    let lanes = start_lanes(&settings, &broker, &events, &writes, &asked);
-    tokio::spawn(observe(broker, [events, writes], health.clone(), settings.broker.prefix.clone()));
+    let consuming = Arc::new(AtomicUsize::new(0));
+    let lanes = start_lanes(&settings, &broker, &events, &writes, &consuming, &asked);
+    tokio::spawn(observe_queues(broker.clone(), settings.broker.prefix.clone()));
+    tokio::spawn(observe(broker, [events, writes], (consuming, lanes.len()), health.clone()));
 
     health.set("accepting", true);
     asked.cancelled().await;
     health.set("accepting", false);
-    let drained = timeout(settings.service.shutdown_timeout, lanes.wait()).await;
+    if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSING), lanes.wait()).await.is_err() {
+        // Nothing is lost: what was not acknowledged goes back to the queue.
+        tracing::warn!("drain took too long; units under way go back to the queue");
+    }
     ended.cancel();
-    drained.map_err(|_| ServiceError::DrainTimeout)
+    Ok(())
 }
 
 /// The pools: events and records writes have connections of their own.
@@ -87,47 +97,66 @@ fn start_lanes(
     broker: &Broker,
     events: &Databases,
     writes: &Databases,
+    consuming: &Arc<AtomicUsize>,
     asked: &CancellationToken,
 ) -> TaskTracker {
     let lanes = TaskTracker::new();
     let weight = settings.worker.unit_events as usize;
-    let bounds = LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight };
+    let bounds =
+        LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight, bytes: UNIT_BYTES };
     for _ in 0..settings.worker.event_lanes {
-        let (broker, asked) = (broker.clone(), asked.clone());
+        let (broker, consuming, asked) = (broker.clone(), Arc::clone(consuming), asked.clone());
         let handler = EventsHandler::new(events.clone(), asked.clone());
-        lanes.spawn(async move { run_lane(&broker, Queue::Events, bounds, handler, &asked).await });
+        let lane = async move { run_lane(&broker, Queue::Events, bounds, handler, &consuming, &asked).await };
+        lanes.spawn(vital::spawn("events lane", lane));
     }
     // A share of their own: a write doesn't wait behind a burst of events.
-    let single = LaneBounds { prefetch: 2, messages: 1, weight: 1 };
+    let single = LaneBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1 };
     for _ in 0..settings.worker.record_lanes {
-        let (broker, asked) = (broker.clone(), asked.clone());
+        let (broker, consuming, asked) = (broker.clone(), Arc::clone(consuming), asked.clone());
         let handler = RecordsHandler::new(writes.clone());
-        lanes.spawn(async move { run_lane(&broker, Queue::Records, single, handler, &asked).await });
+        let lane =
+            async move { run_lane(&broker, Queue::Records, single, handler, &consuming, &asked).await };
+        lanes.spawn(vital::spawn("records lane", lane));
     }
     lanes.close();
     lanes
 }
 
-/// Keeps readiness and gauges true.
-async fn observe(broker: Broker, databases: [Databases; 2], health: Health, prefix: String) {
+/// Keeps readiness and the pools' gauges true. Ready is a worker all of whose `lanes.1` lanes consume.
+async fn observe(
+    broker: Broker,
+    databases: [Databases; 2],
+    lanes: (Arc<AtomicUsize>, usize),
+    health: Health,
+) {
     let mut every = tokio::time::interval(LOOK);
     loop {
         every.tick().await;
         health.set("broker", broker.is_connected());
+        health.set("consuming", lanes.0.load(Ordering::Relaxed) == lanes.1);
         health.set("postgres", databases[0].units.answers(LOOK).await);
         databases.iter().for_each(|databases| databases.units.observe());
         databases[0].counters.observe();
+    }
+}
+
+/// Keeps the queues' gauges true.
+async fn observe_queues(broker: Broker, prefix: String) {
+    let mut every = tokio::time::interval(LOOK_AT_QUEUES);
+    loop {
+        every.tick().await;
         for queue in Queue::ALL {
-            observe_queue(&broker, queue.as_str(), &broker.queue_name(queue)).await;
-            let dead = dead_queue_name(&prefix, queue);
-            observe_queue(&broker, dead.trim_start_matches(&format!("{prefix}.")), &dead).await;
+            observe_queue(&broker, queue.as_str().to_owned(), &broker.queue_name(queue)).await;
+            observe_queue(&broker, format!("{}.dead", queue.as_str()), &dead_queue_name(&prefix, queue))
+                .await;
         }
     }
 }
 
-async fn observe_queue(broker: &Broker, label: &str, name: &str) {
+async fn observe_queue(broker: &Broker, label: String, name: &str) {
     if let Some(depth) = broker.depth(name).await {
-        ::metrics::gauge!(QUEUE_READY, "queue" => label.to_owned()).set(depth.ready);
-        ::metrics::gauge!(QUEUE_CONSUMERS, "queue" => label.to_owned()).set(depth.consumers);
+        ::metrics::gauge!(QUEUE_READY, "queue" => label.clone()).set(depth.ready);
+        ::metrics::gauge!(QUEUE_CONSUMERS, "queue" => label).set(depth.consumers);
     }
 }

@@ -55,7 +55,7 @@ impl Broker {
     pub fn start(settings: &BrokerSettings, program: &'static str, shutdown: CancellationToken) -> Self {
         let (sender, link) = watch::channel(None);
         metrics::gauge!(BROKER_CONNECTED).set(0.0);
-        tokio::spawn(supervise(settings.clone(), program, sender, shutdown));
+        crate::vital::spawn("broker connection", supervise(settings.clone(), program, sender, shutdown));
         Self { link, prefix: settings.prefix.clone() }
     }
 
@@ -142,7 +142,8 @@ async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken)
     while connection.status().connected() {
         tokio::select! {
             event = events.next() => match event {
-                Some(Event::Error(error)) => return tracing::warn!(%error, "broker connection failed"),
+                // Errors of single channels come here, too; the loop's condition tells whether it is the connection's.
+                Some(Event::Error(error)) => tracing::debug!(%error, "broker reports an error"),
                 None => return,
                 // Whether publishers are blocked is asked of the connection's status when publishing.
                 Some(_) => {}

@@ -12,8 +12,15 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Consumer};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+/// Longest that closing a channel may take; a broker that blocks publishers doesn't answer.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+/// Wait before a lane is opened again.
+const REOPEN_AFTER: Duration = Duration::from_millis(250);
 
 /// A message as the handler sees it.
 #[derive(Clone, Debug)]
@@ -67,29 +74,37 @@ pub struct LaneBounds {
     pub messages: usize,
     /// Most weight of a unit; a single message may be heavier.
     pub weight: usize,
+    /// Most bytes of a unit's bodies; a single message may be larger.
+    pub bytes: usize,
 }
 
 /// Consumes `queue` until `shutdown`, on one connection after the other.
 ///
-/// At `shutdown` the unit in hand is finished; what was only handed out ahead goes back to the queue.
+/// `consuming` counts the lanes that do so now. At `shutdown` the unit in hand is finished; what was only handed out ahead goes back to the queue.
 pub async fn run_lane<H: Handler>(
     broker: &Broker,
     queue: Queue,
     bounds: LaneBounds,
     mut handler: H,
+    consuming: &AtomicUsize,
     shutdown: &CancellationToken,
 ) {
     let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
         match Lane::open(link, &name, queue, bounds).await {
-            Ok(mut lane) => match lane.run(&mut handler, shutdown).await {
-                Ok(()) => drop(lane.channel.close(200, "shutdown".into()).await),
-                Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
-            },
+            Ok(mut lane) => {
+                consuming.fetch_add(1, Ordering::Relaxed);
+                let ended = lane.run(&mut handler, shutdown).await;
+                consuming.fetch_sub(1, Ordering::Relaxed);
+                match ended {
+                    Ok(()) => drop(timeout(CLOSE_WITHIN, lane.channel.close(200, "shutdown".into())).await),
+                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
+                }
+            }
             Err(error) => tracing::warn!(queue = name, %error, "can't consume"),
         }
         if !shutdown.is_cancelled() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(REOPEN_AFTER).await;
         }
     }
 }
@@ -99,7 +114,7 @@ struct Lane {
     consumer: Consumer,
     queue: Queue,
     bounds: LaneBounds,
-    /// Taken from the consumer, but too heavy for the unit before.
+    /// Taken from the consumer, but too much for the unit before.
     held: Option<(Delivery, Message)>,
     /// Keeps the connection while the lane uses it.
     _link: Arc<Link>,
@@ -155,14 +170,15 @@ impl Lane {
                 Some(Some(delivery)) => self.receive(delivery?),
             },
         };
-        let mut weight = handler.weigh(&first.1);
+        let (mut weight, mut bytes) = (handler.weigh(&first.1), first.1.body.len());
         let mut unit = Unit::default();
         unit.push(first);
         while unit.messages.len() < self.bounds.messages {
             let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
             let next = self.receive(waiting?);
             weight += handler.weigh(&next.1);
-            if weight > self.bounds.weight {
+            bytes += next.1.body.len();
+            if weight > self.bounds.weight || bytes > self.bounds.bytes {
                 self.held = Some(next);
                 break;
             }

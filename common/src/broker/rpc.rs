@@ -72,7 +72,7 @@ impl Rpc {
     /// Begins to serve calls to `queue` in the background, until `shutdown`.
     pub fn start(broker: &Broker, queue: Queue, shutdown: CancellationToken) -> Self {
         let (sender, session) = watch::channel(None);
-        tokio::spawn(keep_session(broker.clone(), sender, shutdown));
+        crate::vital::spawn("reply channel", keep_session(broker.clone(), sender, shutdown));
         Self { session, queue, queue_name: broker.queue_name(queue) }
     }
 

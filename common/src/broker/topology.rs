@@ -71,6 +71,7 @@ fn bounded(settings: &BrokerSettings) -> FieldTable {
     arguments.insert("x-queue-type".into(), text("quorum"));
     // A full queue refuses the publish, so that the caller hears of it (D9), instead of dropping its oldest.
     arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(settings.max_length.into()));
+    arguments.insert("x-max-length-bytes".into(), AMQPValue::LongLongInt(settings.max_bytes));
     arguments.insert("x-overflow".into(), text("reject-publish"));
     arguments
 }

@@ -11,7 +11,7 @@ pub enum TxError {
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// Another transaction was in the way, more often than is retried.
-    #[error("conflict with another transaction: {0}")]
+    #[error("conflict with another transaction: {}", describe(.0))]
     Conflict(tokio_postgres::Error),
     /// The database refuses the statement: trying again changes nothing.
     #[error("the database refused: {}", describe(.0))]
@@ -46,11 +46,26 @@ fn is_conflict(code: &SqlState) -> bool {
         .contains(code)
 }
 
-/// Connection exceptions (08), resources (53), operator intervention (57, such as a shutdown or a statement timeout),
-/// lock timeouts (55P03), a server that came back read-only (25006).
+/// What passes without the statement being at fault: connection exceptions (08), a server that shuts down, starts, has
+/// no connection left or no disk, one that came back read-only; and a database that isn't set up yet for this program:
+/// no such table, database or right. A statement that took too long or too much memory is not among them: a smaller
+/// unit may pass where it didn't.
 fn is_outage(code: &SqlState) -> bool {
-    matches!(code.code().get(..2), Some("08" | "53" | "57"))
-        || [SqlState::LOCK_NOT_AVAILABLE, SqlState::READ_ONLY_SQL_TRANSACTION].contains(code)
+    const PASSING: [SqlState; 12] = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::DISK_FULL,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        SqlState::INVALID_CATALOG_NAME,
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+    ];
+    code.code().starts_with("08") || PASSING.contains(code)
 }
 
 /// No code: the connection broke or never was, unless the driver itself refused a value.

@@ -105,6 +105,8 @@ impl Database {
                 }
                 done => return done,
             }
+            // A little longer each time, so that those in the way get done.
+            tokio::time::sleep(Duration::from_millis(5) * runs).await;
             runs += 1;
         }
     }

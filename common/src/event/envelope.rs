@@ -7,7 +7,7 @@ use super::fault::Faults;
 use super::json::check_json;
 use super::kind::InboundType;
 use crate::model::{Email, Phone, text};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Datelike, Utc};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -204,9 +204,12 @@ impl Reader<'_> {
 
     /// A trimmed string; null and empty count as absent (D6).
     fn optional(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
-        let text = self.string(present(fields, field)?, field, max)?;
+        let text = self.string(present(fields, field)?, field, usize::MAX)?;
         let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+        if text.is_empty() || !self.check_length(text, field, max) {
+            return None;
+        }
+        Some(text.to_owned())
     }
 
     fn string(&mut self, value: &RawValue, field: &str, max: usize) -> Option<String> {
@@ -214,11 +217,15 @@ impl Reader<'_> {
             self.fault(field, "must be a string");
             return None;
         };
-        if !text::fits(&text, max) {
+        self.check_length(&text, field, max).then_some(text)
+    }
+
+    fn check_length(&mut self, text: &str, field: &str, max: usize) -> bool {
+        if !text::fits(text, max) {
             self.fault(field, format!("must have at most {max} characters"));
-            return None;
+            return false;
         }
-        Some(text)
+        true
     }
 }
 
@@ -227,8 +234,12 @@ fn present<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
     fields.get(field).copied().filter(|value| value.get() != "null")
 }
 
-/// Reads an RFC 3339 instant; what Postgres can't hold isn't one.
+/// Reads an RFC 3339 instant. One that isn't in the years 1 to 9999 in UTC couldn't be written as one again.
 fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
     let separated = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
-    DateTime::parse_from_rfc3339(text).ok().filter(|_| separated).map(|at| at.to_utc())
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .filter(|_| separated)
+        .map(|at| at.to_utc())
+        .filter(|at| (1..=9999).contains(&at.year()))
 }

@@ -77,6 +77,10 @@ impl<'de> Visitor<'de> for Walk {
         if text.contains('\0') {
             return Err(E::custom("must not contain a NUL character"));
         }
+        // The JSON library gives these names a meaning of its own, which would let one body be read in two ways.
+        if text.starts_with("$serde_json::private::") {
+            return Err(E::custom("must not contain a text that starts with $serde_json::private::"));
+        }
         Ok(())
     }
 
@@ -112,6 +116,12 @@ mod tests {
         assert!(refusal(br#"{"a":1} x"#).contains("trailing"));
         assert!(refusal(b"").contains("not valid JSON"));
         assert!(refusal(b"{\"a\":\"\0\"}").contains("not valid JSON"));
+    }
+
+    #[test]
+    fn a_name_that_the_json_library_takes_for_its_own_is_refused() {
+        assert!(refusal(br#"{"a":{"$serde_json::private::RawValue":"{}"}}"#).contains("$serde_json"));
+        assert!(refusal(br#"{"a":{"\u0024serde_json::private::Number":"1"}}"#).contains("$serde_json"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ macro_rules! record_id {
         impl $name {
             /// Reads the canonical text form; `None` for anything else.
             pub fn parse(text: &str) -> Option<Self> {
-                Uuid::try_parse(text).ok().map(Self)
+                (text.len() == 36).then(|| Uuid::try_parse(text).ok().map(Self)).flatten()
             }
         }
     )+};

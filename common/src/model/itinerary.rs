@@ -11,6 +11,7 @@ pub fn check_itinerary(snapshot: &Value, bytes: usize) -> Vec<String> {
     let mut errors = Vec::new();
     if bytes > text::ITINERARY_BYTES {
         errors.push("itinerary: must have at most 256 KiB".to_owned());
+        return errors;
     }
     let Some(object) = snapshot.as_object() else {
         errors.push("itinerary: must be an object".to_owned());

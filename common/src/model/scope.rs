@@ -55,9 +55,9 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The scopes of a key, as names on the wire.
+/// The scopes of a key, as names on the wire. Names of a newer release are passed over when they are read there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
@@ -85,10 +85,9 @@ impl Scopes {
     }
 }
 
-impl TryFrom<Vec<String>> for Scopes {
-    type Error = String;
-    fn try_from(names: Vec<String>) -> Result<Self, String> {
-        Self::parse(&names)
+impl From<Vec<String>> for Scopes {
+    fn from(names: Vec<String>) -> Self {
+        Self(names.iter().filter_map(|name| Scope::parse(name)).collect())
     }
 }
 

@@ -4,6 +4,8 @@
 pub const NAME: usize = 200;
 /// Destination, company, change summary.
 pub const LINE: usize = 500;
+/// Addresses of pages in the marketing block: with their parameters they are long.
+pub const PAGE: usize = 2_000;
 /// Budget notes.
 pub const NOTES: usize = 2_000;
 /// A customer's message.

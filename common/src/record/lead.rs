@@ -123,26 +123,26 @@ pub struct Attribution {
     pub content: Sent<Verbatim<{ text::LINE }>>,
     /// The first page seen.
     #[deserr(default)]
-    pub landing_path: Sent<Verbatim<{ text::LINE }>>,
+    pub landing_path: Sent<Verbatim<{ text::PAGE }>>,
     /// The page before it.
     #[deserr(default)]
-    pub referrer: Sent<Verbatim<{ text::LINE }>>,
+    pub referrer: Sent<Verbatim<{ text::PAGE }>>,
 }
 
 impl Attribution {
     /// The marketing block as it is kept, a JSON object of what is stated; `None` when nothing is.
     pub fn block(&self) -> Option<Value> {
         let fields = [
-            ("source", &self.source),
-            ("medium", &self.medium),
-            ("campaign", &self.campaign),
-            ("term", &self.term),
-            ("content", &self.content),
-            ("landingPath", &self.landing_path),
-            ("referrer", &self.referrer),
+            ("source", self.source.get().map(Verbatim::as_str)),
+            ("medium", self.medium.get().map(Verbatim::as_str)),
+            ("campaign", self.campaign.get().map(Verbatim::as_str)),
+            ("term", self.term.get().map(Verbatim::as_str)),
+            ("content", self.content.get().map(Verbatim::as_str)),
+            ("landingPath", self.landing_path.get().map(Verbatim::as_str)),
+            ("referrer", self.referrer.get().map(Verbatim::as_str)),
         ];
         let stated = fields.into_iter().filter_map(|(name, field)| {
-            let text = field.get()?.as_str();
+            let text = field?;
             (!text.trim().is_empty()).then(|| (name.to_owned(), Value::from(text)))
         });
         let block: Map<String, Value> = stated.collect();

@@ -1,6 +1,6 @@
 //! The sections that several programs share.
 
-use super::{Environment, Section, SettingError, Variable, error};
+use super::{ByteSize, Environment, Section, SettingError, Variable, error};
 use crate::sealed::Secret;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -49,6 +49,8 @@ pub struct BrokerSettings {
     pub prefix: String,
     /// Messages after which a queue refuses.
     pub max_length: u32,
+    /// Bytes after which a queue refuses.
+    pub max_bytes: i64,
 }
 
 impl Section for BrokerSettings {
@@ -68,6 +70,11 @@ impl Section for BrokerSettings {
             default: Some("100000"),
             help: "messages in a queue after which the broker refuses more (reject-publish)",
         },
+        Variable {
+            name: "CONNECT_QUEUE_MAX_BYTES",
+            default: Some("4GiB"),
+            help: "bytes in a queue after which the broker refuses more (reject-publish)",
+        },
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
@@ -75,6 +82,7 @@ impl Section for BrokerSettings {
         if url.reveal().parse::<lapin::uri::AMQPUri>().is_err() {
             return Err(error("AMQP_URL", "must be an AMQP URL such as amqp://user@host:5672/%2f"));
         }
+        let ByteSize(max_bytes) = env.get::<Self, _>("CONNECT_QUEUE_MAX_BYTES")?;
         let prefix: String = env.get::<Self, _>("CONNECT_QUEUE_PREFIX")?;
         let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
         if !plain || prefix.len() > 100 {
@@ -83,7 +91,12 @@ impl Section for BrokerSettings {
                 "must be at most 100 letters, digits, '-', '_' or '.'",
             ));
         }
-        Ok(Self { url, prefix, max_length: env.get::<Self, _>("CONNECT_QUEUE_MAX_LENGTH")? })
+        Ok(Self {
+            url,
+            prefix,
+            max_length: env.get::<Self, _>("CONNECT_QUEUE_MAX_LENGTH")?,
+            max_bytes: i64::try_from(max_bytes).unwrap_or(i64::MAX),
+        })
     }
 }
 

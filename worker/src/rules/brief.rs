@@ -8,8 +8,6 @@ use common::model::{Brief, Budget, Party, TravelDates, is_country, parse_date, t
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Largest number of people or rooms, and largest age, that is taken for meant.
-pub const COUNT_MAX: u32 = 1_000;
 /// The fields of the marketing block (specification: `enquiry.submitted`).
 const ATTRIBUTION: [&str; 7] = ["source", "medium", "campaign", "term", "content", "landingPath", "referrer"];
 
@@ -50,10 +48,10 @@ pub fn party(raw: &RawValue) -> Read<Party> {
     Ok(Some(party).filter(|party| *party != Party::default()))
 }
 
-/// A whole number from 0 to [`COUNT_MAX`].
+/// A whole number from 0 to [`Party::COUNT_MAX`].
 pub fn count(raw: &RawValue) -> Read<u32> {
     let count: u32 = parse(raw)?;
-    if count <= COUNT_MAX { Ok(Some(count)) } else { Err(Rejected) }
+    if count <= Party::COUNT_MAX { Ok(Some(count)) } else { Err(Rejected) }
 }
 
 /// Free text, kept verbatim as notes; or amount and currency together; or notes.
@@ -87,7 +85,8 @@ pub fn attribution(raw: &RawValue) -> Read<Value> {
     let fields = Payload::object(raw)?;
     let mut block = Map::new();
     for name in ATTRIBUTION {
-        if let Some(text) = fields.read(name, verbatim(text::LINE))? {
+        let max = if matches!(name, "landingPath" | "referrer") { text::PAGE } else { text::LINE };
+        if let Some(text) = fields.read(name, verbatim(max))? {
             block.insert(name.to_owned(), Value::String(text));
         }
     }
@@ -112,7 +111,7 @@ fn date(raw: &RawValue) -> Read<NaiveDate> {
 
 fn ages(raw: &RawValue) -> Read<Vec<u32>> {
     let ages: Vec<u32> = parse(raw)?;
-    let sane = ages.len() <= COUNT_MAX as usize && ages.iter().all(|age| *age <= COUNT_MAX);
+    let sane = ages.len() <= Party::COUNT_MAX as usize && ages.iter().all(|age| *age <= Party::COUNT_MAX);
     if sane { Ok(Some(ages)) } else { Err(Rejected) }
 }
 

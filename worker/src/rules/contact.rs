@@ -5,7 +5,7 @@ use crate::state::{Client, ClientType, TenantState};
 use chrono::{DateTime, Utc};
 use common::clock::next_version;
 use common::event::Actor;
-use common::model::{ClientId, Email, Phone};
+use common::model::{ClientId, Email, Phone, text};
 
 /// A person as a caller names them. At least one of email, phone and external id is there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -173,7 +173,7 @@ fn free_external_id<'i>(
 fn new(identity: &Identity<'_>, ctx: &mut Context<'_>) -> Client {
     Client {
         id: ClientId((ctx.next_id)()),
-        name: identity.label().to_owned(),
+        name: identity.label().chars().take(text::NAME).collect(),
         email: identity.email.cloned(),
         phone: identity.phone.cloned(),
         company: None,

@@ -2,7 +2,7 @@
 
 use super::payload::{Read, Rejected, parse};
 use crate::state::Money;
-use common::model::Budget;
+use common::model::is_currency;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -21,10 +21,10 @@ pub fn amount(raw: &RawValue) -> Read<Money> {
     hundredths(number).map(|cents| Some(Money(cents))).ok_or(Rejected)
 }
 
-/// An ISO 4217 code (D22), by the check that a budget's currency passes.
+/// An ISO 4217 code (D22).
 pub fn currency(raw: &RawValue) -> Read<String> {
     let code: String = parse(raw)?;
-    if Budget::stated(0.0, &code).is_some() { Ok(Some(code)) } else { Err(Rejected) }
+    if is_currency(&code) { Ok(Some(code)) } else { Err(Rejected) }
 }
 
 /// The amount in major units.

@@ -30,6 +30,8 @@ pub struct TenantState {
     pub ledger_added: Vec<String>,
     /// Clients; found through the `client_by_*` methods.
     clients: Table<ClientId, Client>,
+    /// Whether a client gave up an email or external id: another one may have taken it since.
+    pub has_freed_identity: bool,
     by_email: HashMap<String, ClientId>,
     by_external_id: HashMap<String, ClientId>,
     by_phone: HashMap<String, Vec<ClientId>>,
@@ -74,6 +76,7 @@ impl TenantState {
             ledger: HashMap::new(),
             ledger_added: Vec::new(),
             clients: Table::default(),
+            has_freed_identity: false,
             by_email: HashMap::new(),
             by_external_id: HashMap::new(),
             by_phone: HashMap::new(),
@@ -115,6 +118,9 @@ impl TenantState {
         let before = client.clone();
         change(client);
         let after = client.clone();
+        let frees_email = before.email.is_some() && before.email != after.email;
+        let frees_external_id = before.external_id.is_some() && before.external_id != after.external_id;
+        self.has_freed_identity |= frees_email || frees_external_id;
         self.unindex(&before);
         self.index(&after);
     }

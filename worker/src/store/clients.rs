@@ -50,6 +50,12 @@ pub(super) const UPDATE: &str = "
                marketing_opt_in, account_id, updated_at)
     WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
 
+// Uniqueness is checked row by row, so an identity that moves from one client to another must be free in between.
+pub(super) const FREE: &str = "
+    -- clients.free
+    UPDATE clients SET email = NULL, email_key = NULL, external_id = NULL
+    WHERE (tenant_id, client_id) IN (SELECT * FROM unnest($1::uuid[], $2::uuid[]))";
+
 /// Loads and locks the clients that the unit's contacts may be.
 pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
     let (email_tenants, emails) = wanted.emails.columns();
@@ -128,7 +134,15 @@ pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), 
     ])
 }
 
-/// Writes changed clients.
+/// Takes the identities of changed clients away for the moment, when one of them may have moved.
+pub(super) async fn free(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    if !states.values().any(|state| state.has_freed_identity) {
+        return Ok(());
+    }
+    write_rows!(tx, FREE, in_state(states, RowState::Changed), |client| [client.tenant, client.id.0])
+}
+
+/// Writes changed clients. To be done before new ones are written, which may take what these gave up.
 pub(super) async fn update(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
     write_rows!(tx, UPDATE, in_state(states, RowState::Changed), |client| [
         client.tenant,

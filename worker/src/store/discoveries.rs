@@ -10,8 +10,11 @@ use tokio_postgres::Row;
 pub(super) const LOAD: &str = "
     -- discoveries.load
     SELECT tenant_id, discovery_id, client_id, lead_id, discovery::text, created_at, updated_at FROM discoveries
-    WHERE (tenant_id, discovery_id) IN (SELECT * FROM unnest($1::uuid[], $2::uuid[]))
-       OR (tenant_id, lead_id) IN (SELECT * FROM unnest($3::uuid[], $4::uuid[]))";
+    WHERE (tenant_id, discovery_id) IN (
+        SELECT * FROM unnest($1::uuid[], $2::uuid[])
+        UNION ALL
+        SELECT d.tenant_id, d.discovery_id FROM unnest($3::uuid[], $4::uuid[]) AS w (tenant_id, lead_id)
+            JOIN discoveries d ON d.tenant_id = w.tenant_id AND d.lead_id = w.lead_id)";
 
 pub(super) const LOAD_PROFILES: &str = "
     -- profiles.load

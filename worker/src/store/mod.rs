@@ -38,6 +38,7 @@ pub type States = std::collections::BTreeMap<TenantId, crate::state::TenantState
 
 /// All statements, for the test that prepares each one against the schema.
 pub const STATEMENTS: &[&str] = &[
+    clients::FREE,
     clients::INSERT,
     clients::LOAD,
     clients::UPDATE,

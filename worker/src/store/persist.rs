@@ -42,11 +42,12 @@ pub async fn persist(
     for sql in WRITES {
         tx.prepare_cached(sql).await?;
     }
+    clients::free(tx, states).await?;
     let writes: Vec<BoxFuture<'_, Result<(), TxError>>> = vec![
         // First the ledger: when another unit applied one of the events, nothing else is worth writing.
         Box::pin(ledger::insert(tx, states, now)),
-        Box::pin(clients::insert(tx, states)),
         Box::pin(clients::update(tx, states)),
+        Box::pin(clients::insert(tx, states)),
         Box::pin(rosters::replace(tx, states)),
         Box::pin(company::upsert(tx, states)),
         Box::pin(leads::insert(tx, states)),

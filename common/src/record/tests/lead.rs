@@ -36,10 +36,11 @@ fn the_marketing_block_holds_seven_texts() {
     let names = ["source", "medium", "campaign", "term", "content", "landingPath", "referrer"];
     for name in names {
         let body = |length: usize| format!(r#"{{"attribution": {{"{name}": "{}"}}}}"#, "x".repeat(length));
-        let lead: LeadBody = valid(&body(500));
-        assert_eq!(lead.attribution.get().unwrap().block(), Some(json!({name: "x".repeat(500)})));
-        let expected = format!("attribution.{name}: must have at most 500 characters");
-        assert_eq!(faults::<LeadBody>(&body(501)), [expected]);
+        let max = if matches!(name, "landingPath" | "referrer") { 2_000 } else { 500 };
+        let lead: LeadBody = valid(&body(max));
+        assert_eq!(lead.attribution.get().unwrap().block(), Some(json!({name: "x".repeat(max)})));
+        let expected = format!("attribution.{name}: must have at most {max} characters");
+        assert_eq!(faults::<LeadBody>(&body(max + 1)), [expected]);
         let null = format!(r#"{{"attribution": {{"{name}": null}}}}"#);
         assert_eq!(faults::<LeadBody>(&null), [format!("attribution.{name}: must not be null")]);
     }
