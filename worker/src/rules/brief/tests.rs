@@ -148,7 +148,7 @@ fn attribution_keeps_its_known_fields() {
     let sent = r#"{"source": "ads", "campaign": " Spring ", "gclid": 5, "term": null, "content": ""}"#;
     assert_eq!(attribution(raw(sent)), Ok(Some(json!({"source": "ads", "campaign": " Spring "}))));
     assert_eq!(attribution(raw(r#"{"gclid": 5}"#)), Ok(None));
-    let long = json!({"source": "ok", "referrer": "x".repeat(501)}).to_string();
+    let long = json!({"source": "ok", "referrer": "x".repeat(2_001)}).to_string();
     for wrong in ["[]", "\"ads\"", r#"{"source": "ok", "medium": 5}"#, &long] {
         assert_eq!(attribution(raw(wrong)), Err(Rejected), "{wrong}");
     }

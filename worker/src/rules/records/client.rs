@@ -3,7 +3,7 @@
 use super::{Record, check_version};
 use crate::rules::contact::{self, Identity};
 use crate::rules::{Context, Warnings, company};
-use crate::state::{Client, Roster, TenantState};
+use crate::state::{Client, ClientType, Roster, TenantState};
 use common::model::ClientId;
 use common::record::{ClientBody, Line};
 use common::write::{IfMatch, WriteRefusal};
@@ -43,6 +43,11 @@ pub(super) fn change(
     let client = state.client(id).ok_or(WriteRefusal::NotFound)?;
     check_version(if_match, client.updated_at)?;
     let identity = identity(body);
+    if client.client_type == ClientType::Company && identity.key().is_some() {
+        // Accounts are found by their domain and never matched as persons (D13).
+        let faults = "a company account takes no email, phone or externalId".to_owned();
+        return Err(WriteRefusal::InvalidRequest { faults });
+    }
     check_free(state, &identity, Some(id))?;
     let account = identity.email.and_then(|email| company::account_of(state, email));
     let has_new_roster = roster_differs(state, id, body);
