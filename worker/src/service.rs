@@ -54,9 +54,10 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     // The broker outlives the lanes: they still reply and acknowledge while they drain.
     let ended = CancellationToken::new();
     let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
+    let replies = Broker::start(&settings.broker, "connect-worker replies", ended.clone());
     let Pools { events, writes } = pools(&settings);
     let consuming = Arc::new(AtomicUsize::new(0));
-    let lanes = start_lanes(&settings, &broker, &events, &writes, &consuming, &asked);
+    let lanes = start_lanes(&settings, [&broker, &replies], &events, &writes, &consuming, &asked);
     tokio::spawn(observe_queues(broker.clone(), settings.broker.prefix.clone()));
     tokio::spawn(observe(broker, [events, writes], (consuming, lanes.len()), health.clone()));
 
@@ -94,7 +95,7 @@ fn pools(settings: &Settings) -> Pools {
 
 fn start_lanes(
     settings: &Settings,
-    broker: &Broker,
+    [broker, replies]: [&Broker; 2],
     events: &Databases,
     writes: &Databases,
     consuming: &Arc<AtomicUsize>,
@@ -105,18 +106,23 @@ fn start_lanes(
     let bounds =
         LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight, bytes: UNIT_BYTES };
     for _ in 0..settings.worker.event_lanes {
-        let (broker, consuming, asked) = (broker.clone(), Arc::clone(consuming), asked.clone());
+        let (broker, replies) = (broker.clone(), replies.clone());
+        let (consuming, asked) = (Arc::clone(consuming), asked.clone());
         let handler = EventsHandler::new(events.clone(), asked.clone());
-        let lane = async move { run_lane(&broker, Queue::Events, bounds, handler, &consuming, &asked).await };
+        let lane = async move {
+            run_lane(&broker, &replies, Queue::Events, bounds, handler, &consuming, &asked).await;
+        };
         lanes.spawn(vital::spawn("events lane", lane));
     }
     // A share of their own: a write doesn't wait behind a burst of events.
     let single = LaneBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1 };
     for _ in 0..settings.worker.record_lanes {
-        let (broker, consuming, asked) = (broker.clone(), Arc::clone(consuming), asked.clone());
+        let (broker, replies) = (broker.clone(), replies.clone());
+        let (consuming, asked) = (Arc::clone(consuming), asked.clone());
         let handler = RecordsHandler::new(writes.clone());
-        let lane =
-            async move { run_lane(&broker, Queue::Records, single, handler, &consuming, &asked).await };
+        let lane = async move {
+            run_lane(&broker, &replies, Queue::Records, single, handler, &consuming, &asked).await;
+        };
         lanes.spawn(vital::spawn("records lane", lane));
     }
     lanes.close();

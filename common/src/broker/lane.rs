@@ -1,16 +1,15 @@
 //! A lane of consumption: takes what is waiting, up to a bound, hands it on as one unit, replies, acknowledges.
 
 use super::connection::{Broker, Link};
+use super::reply::Replies;
 use super::rpc::META_HEADER;
 use super::topology::Queue;
 use crate::metrics::{DEAD_LETTERED, REDELIVERED};
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
-};
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{BasicProperties, Channel, Consumer};
+use lapin::{Channel, Consumer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -78,11 +77,12 @@ pub struct LaneBounds {
     pub bytes: usize,
 }
 
-/// Consumes `queue` until `shutdown`, on one connection after the other.
+/// Consumes `queue` until `shutdown`, on one connection of `broker` after the other, and answers on `replies`'.
 ///
 /// `consuming` counts the lanes that do so now. At `shutdown` the unit in hand is finished; what was only handed out ahead goes back to the queue.
 pub async fn run_lane<H: Handler>(
     broker: &Broker,
+    replies: &Broker,
     queue: Queue,
     bounds: LaneBounds,
     mut handler: H,
@@ -91,7 +91,7 @@ pub async fn run_lane<H: Handler>(
 ) {
     let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
-        match Lane::open(link, &name, queue, bounds).await {
+        match Lane::open(link, replies, &name, queue, bounds).await {
             Ok(mut lane) => {
                 consuming.fetch_add(1, Ordering::Relaxed);
                 let ended = lane.run(&mut handler, shutdown).await;
@@ -112,6 +112,7 @@ pub async fn run_lane<H: Handler>(
 struct Lane {
     channel: Channel,
     consumer: Consumer,
+    replies: Replies,
     queue: Queue,
     bounds: LaneBounds,
     /// Taken from the consumer, but too much for the unit before.
@@ -128,12 +129,19 @@ struct Unit {
 }
 
 impl Lane {
-    async fn open(link: Arc<Link>, name: &str, queue: Queue, bounds: LaneBounds) -> lapin::Result<Self> {
+    async fn open(
+        link: Arc<Link>,
+        replies: &Broker,
+        name: &str,
+        queue: Queue,
+        bounds: LaneBounds,
+    ) -> lapin::Result<Self> {
         let channel = link.connection.create_channel().await?;
         channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
         let options = BasicConsumeOptions::default();
         let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
-        Ok(Self { channel, consumer, queue, bounds, held: None, _link: link })
+        let replies = Replies::new(replies.clone());
+        Ok(Self { channel, consumer, replies, queue, bounds, held: None, _link: link })
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
@@ -201,10 +209,10 @@ impl Lane {
     }
 
     /// Replies, then acknowledges or dead-letters.
-    async fn conclude(&self, delivery: &Delivery, verdict: Verdict) -> lapin::Result<()> {
+    async fn conclude(&mut self, delivery: &Delivery, verdict: Verdict) -> lapin::Result<()> {
         match verdict {
             Verdict::Done { reply } => {
-                self.reply(delivery, &reply).await?;
+                self.reply(delivery, &reply).await;
                 delivery.ack(BasicAckOptions::default()).await.map(drop)
             }
             Verdict::Dead { reason, reply } => {
@@ -212,7 +220,7 @@ impl Lane {
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason)
                     .increment(1);
                 if let Some(reply) = reply {
-                    self.reply(delivery, &reply).await?;
+                    self.reply(delivery, &reply).await;
                 }
                 delivery.reject(BasicRejectOptions { requeue: false }).await.map(drop)
             }
@@ -220,15 +228,12 @@ impl Lane {
         }
     }
 
-    /// Hands the answer to the broker. At most once: the truth is in the database.
-    async fn reply(&self, delivery: &Delivery, body: &[u8]) -> lapin::Result<()> {
-        let Some(reply_to) = delivery.properties.reply_to().clone() else { return Ok(()) };
-        let mut properties = BasicProperties::default();
-        if let Some(id) = delivery.properties.correlation_id().clone() {
-            properties = properties.with_correlation_id(id);
+    /// Hands the answer to the broker.
+    async fn reply(&mut self, delivery: &Delivery, body: &[u8]) {
+        let properties = &delivery.properties;
+        if let Some(reply_to) = properties.reply_to().clone() {
+            self.replies.send(reply_to, properties.correlation_id().clone(), body).await;
         }
-        let options = BasicPublishOptions::default();
-        self.channel.basic_publish("".into(), reply_to, options, body, properties).await.map(drop)
     }
 }
 

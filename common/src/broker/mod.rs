@@ -6,6 +6,7 @@
 
 mod connection;
 mod lane;
+mod reply;
 mod rpc;
 mod topology;
 
