@@ -1,7 +1,7 @@
 //! The one table of refusals: what callers are told, and nothing else (specification: Errors; D4).
 
-use serde::Serialize;
-use std::borrow::Cow;
+use common::write::WriteRefusal;
+use serde_json::{Value, json};
 use warp::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
@@ -29,26 +29,41 @@ pub enum Refusal {
     Overloaded,
     /// Published or perhaps published, but there is no result yet (D9).
     ProcessingTimeout,
+    /// A records POST without its key.
+    IdempotencyKeyRequired,
+    /// A look-up that names nothing to look for; the text says what it takes.
+    LookupFieldRequired(&'static str),
+    /// The key reads more often than its agency allows (D23).
+    RateLimited,
+    /// What the rules of the records API refuse, here or at the worker's.
+    Write(WriteRefusal),
     /// A fault of ours. Says nothing of the inside.
     Internal,
 }
 
 /// A row of the table.
-struct Row<'a> {
+struct Row {
     status: StatusCode,
-    code: &'static str,
-    message: Cow<'a, str>,
+    /// `{statusCode, code, message}`, and the ids that go with the code.
+    body: Value,
     /// Seconds.
-    retry_after: Option<u16>,
+    retry_after: Option<u32>,
     allow: Option<&'static str>,
 }
 
-impl<'a> Row<'a> {
-    fn new(status: StatusCode, code: &'static str, message: impl Into<Cow<'a, str>>) -> Self {
-        Self { status, code, message: message.into(), retry_after: None, allow: None }
+impl Row {
+    fn new(status: StatusCode, code: &str, message: &str) -> Self {
+        let body = json!({"statusCode": status.as_u16(), "code": code, "message": message});
+        Self { status, body, retry_after: None, allow: None }
     }
 
-    fn retry_after(self, seconds: u16) -> Self {
+    /// What both ends of the records queue may say is worded where both can see it.
+    fn of(refusal: &WriteRefusal) -> Self {
+        let status = StatusCode::from_u16(refusal.answer().0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, body: refusal.body(), retry_after: refusal.retry_after(), allow: None }
+    }
+
+    fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
@@ -61,12 +76,12 @@ impl<'a> Row<'a> {
 const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
 
 impl Refusal {
-    fn row(&self) -> Row<'_> {
+    fn row(&self) -> Row {
         use StatusCode as S;
         match self {
             Self::Unauthorized => Row::new(S::UNAUTHORIZED, "unauthorized", INVALID_CREDENTIALS),
             Self::Forbidden => Row::new(S::FORBIDDEN, "forbidden", INVALID_CREDENTIALS),
-            Self::InvalidRequest(faults) => Row::new(S::BAD_REQUEST, "invalid_request", faults.as_str()),
+            Self::InvalidRequest(faults) => Row::new(S::BAD_REQUEST, "invalid_request", faults),
             Self::NotFound => Row::new(S::NOT_FOUND, "not_found", "No such route"),
             Self::MethodNotAllowed(methods) => {
                 Row::new(S::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed").allow(methods)
@@ -89,26 +104,23 @@ impl Refusal {
                 let message = "No result yet; a retry reports what was applied";
                 Row::new(S::SERVICE_UNAVAILABLE, "processing_timeout", message).retry_after(5)
             }
+            Self::IdempotencyKeyRequired => {
+                Row::new(S::BAD_REQUEST, "idempotency_key_required", "The header Idempotency-Key is required")
+            }
+            Self::LookupFieldRequired(needed) => Row::new(S::BAD_REQUEST, "lookup_field_required", needed),
+            Self::RateLimited => {
+                Row::new(S::TOO_MANY_REQUESTS, "rate_limited", "Too many reads per second").retry_after(1)
+            }
+            Self::Write(refusal) => Row::of(refusal),
             Self::Internal => Row::new(S::INTERNAL_SERVER_ERROR, "internal_error", "Internal error"),
         }
     }
 }
 
-/// The body of every error.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    status_code: u16,
-    code: &'a str,
-    message: &'a str,
-}
-
 impl warp::Reply for Refusal {
     fn into_response(self) -> Response {
         let row = self.row();
-        let body = Body { status_code: row.status.as_u16(), code: row.code, message: &row.message };
-        let body = serde_json::to_vec(&body).expect("text and a number can be written as JSON");
-        let mut response = Response::new(body.into());
+        let mut response = Response::new(row.body.to_string().into());
         *response.status_mut() = row.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -126,7 +138,6 @@ impl warp::Reply for Refusal {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
-    use serde_json::{Value, json};
     use warp::Reply;
 
     /// Specification: Errors, Events route; D4. Every variant, so that a new one has to be added here.
@@ -142,6 +153,10 @@ mod tests {
             (Refusal::ReplayStoreUnavailable, 503, "replay_store_unavailable", true),
             (Refusal::Overloaded, 503, "overloaded", true),
             (Refusal::ProcessingTimeout, 503, "processing_timeout", true),
+            (Refusal::IdempotencyKeyRequired, 400, "idempotency_key_required", false),
+            (Refusal::LookupFieldRequired("externalId is required"), 400, "lookup_field_required", false),
+            (Refusal::RateLimited, 429, "rate_limited", true),
+            (Refusal::Write(WriteRefusal::NotFound), 404, "not_found", false),
             (Refusal::Internal, 500, "internal_error", false),
         ];
         let place = |refusal: &Refusal| match refusal {
@@ -155,7 +170,11 @@ mod tests {
             Refusal::ReplayStoreUnavailable => 7,
             Refusal::Overloaded => 8,
             Refusal::ProcessingTimeout => 9,
-            Refusal::Internal => 10,
+            Refusal::IdempotencyKeyRequired => 10,
+            Refusal::LookupFieldRequired(_) => 11,
+            Refusal::RateLimited => 12,
+            Refusal::Write(_) => 13,
+            Refusal::Internal => 14,
         };
         assert!(all.iter().enumerate().all(|(i, (refusal, ..))| place(refusal) == i));
         all
@@ -178,6 +197,20 @@ mod tests {
             assert_eq!((&body["statusCode"], &body["code"]), (&json!(status), &json!(code)));
             assert_eq!(body.as_object().unwrap().len(), 3, "{body}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_the_rules_refuse_keeps_its_ids_and_its_wait() {
+        let closed = WriteRefusal::TripClosed { stage: common::model::Stage::Lost };
+        let closed = Refusal::Write(closed).into_response();
+        assert_eq!(closed.status(), 409);
+        assert_eq!(body(closed).await["stage"], "lost");
+        let used_up = Refusal::Write(WriteRefusal::QuotaExceeded { retry_after: 86_400 }).into_response();
+        assert_eq!(
+            (used_up.status().as_u16(), &used_up.headers()[RETRY_AFTER]),
+            (429, &"86400".parse().unwrap())
+        );
+        assert_eq!(body(used_up).await["code"], "quota_exceeded");
     }
 
     #[tokio::test]

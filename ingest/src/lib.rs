@@ -4,12 +4,15 @@
 //! body between HTTP and the queue. The only rows it writes are used signatures (`replay_entries`).
 //!
 //! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log), [`routes`], a handler,
-//! which reads the [`body`], takes its place ([`limits`]), has [`auth`] check it, and hands it to [`submit`].
+//! which reads the [`body`], takes its place ([`limits`]), has [`auth`] check it, and hands it to [`submit`] (events) or
+//! [`writes`] (records), or answers it from [`reads`].
 //! Whatever refuses it does so with a [`error::Refusal`].
 
 pub mod auth;
 pub mod background;
 pub mod body;
+pub(crate) mod bounded;
+pub mod conditions;
 pub mod error;
 pub mod handlers;
 pub mod heavy;
@@ -17,6 +20,9 @@ pub mod limits;
 pub mod maintenance;
 pub mod observe;
 pub mod outage;
+pub mod query;
+pub mod read_limit;
+pub mod reads;
 pub mod request;
 pub mod routes;
 pub mod server;
@@ -24,3 +30,4 @@ pub mod service;
 pub mod settings;
 pub mod store;
 pub mod submit;
+pub mod writes;

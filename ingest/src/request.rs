@@ -22,6 +22,11 @@ impl RequestHead {
         self.uri.path_and_query().map_or("", |target| target.as_str())
     }
 
+    /// The query string as sent, empty when there is none.
+    pub fn query(&self) -> &str {
+        self.uri.query().unwrap_or_default()
+    }
+
     /// Bytes of body announced, when they are.
     pub fn content_length(&self) -> Option<u64> {
         self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()

@@ -2,6 +2,7 @@
 
 use crate::body::discard;
 use crate::error::Refusal;
+use crate::handlers::resource::Resource;
 use crate::handlers::{self, Services};
 use crate::observe::RouteLabel;
 use crate::request::RequestHead;
@@ -13,16 +14,38 @@ use warp::{Filter, Rejection, Reply};
 
 /// All routes. What none of them takes is refused here as well: nothing is left for warp to answer by itself.
 pub fn routes(services: Arc<Services>) -> impl Filter<Extract = (Response,), Error = Infallible> + Clone {
+    let for_events = Arc::clone(&services);
     let post_events =
         warp::post().and(head()).and(warp::body::stream()).then(move |head: Arc<RequestHead>, body| {
-            let services = Arc::clone(&services);
+            let services = Arc::clone(&for_events);
             async move { handlers::events::post(&services, &head, body).await }
         });
     let events = warp::path!("api" / "v1" / "crm" / "connect" / "events")
         .and(post_events.or(refuse(Refusal::MethodNotAllowed("POST"))).unify())
         .map(labelled("/api/v1/crm/connect/events"));
 
-    exact_path().and(events).or(refuse(Refusal::NotFound)).unify().recover(fault).unify()
+    let records = resource().and(head()).and(warp::body::stream()).then(
+        move |resource: Resource, head: Arc<RequestHead>, body| {
+            let services = Arc::clone(&services);
+            async move {
+                let answer = handlers::records::answer(&services, &head, body, &resource).await;
+                labelled(resource.pattern())(answer)
+            }
+        },
+    );
+
+    exact_path().and(events.or(records).unify()).or(refuse(Refusal::NotFound)).unify().recover(fault).unify()
+}
+
+/// What the paths of the records API address.
+fn resource() -> impl Filter<Extract = (Resource,), Error = Rejection> + Copy {
+    let below = warp::path!("api" / "v1" / "crm" / "connect" / ..);
+    let clients = warp::path!("clients").map(|| Resource::Clients);
+    let client = warp::path!("clients" / String).map(Resource::Client);
+    let leads = warp::path!("leads").map(|| Resource::Leads);
+    let lead = warp::path!("leads" / String).map(Resource::Lead);
+    let trip = warp::path!("leads" / String / "trip").map(Resource::Trip);
+    below.and(clients.or(client).unify().or(leads).unify().or(lead).unify().or(trip).unify())
 }
 
 /// Paths match as the specification writes them: one with a slash at its end is another.

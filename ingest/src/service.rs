@@ -6,13 +6,17 @@ use crate::body::BodyReader;
 use crate::handlers::Services;
 use crate::limits::Limits;
 use crate::maintenance::{Partitions, maintain};
+use crate::read_limit::ReadLimit;
+use crate::reads::Reads;
 use crate::routes::routes;
 use crate::server::{ServerSettings, serve};
 use crate::settings::Settings;
 use crate::submit::Events;
+use crate::writes::Writes;
 use common::broker::{Broker, Queue, Rpc};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
+use common::sealed::Secret;
 use common::{metrics, shutdown};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -66,33 +70,39 @@ fn start_services(
     broker_closes: &CancellationToken,
 ) -> Arc<Services> {
     let ingest = &settings.ingest;
-    let key_db = pool(settings, "ingest_keys", KEY_CONNECTIONS);
-    let replay_db = pool(settings, "ingest_replay", REPLAY_CONNECTIONS);
+    let (url, read_url) = (&settings.database.url, &settings.database.read_url);
+    let key_db = pool(url, "ingest_keys", KEY_CONNECTIONS, ingest.store_timeout);
+    let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
+    let read_db = pool(read_url, "ingest_reads", ingest.read_connections as usize, ingest.store_timeout);
     let partitions = Partitions::new(replay_db.clone());
     let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
     let keys = Keys::new(key_db.clone(), ingest.master_key.clone(), Arc::clone(&cache));
-    let rpc = Rpc::start(broker, Queue::Events, broker_closes.clone());
-    let events = Events::new(rpc, ingest.publish_timeout, ingest.reply_timeout);
+    let rpc = |queue| Rpc::start(broker, queue, broker_closes.clone());
+    let events = Events::new(rpc(Queue::Events), ingest.publish_timeout, ingest.reply_timeout);
+    let writes = Writes::new(rpc(Queue::Records), ingest.publish_timeout, ingest.reply_timeout);
 
     tokio::spawn(watch_keys(settings.database.url.clone(), cache));
     tokio::spawn(maintain(partitions));
-    tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone()]));
-    tokio::spawn(background::watch_readiness(replay_db, events.clone(), health.clone()));
+    tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone(), read_db.clone()]));
+    let ready = background::watch_readiness(replay_db, events.clone(), writes.clone(), health.clone());
+    tokio::spawn(ready);
     Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
         limits: Limits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),
         auth: Auth::new(keys, replays, ingest.store_timeout),
         events,
+        writes,
+        reads: Reads::new(read_db),
+        read_limit: ReadLimit::default(),
     })
 }
 
-fn pool(settings: &Settings, name: &'static str, size: usize) -> Database {
-    let within = settings.ingest.store_timeout;
+fn pool(url: &Secret, name: &'static str, size: usize, within: Duration) -> Database {
     // A used signature need not wait for the disk. Whatever its batch changed was committed after it, and durably, so
     // that a crash of the server can only forget signatures of which nothing was applied either.
     let settled = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };
-    Database::new(&settings.database.url, settled)
+    Database::new(url, settled)
 }
 
 fn server_settings(settings: &Settings) -> ServerSettings {

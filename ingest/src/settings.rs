@@ -78,6 +78,8 @@ pub struct IngestSettings {
     pub header_timeout: Duration,
     /// Connections at once.
     pub max_connections: u32,
+    /// Connections for records reads.
+    pub read_connections: u32,
     /// Requests at once, those whose body is still arriving not counted.
     pub max_in_flight: u32,
     /// Those of one agency.
@@ -109,7 +111,7 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_STORE_TIMEOUT",
             default: Some("750ms"),
-            help: "how long a request waits for Postgres (keys, replay protection); then 503 replay_store_unavailable",
+            help: "how long a request waits for Postgres (keys, replay protection, reads); then 503 replay_store_unavailable",
         },
         Variable {
             name: "CONNECT_MAX_BODY",
@@ -135,6 +137,11 @@ impl Section for IngestSettings {
             name: "CONNECT_MAX_CONNECTIONS",
             default: Some("4096"),
             help: "connections at once; further ones wait to be accepted",
+        },
+        Variable {
+            name: "CONNECT_READ_CONNECTIONS",
+            default: Some("8"),
+            help: "connections to DATABASE_READ_URL for records reads",
         },
         Variable {
             name: "CONNECT_MAX_IN_FLIGHT",
@@ -168,6 +175,7 @@ impl Section for IngestSettings {
             body_budget,
             header_timeout: env.get::<Self, _>("CONNECT_HEADER_TIMEOUT")?,
             max_connections: env.get::<Self, _>("CONNECT_MAX_CONNECTIONS")?,
+            read_connections: env.get::<Self, _>("CONNECT_READ_CONNECTIONS")?,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
         })

@@ -60,7 +60,8 @@ impl Events {
     }
 }
 
-const fn refusal(error: CallError) -> Refusal {
+/// What a caller is told when there is no answer.
+pub(crate) const fn refusal(error: CallError) -> Refusal {
     match error {
         CallError::Unavailable | CallError::Refused => Refusal::Overloaded,
         CallError::NoAnswer => Refusal::ProcessingTimeout,

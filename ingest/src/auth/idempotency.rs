@@ -1,10 +1,34 @@
-//! The `Idempotency-Key` of records POSTs, as far as replay protection needs it (D3).
+//! The `Idempotency-Key` of records POSTs (specification: Headers on records routes; D3, D17).
+
+use crate::error::Refusal;
+use hyper::HeaderMap;
+
+const HEADER: &str = "idempotency-key";
 
 /// 1 to 200 printable ASCII characters (specification: Headers on records routes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
+    /// The key of a POST. 400 when there is none (`idempotency_key_required`, also for an empty one), when it is given
+    /// more than once, or can't be one (`invalid_request`).
+    pub fn read(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let invalid = |fault: &str| Refusal::InvalidRequest(format!("Idempotency-Key: {fault}"));
+        let mut values = headers.get_all(HEADER).iter();
+        let value = values.next().ok_or(Refusal::IdempotencyKeyRequired)?;
+        if values.next().is_some() {
+            return Err(invalid("must be given once"));
+        }
+        if value.as_bytes().trim_ascii().is_empty() {
+            return Err(Refusal::IdempotencyKeyRequired);
+        }
+        value
+            .to_str()
+            .ok()
+            .and_then(Self::parse)
+            .ok_or_else(|| invalid("must have 1 to 200 printable ASCII characters"))
+    }
+
     /// `None` when the text can't be one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=200).contains(&text.len());
@@ -21,6 +45,25 @@ impl IdempotencyKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    #[test]
+    fn a_post_has_one_key_that_is_one() {
+        let read = |lines: &[&[u8]]| {
+            let line =
+                |line: &&[u8]| (HeaderName::from_static(HEADER), HeaderValue::from_bytes(line).unwrap());
+            IdempotencyKey::read(&lines.iter().map(line).collect()).map(|key| key.0)
+        };
+        assert_eq!(read(&[b"k 1"]), Ok("k 1".to_owned()));
+        let absent: [&[&[u8]]; 3] = [&[], &[b""], &[b" \t"]];
+        for none in absent {
+            assert_eq!(read(none), Err(Refusal::IdempotencyKeyRequired));
+        }
+        let unfit: [&[&[u8]]; 4] = [&[b"k", b"k"], &[b"a\tb"], &["é".as_bytes()], &[&[b'k'; 201]]];
+        for wrong in unfit {
+            assert!(matches!(read(wrong), Err(Refusal::InvalidRequest(_))), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_key_has_1_to_200_printable_characters() {

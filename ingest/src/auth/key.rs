@@ -16,6 +16,8 @@ pub struct Key {
     pub expires_at: Option<DateTime<Utc>>,
     /// Whether it was revoked.
     pub is_revoked: bool,
+    /// Records reads that it may do per second (D23).
+    pub reads_per_second: u32,
 }
 
 impl Key {
@@ -43,7 +45,13 @@ impl Key {
             scopes: Scopes::parse(&["events:ingest"]).unwrap(),
             origin: None,
         };
-        Self { caller, secret: Secret::new("s3cret".to_owned()), expires_at: None, is_revoked: false }
+        Self {
+            caller,
+            secret: Secret::new("s3cret".to_owned()),
+            expires_at: None,
+            is_revoked: false,
+            reads_per_second: 100,
+        }
     }
 }
 

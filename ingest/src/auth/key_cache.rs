@@ -4,8 +4,8 @@
 //! which the entry itself was read. So a key revoked anywhere is refused here within that time, whether or not a
 //! notification of it arrives, and when the database can't be asked nothing is believed any longer.
 
-use super::bounded::BoundedMap;
 use super::key::Key;
+use crate::bounded::BoundedMap;
 use common::model::KeyPrefix;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -63,7 +63,9 @@ impl Keys {
             scopes: known_scopes(prefix, &row.scopes),
             origin: row.origin,
         };
-        Ok(Key { caller, secret, expires_at: row.expires_at, is_revoked: row.is_revoked })
+        // The table admits only numbers above zero.
+        let reads_per_second = u32::try_from(row.reads_per_second).unwrap_or(1);
+        Ok(Key { caller, secret, expires_at: row.expires_at, is_revoked: row.is_revoked, reads_per_second })
     }
 }
 

@@ -4,7 +4,6 @@
 //! Between the two a handler makes sure that it can go on, so that a request refused for want of room, or of a broker,
 //! may be sent again as it is.
 
-mod bounded;
 mod checks;
 mod credentials;
 mod failure;
@@ -57,6 +56,16 @@ impl Verified {
     /// Who sent it.
     pub fn caller(&self) -> &Caller {
         &self.key.caller
+    }
+
+    /// Records reads that its key may do per second (D23).
+    pub fn reads_per_second(&self) -> u32 {
+        self.key.reads_per_second
+    }
+
+    /// Until when it waits for the database.
+    pub const fn deadline(&self) -> Instant {
+        self.deadline
     }
 }
 

@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 /// A key and its agency by the key's prefix.
 pub const FIND: &str = "-- api_keys.find
-    SELECT k.tenant_id, t.slug, k.secret_sealed, k.scopes, k.origin, k.expires_at, k.revoked_at IS NOT NULL
+    SELECT k.tenant_id, t.slug, k.secret_sealed, k.scopes, k.origin, k.expires_at, k.revoked_at IS NOT NULL,
+           t.reads_per_second
     FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id
     WHERE k.prefix = $1";
 
@@ -29,6 +30,8 @@ pub struct Row {
     pub expires_at: Option<DateTime<Utc>>,
     /// Whether it was revoked.
     pub is_revoked: bool,
+    /// Records reads per second that the agency allows a key.
+    pub reads_per_second: i32,
 }
 
 /// Finds a key by its prefix, whatever its state.
@@ -43,5 +46,6 @@ pub async fn find(client: &Client, prefix: &KeyPrefix) -> Result<Option<Row>, Er
         origin: row.try_get(4)?,
         expires_at: row.try_get(5)?,
         is_revoked: row.try_get(6)?,
+        reads_per_second: row.try_get(7)?,
     }))
 }

@@ -1,23 +1,48 @@
 //! All SQL of ingest, a module for each table. Each statement names itself in its first line.
 
 pub mod api_keys;
+pub mod clients;
 pub mod key_revision;
+pub mod leads;
 pub mod replay_entries;
 pub mod replay_partitions;
 pub mod schema;
+pub mod trips;
 
 use common::db::{Client, Database, TxError};
+use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
 /// Every statement that is prepared, for a test against the schema.
 pub const STATEMENTS: &[&str] = &[
     api_keys::FIND,
+    clients::BY_ID,
+    clients::BY_EMAIL,
+    clients::BY_EXTERNAL_ID,
+    clients::BY_PHONE,
     key_revision::READ,
+    leads::BY_ID,
+    leads::BY_EXTERNAL_ID,
     replay_entries::REMEMBER,
     replay_entries::STORED,
     replay_partitions::LIST,
     schema::IS_THERE,
+    trips::OF_LEAD,
 ];
+
+/// A row that doesn't hold what the schema promises.
+#[derive(Debug, Error)]
+pub enum Unreadable {
+    /// A column isn't there, or has another type.
+    #[error("{0}")]
+    Column(#[from] tokio_postgres::Error),
+    /// JSON that can't be read.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    /// A stage that nobody knows.
+    #[error("unknown stage {0:?}")]
+    Stage(String),
+}
 
 /// Runs `work` on a connection of `db`, until `deadline`.
 ///

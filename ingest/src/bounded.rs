@@ -7,7 +7,7 @@ use std::mem;
 /// Holds at most about `2 * half` entries. Entries live in two halves: what is used moves to the young one; when that
 /// is full, the old one is dropped and the young one takes its place. Every operation is constant time.
 #[derive(Debug)]
-pub(super) struct BoundedMap<K, V> {
+pub(crate) struct BoundedMap<K, V> {
     half: usize,
     young: HashMap<K, V>,
     old: HashMap<K, V>,
@@ -15,12 +15,12 @@ pub(super) struct BoundedMap<K, V> {
 
 impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
     /// An empty map.
-    pub(super) fn new(half: usize) -> Self {
+    pub(crate) fn new(half: usize) -> Self {
         Self { half, young: HashMap::new(), old: HashMap::new() }
     }
 
     /// The entry of `key`, which by this counts as used.
-    pub(super) fn get(&mut self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&mut self, key: &K) -> Option<&V> {
         if let Some((key, value)) = self.old.remove_entry(key) {
             self.insert(key, value);
         }
@@ -28,7 +28,7 @@ impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
     }
 
     /// Puts an entry in, over an older one.
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         self.old.remove(&key);
         if self.young.len() >= self.half && !self.young.contains_key(&key) {
             self.old = mem::take(&mut self.young);
@@ -37,13 +37,13 @@ impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
     }
 
     /// Forgets an entry.
-    pub(super) fn remove(&mut self, key: &K) {
+    pub(crate) fn remove(&mut self, key: &K) {
         self.young.remove(key);
         self.old.remove(key);
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.young.clear();
         self.old.clear();
     }

@@ -1,0 +1,71 @@
+//! How many records reads a key may do in a second (D23).
+
+use crate::bounded::BoundedMap;
+use crate::error::Refusal;
+use common::model::KeyPrefix;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Keys that are remembered, in halves. One that is forgotten starts anew, which takes thousands of others at once.
+const HALF: usize = 5_000;
+/// What a key saves up while it doesn't read: a second's worth.
+const BURST: Duration = Duration::from_secs(1);
+
+/// The reads of all keys, each in a bucket that is refilled evenly.
+#[derive(Debug)]
+pub struct ReadLimit {
+    /// When the bucket of a key will be full again.
+    full_at: Mutex<BoundedMap<KeyPrefix, Instant>>,
+}
+
+impl Default for ReadLimit {
+    fn default() -> Self {
+        Self { full_at: Mutex::new(BoundedMap::new(HALF)) }
+    }
+}
+
+impl ReadLimit {
+    /// Counts a read of `key` at `now`; 429 when it had `per_second` of them, and doesn't count it then.
+    pub fn take(&self, key: &KeyPrefix, per_second: u32, now: Instant) -> Result<(), Refusal> {
+        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let full_at = buckets.get(key).map_or(now, |at| now.max(*at));
+        let next = full_at + BURST / per_second.max(1);
+        if next > now + BURST {
+            return Err(Refusal::RateLimited);
+        }
+        buckets.insert(key.clone(), next);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> KeyPrefix {
+        KeyPrefix::parse(text).unwrap()
+    }
+
+    /// How many of a hundred reads at `now` pass.
+    fn passing(limit: &ReadLimit, prefix: &str, per_second: u32, now: Instant) -> usize {
+        (0..100).filter(|_| limit.take(&key(prefix), per_second, now).is_ok()).count()
+    }
+
+    #[test]
+    fn a_second_has_the_reads_it_may_have_and_they_come_back_evenly() {
+        let (limit, start) = (ReadLimit::default(), Instant::now());
+        assert_eq!(passing(&limit, "ck_1", 10, start), 10);
+        assert_eq!(passing(&limit, "ck_1", 10, start + Duration::from_millis(99)), 0);
+        assert_eq!(passing(&limit, "ck_1", 10, start + Duration::from_millis(300)), 3);
+        assert_eq!(passing(&limit, "ck_1", 10, start + Duration::from_secs(60)), 10);
+    }
+
+    #[test]
+    fn each_key_has_its_own() {
+        let (limit, now) = (ReadLimit::default(), Instant::now());
+        assert_eq!(passing(&limit, "ck_1", 3, now), 3);
+        assert_eq!(passing(&limit, "ck_2", 7, now), 7);
+        assert!(matches!(limit.take(&key("ck_1"), 3, now), Err(Refusal::RateLimited)));
+    }
+}

@@ -1,0 +1,65 @@
+//! `clients` with their `travelers`, as shown.
+
+use super::Unreadable;
+use common::model::ClientId;
+use common::view::{ClientView, TravelerView};
+use tokio_postgres::Row;
+
+macro_rules! select {
+    ($name:literal, $condition:literal) => {
+        concat!(
+            "-- clients.",
+            $name,
+            "
+    SELECT c.client_id, c.name, c.email, c.phone, c.company, c.external_id, c.marketing_opt_in, c.client_type,
+           c.created_at, c.updated_at, r.names, r.types, r.ages, r.emails, r.phones
+    FROM clients c CROSS JOIN LATERAL (
+        SELECT array_agg(v.name ORDER BY v.position) AS names, array_agg(v.type ORDER BY v.position) AS types,
+               array_agg(v.age ORDER BY v.position) AS ages, array_agg(v.email ORDER BY v.position) AS emails,
+               array_agg(v.phone ORDER BY v.position) AS phones
+        FROM travelers v WHERE v.tenant_id = c.tenant_id AND v.client_id = c.client_id) r
+    WHERE c.tenant_id = $1 AND ",
+            $condition
+        )
+    };
+}
+
+/// By its id.
+pub const BY_ID: &str = select!("by_id", "c.client_id = $2");
+/// By its email, lower case.
+pub const BY_EMAIL: &str = select!("by_email", "c.email_key = $2");
+/// By the caller's own id.
+pub const BY_EXTERNAL_ID: &str = select!("by_external_id", "c.external_id = $2");
+/// By the digits of its phone: the oldest that has it (D10).
+pub const BY_PHONE: &str =
+    select!("by_phone", "c.phone_digits = $2 ORDER BY c.created_at, c.client_id LIMIT 1");
+
+/// A row as the API shows it.
+pub fn view(row: &Row) -> Result<ClientView, Unreadable> {
+    Ok(ClientView {
+        id: ClientId(row.try_get("client_id")?),
+        name: row.try_get("name")?,
+        email: row.try_get("email")?,
+        phone: row.try_get("phone")?,
+        company: row.try_get("company")?,
+        external_id: row.try_get("external_id")?,
+        marketing_opt_in: row.try_get("marketing_opt_in")?,
+        client_type: row.try_get("client_type")?,
+        travelers: travelers(row)?,
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+    })
+}
+
+/// The roster. Its columns are null when it is empty.
+fn travelers(row: &Row) -> Result<Vec<TravelerView>, Unreadable> {
+    let Some(names) = row.try_get::<_, Option<Vec<String>>>("names")? else { return Ok(Vec::new()) };
+    let types: Vec<String> = row.try_get("types")?;
+    let ages: Vec<Option<i16>> = row.try_get("ages")?;
+    let emails: Vec<Option<String>> = row.try_get("emails")?;
+    let phones: Vec<Option<String>> = row.try_get("phones")?;
+    let columns = names.into_iter().zip(types).zip(ages).zip(emails).zip(phones);
+    Ok(columns
+        .map(|((((name, kind), age), email), phone)| TravelerView { name, kind, age, email, phone })
+        .collect())
+}

@@ -1,0 +1,66 @@
+//! `leads`, as shown: with the trip's brief once there is one (D20), and the owner's name.
+
+use super::Unreadable;
+use common::model::{Brief, ClientId, LeadId, Stage, TripId};
+use common::view::{LeadView, OwnerView};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+macro_rules! select {
+    ($name:literal, $condition:literal) => {
+        concat!(
+            "-- leads.",
+            $name,
+            "
+    SELECT l.lead_id, l.enquiry_number, l.title, l.stage, l.follow_up, l.client_id, t.trip_id, l.external_id,
+           l.owner_email, m.name AS owner_name, COALESCE(t.brief, l.brief)::text AS brief, l.created_at, l.updated_at
+    FROM leads l
+    LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
+    LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
+    WHERE l.tenant_id = $1 AND ",
+            $condition
+        )
+    };
+}
+
+/// By its id.
+pub const BY_ID: &str = select!("by_id", "l.lead_id = $2");
+/// By the caller's own id, which may be sent twice: the newest first (D11), bounded so that an answer stays small.
+pub const BY_EXTERNAL_ID: &str =
+    select!("by_external_id", "l.external_id = $2 ORDER BY l.lead_id DESC LIMIT 100");
+
+/// A row as the API shows it.
+pub fn view(row: &Row) -> Result<LeadView, Unreadable> {
+    Ok(LeadView {
+        id: LeadId(row.try_get("lead_id")?),
+        enquiry_number: row.try_get("enquiry_number")?,
+        title: row.try_get("title")?,
+        stage: stage(row)?,
+        follow_up: row.try_get("follow_up")?,
+        client_id: ClientId(row.try_get("client_id")?),
+        trip_id: row.try_get::<_, Option<Uuid>>("trip_id")?.map(TripId),
+        external_id: row.try_get("external_id")?,
+        owner: owner(row)?,
+        brief: brief(row)?.into(),
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+    })
+}
+
+/// The column `stage`.
+pub(super) fn stage(row: &Row) -> Result<Stage, Unreadable> {
+    let stage: &str = row.try_get("stage")?;
+    Stage::parse(stage).ok_or_else(|| Unreadable::Stage(stage.to_owned()))
+}
+
+/// The column `brief`.
+pub(super) fn brief(row: &Row) -> Result<Brief, Unreadable> {
+    Ok(serde_json::from_str(row.try_get("brief")?)?)
+}
+
+/// The columns `owner_email` and `owner_name`. Members are never deleted, so an owner has a name.
+pub(super) fn owner(row: &Row) -> Result<Option<OwnerView>, Unreadable> {
+    let email: Option<String> = row.try_get("owner_email")?;
+    let name: Option<String> = row.try_get("owner_name")?;
+    Ok(email.map(|email| OwnerView { name: name.unwrap_or_else(|| email.clone()), email }))
+}

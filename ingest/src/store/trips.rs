@@ -1,0 +1,40 @@
+//! `trips` with their newest proposal, as shown.
+
+use super::{Unreadable, leads};
+use common::model::{LeadId, TripId};
+use common::view::{ProposalView, TripView};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// The trip of an enquiry; its columns are null when the enquiry has none.
+pub const OF_LEAD: &str = "-- trips.of_lead
+    SELECT t.trip_id, l.lead_id, l.enquiry_number, t.title, l.stage, t.brief::text AS brief, l.owner_email,
+           m.name AS owner_name, p.status, p.sent_at, t.created_at, t.updated_at
+    FROM leads l
+    LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
+    LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
+    LEFT JOIN LATERAL (
+        SELECT n.status, n.sent_at FROM proposals n WHERE n.tenant_id = t.tenant_id AND n.trip_id = t.trip_id
+        ORDER BY n.proposal_id DESC LIMIT 1) p ON true
+    WHERE l.tenant_id = $1 AND l.lead_id = $2";
+
+/// A row as the API shows it; `None` when there is no trip.
+pub fn view(row: &Row) -> Result<Option<TripView>, Unreadable> {
+    let Some(id) = row.try_get::<_, Option<Uuid>>("trip_id")? else { return Ok(None) };
+    let mut brief = leads::brief(row)?;
+    Ok(Some(TripView {
+        id: TripId(id),
+        lead_id: LeadId(row.try_get("lead_id")?),
+        enquiry_number: row.try_get("enquiry_number")?,
+        title: row.try_get("title")?,
+        stage: leads::stage(row)?,
+        guest_nationality: brief.guest_nationality.take(),
+        brief: brief.into(),
+        owner: leads::owner(row)?,
+        proposal: ProposalView { status: row.try_get("status")?, sent_at: row.try_get("sent_at")? },
+        created_at: row.try_get("created_at")?,
+        updated_at: row.try_get("updated_at")?,
+        itinerary_applied: None,
+        itinerary_not_applied_reason: None,
+    }))
+}
