@@ -77,14 +77,6 @@ impl Broker {
         found.await.ok().and_then(|link| link.clone())
     }
 
-    /// The connection, if it is there and the broker doesn't block publishers.
-    pub(super) fn open_link(&self) -> Option<Arc<Link>> {
-        let link = self.link.borrow().clone()?;
-        let status = link.connection.status();
-        let is_open = status.connected() && !status.blocked();
-        is_open.then_some(link)
-    }
-
     /// Asks the broker what is in `queue`; `None` when it can't be asked.
     pub async fn depth(&self, queue: &str) -> Option<QueueDepth> {
         let link = self.link.borrow().clone()?;

@@ -90,7 +90,9 @@ pub async fn run_lane<H: Handler>(
     shutdown: &CancellationToken,
 ) {
     let name = broker.queue_name(queue);
-    while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
+    // Both connections: what is taken must be answered.
+    let links = async || broker.link().await.zip(replies.link().await);
+    while let Some(Some((link, _))) = shutdown.run_until_cancelled(links()).await {
         match Lane::open(link, replies, &name, queue, bounds).await {
             Ok(mut lane) => {
                 consuming.fetch_add(1, Ordering::Relaxed);

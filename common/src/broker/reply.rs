@@ -26,7 +26,7 @@ impl Replies {
         Self { broker, channel: None }
     }
 
-    /// Sends an answer, if that can be done now.
+    /// Sends an answer, if that can be done soon.
     pub(super) async fn send(&mut self, to: ShortString, id: Option<ShortString>, body: &[u8]) {
         let sent = timeout(WITHIN, self.try_send(to, id, body)).await;
         if !matches!(sent, Ok(Some(()))) {
@@ -47,7 +47,10 @@ impl Replies {
     }
 
     async fn channel(&mut self) -> Option<&Channel> {
-        let link = self.broker.open_link()?;
+        let link = self.broker.link().await?;
+        if link.connection.status().blocked() {
+            return None;
+        }
         if !self.channel.as_ref().is_some_and(|channel| channel.status().connected()) {
             self.channel = Some(link.connection.create_channel().await.ok()?);
         }

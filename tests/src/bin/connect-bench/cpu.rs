@@ -14,7 +14,10 @@ pub(crate) fn seconds() -> BTreeMap<&'static str, f64> {
         // time, its own and its ended children's: a server's connections may have ended meanwhile.
         let Some((head, fields)) = stat.rsplit_once(") ") else { continue };
         let Some((_, name)) = head.split_once('(') else { continue };
-        let Some(program) = PROGRAMS.into_iter().find(|program| program.starts_with(name) && name.len() >= 8) else { continue };
+        let Some(program) = PROGRAMS.into_iter().find(|program| program.starts_with(name) && name.len() >= 8)
+        else {
+            continue;
+        };
         let fields: Vec<&str> = fields.split(' ').collect();
         let ticks: u64 = fields.iter().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
         *used.entry(program).or_insert(0.0) += ticks as f64 / 100.0;

@@ -18,7 +18,9 @@ const STRETCH: Duration = Duration::from_millis(2_000);
 /// Runs it all, or the batch and concurrency `wanted`, and prints the table.
 pub(crate) async fn run(world: &World, wanted: &[usize]) {
     load(world, 10, 8, "warm").await;
-    println!("events: signed batches, answered after commit; the floor is the bare inserts of the same events");
+    println!(
+        "events: signed batches, answered after commit; the floor is the bare inserts of the same events"
+    );
     println!(
         "{:>6} {:>12} {:>12} {:>10} {:>10} {:>12} {:>8}",
         "batch", "concurrency", "events/s", "p50", "p99", "floor ev/s", "ratio"
@@ -56,7 +58,10 @@ async fn cell(world: &World, batch: usize, concurrency: usize) {
     let ratio = median(loads.iter().zip(&floors).map(|(load, floor)| load.rate / floor));
     let p50 = millis(median(loads.iter().map(|load| load.p50.as_secs_f64())));
     let p99 = millis(median(loads.iter().map(|load| load.p99.as_secs_f64())));
-    println!("{batch:>6} {concurrency:>12} {rate:>12.0} {p50:>10} {p99:>10} {floor:>12.0} {:>7.0}%", ratio * 100.0);
+    println!(
+        "{batch:>6} {concurrency:>12} {rate:>12.0} {p50:>10} {p99:>10} {floor:>12.0} {:>7.0}%",
+        ratio * 100.0
+    );
 }
 
 /// Sends batches from `concurrency` partners at once, for one stretch.

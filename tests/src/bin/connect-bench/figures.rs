@@ -17,7 +17,9 @@ impl Stretch {
     /// From the number of events, the time it all took, and each request's time.
     pub(crate) fn new(events: usize, took: Duration, mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied();
+        let at = |percent: usize| {
+            times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied()
+        };
         Self {
             rate: events as f64 / took.as_secs_f64(),
             p50: at(50).unwrap_or_default(),

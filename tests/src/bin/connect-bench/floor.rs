@@ -54,7 +54,8 @@ impl Floor {
         let (request, tenant) = (Uuid::now_v7(), self.tenant);
         let written = async {
             let transaction = self.client.transaction().await?;
-            let ledger: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&tenant, &events, &request, &client_ids[0]];
+            let ledger: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                [&tenant, &events, &request, &client_ids[0]];
             let clients: [&(dyn tokio_postgres::types::ToSql + Sync); 3] = [&tenant, &client_ids, &emails];
             let timeline: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                 [&tenant, &entries, &entries, &events, &PAYLOAD];

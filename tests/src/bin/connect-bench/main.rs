@@ -17,12 +17,14 @@ use tests::World;
 
 #[tokio::main]
 async fn main() {
-    let wanted: Vec<usize> = std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
+    let wanted: Vec<usize> =
+        std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
     let world = World::start().await;
     events::run(&world, &wanted).await;
     // Figures of programs in trouble say nothing.
     for program in world.ingests.iter().chain(&world.workers) {
-        let warned: Vec<String> = program.logs().lines().filter(|line| !line.contains("INFO")).map(str::to_owned).collect();
+        let warned: Vec<String> =
+            program.logs().lines().filter(|line| !line.contains("INFO")).map(str::to_owned).collect();
         if let Some(first) = warned.first() {
             println!("{} warnings, the first: {first}", warned.len());
         }

@@ -1,0 +1,110 @@
+//! The three headers: there, once, and well formed.
+
+use super::{assert_unauthorized, valid};
+use tests::World;
+
+const HEADERS: [&str; 3] = ["x-connect-key", "x-connect-tenant", "x-connect-signature"];
+
+#[tokio::test]
+async fn each_missing_header_is_refused() {
+    let world = World::start().await;
+    for header in HEADERS {
+        let request = world.key.events(valid()).without(header);
+        assert_unauthorized(&world.http().send(&request).await, &format!("without {header}"));
+    }
+    let bare = HEADERS.iter().fold(world.key.events(valid()), |request, header| request.without(header));
+    assert_unauthorized(&world.http().send(&bare).await, "without any");
+}
+
+#[tokio::test]
+async fn each_duplicated_header_is_refused_even_when_both_agree() {
+    let world = World::start().await;
+    for header in HEADERS {
+        let request = world.key.events(valid());
+        let same = request.header(header);
+        for second in [same.as_str(), "other"] {
+            let doubled = request.clone().with(header, second);
+            assert_unauthorized(
+                &world.http().send(&doubled).await,
+                &format!("{header} twice, then {second}"),
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_key_or_tenant_is_refused() {
+    let world = World::start().await;
+    let unreadable: &[(&str, &[u8])] = &[
+        ("x-connect-key", b""),
+        ("x-connect-key", b"no such key"),
+        ("x-connect-key", b"ck_\xff\xfe"),
+        ("x-connect-key", "clé".as_bytes()),
+        ("x-connect-key", &[b'k'; 5_000]),
+        ("x-connect-key", b"ck_' OR '1'='1"),
+        ("x-connect-tenant", b""),
+        ("x-connect-tenant", b"acme\xff"),
+    ];
+    for (header, value) in unreadable {
+        let request = world.key.events(valid()).replacing(header, value);
+        let why = format!("{header}: {}", String::from_utf8_lossy(value));
+        assert_unauthorized(&world.http().send(&request).await, &why);
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_signature_is_refused() {
+    let world = World::start().await;
+    let request = world.key.events(valid());
+    let right = request.header("x-connect-signature");
+    let (t, mac) = right.split_once(",v1=").expect("t=..,v1=..");
+    let malformed = [
+        String::new(),
+        format!("v1={mac}"),
+        format!("{t},"),
+        t.to_owned(),
+        format!("v1={mac},{t}"),
+        format!("{t},v1={mac},v1={mac}"),
+        format!("{t}, v1={mac}"),
+        format!("{t};v1={mac}"),
+        format!("{t},v1={}", &mac[..62]),
+        format!("{t},v1={mac}00"),
+        format!("{t},v1={}zz", &mac[..62]),
+        format!("{t},v3={mac}"),
+        format!("{t},V1={mac}"),
+        format!("{},v1={mac}", t.replace("t=", "T=")),
+        format!("{},v1={mac}", t.replace("t=", "t=+")),
+        format!("{},v1={mac}", t.replace("t=", "t=-")),
+        format!("t=now,v1={mac}"),
+        format!("t=,v1={mac}"),
+        format!("{t}.0,v1={mac}"),
+        format!("t=99999999999999999999,v1={mac}"),
+        format!("sha256={mac}"),
+    ];
+    for signature in malformed {
+        let broken = request.clone().replacing("x-connect-signature", &signature);
+        assert_unauthorized(&world.http().send(&broken).await, &signature);
+    }
+    // None of them has used the signature up.
+    assert_eq!(world.http().send(&request).await.status, 200);
+}
+
+#[tokio::test]
+async fn all_failures_get_one_and_the_same_answer() {
+    let world = World::start().await;
+    let http = world.http();
+    let request = world.key.events(valid());
+    let unknown = request.clone().replacing("x-connect-key", "ck_unknown");
+    let failures = [
+        http.send(&request.clone().without("x-connect-key")).await,
+        http.send(&unknown).await,
+        http.send(&world.key.events_at(1, valid())).await,
+        http.send(&request.clone().with_body("{}")).await,
+    ];
+    for failure in &failures {
+        assert_unauthorized(failure, "one of them");
+        assert_eq!(failure.body, failures[0].body);
+        let names = |answer: &tests::Answer| answer.headers.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(failure), names(&failures[0]));
+    }
+}

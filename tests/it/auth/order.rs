@@ -1,0 +1,80 @@
+//! Which of several faults counts (D1).
+
+use super::{assert_forbidden, assert_unauthorized, valid};
+use tests::World;
+use tests::event::batch;
+
+#[tokio::test]
+async fn a_tenant_that_is_not_the_keys_is_forbidden() {
+    let world = World::start().await;
+    world.add_tenant("zeta").await;
+    for tenant in ["zeta", "nobody", "acme2"] {
+        let request = world.key.events(valid()).replacing("x-connect-tenant", tenant);
+        assert_forbidden(&world.http().send(&request).await, tenant);
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_the_scope_is_forbidden() {
+    let world = World::start().await;
+    let reader = world.add_key("clients:read,clients:write,leads:read,leads:write,credit:write").await;
+    assert_forbidden(&world.http().send(&reader.events(valid())).await, "every scope but one");
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
+}
+
+#[tokio::test]
+async fn authentication_comes_before_tenant_and_scope() {
+    let world = World::start().await;
+    let reader = world.add_key("clients:read").await;
+    let http = world.http();
+    let wrong_everything = reader.events(valid()).replacing("x-connect-tenant", "zeta").with_body("{}");
+    assert_unauthorized(&http.send(&wrong_everything).await, "a MAC that fails, then tenant and scope");
+    let stale = reader.events_at(1, valid()).replacing("x-connect-tenant", "zeta");
+    assert_unauthorized(&http.send(&stale).await, "stale, then tenant and scope");
+    let unknown =
+        world.key.events(valid()).replacing("x-connect-key", "ck_no").replacing("x-connect-tenant", "zeta");
+    assert_unauthorized(&http.send(&unknown).await, "an unknown key, then tenant");
+}
+
+#[tokio::test]
+async fn authentication_and_rights_come_before_the_body() {
+    let world = World::start().await;
+    let reader = world.add_key("clients:read").await;
+    let http = world.http();
+    for body in ["", "not json", "{}", r#"{"events":[]}"#] {
+        assert_unauthorized(&http.send(&world.key.events_at(1, body)).await, body);
+        assert_forbidden(&http.send(&reader.events(body)).await, body);
+        let elsewhere = world.key.events(body).replacing("x-connect-tenant", "zeta");
+        assert_forbidden(&http.send(&elsewhere).await, body);
+        http.send(&world.key.events(body)).await.assert_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn tenant_and_scope_come_before_replay() {
+    let world = World::start().await;
+    let request = world.key.events(valid());
+    assert_eq!(world.http().send(&request).await.status, 200);
+    let elsewhere = request.clone().replacing("x-connect-tenant", "zeta");
+    assert_forbidden(&world.http().send(&elsewhere).await, "used before, of another tenant");
+    assert_unauthorized(&world.http().send(&request).await, "used before");
+}
+
+#[tokio::test]
+async fn replay_comes_before_the_body() {
+    let world = World::start().await;
+    let request = world.key.events(r#"{"events":[]}"#);
+    world.http().send(&request).await.assert_error(400, "invalid_request");
+    assert_unauthorized(&world.http().send(&request).await, "a refused body still uses its signature");
+}
+
+#[tokio::test]
+async fn what_is_stored_is_of_the_keys_tenant_whatever_the_case_of_the_header() {
+    let world = World::start().await;
+    let zeta = world.add_tenant("zeta").await;
+    let body = batch(&[tests::event("contact.identified").tenant(" ZETA ").email("ana@example.com")]);
+    let request = zeta.events(body).replacing("x-connect-tenant", "Zeta");
+    assert_eq!(world.http().send(&request).await.status, 200);
+    let slugs = world.database.rows("SELECT slug FROM clients JOIN tenants USING (tenant_id)", &[]).await;
+    assert_eq!(slugs, [serde_json::json!({"slug": "zeta"})]);
+}

@@ -1,0 +1,98 @@
+//! What is signed, with what, and when.
+
+use super::{assert_unauthorized, valid};
+use common::signature::{Signed, sign};
+use tests::{ApiKey, EVENTS, World, now};
+
+#[tokio::test]
+async fn another_body_secret_or_time_than_was_signed_is_refused() {
+    let world = World::start().await;
+    let http = world.http();
+    let request = world.key.events(valid());
+
+    let respaced = [valid().as_slice(), b" "].concat();
+    assert_unauthorized(&http.send(&request.clone().with_body(respaced)).await, "one space more");
+    assert_unauthorized(&http.send(&request.clone().with_body("")).await, "no body");
+
+    let stranger = ApiKey { secret: "sk_somebody_elses".to_owned(), ..world.key.clone() };
+    assert_unauthorized(&http.send(&stranger.events(valid())).await, "another secret");
+
+    let right = request.header("x-connect-signature");
+    let (t, mac) = right.split_once(",v1=").expect("t=..,v1=..");
+    let later: i64 = t[2..].parse::<i64>().expect("a number") + 1;
+    let moved = request.clone().replacing("x-connect-signature", format!("t={later},v1={mac}"));
+    assert_unauthorized(&http.send(&moved).await, "another time");
+    let padded = request.clone().replacing("x-connect-signature", format!("t=0{},v1={mac}", &t[2..]));
+    assert_unauthorized(&http.send(&padded).await, "the time in another form");
+
+    assert_eq!(http.send(&request).await.status, 200, "as it was signed");
+}
+
+#[tokio::test]
+async fn a_signature_of_the_records_routes_is_refused() {
+    let world = World::start().await;
+    let body = valid();
+    let v2 = world.key.records("POST", EVENTS, body.clone());
+    assert_unauthorized(&world.http().send(&v2).await, "v2 over the events route");
+    // The MAC of v1 under the name of v2, and the other way round.
+    let v1 = world.key.events(body);
+    let renamed = v1.header("x-connect-signature").replace("v1=", "v2=");
+    assert_unauthorized(
+        &world.http().send(&v1.replacing("x-connect-signature", renamed)).await,
+        "v1 named v2",
+    );
+    let renamed = v2.header("x-connect-signature").replace("v2=", "v1=");
+    assert_unauthorized(
+        &world.http().send(&v2.replacing("x-connect-signature", renamed)).await,
+        "v2 named v1",
+    );
+}
+
+#[tokio::test]
+async fn a_timestamp_is_fresh_for_five_minutes_both_ways() {
+    let world = World::start().await;
+    let http = world.http();
+    assert_unauthorized(&http.send(&world.key.events_at(now() - 301, valid())).await, "too old");
+    assert_unauthorized(&http.send(&world.key.events_at(now() + 310, valid())).await, "too far ahead");
+    assert_unauthorized(&http.send(&world.key.events_at(0, valid())).await, "of 1970");
+    assert_unauthorized(&http.send(&world.key.events_at(now() * 1000, valid())).await, "in milliseconds");
+    // A moment less than 300 s: the clock goes on while the request is under way.
+    assert_eq!(http.send(&world.key.events_at(now() - 295, valid())).await.status, 200);
+    assert_eq!(http.send(&world.key.events_at(now() + 300, valid())).await.status, 200);
+}
+
+#[tokio::test]
+async fn upper_case_hex_is_the_same_signature() {
+    let world = World::start().await;
+    let request = world.key.events(valid());
+    let (t, mac) = request
+        .header("x-connect-signature")
+        .split_once(",v1=")
+        .map(|(t, m)| (t.to_owned(), m.to_uppercase()))
+        .expect("t=..,v1=..");
+    let upper = request.replacing("x-connect-signature", format!("{t},v1={mac}"));
+    assert_eq!(world.http().send(&upper).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_tenant_header_compares_trimmed_and_in_either_case() {
+    let world = World::start().await;
+    for tenant in ["ACME", "Acme", " acme  "] {
+        let request = world.key.events(valid()).replacing("x-connect-tenant", tenant);
+        assert_eq!(world.http().send(&request).await.status, 200, "{tenant:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_key_is_refused_whatever_it_signs_with() {
+    let world = World::start().await;
+    for secret in ["", "sk_guess", world.key.secret.as_str()] {
+        let unknown =
+            ApiKey { prefix: "ck_unknown".to_owned(), secret: secret.to_owned(), ..world.key.clone() };
+        assert_unauthorized(&world.http().send(&unknown.events(valid())).await, secret);
+    }
+    let body = valid();
+    let header = sign(world.key.prefix.as_bytes(), now(), Signed::Body(&body));
+    let by_prefix = world.key.events(body).replacing("x-connect-signature", header);
+    assert_unauthorized(&world.http().send(&by_prefix).await, "signed with the visible prefix");
+}

@@ -1,0 +1,90 @@
+//! `key`.
+
+use super::{fields, is_time};
+use serde_json::json;
+use tests::{Connectctl, TestDatabase, text};
+
+#[tokio::test]
+async fn a_key_is_made_with_its_secret_which_is_never_shown_again() {
+    let database = TestDatabase::new().await;
+    let connectctl = Connectctl::for_database(database.url());
+    let create = [
+        "key",
+        "create",
+        "--tenant",
+        "acme",
+        "--name",
+        "site",
+        "--scopes",
+        "events:ingest,clients:read",
+        "--origin",
+        "acme-web",
+        "--expires-in",
+        "30d",
+    ];
+    let made = connectctl.json(&create).await;
+    assert_eq!(fields(&made), ["prefix", "scopes", "secret"]);
+    assert_eq!(made["scopes"], json!(["events:ingest", "clients:read"]));
+    let (prefix, secret) = (text(&made["prefix"]), text(&made["secret"]));
+    assert!(secret.len() >= 32 && !secret.contains(prefix), "{made}");
+
+    let find = async || {
+        let listed = connectctl.list(&["key", "list", "--tenant", "acme"]).await;
+        assert!(!json!(listed).to_string().contains(secret), "the secret is listed");
+        listed.into_iter().find(|key| key["prefix"] == prefix).expect("the key")
+    };
+    let listed = find().await;
+    assert_eq!(
+        (&listed["name"], &listed["origin"], &listed["scopes"]),
+        (&json!("site"), &json!("acme-web"), &made["scopes"])
+    );
+    assert!(is_time(&listed["createdAt"]) && is_time(&listed["expiresAt"]), "{listed}");
+    assert_eq!(listed["revokedAt"], json!(null));
+
+    let changed = connectctl.json(&["key", "scopes", prefix, "--set", "leads:read,leads:write"]).await;
+    assert_eq!(changed["scopes"], json!(["leads:read", "leads:write"]));
+    let revoked = connectctl.json(&["key", "revoke", prefix]).await;
+    assert!(is_time(&revoked["revokedAt"]), "{revoked}");
+    assert_eq!(connectctl.json(&["key", "revoke", prefix]).await, revoked, "a second time changes nothing");
+    assert_eq!(find().await, revoked);
+}
+
+#[tokio::test]
+async fn secrets_are_sealed_at_rest() {
+    let database = TestDatabase::new().await;
+    let query = "SELECT position(convert_to($1, 'UTF8') in secret_sealed) AS place, octet_length(secret_sealed) AS length
+         FROM api_keys";
+    let secret = &database.key().secret;
+    // Nonce, text, tag.
+    let sealed = secret.len() + 12 + 16;
+    assert_eq!(database.rows(query, &[secret]).await, [json!({"place": 0, "length": sealed})]);
+}
+
+#[tokio::test]
+async fn keys_are_never_alike() {
+    let database = TestDatabase::new().await;
+    let connectctl = Connectctl::for_database(database.url());
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..5 {
+        let made = connectctl
+            .json(&["key", "create", "--tenant", "acme", "--name", "same", "--scopes", "events:ingest"])
+            .await;
+        assert!(seen.insert(made["prefix"].to_string()) && seen.insert(made["secret"].to_string()), "{made}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_needs_a_known_scope_and_agency() {
+    let database = TestDatabase::new().await;
+    let connectctl = Connectctl::for_database(database.url());
+    for arguments in [
+        ["--tenant", "acme", "--name", "k", "--scopes", "events:read"],
+        ["--tenant", "acme", "--name", "k", "--scopes", "events:ingest,admin"],
+        ["--tenant", "acme", "--name", "k", "--scopes", ","],
+        ["--tenant", "nobody", "--name", "k", "--scopes", "events:ingest"],
+    ] {
+        let ran = connectctl.run(&[["key", "create"].as_slice(), &arguments].concat()).await;
+        assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{arguments:?}: {ran:?}");
+    }
+    assert_eq!(connectctl.list(&["key", "list", "--tenant", "acme"]).await.len(), 1);
+}

@@ -1,0 +1,135 @@
+//! The body as a whole, as JSON.
+
+use super::{ana, assert_untouched, refuse};
+use tests::event::batch;
+use tests::{Event, World};
+
+/// A batch of one valid event with `json` as the value of an ignored field.
+fn with_raw(json: &str) -> String {
+    let text = String::from_utf8(batch(&[ana()])).expect("text");
+    text.replacen("{\"events\":[{", &format!("{{\"events\":[{{\"x\":{json},"), 1)
+}
+
+#[tokio::test]
+async fn a_body_is_an_object_with_one_to_a_hundred_events() {
+    let world = World::start().await;
+    for body in [
+        "",
+        " ",
+        "null",
+        "[]",
+        "1",
+        "\"events\"",
+        "{}",
+        "{\"events\":null}",
+        "{\"events\":{}}",
+        "{\"events\":[]}",
+        "{\"events\":\"x\"}",
+        "{\"events\":[null]}",
+        "{\"events\":[[]]}",
+        "{\"events\":[1]}",
+        "{\"Events\":[{}]}",
+    ] {
+        refuse(&world, body).await;
+    }
+    let too_many: Vec<Event> = (0..101).map(|_| ana()).collect();
+    let message = refuse(&world, batch(&too_many)).await;
+    assert!(message.contains("events: "), "{message}");
+    assert_untouched(&world).await;
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_refused() {
+    let world = World::start().await;
+    let valid = String::from_utf8(batch(&[ana()])).expect("text");
+    for body in [
+        valid[..valid.len() - 1].to_owned(),
+        format!("{valid}x"),
+        format!("{valid}{valid}"),
+        format!("\u{feff}{valid}"),
+        valid.replace('"', "'"),
+        valid.replace("]}", ",]}"),
+        with_raw("NaN"),
+        with_raw("Infinity"),
+        with_raw("01"),
+        with_raw("+1"),
+        with_raw("1."),
+        with_raw("0x1"),
+        with_raw("tru"),
+        with_raw("\"\\x\""),
+        with_raw("\"\n\""),
+        with_raw("/* a comment */ 1"),
+    ] {
+        refuse(&world, body).await;
+    }
+    assert_untouched(&world).await;
+}
+
+#[tokio::test]
+async fn what_could_not_be_stored_is_refused_wherever_it_stands() {
+    let world = World::start().await;
+    for json in [
+        r#""\u0000""#,
+        r#"{"a\u0000b":1}"#,
+        r#"[["x\u0000"]]"#,
+        r#""\ud800""#,
+        r#""\udc00\ud800""#,
+        r#""\ud800x""#,
+        "1e999",
+        "-1e999",
+        "[1e400]",
+    ] {
+        refuse(&world, with_raw(json)).await;
+    }
+    let valid = batch(&[ana().name("NAME")]);
+    for bytes in [b"\xff".as_slice(), b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\xc0\x80", b"\0"] {
+        let at = valid.windows(4).position(|window| window == b"NAME").expect("the name");
+        let body = [&valid[..at], bytes, &valid[at + 4..]].concat();
+        refuse(&world, body).await;
+    }
+    assert_untouched(&world).await;
+}
+
+#[tokio::test]
+async fn a_body_may_nest_64_levels_and_no_more() {
+    let world = World::start().await;
+    let nested = |levels: usize| with_raw(&["[".repeat(levels), "]".repeat(levels)].concat());
+    // The body, the array of events and the envelope are three.
+    refuse(&world, nested(62)).await;
+    refuse(&world, nested(200)).await;
+    refuse(&world, nested(100_000)).await;
+    refuse(&world, "[".repeat(1_000_000)).await;
+    refuse(&world, "{\"a\":".repeat(200_000)).await;
+    assert_untouched(&world).await;
+    assert_eq!(world.http().send(&world.key.events(nested(61))).await.status, 200);
+}
+
+#[tokio::test]
+async fn of_a_repeated_name_the_worker_reads_what_was_checked() {
+    let world = World::start().await;
+    // A checker that takes the first and a reader that takes the last would let these through.
+    let valid = String::from_utf8(batch(&[ana()])).expect("text");
+    let second = |extra: &str| valid.replacen("{\"events\":[{", &format!("{{\"events\":[{{{extra},"), 1);
+    for (first, place) in [
+        (r#""eventId":"connect-api:1""#, "eventId"),
+        (r#""tenant":"zeta""#, "tenant"),
+        (r#""eventType":"nope""#, "eventType"),
+        (r#""actor":{"type":"contact"}"#, "actor"),
+    ] {
+        let first_wrong = world.http().send(&world.key.events(second(first))).await;
+        let last_wrong = valid.replacen("}]}", &format!(",{first}}}]}}"), 1);
+        let last_wrong = world.http().send(&world.key.events(last_wrong)).await;
+        // Either of the two may count, or both be refused; never is the wrong one processed.
+        let statuses = [first_wrong.status, last_wrong.status];
+        assert!(
+            statuses == [200, 400] || statuses == [400, 200] || statuses == [400, 400],
+            "{place}: {statuses:?}"
+        );
+        let taken: Vec<_> =
+            [first_wrong, last_wrong].into_iter().filter(|answer| answer.status == 200).collect();
+        assert!(taken.iter().all(|answer| answer.json()["failed"] == 0), "{place}: {taken:?}");
+    }
+    let strange = "SELECT count(*) FROM event_ledger WHERE event_id LIKE 'connect-api:%'";
+    assert_eq!(world.database.count(strange).await, 0);
+    assert_eq!(world.queues.depth("events.dead").await, 0);
+}

@@ -1,0 +1,238 @@
+//! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions; D11, D12).
+
+use super::{ana, enquire, ids, outbox, put_at, subscribe, warnings};
+use serde_json::{Value, json};
+use tests::{World, event};
+
+const OPEN: [&str; 5] = ["inquiry", "follow_up", "building_proposal", "negotiation", "proposal_approved"];
+const CLOSED: [&str; 4] = ["lost", "archived", "trip_booked", "travelled"];
+
+async fn stage(world: &World, lead: &Value) -> Value {
+    world.lead(lead).await["stage"].clone()
+}
+
+#[tokio::test]
+async fn started_advances_an_open_enquiry_and_never_regresses_one() {
+    let world = World::start().await;
+    for at in OPEN {
+        let opened = enquire(&world, json!({})).await;
+        put_at(&world, &opened["leadId"], at).await;
+        let result = world.accept(ana("booking.started")).await;
+        assert_eq!(ids(&result), ids(&opened), "{at}: the newest open enquiry");
+        assert_eq!(stage(&world, &opened["leadId"]).await, "proposal_approved", "from {at}");
+    }
+    let again = world.accept(ana("booking.started")).await;
+    assert_eq!(stage(&world, &again["leadId"]).await, "proposal_approved");
+}
+
+#[tokio::test]
+async fn started_without_an_open_enquiry_is_timeline_only() {
+    let world = World::start().await;
+    let nobody = world.accept(event("booking.started").email("new@example.com")).await;
+    assert_eq!(ids(&nobody)[1..], [json!(null), json!(null)]);
+    assert!(world.pipeline(&[]).await.is_empty(), "it opens none");
+    for at in CLOSED {
+        let opened = enquire(&world, json!({})).await;
+        put_at(&world, &opened["leadId"], at).await;
+        let result = world.accept(ana("booking.started")).await;
+        assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{at}");
+        // Named, it is found, but stays as it is.
+        let named = world.accept(ana("booking.started").payload(json!({"leadId": opened["leadId"]}))).await;
+        assert!(warnings(&named).is_empty(), "{at}: {named}");
+        assert_eq!(stage(&world, &opened["leadId"]).await, at);
+    }
+}
+
+#[tokio::test]
+async fn abandoned_flags_the_open_enquiry_and_leaves_its_stage() {
+    let world = World::start().await;
+    for at in OPEN {
+        let opened = enquire(&world, json!({})).await;
+        put_at(&world, &opened["leadId"], at).await;
+        let result = world.accept(ana("booking.abandoned")).await;
+        assert_eq!(ids(&result), ids(&opened), "{at}");
+        let lead = world.lead(&opened["leadId"]).await;
+        assert_eq!((&lead["followUp"], &lead["stage"]), (&json!(true), &json!(at)));
+    }
+}
+
+#[tokio::test]
+async fn abandoned_leaves_closed_enquiries_alone() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({})).await;
+    for at in CLOSED {
+        put_at(&world, &opened["leadId"], at).await;
+        world.accept(ana("booking.abandoned")).await;
+        let lead = world.lead(&opened["leadId"]).await;
+        assert_eq!((&lead["followUp"], &lead["stage"]), (&json!(false), &json!(at)));
+    }
+}
+
+#[tokio::test]
+async fn completed_forces_the_enquiry_to_booked_from_any_stage() {
+    let world = World::start().await;
+    for at in OPEN.into_iter().chain(CLOSED) {
+        let opened = enquire(&world, json!({})).await;
+        put_at(&world, &opened["leadId"], at).await;
+        let result =
+            world.accept(ana("booking.completed").payload(json!({"leadId": opened["leadId"]}))).await;
+        assert_eq!(ids(&result), ids(&opened), "{at}");
+        assert_eq!(stage(&world, &opened["leadId"]).await, "trip_booked", "from {at}");
+    }
+}
+
+#[tokio::test]
+async fn completed_takes_the_open_enquiry_before_a_newer_closed_one_and_else_the_newest() {
+    let world = World::start().await;
+    let [oldest, open, lost] = [
+        enquire(&world, json!({})).await,
+        enquire(&world, json!({})).await,
+        enquire(&world, json!({})).await,
+    ];
+    put_at(&world, &oldest["leadId"], "archived").await;
+    put_at(&world, &lost["leadId"], "lost").await;
+    assert_eq!(world.accept(ana("booking.completed")).await["leadId"], open["leadId"]);
+    assert_eq!(stage(&world, &lost["leadId"]).await, "lost");
+    assert_eq!(world.accept(ana("booking.completed")).await["leadId"], lost["leadId"]);
+    assert_eq!(stage(&world, &lost["leadId"]).await, "trip_booked");
+    assert_eq!(stage(&world, &oldest["leadId"]).await, "archived");
+}
+
+#[tokio::test]
+async fn completed_without_any_enquiry_is_timeline_only() {
+    let world = World::start().await;
+    subscribe(&world).await;
+    let result = world.accept(ana("booking.completed").payload(json!({"bookingRef": "BR-1"}))).await;
+    assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
+    for table in ["leads", "invoices", "outbox"] {
+        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_booking_may_name_its_enquiry_in_three_ways() {
+    let world = World::start().await;
+    let named = enquire(&world, json!({"externalLeadId": "x-1"})).await;
+    enquire(&world, json!({})).await;
+    for name in [
+        json!({"leadId": named["leadId"]}),
+        json!({"tripId": named["tripId"]}),
+        json!({"externalLeadId": "x-1"}),
+    ] {
+        put_at(&world, &named["leadId"], "inquiry").await;
+        let result = world.accept(ana("booking.started").payload(name.clone())).await;
+        assert_eq!((ids(&result), warnings(&result)), (ids(&named), vec![]), "{name}");
+        assert_eq!(stage(&world, &named["leadId"]).await, "proposal_approved", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_enquiry_that_is_not_this_clients_is_warned_of_and_not_touched() {
+    let world = World::start().await;
+    let own = enquire(&world, json!({})).await;
+    let other = world
+        .accept(event("enquiry.submitted").email("bo@example.com").payload(json!({"externalLeadId": "b-1"})))
+        .await;
+    let zeta = world.add_tenant("zeta").await;
+    let body = tests::event::batch(&[ana("enquiry.submitted").tenant("zeta")]);
+    let elsewhere = world.http().send(&zeta.events(body)).await.json()["results"][0].clone();
+    let before = world.pipeline(&[]).await;
+    for kind in ["booking.started", "booking.abandoned", "booking.completed"] {
+        for name in [
+            json!({"leadId": other["leadId"]}),
+            json!({"tripId": other["tripId"]}),
+            json!({"externalLeadId": "b-1"}),
+            json!({"leadId": elsewhere["leadId"]}),
+            json!({"tripId": elsewhere["tripId"]}),
+            json!({"leadId": "no such id"}),
+            json!({"leadId": "0190a5b2-0000-7000-8000-000000000001"}),
+        ] {
+            let result = world.accept(ana(kind).payload(name.clone())).await;
+            assert_eq!(warnings(&result), ["enquiry_not_found"], "{kind} {name}");
+            assert_eq!(ids(&result), [own["clientId"].clone(), json!(null), json!(null)], "{kind} {name}");
+        }
+    }
+    assert_eq!(world.pipeline(&[]).await, before);
+}
+
+#[tokio::test]
+async fn completed_with_a_reference_makes_the_invoice_and_emits_booking_confirmed_once() {
+    let world = World::start().await;
+    subscribe(&world).await;
+    let opened = enquire(&world, json!({})).await;
+    let payload = json!({"bookingRef": "BR-1", "amount": 1234.5, "currency": "INR"});
+    for _ in 0..2 {
+        world.accept(ana("booking.completed").payload(payload.clone())).await;
+    }
+    let [invoice] = &world.invoices(&opened["leadId"]).await[..] else { panic!("one invoice") };
+    assert_eq!(
+        (&invoice["bookingRef"], &invoice["amount"], &invoice["currency"]),
+        (&json!("BR-1"), &json!(1234.5), &json!("INR"))
+    );
+    assert_eq!((&invoice["creditState"], &invoice["balanceDue"]), (&json!("none"), &json!(0)));
+    let confirmed = outbox(&world, &["booking.confirmed"]).await;
+    let [confirmed] = &confirmed[..] else { panic!("one confirmation: {confirmed:?}") };
+    // The echo rule: it is known which key caused it, and from which origin.
+    assert_eq!(
+        (&confirmed["key_prefix"], &confirmed["origin"]),
+        (&json!(world.key.prefix), &json!("website"))
+    );
+    let sent = &confirmed["envelope"]["payload"];
+    assert_eq!(
+        (&sent["bookingRef"], &sent["amount"], &sent["leadId"]),
+        (&json!("BR-1"), &json!(1234.5), &opened["leadId"])
+    );
+}
+
+#[tokio::test]
+async fn completed_without_a_reference_makes_no_invoice() {
+    let world = World::start().await;
+    subscribe(&world).await;
+    let opened = enquire(&world, json!({})).await;
+    world.accept(ana("booking.completed").payload(json!({"amount": 5, "currency": "INR"}))).await;
+    assert!(world.invoices(&opened["leadId"]).await.is_empty());
+    assert!(outbox(&world, &["booking.confirmed"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_change_of_stage_is_told_once_with_its_cause_and_no_change_is_not() {
+    let world = World::start().await;
+    subscribe(&world).await;
+    enquire(&world, json!({})).await;
+    for kind in ["booking.started", "booking.started", "booking.completed", "booking.completed"] {
+        world.accept(ana(kind)).await;
+    }
+    let changes = outbox(&world, &["lead.stage_changed"]).await;
+    let step = |row: &Value| ["from", "to"].map(|end| row["envelope"]["payload"][end].clone());
+    let steps: Vec<_> = changes.iter().map(step).collect();
+    assert_eq!(
+        steps,
+        [[json!("inquiry"), json!("proposal_approved")], [json!("proposal_approved"), json!("trip_booked")]]
+    );
+    assert!(changes.iter().all(|row| row["key_prefix"] == json!(world.key.prefix)), "{changes:?}");
+}
+
+#[tokio::test]
+async fn the_version_of_an_enquiry_grows_with_each_change_and_only_then() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({})).await;
+    let version = async || {
+        let lead = world.lead(&opened["leadId"]).await;
+        (tests::text(&lead["createdAt"]).to_owned(), tests::text(&lead["updatedAt"]).to_owned())
+    };
+    let (created, mut last) = version().await;
+    for (kind, changes) in [
+        ("booking.abandoned", true),
+        ("booking.abandoned", false),
+        ("booking.started", true),
+        ("booking.started", false),
+        ("quote.requested", false),
+        ("booking.completed", true),
+        ("booking.completed", false),
+    ] {
+        world.accept(ana(kind)).await;
+        let (still_created, now) = version().await;
+        assert_eq!((still_created, now > last), (created.clone(), changes), "{kind}: {last} then {now}");
+        last = now;
+    }
+}

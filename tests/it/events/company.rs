@@ -1,0 +1,97 @@
+//! Company accounts and their people (D13).
+
+use serde_json::{Value, json};
+use tests::{Event, World, event};
+
+/// Makes the account of example.com and gives its client's id.
+async fn account(world: &World) -> Value {
+    let create =
+        ["company", "create", "--tenant", "acme", "--name", "Example Ltd", "--domain", "example.com"];
+    world.connectctl.json(&create).await["clientId"].clone()
+}
+
+/// The contact entries of an account, by email.
+async fn contacts(world: &World, account: &Value) -> Vec<Value> {
+    let query = "SELECT email, name, phone, client_id::text FROM account_contacts WHERE account_id::text = $1 ORDER BY email";
+    world.database.rows(query, &[&tests::text(account)]).await
+}
+
+fn dan(event_type: &str) -> Event {
+    event(event_type).email("Dan@Example.com")
+}
+
+#[tokio::test]
+async fn an_address_on_a_company_domain_joins_that_account() {
+    let world = World::start().await;
+    let account = account(&world).await;
+    let result = world.accept(dan("contact.identified").name("Dan").phone("111")).await;
+    assert_ne!(result["clientId"], account, "a person is a client of their own");
+    let client = world.client(&result["clientId"]).await;
+    assert_eq!((&client["client_type"], &client["company"]), (&json!("individual"), &json!("Example Ltd")));
+    assert_eq!(client["account_id"], account);
+    let entry =
+        json!({"email": "Dan@Example.com", "name": "Dan", "phone": "111", "client_id": result["clientId"]});
+    assert_eq!(contacts(&world, &account).await, [entry]);
+}
+
+#[tokio::test]
+async fn every_event_that_upserts_its_contact_joins_the_account() {
+    let world = World::start().await;
+    let account = account(&world).await;
+    let result = world.accept(dan("enquiry.submitted")).await;
+    assert_eq!(world.client(&result["clientId"]).await["account_id"], account);
+    assert_eq!(contacts(&world, &account).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_free_mailbox_or_another_domain_joins_nothing() {
+    let world = World::start().await;
+    let account = account(&world).await;
+    for email in ["dan@gmail.com", "dan@sub.example.com", "dan@notexample.com", "dan@example.com.evil.test"] {
+        let result = world.accept(event("contact.identified").email(email)).await;
+        let client = world.client(&result["clientId"]).await;
+        assert_eq!((&client["account_id"], &client["company"]), (&json!(null), &json!(null)), "{email}");
+    }
+    assert!(contacts(&world, &account).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_update_of_an_unknown_colleague_adds_the_entry_and_no_client() {
+    let world = World::start().await;
+    let account = account(&world).await;
+    let result = world.accept(dan("contact.updated").name("Dan")).await;
+    assert_eq!(result["clientId"], account);
+    assert_eq!(
+        contacts(&world, &account).await,
+        [json!({"email": "Dan@Example.com", "name": "Dan", "phone": null, "client_id": null})]
+    );
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1, "the account alone");
+    assert_eq!(world.timeline(&account).await.len(), 1);
+
+    let changed = world.accept(dan("contact.updated").phone("222")).await;
+    assert_eq!(changed["clientId"], account);
+    assert_eq!(
+        contacts(&world, &account).await,
+        [json!({"email": "Dan@Example.com", "name": "Dan", "phone": "222", "client_id": null})]
+    );
+}
+
+#[tokio::test]
+async fn an_update_of_a_colleague_who_is_a_client_lands_on_both() {
+    let world = World::start().await;
+    let account = account(&world).await;
+    let id = world.accept(dan("contact.identified").name("Dan")).await["clientId"].clone();
+    let updated = world.accept(dan("contact.updated").name("Daniel").phone("333")).await;
+    assert_eq!(updated["clientId"], id);
+    assert_eq!(world.client(&id).await["name"], "Daniel");
+    let entry = json!({"email": "Dan@Example.com", "name": "Daniel", "phone": "333", "client_id": id});
+    assert_eq!(contacts(&world, &account).await, [entry]);
+}
+
+#[tokio::test]
+async fn an_update_without_an_email_finds_no_account() {
+    let world = World::start().await;
+    account(&world).await;
+    let result = world.result(event("contact.updated").phone("1").name("Dan")).await;
+    assert_eq!(result["error"], "contact_not_found");
+}

@@ -1,0 +1,129 @@
+//! `contact.identified` and `contact.updated`.
+
+use super::{ana, ids, warnings};
+use serde_json::json;
+use tests::{World, event};
+
+#[tokio::test]
+async fn identified_makes_a_client_with_a_timeline_and_opens_no_enquiry() {
+    let world = World::start().await;
+    let sent = ana("contact.identified").name("Ana Silva").phone("+351 91-234").external_id("p-1");
+    let result = world.accept(sent.payload(json!({"page": "/goa"}))).await;
+    assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{result}");
+    let client = world.client(&result["clientId"]).await;
+    assert_eq!(client["name"], "Ana Silva");
+    assert_eq!(client["email"], "ana@example.com");
+    assert_eq!(client["phone"], "+351 91-234");
+    assert_eq!(client["external_id"], "p-1");
+    assert_eq!(client["client_type"], "individual");
+    assert_eq!(world.timeline(&result["clientId"]).await.len(), 1);
+    assert!(world.pipeline(&[]).await.is_empty() && world.notifications().await.is_empty());
+}
+
+#[tokio::test]
+async fn identified_again_updates_what_is_sent_and_leaves_the_rest() {
+    let world = World::start().await;
+    let first = world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await;
+    let second = world.accept(event("contact.identified").email("ANA@example.com").name("Ana Silva")).await;
+    assert_eq!(first["clientId"], second["clientId"]);
+    let client = world.client(&first["clientId"]).await;
+    assert_eq!((&client["name"], &client["phone"]), (&json!("Ana Silva"), &json!("111")));
+    assert_eq!((&client["email"], &client["external_id"]), (&json!("ana@example.com"), &json!("p-1")));
+    assert_eq!(world.timeline(&first["clientId"]).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_new_client_without_a_name_is_named_after_email_else_phone_else_external_id() {
+    let world = World::start().await;
+    let table = [
+        (
+            event("contact.identified").email("Bo@Example.com").phone("+1 222").external_id("b"),
+            "Bo@Example.com",
+        ),
+        (event("contact.identified").phone("+1 333").external_id("c"), "+1 333"),
+        (event("contact.identified").external_id("d"), "d"),
+    ];
+    for (event, name) in table {
+        let result = world.accept(event).await;
+        assert_eq!(world.client(&result["clientId"]).await["name"], name);
+    }
+}
+
+#[tokio::test]
+async fn updated_patches_name_and_phone_and_nothing_else() {
+    let world = World::start().await;
+    let id =
+        world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await["clientId"]
+            .clone();
+    let only_name = world.accept(ana("contact.updated").name("Ana Silva")).await;
+    assert_eq!(only_name["clientId"], id);
+    let client = world.client(&id).await;
+    assert_eq!((&client["name"], &client["phone"]), (&json!("Ana Silva"), &json!("111")));
+    world.accept(ana("contact.updated").phone("+2 22").external_id("p-other")).await;
+    let client = world.client(&id).await;
+    assert_eq!((&client["name"], &client["phone"]), (&json!("Ana Silva"), &json!("+2 22")));
+    assert_eq!(client["external_id"], "p-1", "only name and phone are patched");
+    assert_eq!(world.timeline(&id).await.len(), 3);
+}
+
+#[tokio::test]
+async fn updated_finds_its_contact_by_external_id_or_phone_and_cannot_change_an_email() {
+    let world = World::start().await;
+    let id =
+        world.accept(ana("contact.identified").phone("+1 (555) 010").external_id("p-1")).await["clientId"]
+            .clone();
+    let by_id = world.accept(event("contact.updated").external_id("p-1").name("By id")).await;
+    let by_phone = world.accept(event("contact.updated").phone("1555010").name("By phone")).await;
+    assert_eq!([&by_id["clientId"], &by_phone["clientId"]], [&id, &id]);
+    // With an email it is matched by that one, which nobody has.
+    let other =
+        world.result(event("contact.updated").email("new@example.com").external_id("p-1").name("X")).await;
+    assert_eq!(other["error"], "contact_not_found");
+    let client = world.client(&id).await;
+    assert_eq!((&client["email"], &client["name"]), (&json!("ana@example.com"), &json!("By phone")));
+}
+
+#[tokio::test]
+async fn updated_never_makes_a_client_and_the_same_event_can_be_sent_again_later() {
+    let world = World::start().await;
+    let update = ana("contact.updated").id("u-1").name("Ana Silva");
+    for _ in 0..2 {
+        let failed = world.result(update.clone()).await;
+        assert_eq!((&failed["status"], &failed["error"]), (&json!("failed"), &json!("contact_not_found")));
+        assert_eq!(failed.get("clientId"), None);
+    }
+    for table in ["clients", "timeline", "event_ledger"] {
+        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+    world.accept(ana("contact.identified")).await;
+    let result = world.accept(update.clone()).await;
+    assert_eq!(world.client(&result["clientId"]).await["name"], "Ana Silva");
+    assert_eq!(world.result(update).await["status"], "duplicate");
+}
+
+#[tokio::test]
+async fn every_other_event_upserts_its_contact_too() {
+    let world = World::start().await;
+    for (count, event_type) in [
+        "enquiry.submitted",
+        "traveller.discovery_upserted",
+        "trip.planning_started",
+        "trip.draft_updated",
+        "quote.requested",
+        "booking.started",
+        "booking.abandoned",
+        "booking.completed",
+        "employee.credit_updated",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let email = format!("{count}@example.com");
+        let payload = json!({"asOf": "2026-05-01T10:00:00Z"});
+        let made = world.accept(event(event_type).email(&email).name("First").payload(payload.clone())).await;
+        let changed = world.accept(event(event_type).email(&email).name("Second").payload(payload)).await;
+        assert_eq!(made["clientId"], changed["clientId"], "{event_type}");
+        assert_eq!(world.client(&made["clientId"]).await["name"], "Second", "{event_type}");
+        assert!(warnings(&made).is_empty(), "{made}");
+    }
+}

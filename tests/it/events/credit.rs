@@ -1,0 +1,168 @@
+//! `booking.credit_applied` and `employee.credit_updated` (D15b).
+
+use super::{ana, enquire, ids, put_at, warnings};
+use serde_json::{Value, json};
+use tests::{World, event};
+
+/// An enquiry of Ana's that is booked as `BR-1` with 500 of credit counted as paid; gives the result.
+async fn booked(world: &World) -> Value {
+    enquire(world, json!({})).await;
+    let payload = json!({"bookingRef": "BR-1", "amount": 2000, "currency": "INR", "creditUsed": 500});
+    world.accept(ana("booking.completed").payload(payload)).await
+}
+
+fn applied(payload: Value) -> tests::Event {
+    ana("booking.credit_applied").payload(payload)
+}
+
+async fn invoice(world: &World, lead: &Value) -> Value {
+    let mut invoices = world.invoices(lead).await;
+    assert_eq!(invoices.len(), 1);
+    invoices.remove(0)
+}
+
+/// The credit that the pipeline shows for a lead.
+async fn credit(world: &World, lead: &Value) -> Value {
+    world.lead(lead).await["credit"].clone()
+}
+
+fn balance(as_of: &str, paise: i64) -> Value {
+    json!({"membershipId": "m-1", "corporateName": "Example Ltd", "availablePaise": paise, "grantedPaise": 900_000,
+        "redeemablePercent": 50, "asOf": as_of})
+}
+
+#[tokio::test]
+async fn credit_taken_in_full_confirms_the_invoice_and_tells_nobody() {
+    let world = World::start().await;
+    let booked = booked(&world).await;
+    assert_eq!(invoice(&world, &booked["leadId"]).await["creditState"], "pending");
+    let told = world.notifications().await.len();
+    let result = world
+        .accept(applied(json!({"bookingRef": "BR-1", "requestedRupees": 500, "appliedRupees": 500})))
+        .await;
+    assert_eq!(ids(&result), ids(&booked));
+    let invoice = invoice(&world, &booked["leadId"]).await;
+    assert_eq!((&invoice["creditState"], &invoice["creditApplied"]), (&json!("confirmed"), &json!(500)));
+    assert_eq!(invoice["balanceDue"], 0);
+    assert_eq!(world.notifications().await.len(), told);
+}
+
+#[tokio::test]
+async fn less_credit_than_counted_reopens_the_difference_and_tells_the_trips_owner() {
+    let world = World::start().await;
+    let booked = booked(&world).await;
+    world
+        .accept(applied(json!({"tripId": booked["tripId"], "appliedRupees": 125.25, "reason": "expired"})))
+        .await;
+    let invoice = invoice(&world, &booked["leadId"]).await;
+    assert_eq!((&invoice["creditState"], &invoice["creditApplied"]), (&json!("confirmed"), &json!(125.25)));
+    assert_eq!(invoice["balanceDue"], 374.75);
+    let told = world.notifications().await;
+    let last = told.last().expect("a notification");
+    assert_eq!(last["to"], world.lead(&booked["leadId"]).await["owner"]["email"]);
+    assert_eq!(last["leadId"], booked["leadId"]);
+    assert_ne!(last["kind"], "lead_assigned");
+}
+
+#[tokio::test]
+async fn credit_for_no_invoice_fails_and_can_be_sent_again() {
+    let world = World::start().await;
+    enquire(&world, json!({})).await;
+    let zeta = world.add_tenant("zeta").await;
+    let body = [
+        ana("enquiry.submitted"),
+        ana("booking.completed").payload(json!({"bookingRef": "Z-1", "creditUsed": 5})),
+    ];
+    let body = tests::event::batch(&body.map(|event| event.tenant("zeta")));
+    assert_eq!(world.http().send(&zeta.events(body)).await.json()["accepted"], 2);
+    let event = applied(json!({"bookingRef": "BR-1", "appliedRupees": 500})).id("c-1");
+    for failing in [
+        event.clone(),
+        applied(json!({"bookingRef": "Z-1", "appliedRupees": 5})),
+        applied(json!({})),
+        ana("booking.credit_applied"),
+    ] {
+        let result = world.result(failing).await;
+        assert_eq!((&result["status"], &result["error"]), (&json!("failed"), &json!("booking_not_found")));
+    }
+    world.accept(ana("booking.completed").payload(json!({"bookingRef": "BR-1", "creditUsed": 500}))).await;
+    world.accept(event).await;
+}
+
+#[tokio::test]
+async fn credit_for_a_booking_creates_no_client_of_its_actor() {
+    let world = World::start().await;
+    let booked = booked(&world).await;
+    let stranger = event("booking.credit_applied").email("finance@example.com");
+    let result = world.accept(stranger.payload(json!({"bookingRef": "BR-1", "appliedRupees": 500}))).await;
+    assert_eq!(ids(&result), ids(&booked));
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
+}
+
+#[tokio::test]
+async fn a_balance_is_shown_on_open_enquiries_and_opens_none() {
+    let world = World::start().await;
+    let result =
+        world.accept(ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100))).await;
+    assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
+    assert!(world.pipeline(&[]).await.is_empty());
+    let opened = enquire(&world, json!({})).await;
+    let shown = credit(&world, &opened["leadId"]).await;
+    assert_eq!((&shown["membershipId"], &shown["corporateName"]), (&json!("m-1"), &json!("Example Ltd")));
+    assert_eq!((&shown["availablePaise"], &shown["grantedPaise"]), (&json!(100), &json!(900_000)));
+    assert_eq!(shown["redeemablePercent"].as_f64(), Some(50.0));
+    assert_eq!(shown["asOf"], "2026-05-01T10:00:00.000Z");
+    put_at(&world, &opened["leadId"], "lost").await;
+    assert_eq!(credit(&world, &opened["leadId"]).await, json!(null), "only open ones show it");
+}
+
+#[tokio::test]
+async fn the_newest_balance_wins_by_its_instant_whatever_the_order_and_offset() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({})).await;
+    for (as_of, paise, shown) in [
+        ("2026-05-01T10:00:00Z", 1, 1),
+        ("2026-05-01T09:59:59Z", 2, 1),
+        ("2026-05-01T15:29:59+05:30", 3, 1),
+        ("2026-05-01T15:30:01+05:30", 4, 4),
+        ("2026-05-01T11:00:00+02:00", 5, 4),
+        ("2026-05-01T05:00:02-05:00", 6, 6),
+    ] {
+        world.accept(ana("employee.credit_updated").payload(balance(as_of, paise))).await;
+        assert_eq!(credit(&world, &opened["leadId"]).await["availablePaise"], shown, "{as_of}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_part_of_a_balance_is_accepted_with_a_warning() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({})).await;
+    let mut sent = balance("2026-05-01T10:00:00Z", 100);
+    sent["grantedPaise"] = json!("many");
+    let result = world.accept(ana("employee.credit_updated").payload(sent)).await;
+    assert_eq!(warnings(&result).len(), 1, "{result}");
+    let shown = credit(&world, &opened["leadId"]).await;
+    assert_eq!((&shown["availablePaise"], &shown["grantedPaise"]), (&json!(100), &json!(null)));
+}
+
+#[tokio::test]
+async fn credit_events_need_their_scope_and_fail_alone() {
+    let world = World::start().await;
+    let booked = booked(&world).await;
+    let key = world.add_key("events:ingest").await;
+    let events = [
+        applied(json!({"bookingRef": "BR-1", "appliedRupees": 500})).id("c-1"),
+        ana("contact.identified").name("Ana"),
+        ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100)).id("c-2"),
+    ];
+    let answer = world.http().send(&key.events(tests::event::batch(&events))).await.json();
+    assert_eq!((&answer["accepted"], &answer["failed"]), (&json!(1), &json!(2)));
+    for place in [0, 2] {
+        assert_eq!(answer["results"][place]["error"], "insufficient_scope");
+    }
+    assert_eq!(invoice(&world, &booked["leadId"]).await["creditState"], "pending");
+    // Not remembered: with the scope the same ids are applied.
+    let again = world.results(&events).await;
+    let statuses: Vec<_> = again.iter().map(|result| tests::text(&result["status"])).collect();
+    assert_eq!(statuses, ["accepted", "duplicate", "accepted"]);
+}

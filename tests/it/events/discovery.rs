@@ -1,0 +1,167 @@
+//! `traveller.discovery_upserted` (D15a).
+
+use super::{ana, enquire, ids, put_at, warnings};
+use serde_json::{Value, json};
+use tests::{World, event};
+
+const KIND: &str = "traveller.discovery_upserted";
+
+fn discovery_id(result: &Value) -> &Value {
+    &result["travellerDiscovery"]["discoveryId"]
+}
+
+#[tokio::test]
+async fn it_opens_an_enquiry_when_there_is_none_and_else_reuses_the_open_one() {
+    let world = World::start().await;
+    let opened = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2}}))).await;
+    assert!(ids(&opened).iter().all(Value::is_string), "{opened}");
+    assert_eq!(world.lead(&opened["leadId"]).await["stage"], "inquiry");
+    let again = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 3}}))).await;
+    assert_eq!((ids(&again), discovery_id(&again)), (ids(&opened), discovery_id(&opened)));
+    put_at(&world, &opened["leadId"], "lost").await;
+    let anew = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 4}}))).await;
+    assert_ne!(anew["leadId"], opened["leadId"]);
+    assert_ne!(discovery_id(&anew), discovery_id(&opened));
+    let existing = world.accept(event(KIND).email("bo@example.com")).await;
+    assert_ne!(existing["leadId"], anew["leadId"]);
+}
+
+#[tokio::test]
+async fn it_reuses_an_enquiry_that_was_submitted() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({})).await;
+    assert_eq!(ids(&world.accept(ana(KIND)).await), ids(&opened));
+    assert_eq!(world.pipeline(&[]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn discovery_profile_and_essence_are_recorded_and_unknown_keys_ignored() {
+    let world = World::start().await;
+    let payload = json!({
+        "discovery": {"destinationInterest": ["Goa", "Kerala"], "dateRange": {"start": "2027-05-01", "end": "2027-05-09"},
+            "pax": 2, "tripNotes": "No early mornings.", "favouriteColour": "blue"},
+        "profilePatch": {"constraints": {"diet": "vegan"}, "styleDefaults": {"pace": "slow"}, "shoeSize": 41},
+        "essence": "A slow traveller.", "mood": "good",
+    });
+    let result = world.accept(ana(KIND).payload(payload.clone())).await;
+    assert!(warnings(&result).is_empty(), "{result}");
+    let [record] = &world.discovery(&result["clientId"]).await[..] else { panic!("one record") };
+    assert_eq!(&record["discoveryId"], discovery_id(&result));
+    let mut discovery = payload["discovery"].clone();
+    discovery.as_object_mut().expect("an object").remove("favouriteColour");
+    assert_eq!(record["discovery"], discovery);
+    assert_eq!(
+        record["profile"],
+        json!({"constraints": {"diet": "vegan"}, "styleDefaults": {"pace": "slow"}})
+    );
+    assert_eq!(record["essence"], "A slow traveller.");
+}
+
+#[tokio::test]
+async fn a_later_event_updates_the_record_it_names() {
+    let world = World::start().await;
+    let first = world
+        .accept(ana(KIND).payload(json!({"discovery": {"pax": 2, "tripNotes": "first"}, "essence": "one"})))
+        .await;
+    let id = discovery_id(&first).clone();
+    put_at(&world, &first["leadId"], "lost").await;
+    let payload =
+        json!({"hosTripDiscoveryId": id, "discovery": {"pax": 5}, "profilePatch": {"constraints": "none"}});
+    let second = world.accept(ana(KIND).payload(payload)).await;
+    assert_eq!(discovery_id(&second), &id);
+    let [record] = &world.discovery(&first["clientId"]).await[..] else { panic!("one record") };
+    assert_eq!(record["discovery"], json!({"pax": 5, "tripNotes": "first"}));
+    assert_eq!((&record["profile"], &record["essence"]), (&json!({"constraints": "none"}), &json!("one")));
+}
+
+#[tokio::test]
+async fn a_record_of_somebody_else_is_not_touched() {
+    let world = World::start().await;
+    let bo =
+        world.accept(event(KIND).email("bo@example.com").payload(json!({"discovery": {"pax": 2}}))).await;
+    for id in
+        [discovery_id(&bo).clone(), json!("no id"), json!(5), json!("0190a5b2-0000-7000-8000-000000000001")]
+    {
+        let result =
+            world.accept(ana(KIND).payload(json!({"hosTripDiscoveryId": id, "discovery": {"pax": 9}}))).await;
+        assert_ne!(discovery_id(&result), discovery_id(&bo));
+        assert_eq!(warnings(&result), ["traveller_discovery_field_rejected:hosTripDiscoveryId"], "{id}");
+    }
+    let [record] = &world.discovery(&bo["clientId"]).await[..] else { panic!("one record") };
+    assert_eq!(record["discovery"], json!({"pax": 2}));
+}
+
+#[tokio::test]
+async fn a_value_that_fails_validation_is_dropped_and_named_and_the_rest_recorded() {
+    let world = World::start().await;
+    let table = [
+        ("pax", json!({"discovery": {"pax": -1}})),
+        ("pax", json!({"discovery": {"pax": "two"}})),
+        ("dateRange", json!({"discovery": {"dateRange": {"start": "2027-02-30"}}})),
+        ("dateRange", json!({"discovery": {"dateRange": 5}})),
+        ("destinationInterest", json!({"discovery": {"destinationInterest": {"x": 1}}})),
+        ("destinationInterest", json!({"discovery": {"destinationInterest": ["Goa", 5]}})),
+        ("tripNotes", json!({"discovery": {"tripNotes": ["a"]}})),
+        ("constraints", json!({"profilePatch": {"constraints": 5}})),
+        ("styleDefaults", json!({"profilePatch": {"styleDefaults": "slow"}})),
+        ("discovery", json!({"discovery": "Goa"})),
+        ("profilePatch", json!({"profilePatch": []})),
+        ("essence", json!({"essence": {"x": 1}})),
+    ];
+    world.accept(ana(KIND).payload(json!({"discovery": {"tripNotes": "kept"}}))).await;
+    for (field, payload) in table {
+        let result = world.accept(ana(KIND).payload(payload.clone())).await;
+        assert_eq!(warnings(&result), [format!("traveller_discovery_field_rejected:{field}")], "{payload}");
+        assert!(discovery_id(&result).is_string(), "{result}");
+    }
+    let client = world.accept(ana(KIND)).await["clientId"].clone();
+    let [record] = &world.discovery(&client).await[..] else { panic!("one record") };
+    assert_eq!(record["discovery"], json!({"tripNotes": "kept"}));
+}
+
+#[tokio::test]
+async fn for_an_agency_without_discovery_only_that_part_is_skipped() {
+    let world = World::start().await;
+    world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", "false"]).await;
+    let result =
+        world.accept(ana(KIND).name("Ana").payload(json!({"discovery": {"pax": -1}, "essence": "x"}))).await;
+    assert_eq!(warnings(&result), ["traveller_discovery_not_enabled"]);
+    assert_eq!(result.get("travellerDiscovery"), None);
+    assert!(ids(&result).iter().all(Value::is_string), "{result}");
+    assert_eq!(world.lead(&result["leadId"]).await["stage"], "inquiry");
+    assert_eq!(world.timeline(&result["clientId"]).await.len(), 1);
+    assert!(world.discovery(&result["clientId"]).await.is_empty());
+    assert_eq!(world.database.count("SELECT count(*) FROM traveller_profiles").await, 0);
+}
+
+#[tokio::test]
+async fn when_the_discovery_cannot_be_stored_the_event_is_accepted_without_it() {
+    let world = World::start().await;
+    world
+        .database
+        .execute("ALTER TABLE discoveries ADD CHECK (discovery::text NOT LIKE '%unstorable%')")
+        .await;
+    let events = [
+        event(KIND).email("bo@example.com").payload(json!({"discovery": {"tripNotes": "fine"}})),
+        ana(KIND).payload(json!({"discovery": {"tripNotes": "unstorable"}})),
+        event(KIND).email("bo@example.com").payload(json!({"discovery": {"pax": 2}})),
+    ];
+    let results = world.results(&events).await;
+    assert!(results.iter().all(|result| result["status"] == "accepted"), "{results:?}");
+    assert_eq!(warnings(&results[1]), ["traveller_discovery_upsert_failed"]);
+    assert!(ids(&results[1]).iter().all(Value::is_string), "{results:?}");
+    assert_eq!(world.timeline(&results[1]["clientId"]).await.len(), 1);
+    assert!(warnings(&results[0]).is_empty() && warnings(&results[2]).is_empty(), "{results:?}");
+    let [record] = &world.discovery(&results[0]["clientId"]).await[..] else { panic!("one record") };
+    assert_eq!(record["discovery"], json!({"tripNotes": "fine", "pax": 2}));
+}
+
+#[tokio::test]
+async fn turning_discovery_off_and_on_counts_from_the_next_event() {
+    let world = World::start().await;
+    for discovery in ["false", "true", "false"] {
+        world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", discovery]).await;
+        let result = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2}}))).await;
+        assert_eq!(result.get("travellerDiscovery").is_some(), discovery == "true", "{discovery}: {result}");
+    }
+}

@@ -1,0 +1,137 @@
+//! `enquiry.submitted`.
+
+use super::{ana, enquire, ids, warnings};
+use serde_json::{Value, json};
+use tests::{World, event, text};
+
+#[tokio::test]
+async fn it_opens_an_enquiry_at_inquiry_with_a_trip_and_a_draft_proposal() {
+    let world = World::start().await;
+    let result = enquire(&world, json!({})).await;
+    assert!(ids(&result).iter().all(Value::is_string), "{result}");
+    let lead = world.lead(&result["leadId"]).await;
+    assert_eq!((&lead["stage"], &lead["followUp"]), (&json!("inquiry"), &json!(false)));
+    assert_eq!((&lead["clientId"], &lead["tripId"]), (&result["clientId"], &result["tripId"]));
+    let proposals =
+        "SELECT p.status, t.lead_id::text FROM proposals p JOIN trips t USING (tenant_id, trip_id)";
+    let proposals = world.database.rows(proposals, &[]).await;
+    assert_eq!(proposals, [json!({"status": "draft", "lead_id": result["leadId"]})]);
+    assert_eq!(world.timeline(&result["clientId"]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_enquiry_number_has_prefix_year_and_six_digits_and_never_repeats() {
+    let world = World::start().await;
+    let year = common::clock::now().format("%Y").to_string();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let lead = enquire(&world, json!({})).await["leadId"].clone();
+        let number = text(&world.lead(&lead).await["enquiryNumber"]).to_owned();
+        let parts: Vec<&str> = number.split('-').collect();
+        let [prefix, of_year, sequence] = parts[..] else { panic!("{number}") };
+        assert_eq!((prefix, of_year, sequence.len()), ("ENQ", year.as_str(), 6), "{number}");
+        assert!(sequence.bytes().all(|digit| digit.is_ascii_digit()), "{number}");
+        assert!(!seen.contains(&number), "{number} twice");
+        seen.push(number);
+    }
+    assert!(seen.is_sorted(), "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_prefix_of_numbers_is_the_agencys() {
+    let world = World::start().await;
+    let create = ["tenant", "create", "--slug", "zeta", "--name", "Zeta", "--enquiry-prefix", "ZTA"];
+    world.connectctl.json(&create).await;
+    let create = ["key", "create", "--tenant", "zeta", "--name", "k", "--scopes", "events:ingest"];
+    let zeta = tests::ApiKey::of("zeta", &world.connectctl.json(&create).await);
+    let body = tests::event::batch(&[ana("enquiry.submitted").tenant("zeta")]);
+    assert_eq!(world.http().send(&zeta.events(body)).await.json()["accepted"], 1);
+    let lead = world.connectctl.list(&["pipeline", "--tenant", "zeta"]).await.remove(0);
+    assert!(text(&lead["enquiryNumber"]).starts_with("ZTA-"), "{lead}");
+    assert!(text(&lead["enquiryNumber"]).ends_with("-000001"), "{lead}");
+}
+
+#[tokio::test]
+async fn each_submission_opens_another_enquiry_of_the_same_client() {
+    let world = World::start().await;
+    let first = enquire(&world, json!({"externalLeadId": "x-1"})).await;
+    let second = enquire(&world, json!({"externalLeadId": "x-1"})).await;
+    assert_eq!(first["clientId"], second["clientId"]);
+    assert_ne!(first["leadId"], second["leadId"]);
+    assert_ne!(first["tripId"], second["tripId"]);
+    for result in [&first, &second] {
+        assert_eq!(world.lead(&result["leadId"]).await["externalId"], "x-1");
+        assert!(warnings(result).is_empty(), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_title_is_taken_and_else_made_up() {
+    let world = World::start().await;
+    let titled = enquire(&world, json!({"title": "Honeymoon"})).await;
+    assert_eq!(world.lead(&titled["leadId"]).await["title"], "Honeymoon");
+    let untitled = enquire(&world, json!({})).await;
+    assert_ne!(text(&world.lead(&untitled["leadId"]).await["title"]), "");
+}
+
+#[tokio::test]
+async fn a_message_opens_the_inbox_thread_in_the_customers_words() {
+    let world = World::start().await;
+    let result = enquire(&world, json!({"message": "We'd love\nthe sea."})).await;
+    let [message] = &world.inbox(&result["leadId"]).await[..] else { panic!("one message") };
+    assert_eq!((&message["kind"], &message["text"]), (&json!("message"), &json!("We'd love\nthe sea.")));
+    let silent = enquire(&world, json!({})).await;
+    assert!(world.inbox(&silent["leadId"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn attribution_is_recorded_and_drives_the_pipelines_campaign_filter() {
+    let world = World::start().await;
+    let block = json!({"source": "google", "medium": "cpc", "campaign": "Spring 26", "term": "goa", "content": "a",
+        "landingPath": "/goa?x=1", "referrer": "https://www.example.com/"});
+    let spring = enquire(&world, json!({"attribution": block})).await;
+    let autumn = enquire(&world, json!({"attribution": {"campaign": "Autumn"}})).await;
+    enquire(&world, json!({})).await;
+    assert_eq!(world.lead(&spring["leadId"]).await["attribution"], block);
+    for (campaign, lead) in [("Spring 26", &spring["leadId"]), ("Autumn", &autumn["leadId"])] {
+        let found = world.pipeline(&["--campaign", campaign]).await;
+        assert_eq!(found.iter().map(|row| &row["id"]).collect::<Vec<_>>(), [lead], "{campaign}");
+    }
+    assert!(world.pipeline(&["--campaign", "Winter"]).await.is_empty());
+    assert_eq!(world.pipeline(&[]).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_valid_itinerary_goes_on_the_draft_proposal_with_whatever_its_items_bring() {
+    let world = World::start().await;
+    let snapshot = json!({"title": "Goa", "days": [{"title": "Day 1", "items": [{"title": "Taxi", "price": 12.5, "é": [1]}]}, {"title": "Day 2", "items": []}]});
+    let result = enquire(&world, json!({"itinerarySnapshot": snapshot})).await;
+    assert!(warnings(&result).is_empty(), "{result}");
+    let stored = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
+    assert_eq!(stored, [json!({"snapshot": snapshot})]);
+}
+
+#[tokio::test]
+async fn an_invalid_itinerary_is_warned_of_and_the_enquiry_still_opens() {
+    let world = World::start().await;
+    for snapshot in [
+        json!("Goa"),
+        json!({"days": []}),
+        json!({"title": "Goa"}),
+        json!({"title": "Goa", "days": [{"items": []}]}),
+        json!({"title": "Goa", "days": [{"title": "1", "items": [{"price": 1}]}]}),
+        json!({"title": "Goa", "days": [], "notes": "x".repeat(256 * 1024)}),
+    ] {
+        let result = enquire(&world, json!({"itinerarySnapshot": snapshot})).await;
+        assert_eq!(warnings(&result), ["itinerary_rejected"]);
+        assert_eq!(world.lead(&result["leadId"]).await["stage"], "inquiry");
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM itineraries").await, 0);
+}
+
+#[tokio::test]
+async fn someone_known_by_phone_only_can_enquire() {
+    let world = World::start().await;
+    let result = world.accept(event("enquiry.submitted").phone("+1 555")).await;
+    assert!(ids(&result).iter().all(Value::is_string), "{result}");
+}

@@ -1,0 +1,96 @@
+//! Which client an event is about (D10).
+
+use super::{ana, warnings};
+use serde_json::json;
+use tests::{World, event};
+
+#[tokio::test]
+async fn an_email_compares_trimmed_and_in_either_case() {
+    let world = World::start().await;
+    let first = world.accept(event("contact.identified").email("Ana@Example.com")).await;
+    for email in ["ana@example.com", " ANA@EXAMPLE.COM "] {
+        assert_eq!(
+            world.accept(event("contact.identified").email(email)).await["clientId"],
+            first["clientId"]
+        );
+    }
+    assert_eq!(world.client(&first["clientId"]).await["email"], "Ana@Example.com");
+}
+
+#[tokio::test]
+async fn only_the_first_identity_sent_is_matched() {
+    let world = World::start().await;
+    let ana =
+        world.accept(ana("contact.identified").phone("111").external_id("p-1")).await["clientId"].clone();
+    let by_email = world.accept(event("contact.identified").email("bo@example.com").phone("111")).await;
+    assert_ne!(by_email["clientId"], ana, "another email is another person, whatever the phone");
+    let by_id = world.accept(event("contact.identified").external_id("p-2").phone("111")).await;
+    assert_ne!(by_id["clientId"], ana, "another external id is another person, whatever the phone");
+    assert_ne!(by_id["clientId"], by_email["clientId"]);
+    let known = world.accept(event("contact.identified").external_id("p-1").phone("222")).await;
+    assert_eq!(known["clientId"], ana);
+    assert_eq!(world.client(&ana).await["phone"], "222");
+}
+
+#[tokio::test]
+async fn a_phone_compares_by_its_digits_and_finds_the_oldest_client_that_has_it() {
+    let world = World::start().await;
+    let oldest = world.accept(ana("contact.identified").phone("+351 (91) 234-5")).await;
+    world.accept(event("contact.identified").email("bo@example.com").phone("351912345")).await;
+    for phone in ["351912345", "+351-91-2345", "tel. 351 912 345"] {
+        let result = world.accept(event("contact.identified").phone(phone)).await;
+        assert_eq!(result["clientId"], oldest["clientId"], "{phone}");
+    }
+    let part = world.accept(event("contact.identified").phone("912345")).await;
+    assert_ne!(part["clientId"], oldest["clientId"], "a part of the digits is another phone");
+}
+
+#[tokio::test]
+async fn an_external_id_compares_exactly() {
+    let world = World::start().await;
+    let first = world.accept(event("contact.identified").external_id("P-1")).await;
+    assert_eq!(
+        world.accept(event("contact.identified").external_id(" P-1 ")).await["clientId"],
+        first["clientId"]
+    );
+    assert_ne!(
+        world.accept(event("contact.identified").external_id("p-1")).await["clientId"],
+        first["clientId"]
+    );
+}
+
+#[tokio::test]
+async fn an_external_id_that_another_client_holds_is_left_out_with_a_warning() {
+    let world = World::start().await;
+    let holder = world.accept(event("contact.identified").external_id("p-1").name("Holder")).await;
+    let made = world.accept(ana("contact.identified").external_id("p-1")).await;
+    assert_ne!(made["clientId"], holder["clientId"]);
+    assert_eq!(warnings(&made), ["identity_conflict:externalId"]);
+    assert_eq!(world.client(&made["clientId"]).await["external_id"], json!(null));
+
+    let own = world.accept(ana("contact.identified").external_id("p-2")).await;
+    assert!(warnings(&own).is_empty(), "a free one is taken: {own}");
+    let kept = world.accept(ana("contact.identified").external_id("p-1")).await;
+    assert_eq!(warnings(&kept), ["identity_conflict:externalId"]);
+    assert_eq!(world.client(&kept["clientId"]).await["external_id"], "p-2", "it keeps its own");
+    assert_eq!(world.client(&holder["clientId"]).await["external_id"], "p-1");
+}
+
+#[tokio::test]
+async fn clients_of_two_agencies_are_strangers() {
+    let world = World::start().await;
+    let zeta = world.add_tenant("zeta").await;
+    let here = world.accept(ana("contact.identified").external_id("p-1").phone("111")).await;
+    for event in [
+        ana("contact.identified").external_id("p-1"),
+        event("contact.updated").phone("111").name("Not yours"),
+        event("contact.updated").external_id("p-other").name("Not yours"),
+    ] {
+        let body = tests::event::batch(&[event.tenant("zeta")]);
+        let there = world.http().send(&zeta.events(body)).await.json()["results"][0].clone();
+        assert_ne!(there["clientId"], here["clientId"]);
+        assert!(warnings(&there).is_empty(), "{there}");
+    }
+    assert_eq!(world.timeline(&here["clientId"]).await.len(), 1);
+    assert_eq!(world.client(&here["clientId"]).await["name"], "ana@example.com");
+}

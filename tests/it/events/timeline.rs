@@ -1,0 +1,84 @@
+//! One timeline entry for every accepted event (D14), and the events that do nothing else.
+
+use super::{ana, enquire, ids};
+use serde_json::json;
+use tests::{World, event};
+
+#[tokio::test]
+async fn every_accepted_event_appends_one_entry_with_its_payload_as_sent_in_order() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({"title": "First"})).await;
+    world
+        .accept(
+            ana("booking.completed").payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"})),
+        )
+        .await;
+    let before = world.timeline(&opened["clientId"]).await.len();
+    let kinds: Vec<&str> = common::event::InboundType::ALL.iter().map(|kind| kind.as_str()).collect();
+    let events: Vec<_> = kinds
+        .iter()
+        .enumerate()
+        .map(|(i, kind)| {
+            let payload = json!({"n": i, "bookingRef": "BR-1", "appliedRupees": 0, "asOf": "2026-05-01T10:00:00Z", "deep": {"z": 1.50, "a": [null]}});
+            ana(kind).with("occurredAt", json!(format!("2026-05-01T10:00:{i:02}.250Z"))).payload(payload)
+        })
+        .collect();
+    let results = world.results(&events).await;
+    let entries = world.timeline(&opened["clientId"]).await.split_off(before);
+    assert_eq!(entries.len(), kinds.len());
+    for (((entry, event), result), kind) in entries.iter().zip(&events).zip(&results).zip(&kinds) {
+        let sent = event.to_json();
+        assert_eq!(result["status"], "accepted", "{kind}: {result}");
+        assert_eq!((&entry["eventId"], &entry["eventType"]), (&sent["eventId"], &json!(kind)));
+        assert_eq!((&entry["occurredAt"], &entry["origin"]), (&sent["occurredAt"], &sent["origin"]));
+        assert_eq!(entry["payload"], sent["payload"], "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn planning_and_quote_events_open_nothing() {
+    let world = World::start().await;
+    for kind in ["trip.planning_started", "trip.draft_updated", "quote.requested"] {
+        let result = world.accept(ana(kind).payload(json!({"paxCount": 2, "stage": "negotiation"}))).await;
+        assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{kind}");
+    }
+    assert!(world.pipeline(&[]).await.is_empty());
+    assert_eq!(world.database.count("SELECT count(*) FROM trips").await, 0);
+}
+
+#[tokio::test]
+async fn planning_quote_and_contact_events_leave_an_open_enquiry_as_it_is() {
+    let world = World::start().await;
+    let opened = enquire(&world, json!({"destination": "Goa"})).await;
+    let before = world.lead(&opened["leadId"]).await;
+    for kind in [
+        "trip.planning_started",
+        "trip.draft_updated",
+        "quote.requested",
+        "contact.identified",
+        "contact.updated",
+    ] {
+        world.accept(ana(kind).payload(json!({"destination": "Kerala", "stage": "lost"}))).await;
+    }
+    assert_eq!(world.lead(&opened["leadId"]).await, before);
+    assert_eq!(world.notifications().await.len(), 1, "of the assignment alone");
+}
+
+#[tokio::test]
+async fn an_event_without_payload_has_none_on_the_timeline() {
+    let world = World::start().await;
+    let result = world.accept(event("contact.identified").phone("1")).await;
+    assert_eq!(world.timeline(&result["clientId"]).await[0]["payload"], json!(null));
+}
+
+#[tokio::test]
+async fn a_payload_is_kept_byte_for_byte() {
+    let world = World::start().await;
+    let sent = r#"{ "b":1.50,  "a" : [1e2, "\u00e9\/"], "b" : 0.1000000000000000055, "z":null }"#;
+    let body = String::from_utf8(tests::event::batch(&[ana("quote.requested").payload(json!("PAYLOAD"))]));
+    let body = body.expect("text").replace("\"PAYLOAD\"", sent);
+    let answer = world.http().send(&world.key.events(body)).await;
+    assert_eq!(answer.json()["accepted"], 1, "{answer:?}");
+    let stored = world.database.rows("SELECT payload::text AS payload FROM timeline", &[]).await;
+    assert_eq!(stored, [json!({"payload": sent})]);
+}

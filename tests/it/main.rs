@@ -1,0 +1,18 @@
+//! End-to-end tests, a directory or file a subject. Each test has a world of its own.
+
+mod auth;
+mod burst;
+mod concurrency;
+mod connectctl;
+mod drain;
+mod envelope;
+mod equivalence;
+mod events;
+mod failures;
+mod faults;
+mod limits;
+mod operator;
+mod records;
+mod results;
+mod schema;
+mod vectors;

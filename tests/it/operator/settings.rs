@@ -1,0 +1,140 @@
+//! Settings: a missing or malformed one ends a program with one line that names it; `--help` lists them all.
+
+use super::{SERVICES, variables};
+use tests::{MASTER_KEY, Ran};
+
+/// What the contract names, for each program.
+const SHARED: &[&str] = &[
+    "DATABASE_URL",
+    "AMQP_URL",
+    "CONNECT_QUEUE_PREFIX",
+    "CONNECT_QUEUE_MAX_LENGTH",
+    "CONNECT_METRICS_ADDR",
+    "CONNECT_SHUTDOWN_TIMEOUT",
+    "RUST_LOG",
+    "CONNECT_LOG",
+];
+const OF_INGEST: &[&str] = &[
+    "DATABASE_READ_URL",
+    "CONNECT_INGEST_ADDR",
+    "CONNECT_MASTER_KEY",
+    "CONNECT_REPLY_TIMEOUT",
+    "CONNECT_MAX_BODY",
+];
+
+/// Settings with which every program would start, had it servers to talk to.
+fn valid() -> Vec<(String, String)> {
+    let pairs = [
+        ("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect"),
+        ("AMQP_URL", "amqp://127.0.0.1:1/%2f"),
+        ("CONNECT_MASTER_KEY", MASTER_KEY),
+        ("CONNECT_INGEST_ADDR", "127.0.0.1:0"),
+        ("CONNECT_METRICS_ADDR", "127.0.0.1:0"),
+    ];
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
+fn without(name: &str) -> Vec<(String, String)> {
+    valid().into_iter().filter(|(setting, _)| setting != name).collect()
+}
+
+fn with(name: &str, value: &str) -> Vec<(String, String)> {
+    let mut settings = without(name);
+    settings.push((name.to_owned(), value.to_owned()));
+    settings
+}
+
+async fn help(program: &str) -> String {
+    let ran = Ran::of(program, &["--help"], &[]).await;
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{program}");
+    ran.output
+}
+
+/// Runs a program that must end at once with one line that names the setting.
+async fn assert_refused(program: &str, settings: &[(String, String)], name: &str) -> String {
+    let ran = Ran::of(program, &[], settings).await;
+    assert_eq!(ran.code, Some(1), "{program} with a wrong {name}: {ran:?}");
+    assert_eq!(ran.errors.lines().count(), 1, "{program}: {}", ran.errors);
+    assert!(ran.errors.contains(name), "{program}: {}", ran.errors);
+    assert_eq!(ran.output, "", "{program}");
+    ran.errors
+}
+
+#[tokio::test]
+async fn each_required_setting_is_missed_by_name() {
+    for program in SERVICES {
+        let help = help(program).await;
+        let required: Vec<_> = variables(&help)
+            .into_iter()
+            .filter(|name| help.contains(&format!("{name} (required)")))
+            .collect();
+        assert!(
+            required.iter().any(|name| name == "DATABASE_URL")
+                && required.iter().any(|name| name == "AMQP_URL"),
+            "{required:?}"
+        );
+        for name in required {
+            assert_refused(program, &without(&name), &name).await;
+            assert_refused(program, &with(&name, "  "), &name).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_malformed_setting_is_named_and_its_value_is_not_repeated() {
+    let table = [
+        ("DATABASE_URL", "hunter2 is no url"),
+        ("AMQP_URL", "http://user:hunter2@host"),
+        ("CONNECT_MASTER_KEY", "aHVudGVyMg=="),
+        ("CONNECT_MASTER_KEY", "hunter2!"),
+        ("CONNECT_METRICS_ADDR", "hunter2"),
+        ("CONNECT_SHUTDOWN_TIMEOUT", "hunter2"),
+        ("CONNECT_SHUTDOWN_TIMEOUT", "25"),
+        ("CONNECT_SHUTDOWN_TIMEOUT", "-5s"),
+        ("CONNECT_QUEUE_PREFIX", "hunter2 with spaces"),
+        ("CONNECT_QUEUE_MAX_LENGTH", "0"),
+        ("CONNECT_QUEUE_MAX_LENGTH", "many"),
+        ("CONNECT_LOG", "xml"),
+        ("RUST_LOG", "info,=,hunter2=nonsense"),
+        ("CONNECT_INGEST_ADDR", "localhost"),
+        ("CONNECT_REPLY_TIMEOUT", "0s"),
+        ("CONNECT_MAX_BODY", "4MB"),
+        ("CONNECT_WEBHOOK_ATTEMPTS", "none"),
+        ("CONNECT_WEBHOOK_TIMEOUT", "ten seconds"),
+        ("CONNECT_WEBHOOK_ALLOW_PRIVATE", "perhaps"),
+        ("CONNECT_WEBHOOK_CA_FILE", "/no/such/file.pem"),
+    ];
+    for program in SERVICES {
+        let known = variables(&help(program).await);
+        for (name, value) in table.iter().filter(|(name, _)| known.iter().any(|variable| variable == name)) {
+            let line = assert_refused(program, &with(name, value), name).await;
+            assert!(!line.contains("hunter2"), "{program}: {line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn help_lists_every_setting_of_the_contract_with_default_and_purpose() {
+    for program in SERVICES {
+        let help = help(program).await;
+        let listed = variables(&help);
+        let own = if program == "connect-ingest" { OF_INGEST } else { &[] };
+        for name in SHARED.iter().chain(own) {
+            assert!(listed.iter().any(|listed| listed == name), "{program} --help lacks {name}");
+        }
+        let mut unique = listed.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), listed.len(), "{program} lists one twice: {listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_argument_is_refused_with_one_line() {
+    for program in SERVICES {
+        let ran = Ran::of(program, &["--port=80"], &valid()).await;
+        assert_ne!(ran.code, Some(0), "{program}: {ran:?}");
+        assert_eq!(ran.errors.lines().count(), 1, "{program}: {}", ran.errors);
+        assert!(ran.errors.contains("--port"), "{program}: {}", ran.errors);
+    }
+}

@@ -1,0 +1,165 @@
+//! Clients: made, shown and changed.
+
+use super::{client_route, data, get, is_version, new_client, patch, post, record, refused_with};
+use serde_json::{Value, json};
+use tests::{World, event, text};
+
+fn full() -> Value {
+    json!({
+        "name": "Ana Silva", "email": "Ana@Example.com", "phone": "+91 98 765", "company": "Silva & Co",
+        "externalId": "p-1", "marketingOptIn": true,
+        "travelers": [
+            {"name": "Bo", "type": "child", "age": 7, "email": "bo@example.com", "phone": "12 34"},
+            {"name": "Cy", "type": "infant"},
+            {"name": "Di"},
+        ],
+    })
+}
+
+#[tokio::test]
+async fn a_client_is_made_with_every_field_and_shown_the_same() {
+    let world = World::start().await;
+    let made = post(&world, "/clients", full()).await;
+    let client = record(&made, 201);
+    let mut expected = full();
+    expected["id"] = client["id"].clone();
+    expected["clientType"] = json!("individual");
+    expected["createdAt"] = client["createdAt"].clone();
+    expected["updatedAt"] = client["updatedAt"].clone();
+    expected["travelers"] = json!([
+        {"name": "Bo", "type": "child", "age": 7, "email": "bo@example.com", "phone": "12 34"},
+        {"name": "Cy", "type": "infant", "age": null, "email": null, "phone": null},
+        {"name": "Di", "type": "adult", "age": null, "email": null, "phone": null},
+    ]);
+    assert_eq!(client, expected);
+    assert!(is_version(&client["createdAt"]) && is_version(&client["updatedAt"]), "{client}");
+    assert_eq!(made.header("idempotent-replayed"), "");
+    assert_eq!(record(&get(&world, &client_route(&client)).await, 200), client);
+}
+
+#[tokio::test]
+async fn what_is_not_known_of_a_client_is_null_and_the_name_is_what_identifies_it() {
+    let world = World::start().await;
+    for (identity, name) in [
+        (json!({"email": "bo@example.com"}), "bo@example.com"),
+        (json!({"phone": "555 1"}), "555 1"),
+        (json!({"externalId": "p-7"}), "p-7"),
+    ] {
+        let client = new_client(&world, identity.clone()).await;
+        assert_eq!(client["name"], name);
+        assert_eq!((&client["marketingOptIn"], &client["travelers"]), (&json!(false), &json!([])));
+        for field in ["email", "phone", "company", "externalId"] {
+            assert_eq!(client[field], identity.get(field).cloned().unwrap_or_default(), "{field}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_patch_changes_only_what_it_sends_and_replaces_the_whole_roster() {
+    let world = World::start().await;
+    let before = new_client(&world, full()).await;
+    let mut expected = before.clone();
+    for (field, value) in [
+        ("name", json!("Ana S")),
+        ("email", json!("ana2@example.com")),
+        ("phone", json!("111")),
+        ("company", json!("Other")),
+        ("externalId", json!("p-2")),
+        ("marketingOptIn", json!(false)),
+    ] {
+        let after = record(&patch(&world, &client_route(&before), json!({field: value})).await, 200);
+        assert!(text(&after["updatedAt"]) > text(&expected["updatedAt"]), "{field}");
+        expected[field] = value;
+        expected["updatedAt"] = after["updatedAt"].clone();
+        assert_eq!(after, expected);
+    }
+    let after =
+        record(&patch(&world, &client_route(&before), json!({"travelers": [{"name": "Ed"}]})).await, 200);
+    assert_eq!(
+        after["travelers"],
+        json!([{"name": "Ed", "type": "adult", "age": null, "email": null, "phone": null}])
+    );
+    assert!(text(&after["updatedAt"]) > text(&expected["updatedAt"]));
+    let none = record(&patch(&world, &client_route(&before), json!({"travelers": []})).await, 200);
+    assert_eq!(none["travelers"], json!([]));
+    assert_eq!(record(&get(&world, &client_route(&before)).await, 200), none);
+}
+
+#[tokio::test]
+async fn a_client_that_nothing_identifies_is_refused() {
+    let world = World::start().await;
+    for body in [json!({}), json!({"name": "Ana", "marketingOptIn": true})] {
+        post(&world, "/clients", body).await.assert_error(400, "identity_required");
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
+}
+
+#[tokio::test]
+async fn an_identity_that_is_known_is_named_with_its_client() {
+    let world = World::start().await;
+    let ana = new_client(&world, full()).await;
+    let bo = world.accept(event("contact.identified").external_id("p-9").phone("777")).await;
+    for (body, id) in [
+        (json!({"email": " ANA@example.COM "}), &ana["id"]),
+        // The email decides, whatever else is sent.
+        (json!({"email": "ana@example.com", "externalId": "p-new"}), &ana["id"]),
+        (json!({"externalId": "p-1"}), &ana["id"]),
+        (json!({"phone": "(91) 98765"}), &ana["id"]),
+        (json!({"externalId": "p-9"}), &bo["clientId"]),
+        (json!({"phone": "7-7-7"}), &bo["clientId"]),
+    ] {
+        let answer = post(&world, "/clients", body).await;
+        assert_eq!(refused_with(&answer, 409, "client_exists", "clientId"), *id);
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 2);
+}
+
+#[tokio::test]
+async fn a_phone_matches_only_without_email_and_external_id() {
+    let world = World::start().await;
+    let ana = new_client(&world, full()).await;
+    let family = new_client(&world, json!({"email": "bo@example.com", "phone": ana["phone"]})).await;
+    assert_ne!(family["id"], ana["id"]);
+    let by_own_id = new_client(&world, json!({"externalId": "p-3", "phone": ana["phone"]})).await;
+    assert_ne!(by_own_id["id"], ana["id"]);
+}
+
+#[tokio::test]
+async fn an_identity_that_another_holds_is_not_given_away() {
+    let world = World::start().await;
+    let ana = new_client(&world, full()).await;
+    let taken = post(&world, "/clients", json!({"email": "new@example.com", "externalId": "p-1"})).await;
+    assert_eq!(refused_with(&taken, 409, "identity_taken", "clientId"), ana["id"]);
+    let bo = new_client(&world, json!({"email": "bo@example.com", "externalId": "p-2"})).await;
+    for body in [json!({"email": "ANA@EXAMPLE.com"}), json!({"externalId": "p-1", "name": "No"})] {
+        let answer = patch(&world, &client_route(&bo), body).await;
+        assert_eq!(refused_with(&answer, 409, "identity_taken", "clientId"), ana["id"]);
+    }
+    assert_eq!(data(&get(&world, &client_route(&bo)).await, 200), bo);
+    // Its own, spelled anew, is no conflict; nor is a phone.
+    let own = json!({"email": "BO@example.com", "externalId": "p-2", "phone": ana["phone"]});
+    assert_eq!(record(&patch(&world, &client_route(&bo), own).await, 200)["email"], "BO@example.com");
+}
+
+#[tokio::test]
+async fn an_identity_that_was_given_up_is_free_again() {
+    let world = World::start().await;
+    let ana = new_client(&world, full()).await;
+    let moved = json!({"email": "ana2@example.com", "externalId": "p-2"});
+    record(&patch(&world, &client_route(&ana), moved).await, 200);
+    let other = new_client(&world, json!({"email": "ana@example.com", "externalId": "p-1"})).await;
+    assert_ne!(other["id"], ana["id"]);
+}
+
+#[tokio::test]
+async fn an_address_on_a_company_domain_joins_its_account() {
+    let world = World::start().await;
+    let add = ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.test"];
+    world.connectctl.json(&add).await;
+    let joined = new_client(&world, json!({"email": "ana@initech.test"})).await;
+    assert_eq!((&joined["company"], &joined["clientType"]), (&json!("Initech"), &json!("individual")));
+    let other = new_client(&world, json!({"email": "ana@elsewhere.test"})).await;
+    assert_eq!(other["company"], Value::Null);
+    let moved = patch(&world, &client_route(&other), json!({"email": "bo@initech.test"})).await;
+    assert_eq!(record(&moved, 200)["company"], "Initech");
+}

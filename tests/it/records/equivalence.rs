@@ -1,0 +1,113 @@
+//! `POST /leads` runs the same path as `enquiry.submitted` (specification: POST /leads; D16, D22).
+
+use super::{data, get, new_lead, trip_route};
+use serde_json::{Value, json};
+use tests::{World, event, text};
+
+/// What both are about; the names of two fields differ.
+fn enquiry() -> Value {
+    json!({
+        "title": "Honeymoon", "destination": "Goa", "message": "We'd love the sea.",
+        "travelDates": {"startDate": "2027-05-01", "endDate": "2027-05-08"},
+        "party": {"adults": 2, "children": 1, "childAges": [4], "rooms": 1},
+        "budget": {"amount": 1000, "currency": "INR"},
+        "attribution": {"source": "google", "campaign": "summer"},
+    })
+}
+
+fn itinerary() -> Value {
+    json!({"title": "Goa", "days": [{"title": "1", "items": [{"title": "Beach"}]}]})
+}
+
+/// Lead, trip, pipeline row, inbox, timeline types, notifications, outbox and tables, without what differs between any two.
+async fn what_came_of_it(world: &World, lead: &Value) -> Value {
+    let route = format!("/leads/{}", text(lead));
+    let shown = data(&get(world, &route).await, 200);
+    let trip = data(&get(world, &trip_route(&shown)).await, 200);
+    let client = world.client(&shown["clientId"]).await;
+    let timeline = world.timeline(&shown["clientId"]).await;
+    let types: Vec<_> = timeline.iter().map(|entry| entry["eventType"].clone()).collect();
+    let inbox = world.inbox(lead).await;
+    let inbox: Vec<_> = inbox.iter().map(|one| json!([one["kind"], one["text"], one["changes"]])).collect();
+    let told = world.notifications().await;
+    let told: Vec<_> = told.iter().map(|one| json!([one["kind"], one["to"], one["text"]])).collect();
+    let stored = world.database.rows("SELECT title, attribution, owner_email FROM leads", &[]).await;
+    let snapshots = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
+    let mut shown = json!({"lead": shown, "trip": trip});
+    for record in ["lead", "trip"] {
+        for own in ["id", "leadId", "clientId", "tripId", "createdAt", "updatedAt"] {
+            if let Some(fields) = shown[record].as_object_mut() {
+                fields.remove(own);
+            }
+        }
+    }
+    json!({
+        "shown": shown, "client": [client["name"], client["email"], client["phone"]], "timeline": types,
+        "inbox": inbox, "told": told, "stored": stored, "itineraries": snapshots,
+    })
+}
+
+#[tokio::test]
+async fn an_enquiry_by_either_way_is_the_same() {
+    let (by_event, by_record) = (World::start().await, World::start().await);
+    let mut payload = enquiry();
+    payload["externalLeadId"] = json!("x-1");
+    payload["itinerarySnapshot"] = itinerary();
+    let sent = event("enquiry.submitted").email("ana@example.com").name("Ana").phone("333").payload(payload);
+    let opened = by_event.accept(sent).await;
+    let mut body = enquiry();
+    body["externalId"] = json!("x-1");
+    body["itinerary"] = itinerary();
+    body["contact"] = json!({"email": "ana@example.com", "name": "Ana", "phone": "333"});
+    let lead = new_lead(&by_record, body).await;
+    let expected = what_came_of_it(&by_event, &opened["leadId"]).await;
+    assert_eq!(expected["shown"]["lead"]["externalId"], "x-1", "{expected}");
+    assert_eq!(expected["timeline"], json!(["enquiry.submitted"]));
+    assert_eq!(expected["inbox"], json!([["message", "We'd love the sea.", null]]));
+    assert_eq!(what_came_of_it(&by_record, &lead["id"]).await, expected);
+}
+
+#[tokio::test]
+async fn numbers_and_owners_go_on_in_turn_over_both_ways() {
+    let world = World::start().await;
+    let mut leads = Vec::new();
+    for i in 0..4 {
+        leads.push(if i % 2 == 0 {
+            new_lead(&world, json!({})).await
+        } else {
+            let opened = world.accept(event("enquiry.submitted").email("bo@example.com")).await;
+            world.lead(&opened["leadId"]).await
+        });
+    }
+    let numbers: Vec<_> = leads.iter().map(|lead| text(&lead["enquiryNumber"])).collect();
+    let year = common::clock::now().format("%Y");
+    let expected: Vec<_> = (1..=4).map(|i| format!("ENQ-{year}-{i:06}")).collect();
+    assert_eq!(numbers, expected);
+    let owners: Vec<_> = leads.iter().map(|lead| text(&lead["owner"]["email"])).collect();
+    assert_eq!(owners, ["asha@acme.test", "ben@acme.test", "asha@acme.test", "ben@acme.test"]);
+}
+
+#[tokio::test]
+async fn events_find_the_client_and_the_enquiry_that_the_records_api_made() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
+    let sent = event("booking.started").email("ANA@example.com").payload(json!({"externalLeadId": "x-1"}));
+    let result = world.accept(sent).await;
+    assert_eq!(
+        (&result["clientId"], &result["leadId"], &result["tripId"]),
+        (&lead["clientId"], &lead["id"], &lead["tripId"])
+    );
+    let shown = data(&get(&world, &super::lead_route(&lead)).await, 200);
+    assert_eq!(shown["stage"], "proposal_approved");
+}
+
+#[tokio::test]
+async fn without_members_an_enquiry_has_no_owner() {
+    let world = World::start().await;
+    for email in ["asha@acme.test", "ben@acme.test"] {
+        world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", email]).await;
+    }
+    let lead = new_lead(&world, json!({})).await;
+    assert_eq!(lead["owner"], Value::Null);
+    assert_eq!(data(&get(&world, &trip_route(&lead)).await, 200)["owner"], Value::Null);
+}

@@ -1,0 +1,224 @@
+//! Enquiries: opened, shown and changed.
+
+use super::{get, is_version, lead_route, new_client, new_lead, patch, post, record, trip_route};
+use serde_json::{Value, json};
+use tests::{World, event, text};
+
+fn brief() -> Value {
+    json!({
+        "title": "Honeymoon", "externalId": "x-1", "destination": "Goa",
+        "travelDates": {"startDate": "2028-02-28", "endDate": "2028-02-29"},
+        "party": {"adults": 2, "children": 1, "childAges": [0], "rooms": 1},
+        "budget": {"amount": 1234.5, "currency": "INR"},
+    })
+}
+
+#[tokio::test]
+async fn an_enquiry_is_opened_with_every_field_and_shown_the_same() {
+    let world = World::start().await;
+    let lead = new_lead(&world, brief()).await;
+    let mut expected = brief();
+    for made_up in ["id", "enquiryNumber", "clientId", "tripId", "createdAt", "updatedAt"] {
+        expected[made_up] = lead[made_up].clone();
+    }
+    expected["stage"] = json!("inquiry");
+    expected["followUp"] = json!(false);
+    expected["owner"] = json!({"email": "asha@acme.test", "name": "Asha"});
+    expected["budget"]["notes"] = Value::Null;
+    assert_eq!(lead, expected);
+    assert!(text(&lead["tripId"]).len() == 36 && is_version(&lead["updatedAt"]), "{lead}");
+    assert_eq!(record(&get(&world, &lead_route(&lead)).await, 200), lead);
+}
+
+#[tokio::test]
+async fn what_an_enquiry_does_not_state_stays_unstated() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({"party": {"adults": 2}})).await;
+    assert_eq!(lead["party"], json!({"adults": 2, "children": null, "childAges": null, "rooms": null}));
+    for field in ["externalId", "destination", "travelDates", "budget"] {
+        assert_eq!(lead[field], Value::Null, "{field}");
+    }
+    assert_ne!(text(&lead["title"]), "");
+    let noted = new_lead(&world, json!({"budget": {"notes": "modest"}})).await;
+    assert_eq!(noted["budget"], json!({"amount": null, "currency": null, "notes": "modest"}));
+}
+
+#[tokio::test]
+async fn an_enquiry_of_a_client_named_by_id_makes_no_other_client() {
+    let world = World::start().await;
+    let client = new_client(&world, json!({"email": "ana@example.com", "name": "Ana"})).await;
+    let body = json!({"clientId": client["id"], "contact": {"email": "bo@example.com", "name": "Bo"}});
+    let lead = record(&post(&world, "/leads", body).await, 201);
+    assert_eq!(lead["clientId"], client["id"]);
+    assert_eq!(record(&get(&world, &super::client_route(&client)).await, 200)["name"], "Ana");
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
+    for unknown in ["0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e", "not-an-id"] {
+        post(&world, "/leads", json!({"clientId": unknown})).await.assert_error(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_contact_is_matched_or_made() {
+    let world = World::start().await;
+    let client = new_client(&world, json!({"email": "Ana@example.com"})).await;
+    let matched = new_lead(&world, json!({"contact": {"email": "ANA@example.com", "phone": "123"}})).await;
+    assert_eq!(matched["clientId"], client["id"]);
+    let made = new_lead(&world, json!({"contact": {"externalId": "p-2", "name": "Bo"}})).await;
+    assert_ne!(made["clientId"], client["id"]);
+    assert_eq!(world.client(&made["clientId"]).await["name"], "Bo");
+    for nobody in [json!({}), json!({"contact": {}}), json!({"contact": {"name": "Ana"}})] {
+        post(&world, "/leads", nobody).await.assert_error(400, "identity_required");
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 2);
+}
+
+#[tokio::test]
+async fn an_invalid_itinerary_is_refused_with_every_error() {
+    let world = World::start().await;
+    let itinerary = json!({"days": [{"title": "1", "items": [{"note": 1}, 2]}, {"title": "2"}]});
+    let contact = json!({"email": "ana@example.com"});
+    let answer = post(&world, "/leads", json!({"contact": contact, "itinerary": itinerary})).await;
+    assert_eq!(
+        super::refused_with(&answer, 400, "invalid_itinerary", "errors"),
+        json!([
+            "title: is required",
+            "days[0].items[0].title: is required",
+            "days[0].items[1]: must be an object",
+            "days[1].items: must be an array",
+        ])
+    );
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
+    assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 0);
+}
+
+#[tokio::test]
+async fn a_patch_changes_title_flag_stage_and_owner_and_nothing_else() {
+    let world = World::start().await;
+    let mut expected = new_lead(&world, brief()).await;
+    for (field, sent, shown) in [
+        ("title", json!("Anniversary"), json!("Anniversary")),
+        ("followUp", json!(true), json!(true)),
+        ("followUp", json!(false), json!(false)),
+        ("stage", json!("follow_up"), json!("follow_up")),
+        ("stage", json!("building_proposal"), json!("building_proposal")),
+        ("stage", json!("negotiation"), json!("negotiation")),
+        ("stage", json!("inquiry"), json!("inquiry")),
+        ("owner", json!("BEN@acme.test"), json!({"email": "ben@acme.test", "name": "Ben"})),
+    ] {
+        let after = record(&patch(&world, &lead_route(&expected), json!({field: sent})).await, 200);
+        assert!(text(&after["updatedAt"]) > text(&expected["updatedAt"]), "{field}");
+        expected[field] = shown;
+        expected["updatedAt"] = after["updatedAt"].clone();
+        assert_eq!(after, expected);
+    }
+    assert_eq!(record(&get(&world, &lead_route(&expected)).await, 200), expected);
+    let trip = record(&get(&world, &trip_route(&expected)).await, 200);
+    assert_eq!((&trip["stage"], &trip["owner"]), (&expected["stage"], &expected["owner"]));
+}
+
+#[tokio::test]
+async fn a_new_owner_is_told_and_one_that_is_no_active_member_is_refused() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    world
+        .connectctl
+        .json(&["member", "add", "--tenant", "acme", "--email", "cy@acme.test", "--name", "Cy"])
+        .await;
+    world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cy@acme.test"]).await;
+    for stranger in ["nobody@acme.test", "cy@acme.test", "ana@example.com"] {
+        let answer = patch(&world, &lead_route(&lead), json!({"owner": stranger})).await;
+        answer.assert_error(422, "owner_not_member");
+    }
+    record(&patch(&world, &lead_route(&lead), json!({"owner": "ben@acme.test"})).await, 200);
+    let told = world.notifications().await;
+    let to: Vec<_> = told.iter().map(|one| (text(&one["to"]), text(&one["kind"]))).collect();
+    assert_eq!(to, [("asha@acme.test", "lead_assigned"), ("ben@acme.test", "lead_assigned")]);
+    assert!(told.iter().all(|one| one["leadId"] == lead["id"]), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_lost_enquiry_needs_a_reason_of_five_characters() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    for body in [
+        json!({"stage": "lost"}),
+        json!({"stage": "lost", "reason": ""}),
+        json!({"stage": "lost", "reason": "four"}),
+        json!({"stage": "lost", "reason": "  four  "}),
+    ] {
+        patch(&world, &lead_route(&lead), body).await.assert_error(422, "reason_required");
+    }
+    assert_eq!(record(&get(&world, &lead_route(&lead)).await, 200), lead);
+    let lost = patch(&world, &lead_route(&lead), json!({"stage": "lost", "reason": "éèêëç"})).await;
+    assert_eq!(record(&lost, 200)["stage"], "lost");
+}
+
+#[tokio::test]
+async fn stages_of_workflows_are_refused_and_words_that_are_no_stage_are_invalid() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    for stage in ["proposal_approved", "trip_booked", "travelled", "archived"] {
+        let body = json!({"stage": stage, "reason": "a good reason"});
+        patch(&world, &lead_route(&lead), body).await.assert_error(422, "stage_not_allowed");
+    }
+    for stage in ["won", "Inquiry", ""] {
+        let answer = patch(&world, &lead_route(&lead), json!({"stage": stage})).await;
+        let message = answer.assert_error(400, "invalid_request");
+        assert!(message.contains("stage"), "{message}");
+    }
+    assert_eq!(record(&get(&world, &lead_route(&lead)).await, 200), lead);
+}
+
+#[tokio::test]
+async fn a_patch_that_is_refused_changes_nothing_of_what_else_it_sends() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    let body = json!({"title": "New", "followUp": true, "stage": "follow_up", "owner": "nobody@acme.test"});
+    patch(&world, &lead_route(&lead), body).await.assert_error(422, "owner_not_member");
+    assert_eq!(record(&get(&world, &lead_route(&lead)).await, 200), lead);
+}
+
+#[tokio::test]
+async fn a_stage_that_needs_a_trip_is_refused_without_one() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    without_trip(&world).await;
+    for stage in ["building_proposal", "negotiation"] {
+        let answer = patch(&world, &lead_route(&lead), json!({"stage": stage})).await;
+        answer.assert_error(422, "stage_not_allowed");
+    }
+    let moved = patch(&world, &lead_route(&lead), json!({"stage": "follow_up"})).await;
+    let moved = record(&moved, 200);
+    assert_eq!(moved["stage"], "follow_up");
+    assert_eq!(moved.get("tripId"), None);
+}
+
+#[tokio::test]
+async fn the_trip_of_an_enquiry_that_has_none_is_not_open() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    without_trip(&world).await;
+    get(&world, &trip_route(&lead)).await.assert_error(409, "trip_not_open");
+    patch(&world, &trip_route(&lead), json!({"title": "x"})).await.assert_error(409, "trip_not_open");
+    assert_eq!(record(&get(&world, &lead_route(&lead)).await, 200).get("tripId"), None);
+}
+
+#[tokio::test]
+async fn an_enquiry_that_an_event_opened_is_shown_and_changed_too() {
+    let world = World::start().await;
+    let sent = event("enquiry.submitted").email("ana@example.com").payload(json!({"paxCount": 3}));
+    let opened = world.accept(sent).await;
+    let route = format!("/leads/{}", text(&opened["leadId"]));
+    let lead = record(&get(&world, &route).await, 200);
+    assert_eq!((&lead["tripId"], &lead["party"]["adults"]), (&opened["tripId"], &json!(3)));
+    assert_eq!(record(&patch(&world, &route, json!({"title": "New"})).await, 200)["title"], "New");
+    world.accept(event("booking.completed").email("ana@example.com")).await;
+    let booked = record(&get(&world, &route).await, 200);
+    assert_eq!((&booked["stage"], &booked["title"]), (&json!("trip_booked"), &json!("New")));
+    assert!(text(&booked["updatedAt"]) > text(&lead["updatedAt"]));
+}
+
+/// No program opens an enquiry without a trip yet: the trip is taken away.
+async fn without_trip(world: &World) {
+    world.database.execute("DELETE FROM itineraries; DELETE FROM proposals; DELETE FROM trips").await;
+}

@@ -1,0 +1,85 @@
+//! Look-ups (specification: GET /clients, GET /leads; D10, D11).
+
+use super::{data, get, new_client, new_lead};
+use serde_json::{Value, json};
+use tests::{World, event};
+
+#[tokio::test]
+async fn a_client_is_found_by_email_in_any_case_by_external_id_and_by_digits() {
+    let world = World::start().await;
+    let ana = new_client(
+        &world,
+        json!({"email": "Ana+1@Example.com", "externalId": "p/1 é", "phone": "+91 (98) 765"}),
+    )
+    .await;
+    for query in [
+        "email=Ana%2B1%40Example.com",
+        "email=ana%2b1@EXAMPLE.COM",
+        "externalId=p%2F1+%C3%A9",
+        "externalId=p/1%20%c3%a9",
+        "phone=9198765",
+        "phone=%2B91-98-765",
+    ] {
+        let answer = get(&world, &format!("/clients?{query}")).await;
+        assert_eq!(data(&answer, 200), json!([ana]), "{query}");
+        assert_eq!(answer.header("etag"), "", "a list has no version");
+    }
+    for query in ["email=bo@example.com", "externalId=P/1+%C3%A9", "phone=98765"] {
+        assert_eq!(data(&get(&world, &format!("/clients?{query}")).await, 200), json!([]), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn email_counts_before_external_id_and_that_before_phone() {
+    let world = World::start().await;
+    let ana = new_client(&world, json!({"email": "ana@example.com"})).await;
+    let bo = new_client(&world, json!({"externalId": "p-2"})).await;
+    let cy = new_client(&world, json!({"phone": "333"})).await;
+    for (query, found) in [
+        ("phone=333&externalId=p-2&email=ana@example.com", json!([ana])),
+        ("phone=333&externalId=p-2", json!([bo])),
+        ("phone=333", json!([cy])),
+        ("email=&externalId=&phone=333", json!([cy])),
+        // What is sent decides, also when it finds nobody.
+        ("email=nobody@example.com&externalId=p-2&phone=333", json!([])),
+        ("externalId=nobody&phone=333", json!([])),
+    ] {
+        assert_eq!(data(&get(&world, &format!("/clients?{query}")).await, 200), found, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_phone_finds_the_oldest_client_that_has_it() {
+    let world = World::start().await;
+    let first = new_client(&world, json!({"email": "a@example.com", "phone": "333"})).await;
+    new_client(&world, json!({"email": "b@example.com", "phone": "3-33"})).await;
+    assert_eq!(data(&get(&world, "/clients?phone=333").await, 200), json!([first]));
+}
+
+#[tokio::test]
+async fn a_lookup_without_its_field_is_refused() {
+    let world = World::start().await;
+    for route in
+        ["/clients", "/clients?name=Ana", "/clients?email=&phone=%20", "/leads", "/leads?email=a@b.c"]
+    {
+        get(&world, route).await.assert_error(400, "lookup_field_required");
+    }
+    for route in ["/clients?email=%zz", "/leads?externalId=%00", "/leads?externalId=a&externalId=b"] {
+        get(&world, route).await.assert_error(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn enquiries_are_found_by_their_external_id_wherever_they_came_from_the_newest_first() {
+    let world = World::start().await;
+    let first = new_lead(&world, json!({"externalId": "x-1"})).await;
+    let sent = event("enquiry.submitted").email("bo@example.com").payload(json!({"externalLeadId": "x-1"}));
+    let second = world.accept(sent).await;
+    new_lead(&world, json!({"externalId": "x-2"})).await;
+    let third = new_lead(&world, json!({"externalId": "x-1", "title": "Third"})).await;
+    let found = data(&get(&world, "/leads?externalId=x-1").await, 200);
+    let ids: Vec<&Value> = found.as_array().expect("a list").iter().map(|lead| &lead["id"]).collect();
+    assert_eq!(ids, [&third["id"], &second["leadId"], &first["id"]]);
+    assert_eq!(found[0], third);
+    assert_eq!(data(&get(&world, "/leads?externalId=x-9").await, 200), json!([]));
+}

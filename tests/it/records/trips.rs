@@ -1,0 +1,261 @@
+//! Trips: shown, and changed by the customer (specification: GET and PATCH /leads/{leadId}/trip; D20, D21b).
+
+use super::{get, lead_route, new_lead, patch, record, refused_with, trip_route};
+use serde_json::{Value, json};
+use tests::{World, event, text};
+
+fn itinerary(title: &str) -> Value {
+    json!({"title": title, "days": [{"title": "Day 1", "items": [{"title": "Beach", "at": 9.50}]}]})
+}
+
+/// The itineraries that are stored.
+async fn stored(world: &World) -> Vec<Value> {
+    let rows = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
+    rows.into_iter().map(|row| row["snapshot"].clone()).collect()
+}
+
+/// Checks whether the answer to a PATCH says that its itinerary was applied.
+#[track_caller]
+fn assert_applied(trip: &Value, reason: Option<&str>) {
+    assert_eq!(trip["itineraryApplied"], json!(reason.is_none()), "{trip}");
+    assert_eq!(trip.get("itineraryNotAppliedReason").and_then(Value::as_str), reason, "{trip}");
+}
+
+#[tokio::test]
+async fn a_trip_shows_brief_stage_owner_and_draft_proposal() {
+    let world = World::start().await;
+    let lead = new_lead(
+        &world,
+        json!({
+            "title": "Honeymoon", "destination": "Goa",
+            "travelDates": {"startDate": "2028-02-28", "endDate": "2028-02-29"},
+            "party": {"adults": 2, "children": 0, "childAges": [], "rooms": 1},
+            "budget": {"amount": 1000, "currency": "INR"}, "guestNationality": "IN",
+        }),
+    )
+    .await;
+    let trip = record(&get(&world, &trip_route(&lead)).await, 200);
+    let mut expected = json!({
+        "id": lead["tripId"], "leadId": lead["id"], "guestNationality": "IN",
+        "proposal": {"status": "draft", "sentAt": null},
+        "createdAt": trip["createdAt"], "updatedAt": trip["updatedAt"],
+    });
+    for shared in
+        ["enquiryNumber", "title", "stage", "destination", "travelDates", "party", "budget", "owner"]
+    {
+        expected[shared] = lead[shared].clone();
+    }
+    assert_eq!(trip, expected);
+}
+
+#[tokio::test]
+async fn every_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
+    let world = World::start().await;
+    let mut lead = new_lead(&world, json!({"guestNationality": "IN"})).await;
+    let mut expected = record(&get(&world, &trip_route(&lead)).await, 200);
+    for (field, sent, shown) in [
+        ("destination", json!("Goa"), json!("Goa")),
+        (
+            "travelDates",
+            json!({"startDate": "2027-05-01"}),
+            json!({"startDate": "2027-05-01", "endDate": null}),
+        ),
+        (
+            "party",
+            json!({"adults": 4, "childAges": [3]}),
+            json!({"adults": 4, "children": null, "childAges": [3], "rooms": null}),
+        ),
+        (
+            "budget",
+            json!({"amount": 10.5, "currency": "EUR"}),
+            json!({"amount": 10.5, "currency": "EUR", "notes": null}),
+        ),
+        // The stated budget is replaced as a whole.
+        ("budget", json!({"notes": "modest"}), json!({"amount": null, "currency": null, "notes": "modest"})),
+    ] {
+        let after = record(&patch(&world, &trip_route(&lead), json!({field: sent})).await, 200);
+        assert!(text(&after["updatedAt"]) > text(&expected["updatedAt"]), "{field}");
+        expected[field] = shown.clone();
+        expected["updatedAt"] = after["updatedAt"].clone();
+        assert_eq!(after, expected);
+        let shows = record(&get(&world, &lead_route(&lead)).await, 200);
+        assert_eq!(shows[field], shown);
+        assert!(text(&shows["updatedAt"]) > text(&lead["updatedAt"]), "{field}");
+        lead = shows;
+    }
+    for (sent, shown) in [("", Value::Null), ("PT", json!("PT"))] {
+        let after = patch(&world, &trip_route(&lead), json!({"guestNationality": sent})).await;
+        assert_eq!(record(&after, 200)["guestNationality"], shown);
+    }
+    let titled = record(&patch(&world, &trip_route(&lead), json!({"title": "New"})).await, 200);
+    assert_eq!(titled["title"], "New");
+    assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), titled);
+}
+
+#[tokio::test]
+async fn changes_are_posted_from_what_to_what_with_summary_and_message_and_the_owner_is_told() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({"destination": "Goa", "message": "Hello"})).await;
+    let body = json!({
+        "destination": "Kerala", "title": "South", "changeSummary": "Further south",
+        "message": "We'd rather\ngo south.",
+    });
+    record(&patch(&world, &trip_route(&lead), body).await, 200);
+    let inbox = world.inbox(&lead["id"]).await;
+    let posted: Vec<_> = inbox.iter().map(|one| json!([one["kind"], one["text"], one["changes"]])).collect();
+    let changes = json!({
+        "destination": {"from": "Goa", "to": "Kerala"}, "title": {"from": "Trip to Goa", "to": "South"},
+    });
+    assert_eq!(
+        posted,
+        [
+            json!(["message", "Hello", null]),
+            json!(["change", "Further south", changes]),
+            json!(["message", "We'd rather\ngo south.", null]),
+        ]
+    );
+    let told = world.notifications().await;
+    let last = told.last().expect("a notification");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(
+        (&last["kind"], &last["to"], &last["leadId"]),
+        (&json!("trip_changed"), &json!("asha@acme.test"), &lead["id"])
+    );
+}
+
+#[tokio::test]
+async fn a_change_of_dates_is_a_correction_with_the_summary_as_its_reason() {
+    let world = World::start().await;
+    let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-08"});
+    let lead = new_lead(&world, json!({"travelDates": dates})).await;
+    let moved = json!({"startDate": "2027-06-01", "endDate": "2027-06-08"});
+    let body = json!({"travelDates": moved, "changeSummary": "School holidays"});
+    assert_eq!(record(&patch(&world, &trip_route(&lead), body).await, 200)["travelDates"], moved);
+    let inbox = world.inbox(&lead["id"]).await;
+    let [correction] = &inbox[..] else { panic!("{inbox:?}") };
+    assert_eq!((&correction["kind"], &correction["text"]), (&json!("correction"), &json!("School holidays")));
+    assert_eq!(correction["changes"], json!({"travelDates": {"from": dates, "to": moved}}));
+    assert_eq!(world.notifications().await.last().expect("one")["kind"], "trip_changed");
+    // The same dates again are no correction.
+    record(&patch(&world, &trip_route(&lead), json!({"travelDates": moved})).await, 200);
+    assert_eq!(world.inbox(&lead["id"]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_alone_is_posted_and_told() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    let trip = record(&patch(&world, &trip_route(&lead), json!({"message": "Any news?"})).await, 200);
+    assert_eq!(trip.get("itineraryApplied"), None);
+    let inbox = world.inbox(&lead["id"]).await;
+    let [message] = &inbox[..] else { panic!("{inbox:?}") };
+    assert_eq!((&message["kind"], &message["text"]), (&json!("message"), &json!("Any news?")));
+    assert_eq!(world.notifications().await.last().expect("one")["kind"], "trip_changed");
+}
+
+#[tokio::test]
+async fn an_itinerary_replaces_the_drafts_while_the_enquiry_is_young() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
+    assert_eq!(stored(&world).await, [itinerary("First")]);
+    let second = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("Second")})).await;
+    assert_applied(&record(&second, 200), None);
+    assert_eq!(stored(&world).await, [itinerary("Second")]);
+    record(&patch(&world, &lead_route(&lead), json!({"stage": "follow_up"})).await, 200);
+    let third = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("Third")})).await;
+    assert_applied(&record(&third, 200), None);
+    assert_eq!(stored(&world).await, [itinerary("Third")]);
+    let shown = record(&get(&world, &trip_route(&lead)).await, 200);
+    assert_eq!(shown.get("itineraryApplied"), None, "only the answer to the PATCH says so");
+}
+
+#[tokio::test]
+async fn an_itinerary_is_kept_as_sent() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    let sent = r#"{"title":"A","days":[{"title":"1","items":[{"z":1.50,"title":"x","a":null}]}]}"#;
+    let body = format!(r#"{{"itinerary":{sent}}}"#);
+    let request = world.key.records("PATCH", &super::at(&trip_route(&lead)), body);
+    assert_applied(&record(&world.http().send(&request).await, 200), None);
+    let rows = world.database.rows("SELECT snapshot::text AS text FROM itineraries", &[]).await;
+    assert_eq!(rows, [json!({"text": sent})]);
+}
+
+#[tokio::test]
+async fn an_itinerary_is_not_applied_while_the_advisor_works_and_the_rest_is() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
+    for stage in ["building_proposal", "negotiation"] {
+        record(&patch(&world, &lead_route(&lead), json!({"stage": stage})).await, 200);
+        let body = json!({"itinerary": itinerary("Second"), "destination": stage});
+        let trip = record(&patch(&world, &trip_route(&lead), body).await, 200);
+        assert_applied(&trip, Some("advisor_working"));
+        assert_eq!(trip["destination"], stage);
+    }
+    assert_eq!(stored(&world).await, [itinerary("First")]);
+    let inbox = world.inbox(&lead["id"]).await;
+    assert_eq!(inbox.len(), 2, "posted in every case: {inbox:?}");
+}
+
+#[tokio::test]
+async fn an_itinerary_is_not_applied_once_a_proposal_was_sent_or_the_draft_discarded() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    for (status, reason) in
+        [("sent", "proposal_sent"), ("viewed", "proposal_sent"), ("discarded", "no_proposal")]
+    {
+        let sent_at = if status == "discarded" { "NULL" } else { "'2026-01-02T03:04:05.678Z'" };
+        let update = format!("UPDATE proposals SET status = '{status}', sent_at = {sent_at}");
+        world.database.execute(&update).await;
+        let answer = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("New")})).await;
+        let trip = record(&answer, 200);
+        assert_applied(&trip, Some(reason));
+        assert_eq!(trip["proposal"]["status"], status);
+        let shown = if status == "discarded" { Value::Null } else { json!("2026-01-02T03:04:05.678Z") };
+        assert_eq!(trip["proposal"]["sentAt"], shown);
+    }
+    assert!(stored(&world).await.is_empty());
+    assert_eq!(world.inbox(&lead["id"]).await.len(), 3, "posted in every case");
+}
+
+#[tokio::test]
+async fn a_closed_trip_takes_no_change_and_says_which_stage_it_is_at() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    record(&patch(&world, &lead_route(&lead), json!({"stage": "lost", "reason": "too dear"})).await, 200);
+    let refused = async |stage: &str| {
+        let before = record(&get(&world, &trip_route(&lead)).await, 200);
+        assert_eq!(before["stage"], stage);
+        let answer = patch(&world, &trip_route(&lead), json!({"title": "New", "message": "Hello"})).await;
+        assert_eq!(refused_with(&answer, 409, "trip_closed", "stage"), stage);
+        assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), before);
+    };
+    refused("lost").await;
+    for stage in ["archived", "trip_booked", "travelled"] {
+        world.database.execute(&format!("UPDATE leads SET stage = '{stage}'")).await;
+        refused(stage).await;
+    }
+    assert!(world.inbox(&lead["id"]).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_booked_trip_is_closed() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    world.accept(event("booking.completed").email("ana@example.com")).await;
+    let answer = patch(&world, &trip_route(&lead), json!({"message": "Hello"})).await;
+    assert_eq!(refused_with(&answer, 409, "trip_closed", "stage"), "trip_booked");
+}
+
+#[tokio::test]
+async fn an_invalid_itinerary_leaves_the_trip_as_it_was() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
+    let before = record(&get(&world, &trip_route(&lead)).await, 200);
+    let body = json!({"title": "New", "itinerary": {"title": "x"}});
+    let answer = patch(&world, &trip_route(&lead), body).await;
+    let errors = refused_with(&answer, 400, "invalid_itinerary", "errors");
+    assert_eq!(errors, json!(["days: is required"]));
+    assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), before);
+    assert_eq!(stored(&world).await, [itinerary("First")]);
+}

@@ -1,0 +1,204 @@
+//! The batch result (specification: Batch result; D7, D8).
+
+use serde_json::{Value, json};
+use tests::event::batch;
+use tests::{Event, World, event};
+
+fn ana(event_type: &str) -> Event {
+    event(event_type).email("ana@example.com")
+}
+
+fn statuses(answer: &Value) -> Vec<&str> {
+    answer["results"]
+        .as_array()
+        .expect("results")
+        .iter()
+        .map(|result| tests::text(&result["status"]))
+        .collect()
+}
+
+#[tokio::test]
+async fn results_stand_in_the_order_of_the_batch_and_are_counted() {
+    let world = World::start().await;
+    let events = [
+        ana("contact.identified").id("z"),
+        event("contact.updated").id("a").email("nobody@example.com"),
+        ana("enquiry.submitted").id("m"),
+        ana("contact.identified").id("z"),
+        ana("contact.updated").id("b").name("Ana"),
+    ];
+    let answer = world.send(&events).await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    let answer = answer.json();
+    let ids: Vec<_> =
+        answer["results"].as_array().expect("results").iter().map(|r| tests::text(&r["eventId"])).collect();
+    assert_eq!(ids, ["z", "a", "m", "z", "b"]);
+    assert_eq!(statuses(&answer), ["accepted", "failed", "accepted", "duplicate", "accepted"]);
+    assert_eq!(
+        (&answer["accepted"], &answer["duplicate"], &answer["failed"]),
+        (&json!(3), &json!(1), &json!(1))
+    );
+    let mut fields: Vec<_> = answer.as_object().expect("an object").keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["accepted", "duplicate", "failed", "results"]);
+}
+
+#[tokio::test]
+async fn a_result_has_only_the_fields_that_apply() {
+    let world = World::start().await;
+    let fields = |result: &Value| {
+        let mut fields: Vec<String> = result.as_object().expect("an object").keys().cloned().collect();
+        fields.sort();
+        fields
+    };
+    let failed = world.result(event("contact.updated").email("nobody@example.com")).await;
+    assert_eq!(fields(&failed), ["error", "eventId", "status"]);
+    let known = world.result(ana("contact.identified")).await;
+    assert_eq!(fields(&known), ["clientId", "eventId", "status"]);
+    let opened = world.result(ana("enquiry.submitted")).await;
+    assert_eq!(fields(&opened), ["clientId", "eventId", "leadId", "status", "tripId"]);
+    let warned = world.result(ana("traveller.discovery_upserted").payload(json!({"essence": 5}))).await;
+    assert_eq!(
+        fields(&warned),
+        ["clientId", "eventId", "leadId", "status", "travellerDiscovery", "tripId", "warnings"]
+    );
+}
+
+#[tokio::test]
+async fn events_of_a_batch_apply_in_their_order() {
+    let world = World::start().await;
+    let events = [
+        ana("contact.updated").name("Too early"),
+        ana("contact.identified").name("First"),
+        ana("contact.updated").name("Second"),
+        ana("enquiry.submitted"),
+        ana("booking.started"),
+        ana("contact.updated").name("Third"),
+    ];
+    let results = world.results(&events).await;
+    assert_eq!(results[0]["error"], "contact_not_found");
+    let client = &results[1]["clientId"];
+    assert!(results[1..].iter().all(|result| result["clientId"] == *client), "{results:?}");
+    assert_eq!(results[4]["leadId"], results[3]["leadId"]);
+    assert_eq!(world.client(client).await["name"], "Third");
+    let kinds: Vec<_> = world.timeline(client).await.iter().map(|entry| entry["eventType"].clone()).collect();
+    let sent: Vec<_> = events[1..].iter().map(|event| event.to_json()["eventType"].clone()).collect();
+    assert_eq!(kinds, sent);
+}
+
+#[tokio::test]
+async fn a_duplicate_repeats_ids_warnings_and_discovery_and_has_no_second_effect() {
+    let world = World::start().await;
+    world.accept(event("contact.identified").external_id("p-1")).await;
+    let events = [
+        ana("contact.identified").id("e-1").name("Ana").external_id("p-1"),
+        ana("enquiry.submitted").id("e-2").payload(json!({"paxCount": -1, "message": "Hello"})),
+        ana("traveller.discovery_upserted").id("e-3").payload(json!({"discovery": {"pax": 2}, "essence": 5})),
+        ana("booking.abandoned").id("e-4"),
+        ana("booking.completed").id("e-5").payload(json!({"bookingRef": "BR-1"})),
+    ];
+    let first = world.results(&events).await;
+    let rows = async || {
+        let mut counts = Vec::new();
+        for table in [
+            "clients",
+            "leads",
+            "trips",
+            "timeline",
+            "inbox_messages",
+            "invoices",
+            "notifications",
+            "outbox",
+            "discoveries",
+        ] {
+            counts.push((table, world.database.count(&format!("SELECT count(*) FROM {table}")).await));
+        }
+        counts
+    };
+    let before = (rows().await, world.pipeline(&[]).await);
+    for again in [events.to_vec(), events.iter().rev().cloned().collect()] {
+        let answer = world.send(&again).await.json();
+        assert_eq!(answer["duplicate"], 5, "{answer}");
+        for result in answer["results"].as_array().expect("results") {
+            let mut original =
+                first.iter().find(|one| one["eventId"] == result["eventId"]).expect("its first").clone();
+            assert_eq!(original["status"], "accepted");
+            original["status"] = json!("duplicate");
+            assert_eq!(*result, original);
+        }
+    }
+    assert_eq!((rows().await, world.pipeline(&[]).await), before);
+}
+
+#[tokio::test]
+async fn the_second_occurrence_in_one_batch_is_a_duplicate_of_the_first_even_when_it_says_something_else() {
+    let world = World::start().await;
+    let results = world
+        .results(&[
+            ana("enquiry.submitted").id("e-1"),
+            event("contact.identified").id("e-1").email("bo@example.com"),
+            ana("enquiry.submitted").id("e-1"),
+        ])
+        .await;
+    assert_eq!(results[0]["status"], "accepted");
+    for result in &results[1..] {
+        assert_eq!(result["status"], "duplicate");
+        assert_eq!(
+            (&result["clientId"], &result["leadId"]),
+            (&results[0]["clientId"], &results[0]["leadId"])
+        );
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
+    assert_eq!(world.pipeline(&[]).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_failed_event_is_not_remembered_not_even_within_its_batch() {
+    let world = World::start().await;
+    let update = ana("contact.updated").id("u-1").name("Ana");
+    let answer =
+        world.send(&[update.clone(), ana("contact.identified"), update.clone(), update.clone()]).await.json();
+    assert_eq!(statuses(&answer), ["failed", "accepted", "accepted", "duplicate"]);
+    let never = event("contact.updated").id("u-2").email("nobody@example.com");
+    let answer = world.send(&[never.clone(), never]).await.json();
+    assert_eq!(statuses(&answer), ["failed", "failed"]);
+}
+
+#[tokio::test]
+async fn one_agency_cannot_occupy_anothers_event_ids() {
+    let world = World::start().await;
+    let zeta = world.add_tenant("zeta").await;
+    let sent = ana("enquiry.submitted").id("shared-id");
+    let here = world.accept(sent.clone()).await;
+    let there =
+        world.http().send(&zeta.events(batch(&[sent.tenant("zeta")]))).await.json()["results"][0].clone();
+    assert_eq!(there["status"], "accepted");
+    for id in ["clientId", "leadId", "tripId"] {
+        assert_ne!(here[id], there[id]);
+    }
+    assert_eq!(world.pipeline(&[]).await.len(), 1);
+    let theirs = world
+        .connectctl
+        .run(&["timeline", "--tenant", "acme", "--client", tests::text(&there["clientId"]), "--json"])
+        .await;
+    assert_eq!(theirs.code, Some(1), "another agency's client is not found: {theirs:?}");
+}
+
+#[tokio::test]
+async fn a_duplicate_is_found_by_another_key_of_the_same_agency() {
+    let world = World::start().await;
+    let second = world.add_key("events:ingest").await;
+    let event = ana("enquiry.submitted").id("e-1");
+    let first = world.accept(event.clone()).await;
+    let again = world.http().send(&second.events(batch(&[event]))).await.json()["results"][0].clone();
+    assert_eq!((&again["status"], &again["leadId"]), (&json!("duplicate"), &first["leadId"]));
+}
+
+#[tokio::test]
+async fn event_ids_that_differ_in_case_or_space_are_different_events() {
+    let world = World::start().await;
+    for id in ["e-1", "E-1", " e-1", "e-1 "] {
+        let result = world.accept(ana("contact.identified").id(id)).await;
+        assert_eq!(result["eventId"], id);
+    }
+}

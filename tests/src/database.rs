@@ -1,0 +1,205 @@
+//! A database for each test: a clone of one that was migrated and seeded once.
+
+use crate::connectctl::Connectctl;
+use crate::key::ApiKey;
+use crate::services;
+use crate::url::with_database;
+use crate::world::seed;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, NoTls};
+
+/// What every database name of the tests begins with.
+const MARK: &str = "connect_test_";
+
+/// Longest that removing a test's things may take.
+const CLEAN_UP: Duration = Duration::from_secs(20);
+
+/// A database of a single test; dropped with its value.
+#[derive(Debug)]
+pub struct TestDatabase {
+    server: String,
+    url: String,
+    name: String,
+    key: Option<ApiKey>,
+}
+
+struct Template {
+    name: String,
+    key: ApiKey,
+}
+
+impl TestDatabase {
+    /// A database on the shared server, migrated and seeded.
+    pub async fn new() -> Self {
+        let name = tokio::task::spawn_blocking(next_clone).await.expect("a clone of the template");
+        let server = services::shared().database_url.clone();
+        Self { url: with_database(&server, &name), server, name, key: Some(template().key.clone()) }
+    }
+
+    /// An empty database on the shared server, without a schema.
+    pub async fn empty() -> Self {
+        let (server, name) = (services::shared().database_url.clone(), new_name());
+        admin(&server, &format!("CREATE DATABASE {name}")).await;
+        Self { url: with_database(&server, &name), server, name, key: None }
+    }
+
+    /// The same on a server of the test's own.
+    pub async fn on(server: &str) -> Self {
+        let (name, key) = migrated(server, new_name()).await;
+        Self { url: with_database(server, &name), server: server.to_owned(), name, key: Some(key) }
+    }
+
+    /// The key that was made with a seeded one: of the agency `acme`, with every scope.
+    pub fn key(&self) -> &ApiKey {
+        self.key.as_ref().expect("a seeded database")
+    }
+
+    /// `DATABASE_URL`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A connection of its own.
+    pub async fn connect(&self) -> Client {
+        connect(&self.url).await
+    }
+
+    /// Runs statements.
+    pub async fn execute(&self, statements: &str) {
+        let done = self.connect().await.batch_execute(statements).await;
+        done.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
+    }
+
+    /// The rows of a query, each as a JSON object.
+    pub async fn rows(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<serde_json::Value> {
+        let json = format!("SELECT row_to_json(query) FROM ({query}) query");
+        let rows = self.connect().await.query(&json, parameters).await;
+        let rows = rows.unwrap_or_else(|error| panic!("{query}: {error:?}"));
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// The number that a query gives.
+    pub async fn count(&self, query: &str) -> i64 {
+        let row = self.connect().await.query_one(query, &[]).await;
+        row.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let (server, name) = (self.server.clone(), self.name.clone());
+        // A server that the test has stopped takes its databases with it.
+        clean_up(async move {
+            if let Some(client) = try_connect(&server).await {
+                drop(client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await);
+            }
+        });
+    }
+}
+
+/// The database that the others are cloned from; made by the first test of the process.
+fn template() -> &'static Template {
+    static TEMPLATE: OnceLock<Template> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        blocking(async {
+            let server = &services::shared().database_url;
+            drop_orphans(server).await;
+            let (name, key) = migrated(server, new_name()).await;
+            Template { name, key }
+        })
+    })
+}
+
+/// A clone of the template that nobody has. Cloning takes a while, most of it waiting for the disk, so the next ones
+/// are made while tests run. The last ones stay until the next process of this machine drops them.
+fn next_clone() -> String {
+    static CLONES: OnceLock<Mutex<Receiver<String>>> = OnceLock::new();
+    let clones = CLONES.get_or_init(|| {
+        let template = &template().name;
+        let (ready, clones) = sync_channel(1);
+        std::thread::spawn(move || {
+            let clone = || {
+                let name = new_name();
+                let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
+                blocking(admin(&services::shared().database_url, &statement));
+                name
+            };
+            while ready.send(clone()).is_ok() {}
+        });
+        Mutex::new(clones)
+    });
+    clones.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("the template can be cloned")
+}
+
+async fn migrated(server: &str, name: String) -> (String, ApiKey) {
+    admin(server, &format!("CREATE DATABASE {name}")).await;
+    let connectctl = Connectctl::for_database(&with_database(server, &name));
+    connectctl.json(&["migrate"]).await;
+    let key = seed(&connectctl).await;
+    (name, key)
+}
+
+/// Drops what processes of this machine left that are no more.
+async fn drop_orphans(server: &str) {
+    let client = connect(server).await;
+    let pattern = format!("{}%", this_machine());
+    let found = client.query("SELECT datname FROM pg_database WHERE datname LIKE $1", &[&pattern]).await;
+    for row in found.expect("the list of databases") {
+        let name: String = row.get(0);
+        let process =
+            name.strip_prefix(&this_machine()).and_then(|rest| rest.split('_').next()).unwrap_or("");
+        if !Path::new("/proc").join(process).exists() {
+            // Another process may be at it, too.
+            drop(client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await);
+        }
+    }
+}
+
+/// A name that no other test has, also in other processes and on other machines that share the servers.
+pub(crate) fn new_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{}{}_{}", this_machine(), std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The first part of names that are made on this machine.
+fn this_machine() -> String {
+    let mut hash = DefaultHasher::new();
+    std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default().hash(&mut hash);
+    format!("{MARK}{:08x}_", hash.finish() >> 32)
+}
+
+async fn admin(server: &str, statement: &str) {
+    let done = connect(server).await.batch_execute(statement).await;
+    done.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+}
+
+async fn connect(url: &str) -> Client {
+    try_connect(url).await.unwrap_or_else(|| panic!("no Postgres at {url}"))
+}
+
+async fn try_connect(url: &str) -> Option<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+    tokio::spawn(connection);
+    Some(client)
+}
+
+/// Runs what is to be done when a test is over, within bounds: a server that hangs must not keep the others waiting.
+pub(crate) fn clean_up(work: impl Future<Output = ()> + Send) {
+    blocking(async { drop(tokio::time::timeout(CLEAN_UP, work).await) });
+}
+
+/// Runs a future to its end where there is no runtime, or one that must not be blocked.
+pub(crate) fn blocking<T: Send>(work: impl Future<Output = T> + Send) -> T {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(work)
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().expect("the work succeeds"))
+}

@@ -1,0 +1,93 @@
+//! Envelopes to send.
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// An envelope under construction. A new one is valid but for its actor, which nothing identifies yet.
+#[derive(Clone, Debug)]
+pub struct Event(Map<String, Value>);
+
+/// An event of that type with an id of its own, of the agency `acme`.
+pub fn event(event_type: &str) -> Event {
+    let envelope = json!({
+        "specVersion": "1.0",
+        "eventId": format!("e-{}", Uuid::now_v7()),
+        "eventType": event_type,
+        "occurredAt": "2026-05-01T10:00:00Z",
+        "tenant": "acme",
+        "origin": "website",
+        "actor": {"type": "contact"},
+    });
+    Event(envelope.as_object().cloned().unwrap_or_default())
+}
+
+/// The body of a batch.
+pub fn batch(events: &[Event]) -> Vec<u8> {
+    let events: Vec<Value> = events.iter().map(Event::to_json).collect();
+    json!({ "events": events }).to_string().into_bytes()
+}
+
+impl Event {
+    /// `eventId`.
+    pub fn id(self, id: &str) -> Self {
+        self.with("eventId", json!(id))
+    }
+
+    /// `actor.email`.
+    pub fn email(self, email: &str) -> Self {
+        self.with_actor("email", json!(email))
+    }
+
+    /// `actor.phone`.
+    pub fn phone(self, phone: &str) -> Self {
+        self.with_actor("phone", json!(phone))
+    }
+
+    /// `actor.externalId`.
+    pub fn external_id(self, id: &str) -> Self {
+        self.with_actor("externalId", json!(id))
+    }
+
+    /// `actor.name`.
+    pub fn name(self, name: &str) -> Self {
+        self.with_actor("name", json!(name))
+    }
+
+    /// `tenant`.
+    pub fn tenant(self, slug: &str) -> Self {
+        self.with("tenant", json!(slug))
+    }
+
+    /// `payload`.
+    pub fn payload(self, payload: Value) -> Self {
+        self.with("payload", payload)
+    }
+
+    /// Any field of the envelope.
+    pub fn with(mut self, field: &str, value: Value) -> Self {
+        self.0.insert(field.to_owned(), value);
+        self
+    }
+
+    /// The envelope without a field.
+    pub fn without(mut self, field: &str) -> Self {
+        self.0.remove(field);
+        self
+    }
+
+    /// Any field of the actor.
+    pub fn with_actor(mut self, field: &str, value: Value) -> Self {
+        self.0["actor"][field] = value;
+        self
+    }
+
+    /// Its id.
+    pub fn event_id(&self) -> &str {
+        self.0["eventId"].as_str().expect("eventId is text")
+    }
+
+    /// The envelope.
+    pub fn to_json(&self) -> Value {
+        Value::Object(self.0.clone())
+    }
+}

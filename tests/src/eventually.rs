@@ -1,0 +1,28 @@
+//! Waiting for something that other processes bring about.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Long enough for anything that is on its way, on a busy machine. Only a failing test waits this long.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// Looks again and again until `look` gives a value. When it doesn't within `within`, panics with `what` was waited
+/// for and what the last look saw.
+pub async fn eventually<T>(
+    what: &str,
+    within: Duration,
+    mut look: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) if Instant::now() >= deadline => {
+                panic!("not within {within:?}: {what}; last seen: {seen}")
+            }
+            Err(_) => tokio::time::sleep(BETWEEN_LOOKS).await,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A small HTTP/1.1 client that sends what it is told, right or wrong.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{HeaderMap, Request};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// No test waits longer for an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A request as it goes out. Signed or not, every part can be changed.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Any token.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// In their order; may hold a name twice. `host` and `content-length` are added.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// No answer: the connection failed, or nothing came in a minute. The text says which.
+#[derive(Clone, Debug)]
+pub struct HttpError(pub String);
+
+/// A client of one address. Connections are kept alive and used again.
+#[derive(Debug)]
+pub struct Http {
+    address: SocketAddr,
+    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+}
+
+impl Http {
+    /// A client of `address`.
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address, idle: Mutex::default() }
+    }
+
+    /// The address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a request and gives the answer, whatever its status.
+    pub async fn send(&self, request: &Outgoing) -> Answer {
+        let answer = self.try_send(request).await;
+        answer.unwrap_or_else(|HttpError(error)| panic!("{} {}: {error}", request.method, request.target))
+    }
+
+    /// [`send`](Self::send) to a server that may be gone.
+    pub async fn try_send(&self, request: &Outgoing) -> Result<Answer, HttpError> {
+        let exchange = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
+        exchange.unwrap_or_else(|_| Err(HttpError(format!("no answer in {TIMEOUT:?}"))))
+    }
+
+    /// A GET without signature.
+    pub async fn get(&self, target: &str) -> Result<Answer, HttpError> {
+        self.try_send(&Outgoing::new("GET", target, Bytes::new())).await
+    }
+
+    async fn exchange(&self, request: &Outgoing) -> Result<Answer, HttpError> {
+        while let Some(mut connection) = self.take_idle() {
+            match connection.try_send_request(request.to_hyper(self.address)?).await {
+                Ok(response) => return self.receive(connection, response).await,
+                Err(mut error) => {
+                    // With the message: the server had closed this idle connection, the request never left.
+                    if error.take_message().is_none() {
+                        return Err(failed(error.into_error()));
+                    }
+                }
+            }
+        }
+        let mut connection = self.connect().await?;
+        let response = connection.send_request(request.to_hyper(self.address)?).await.map_err(failed)?;
+        self.receive(connection, response).await
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, HttpError> {
+        let stream = TcpStream::connect(self.address).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let (connection, driver) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
+        tokio::spawn(driver);
+        Ok(connection)
+    }
+
+    async fn receive(
+        &self,
+        connection: SendRequest<Full<Bytes>>,
+        response: hyper::Response<hyper::body::Incoming>,
+    ) -> Result<Answer, HttpError> {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.map_err(failed)?.to_bytes();
+        self.idle().push(connection);
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let mut idle = self.idle();
+        idle.retain(|connection| !connection.is_closed());
+        // One that is still busy with the end of an earlier exchange stays.
+        let ready = idle.iter().rposition(SendRequest::is_ready)?;
+        Some(idle.swap_remove(ready))
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<SendRequest<Full<Bytes>>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    /// A request without headers.
+    pub fn new(method: &str, target: &str, body: impl Into<Bytes>) -> Self {
+        Self { method: method.to_owned(), target: target.to_owned(), headers: Vec::new(), body: body.into() }
+    }
+
+    /// Adds a header; one of that name stays.
+    pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.push((name.to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Leaves a header out.
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(header, _)| header != name);
+        self
+    }
+
+    /// Puts a header in the place of all of that name.
+    pub fn replacing(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.without(name).with(name, value)
+    }
+
+    /// The text of a header that is there.
+    pub fn header(&self, name: &str) -> String {
+        let found = self.headers.iter().find(|(header, _)| header == name);
+        let (_, value) = found.unwrap_or_else(|| panic!("no header {name}"));
+        String::from_utf8_lossy(value).into_owned()
+    }
+
+    /// Puts another body in place, without signing anew.
+    pub fn with_body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    fn to_hyper(&self, address: SocketAddr) -> Result<Request<Full<Bytes>>, HttpError> {
+        let mut request = Request::builder().method(self.method.as_str()).uri(&self.target);
+        request = request.header("host", address.to_string());
+        for (name, value) in &self.headers {
+            request = request.header(name, value.as_slice());
+        }
+        request.body(Full::new(self.body.clone())).map_err(failed)
+    }
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
+    }
+
+    /// The text of a header, empty when it isn't there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Checks that this is an error body with exactly these fields (D4) and gives its message.
+    #[track_caller]
+    pub fn assert_error(&self, status: u16, code: &str) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status, status, "{text}");
+        let body = self.json();
+        let mut fields: Vec<&String> = body.as_object().expect("an object").keys().collect();
+        fields.sort();
+        assert_eq!(fields, ["code", "message", "statusCode"], "{text}");
+        assert_eq!(body["statusCode"], status, "{text}");
+        assert_eq!(body["code"], code, "{text}");
+        body["message"].as_str().expect("a message in words").to_owned()
+    }
+}
+
+fn failed(error: impl std::fmt::Debug) -> HttpError {
+    HttpError(format!("{error:?}"))
+}

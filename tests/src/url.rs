@@ -1,0 +1,47 @@
+//! Rewriting the URLs of servers.
+
+use std::net::SocketAddr;
+
+/// The same server's database of another name.
+pub(crate) fn with_database(url: &str, name: &str) -> String {
+    let (start, authority, query) = parts(url);
+    format!("{start}{authority}/{name}{query}")
+}
+
+/// The same user and database at another address, such as a proxy's.
+pub(crate) fn with_address(url: &str, address: SocketAddr) -> String {
+    let (start, authority, _) = parts(url);
+    let user = authority.rsplit_once('@').map_or(String::new(), |(user, _)| format!("{user}@"));
+    let rest = &url[start.len() + authority.len()..];
+    format!("{start}{user}{address}{rest}")
+}
+
+/// Host and port of a server.
+pub(crate) fn address(url: &str, default_port: u16) -> String {
+    let (_, authority, _) = parts(url);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    if host.contains(':') { host.to_owned() } else { format!("{host}:{default_port}") }
+}
+
+/// `scheme://`, `user:password@host:port`, `?query`.
+fn parts(url: &str) -> (&str, &str, &str) {
+    let (start, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
+    (start, authority, rest.find('?').map_or("", |at| &rest[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_part_meant_is_rewritten() {
+        assert_eq!(with_database("postgres://u:p@h:1/a?x=y", "b"), "postgres://u:p@h:1/b?x=y");
+        assert_eq!(with_database("postgres://h", "b"), "postgres://h/b");
+        let proxy: SocketAddr = ([127, 0, 0, 1], 9).into();
+        assert_eq!(with_address("amqp://u:p@h:1/%2f", proxy), "amqp://u:p@127.0.0.1:9/%2f");
+        assert_eq!(with_address("postgres://h/a?x=y", proxy), "postgres://127.0.0.1:9/a?x=y");
+        assert_eq!(address("postgres://u@h/a", 5432), "h:5432");
+        assert_eq!(address("amqp://u:p@h:1/%2f", 5672), "h:1");
+    }
+}
