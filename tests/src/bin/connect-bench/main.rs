@@ -10,6 +10,7 @@ mod cpu;
 mod events;
 mod figures;
 mod floor;
+mod records;
 mod stages;
 mod traffic;
 
@@ -21,6 +22,9 @@ async fn main() {
         std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
     let world = World::start().await;
     events::run(&world, &wanted).await;
+    if wanted.is_empty() {
+        records::run(&world).await;
+    }
     // Figures of programs in trouble say nothing.
     for program in world.ingests.iter().chain(&world.workers) {
         let warned: Vec<String> =

@@ -2,12 +2,15 @@
 
 use tests::{Samples, World};
 
-/// What is told apart, as a request meets it: name, program, metric, label.
-const STAGES: [(&str, Program, &str, &[(&str, &str)]); 4] = [
-    ("request", Program::Ingest, "connect_http_request_duration_seconds", &[("route", tests::EVENTS)]),
-    ("publish to reply", Program::Ingest, "connect_reply_wait_seconds", &[("queue", "events")]),
-    ("publish to commit", Program::Worker, "connect_queue_lag_seconds", &[("queue", "events")]),
-    ("unit of work", Program::Worker, "connect_apply_duration_seconds", &[("queue", "events")]),
+/// A name, the program that measures it, the metric, its label and that label's value.
+type Stage = (&'static str, Program, &'static str, (&'static str, &'static str));
+
+/// What is told apart, as a request meets it.
+const STAGES: [Stage; 4] = [
+    ("request", Program::Ingest, "connect_http_request_duration_seconds", ("route", tests::EVENTS)),
+    ("publish to reply", Program::Ingest, "connect_reply_wait_seconds", ("queue", "events")),
+    ("publish to commit", Program::Worker, "connect_queue_lag_seconds", ("queue", "events")),
+    ("unit of work", Program::Worker, "connect_apply_duration_seconds", ("queue", "events")),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -37,10 +40,10 @@ impl Reading {
 
     /// The means since `before`, in words.
     pub(crate) fn since(&self, before: &Self) -> String {
-        let mean = |(name, program, metric, labels): &(&str, Program, &str, &[(&str, &str)])| {
+        let mean = |(name, program, metric, label): &Stage| {
             let grown = |part: &str| {
                 let metric = format!("{metric}_{part}");
-                self.of(*program).sum(&metric, labels) - before.of(*program).sum(&metric, labels)
+                self.of(*program).sum(&metric, &[*label]) - before.of(*program).sum(&metric, &[*label])
             };
             format!("{name} {:.1} ms (of {})", grown("sum") / grown("count") * 1_000.0, grown("count"))
         };

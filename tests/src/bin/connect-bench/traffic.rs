@@ -21,7 +21,7 @@ pub(crate) fn next(run: &str, count: usize) -> Vec<Sample> {
     let count = count as u64;
     let first = NEXT.fetch_add(count, Ordering::Relaxed);
     // Neighbours have different contacts: the second sight of one comes from a later batch.
-    let contact = |i: u64| if i % 2 == 0 { i } else { i.saturating_sub(1_001) };
+    let contact = |i: u64| if i.is_multiple_of(2) { i } else { i.saturating_sub(1_001) };
     let sample = |i: u64| Sample {
         event_id: format!("{run}-{i:012}"),
         email: format!("{run}.traveller.{}@example.net", contact(i)),
