@@ -19,7 +19,7 @@ pub(crate) async fn run(world: &World) {
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1000000"]).await;
     let client = create(world, world.http()).await;
     let target = format!("{}/clients/{client}", tests::RECORDS);
-    let reads = measure(|| read(world, world.http(), &target)).await;
+    let reads = measure(async || read(world, world.http(), &target).await).await;
     let floor = floor(world, client).await;
     show("GET /clients/{id}", &reads);
     println!(
@@ -27,10 +27,10 @@ pub(crate) async fn run(world: &World) {
         "bare SELECT by primary key",
         reads.rate / floor * 100.0
     );
-    let idle = measure(|| async { drop(create(world, world.http()).await) }).await;
+    let idle = measure(async || _ = create(world, world.http()).await).await;
     show("POST /clients", &idle);
     let other = world.add_tenant("burst").await;
-    let during = burst(world, &other, measure(|| async { drop(create(world, world.http()).await) })).await;
+    let during = burst(world, &other, measure(async || _ = create(world, world.http()).await)).await;
     show("POST /clients during a burst", &during);
     println!(
         "p99 under the burst: {:.1} times the idle one",
@@ -44,7 +44,7 @@ fn show(what: &str, stretch: &Stretch) {
 }
 
 /// Does the same from several callers at once, for one stretch.
-async fn measure<F: Future<Output = ()>>(once: impl Fn() -> F) -> Stretch {
+async fn measure(once: impl AsyncFn()) -> Stretch {
     let started = Instant::now();
     let caller = || async {
         let mut times = Vec::new();
