@@ -1,6 +1,6 @@
 //! Connections that are cut or stall, while the servers run on.
 
-use super::{assert_refused_quickly, until_ready};
+use super::{refused_quickly, until_ready};
 use crate::burst;
 use tests::event::batch;
 use tests::proxy::Proxy;
@@ -41,7 +41,7 @@ async fn a_postgres_that_hangs_is_answered_503_quickly_and_heals() {
     until_ready(&world).await;
     world.proxies().postgres.stall();
     for _ in 0..3 {
-        assert_refused_quickly(&world, "replay_store_unavailable").await;
+        assert_eq!(refused_quickly(&world).await, "replay_store_unavailable");
     }
     world.ingests[0].until_unready().await;
     world.workers[0].until_unready().await;
@@ -58,7 +58,7 @@ async fn a_broker_that_hangs_is_answered_503_quickly_and_heals() {
     until_ready(&world).await;
     world.proxies().broker.stall();
     // The message may have got there: only a retry can tell.
-    assert_refused_quickly(&world, "processing_timeout").await;
+    assert_eq!(refused_quickly(&world).await, "processing_timeout");
     world.proxies().broker.restore();
     until_ready(&world).await;
     assert_eq!(world.result(ana).await["status"], "duplicate");

@@ -9,6 +9,7 @@ mod isolation;
 mod leads;
 mod limits;
 mod lookups;
+mod lost_updates;
 mod scopes;
 mod signature;
 mod strict;
@@ -141,4 +142,18 @@ async fn doubled() -> World {
 async fn at_once(world: &World, requests: &[Outgoing]) -> Vec<Answer> {
     let ingests = world.ingests.iter().map(Program::http).cycle();
     join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await
+}
+
+/// Makes every insert into a table fail, until [`mend`].
+async fn break_inserts(world: &World, table: &str) {
+    let refuse =
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
+    let trigger =
+        format!("CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()");
+    world.database.execute(&format!("{refuse}; {trigger}")).await;
+}
+
+/// Undoes [`break_inserts`].
+async fn mend(world: &World) {
+    world.database.execute("DROP FUNCTION refuse CASCADE").await;
 }

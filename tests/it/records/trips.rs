@@ -259,3 +259,19 @@ async fn an_invalid_itinerary_leaves_the_trip_as_it_was() {
     assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), before);
     assert_eq!(stored(&world).await, [itinerary("First")]);
 }
+
+#[tokio::test]
+async fn an_itinerary_that_could_not_be_stored_does_not_hold_up_the_rest() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    super::break_inserts(&world, "itineraries").await;
+    let body = json!({"destination": "Goa", "message": "Hello", "itinerary": itinerary("New")});
+    let trip = record(&patch(&world, &trip_route(&lead), body).await, 200);
+    assert_applied(&trip, Some("update_failed"));
+    assert_eq!(trip["destination"], "Goa");
+    assert_eq!(world.inbox(&lead["id"]).await.len(), 2);
+    super::mend(&world).await;
+    let again = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("New")})).await;
+    assert_applied(&record(&again, 200), None);
+    assert_eq!(stored(&world).await, [itinerary("New")]);
+}

@@ -110,6 +110,9 @@ fn common_settings(database_url: &str, amqp_url: &str, prefix: &str) -> Vec<(Str
         ("CONNECT_MASTER_KEY", MASTER_KEY),
         ("CONNECT_INGEST_ADDR", "127.0.0.1:0"),
         ("CONNECT_METRICS_ADDR", "127.0.0.1:0"),
+        // Far above the defaults: on a busy machine a disk may take that long, and few tests are about it.
+        ("CONNECT_STORE_TIMEOUT", "10s"),
+        ("CONNECT_PUBLISH_TIMEOUT", "10s"),
         ("RUST_LOG", "info"),
     ];
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()

@@ -8,8 +8,9 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 // Clients are the roots that every other change of their records locks, so they are locked here, in the order of
-// their ids. NO KEY, because inserting an enquiry takes a key share of its client. A phone finds the oldest client
-// that has it (D10); as many more are loaded as the unit has events, for each may change the phone of one.
+// their ids: those that the unit's contacts may be, and those whose enquiries it names. NO KEY, because inserting an
+// enquiry takes a key share of its client. A phone finds the oldest client that has it (D10); as many more are loaded
+// as the unit has events, for each may change the phone of one.
 pub(super) const LOAD: &str = "
     -- clients.load
     SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, company_domain,
@@ -26,7 +27,10 @@ pub(super) const LOAD: &str = "
             LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
                      ORDER BY created_at, client_id LIMIT $7::bigint + 1) c
         UNION ALL
-        SELECT * FROM unnest($8::uuid[], $9::uuid[]))
+        SELECT * FROM unnest($8::uuid[], $9::uuid[])
+        UNION ALL
+        SELECT l.tenant_id, l.client_id FROM unnest($10::uuid[], $11::uuid[]) AS w (tenant_id, lead_id)
+            JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id)
     ORDER BY tenant_id, client_id
     FOR NO KEY UPDATE";
 
@@ -62,6 +66,7 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Ro
     let (external_tenants, external_ids) = wanted.external_ids.columns();
     let (phone_tenants, phones) = wanted.phones.columns();
     let (id_tenants, ids) = wanted.clients.columns();
+    let (lead_tenants, leads) = wanted.leads.columns();
     query(
         tx,
         LOAD,
@@ -75,6 +80,8 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Ro
             &wanted.events,
             &id_tenants,
             &ids,
+            &lead_tenants,
+            &leads,
         ],
     )
     .await
