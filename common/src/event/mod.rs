@@ -11,3 +11,6 @@ pub use fault::{FAULTS_SHOWN, Fault, Faults};
 pub use json::{MAX_DEPTH, check_json};
 pub use kind::{InboundType, OutboundType};
 pub use result::{BatchResult, EventResult, EventStatus, TravellerDiscovery};
+
+#[cfg(test)]
+mod properties;
