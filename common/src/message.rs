@@ -1,6 +1,7 @@
 //! What travels on the queues beside the body. Bodies are the bytes of the request, unchanged.
 
 use crate::caller::Caller;
+use crate::model::TenantId;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -17,4 +18,24 @@ pub struct BatchMeta {
     pub published_at: DateTime<Utc>,
     /// How many events it holds.
     pub events: u16,
+}
+
+/// Metadata of a delivery on the webhooks queue. The body is the envelope, byte by byte as it is signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryMeta {
+    /// The agency.
+    pub tenant_id: TenantId,
+    /// `X-Connect-Delivery`.
+    pub delivery_id: Uuid,
+    /// Who it goes to.
+    pub subscription_id: Uuid,
+    /// The outbound event.
+    pub event_id: Uuid,
+    /// The outbound event's type.
+    pub event_type: String,
+    /// Which attempt of the delivery this message stands for, from 1; grows over replays (D26).
+    pub attempt: i16,
+    /// When it was put into the queue, or, before a retry, into the queue of its wait.
+    pub published_at: DateTime<Utc>,
 }
