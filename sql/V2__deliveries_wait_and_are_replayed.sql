@@ -14,8 +14,9 @@ COMMENT ON COLUMN deliveries.attempts_before IS
 COMMENT ON COLUMN deliveries.parked_at IS
     'Since when it waits here to be put into the queue: its subscription is paused or its receiver slow, or it is replayed. Null while the queue has it, and once it has ended.';
 
--- Deliveries that wait here, by subscription: what is put into the queue next.
-CREATE INDEX deliveries_parked ON deliveries (tenant_id, subscription_id, delivery_id) WHERE parked_at IS NOT NULL;
+-- Deliveries that wait here, by subscription and time: what is put into the queue next.
+CREATE INDEX deliveries_parked ON deliveries (tenant_id, subscription_id, next_attempt_at)
+    WHERE parked_at IS NOT NULL;
 -- What is under way, by when it is due: the gauge, and what the queue has lost.
 CREATE INDEX deliveries_pending ON deliveries (next_attempt_at) WHERE state = 'pending';
 -- Dead letters of an agency: the gauge, and their replay.

@@ -53,9 +53,20 @@ pub struct QueueDepth {
 impl Broker {
     /// Begins to connect in the background, until `shutdown`; `program` is the name the broker shows.
     pub fn start(settings: &BrokerSettings, program: &'static str, shutdown: CancellationToken) -> Self {
+        Self::start_with_retries(settings, program, 0, shutdown)
+    }
+
+    /// The same, with the waiting queues of the first `retry_levels` levels declared.
+    pub fn start_with_retries(
+        settings: &BrokerSettings,
+        program: &'static str,
+        retry_levels: u8,
+        shutdown: CancellationToken,
+    ) -> Self {
         let (sender, link) = watch::channel(None);
         metrics::gauge!(BROKER_CONNECTED).set(0.0);
-        crate::vital::spawn("broker connection", supervise(settings.clone(), program, sender, shutdown));
+        let target = Target { settings: settings.clone(), program, retry_levels };
+        crate::vital::spawn("broker connection", supervise(target, sender, shutdown));
         Self { link, prefix: settings.prefix.clone() }
     }
 
@@ -67,6 +78,11 @@ impl Broker {
     /// `<prefix>.<name>` of a queue.
     pub fn queue_name(&self, queue: Queue) -> String {
         queue_name(&self.prefix, queue)
+    }
+
+    /// `<prefix>.webhooks.retry.<level>`, see [`retry_queue_name`](super::retry_queue_name).
+    pub fn retry_queue_name(&self, level: u8) -> String {
+        topology::retry_queue_name(&self.prefix, level)
     }
 
     /// Waits for a connection. `None` once the program shuts down.
@@ -94,15 +110,21 @@ impl Broker {
     }
 }
 
-async fn supervise(
+/// What is connected to, as whom, and what is declared there.
+struct Target {
     settings: BrokerSettings,
     program: &'static str,
+    retry_levels: u8,
+}
+
+async fn supervise(
+    target: Target,
     link: watch::Sender<Option<Arc<Link>>>,
     shutdown: CancellationToken,
 ) {
     let mut wait = RETRY.0;
     while !shutdown.is_cancelled() {
-        match timeout(CONNECT_TIMEOUT, connect(&settings, program)).await {
+        match timeout(CONNECT_TIMEOUT, connect(&target)).await {
             Ok(Ok(connection)) => {
                 wait = RETRY.0;
                 let current = Arc::new(Link { connection });
@@ -128,12 +150,13 @@ async fn supervise(
     }
 }
 
-async fn connect(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
+async fn connect(target: &Target) -> lapin::Result<Connection> {
+    let Target { settings, program, retry_levels } = target;
     let mut uri: AMQPUri = settings.url.reveal().parse().expect("checked when the settings were read");
     uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
-    let properties = ConnectionProperties::default().with_connection_name(program.into());
+    let properties = ConnectionProperties::default().with_connection_name((*program).into());
     let connection = Connection::connect_uri(uri, properties).await?;
-    topology::declare(&connection, settings).await?;
+    topology::declare(&connection, settings, *retry_levels).await?;
     Ok(connection)
 }
 

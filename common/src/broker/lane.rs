@@ -198,15 +198,7 @@ impl Lane {
     }
 
     fn receive(&self, mut delivery: Delivery) -> (Delivery, Message) {
-        if delivery.redelivered {
-            metrics::counter!(REDELIVERED, "queue" => self.queue.as_str()).increment(1);
-        }
-        let message = Message {
-            body: std::mem::take(&mut delivery.data),
-            meta: meta(&delivery),
-            wants_reply: delivery.properties.reply_to().is_some(),
-            redelivered: delivery.redelivered,
-        };
+        let message = message_of(self.queue, &mut delivery);
         (delivery, message)
     }
 
@@ -243,6 +235,19 @@ impl Unit {
     fn push(&mut self, (delivery, message): (Delivery, Message)) {
         self.deliveries.push(delivery);
         self.messages.push(message);
+    }
+}
+
+/// Takes the message out of what the broker delivered.
+pub(super) fn message_of(queue: Queue, delivery: &mut Delivery) -> Message {
+    if delivery.redelivered {
+        metrics::counter!(REDELIVERED, "queue" => queue.as_str()).increment(1);
+    }
+    Message {
+        body: std::mem::take(&mut delivery.data),
+        meta: meta(delivery),
+        wants_reply: delivery.properties.reply_to().is_some(),
+        redelivered: delivery.redelivered,
     }
 }
 

@@ -5,12 +5,16 @@
 //! begins anew on the next one.
 
 mod connection;
+mod intake;
 mod lane;
+mod publisher;
 mod reply;
 mod rpc;
 mod topology;
 
 pub use connection::{Broker, QueueDepth};
+pub use intake::{Intake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
+pub use publisher::{Outgoing, PublishError, Publisher};
 pub use rpc::{CallError, Rpc, RpcRequest};
-pub use topology::{Queue, dead_queue_name, queue_name};
+pub use topology::{Queue, dead_queue_name, queue_name, retry_queue_name};

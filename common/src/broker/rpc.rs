@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub(super) const META_HEADER: &str = "x-connect-meta";
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Messages survive a restart of the broker.
-const PERSISTENT: u8 = 2;
+pub(super) const PERSISTENT: u8 = 2;
 
 /// Calls one queue. Bounded by its callers: every call waits, so there are as many pending ones as calls.
 #[derive(Clone, Debug)]

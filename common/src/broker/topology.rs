@@ -43,26 +43,49 @@ pub fn dead_queue_name(prefix: &str, queue: Queue) -> String {
     format!("{prefix}.{}.dead", queue.as_str())
 }
 
+/// `<prefix>.webhooks.retry.<level>`: where a delivery waits for its next attempt; levels count from 1.
+pub fn retry_queue_name(prefix: &str, level: u8) -> String {
+    format!("{prefix}.{}.retry.{level}", Queue::Webhooks.as_str())
+}
+
 /// Times a message is delivered before it counts as poison. High enough for a string of worker crashes.
 const DELIVERY_LIMIT: i32 = 20;
 
-/// Declares every queue and its dead-letter queue.
-pub(super) async fn declare(connection: &Connection, settings: &BrokerSettings) -> lapin::Result<()> {
+/// Declares every queue and its dead-letter queue, and the waiting queues of the first `retry_levels` levels.
+pub(super) async fn declare(
+    connection: &Connection,
+    settings: &BrokerSettings,
+    retry_levels: u8,
+) -> lapin::Result<()> {
     for queue in Queue::ALL {
         let name = queue_name(&settings.prefix, queue);
         let dead = dead_queue_name(&settings.prefix, queue);
         // First the dead-letter queue, so that nothing can be dead-lettered into the void.
         declare_one(connection, &dead, bounded(settings)).await?;
-        let mut arguments = bounded(settings);
-        // A message that can't be handled ends in the dead-letter queue, through the default exchange ...
-        arguments.insert("x-dead-letter-exchange".into(), text(""));
-        arguments.insert("x-dead-letter-routing-key".into(), text(&dead));
-        // ... and is kept until that queue has it; needs reject-publish.
-        arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
+        // A message that can't be handled ends in the dead-letter queue.
+        let mut arguments = forwarding(settings, &dead);
         arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));
         declare_one(connection, &name, arguments).await?;
     }
+    let webhooks = queue_name(&settings.prefix, Queue::Webhooks);
+    for level in 1..=retry_levels {
+        // How long a message waits is said by the message, so that a changed schedule needs no other queue. A level
+        // holds only waits of one length (but for the jitter), because only the oldest message is looked at.
+        let name = retry_queue_name(&settings.prefix, level);
+        declare_one(connection, &name, forwarding(settings, &webhooks)).await?;
+    }
     Ok(())
+}
+
+/// A bounded queue whose messages go to the queue `to` when they are rejected or their time is up.
+fn forwarding(settings: &BrokerSettings, to: &str) -> FieldTable {
+    let mut arguments = bounded(settings);
+    // Through the default exchange ...
+    arguments.insert("x-dead-letter-exchange".into(), text(""));
+    arguments.insert("x-dead-letter-routing-key".into(), text(to));
+    // ... and kept until that queue has it; needs reject-publish.
+    arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
+    arguments
 }
 
 fn bounded(settings: &BrokerSettings) -> FieldTable {

@@ -1,0 +1,141 @@
+//! Consuming messages that are handled side by side, each concluded by itself.
+
+use super::connection::{Broker, Link};
+use super::lane::{Message, message_of};
+use super::topology::Queue;
+use crate::metrics::DEAD_LETTERED;
+use futures_util::{FutureExt, StreamExt};
+
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::FieldTable;
+use lapin::{Acker, Channel, Consumer};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Longest that closing a channel may take; a broker that blocks publishers doesn't answer.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+/// Wait before an intake is opened again.
+const REOPEN_AFTER: Duration = Duration::from_millis(250);
+
+/// A message, and what concludes it.
+#[derive(Debug)]
+pub struct Received {
+    /// The message.
+    pub message: Message,
+    /// Its receipt.
+    pub receipt: Receipt,
+}
+
+/// Concludes a message. One that is dropped leaves the message with the broker, which hands it out again once the
+/// channel is gone.
+#[derive(Debug)]
+pub struct Receipt {
+    acker: Acker,
+    queue: Queue,
+    /// Keeps the connection while the message is open.
+    _link: Arc<Link>,
+}
+
+impl Receipt {
+    /// Handled: the queue forgets it. When the channel is gone meanwhile, it comes again.
+    pub async fn done(self) {
+        drop(self.acker.ack(BasicAckOptions::default()).await);
+    }
+
+    /// Never to be handled: to the dead-letter queue. `reason` is a fixed word.
+    pub async fn dead(self, reason: &'static str) {
+        metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason).increment(1);
+        drop(self.acker.reject(BasicRejectOptions { requeue: false }).await);
+    }
+}
+
+/// Takes units of messages.
+pub trait Intake: Send {
+    /// Takes a unit: what was waiting, up to the bound. Handles it or hands it on; the next unit comes when it returns.
+    fn take(&mut self, unit: Vec<Received>) -> impl Future<Output = ()> + Send;
+
+    /// Told when consuming begins and ends.
+    fn consuming(&mut self, is_consuming: bool);
+}
+
+/// Consumes `queue` until `shutdown`, on one connection of `broker` after the other. At most `prefetch` messages are
+/// open, at most `unit` are taken at once. Closing the channel is for `drained`: until then receipts still work.
+pub async fn run_intake<I: Intake>(
+    broker: &Broker,
+    queue: Queue,
+    (prefetch, unit): (u16, usize),
+    intake: &mut I,
+    shutdown: &CancellationToken,
+    drained: &CancellationToken,
+) {
+    let name = broker.queue_name(queue);
+    while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
+        match Open::new(link, &name, queue, prefetch).await {
+            Ok(mut open) => {
+                intake.consuming(true);
+                let ended = open.run(unit, intake, shutdown).await;
+                intake.consuming(false);
+                match ended {
+                    Ok(()) => open.close(drained).await,
+                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
+                }
+            }
+            Err(error) => tracing::warn!(queue = name, %error, "can't consume"),
+        }
+        if !shutdown.is_cancelled() {
+            sleep(REOPEN_AFTER).await;
+        }
+    }
+}
+
+/// A consumer on one connection.
+struct Open {
+    channel: Channel,
+    consumer: Consumer,
+    queue: Queue,
+    link: Arc<Link>,
+}
+
+impl Open {
+    async fn new(link: Arc<Link>, name: &str, queue: Queue, prefetch: u16) -> lapin::Result<Self> {
+        let channel = link.connection.create_channel().await?;
+        channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+        let options = BasicConsumeOptions::default();
+        let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
+        Ok(Self { channel, consumer, queue, link })
+    }
+
+    /// `Ok` at shutdown, `Err` when the channel is gone.
+    async fn run<I: Intake>(
+        &mut self,
+        unit: usize,
+        intake: &mut I,
+        shutdown: &CancellationToken,
+    ) -> lapin::Result<()> {
+        while let Some(first) = shutdown.run_until_cancelled(self.consumer.next()).await {
+            let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
+            let mut received = vec![self.receive(first.ok_or_else(ended)??)];
+            while received.len() < unit {
+                let Some(Some(next)) = self.consumer.next().now_or_never() else { break };
+                received.push(self.receive(next?));
+            }
+            intake.take(received).await;
+        }
+        Ok(())
+    }
+
+    fn receive(&self, mut delivery: Delivery) -> Received {
+        let message = message_of(self.queue, &mut delivery);
+        let receipt = Receipt { acker: delivery.acker, queue: self.queue, _link: Arc::clone(&self.link) };
+        Received { message, receipt }
+    }
+
+    /// Takes nothing more, and closes once what is open has been concluded: what isn't goes back to the queue.
+    async fn close(self, drained: &CancellationToken) {
+        drained.cancelled().await;
+        drop(timeout(CLOSE_WITHIN, self.channel.close(200, "shutdown".into())).await);
+    }
+}

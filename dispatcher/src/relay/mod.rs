@@ -1,0 +1,124 @@
+//! From the database into the queue: new events of the outbox, and deliveries that are parked.
+//!
+//! One copy of the dispatcher at a time does it, the one that holds the lock of [`Turn`]; that saves work, nothing
+//! more. What is relayed twice, because a relay died half-way or two believed that it was their turn, is the same
+//! delivery twice, and the second message of it is dropped when it is taken from the queue.
+//!
+//! Order of each step: read, publish with confirms, then mark as done. Nothing that was committed is forgotten.
+
+mod fan_out;
+mod outbox;
+mod parked;
+mod turn;
+
+pub use fan_out::{Key, OutboxEvent, Subscription, delivery_id};
+
+use crate::deliver::Congestion;
+use common::broker::{Broker, Publisher};
+use common::db::{Database, TxError};
+use common::sealed::Secret;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use turn::Turn;
+
+/// Longest wait for a notification: what a lost one costs.
+const POLL: Duration = Duration::from_millis(250);
+/// Wait after a fault, and for the lock.
+const RETRY: Duration = Duration::from_millis(250);
+/// How often parked deliveries are looked for.
+const LOOK_AT_PARKED: Duration = Duration::from_millis(500);
+/// How often what the queue has lost is looked for.
+const LOOK_FOR_LOST: Duration = Duration::from_secs(15);
+/// Longest that the broker may take to confirm what is published together.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+
+/// What relaying needs.
+#[derive(Debug)]
+pub struct Relay {
+    /// For a connection of its own.
+    pub url: Secret,
+    /// Where everything is read and marked.
+    pub database: Database,
+    /// The broker.
+    pub broker: Broker,
+    /// Which subscriptions have enough to do here.
+    pub congestion: Congestion,
+    /// How long past its due time a delivery counts as lost by the queue.
+    pub rescue_after: Duration,
+}
+
+/// Relays until `shutdown`.
+pub async fn run(relay: Relay, shutdown: CancellationToken) {
+    let mut worker = Worker {
+        queue: relay.broker.queue_name(common::broker::Queue::Webhooks),
+        publisher: Publisher::new(relay.broker.clone()),
+        parked_due: Instant::now(),
+        lost_due: Instant::now(),
+        relay,
+    };
+    let mut fault_before = false;
+    while let Some(ended) = shutdown.run_until_cancelled(worker.turn()).await {
+        match ended {
+            // Another copy's turn is the usual case, no fault.
+            Ok(()) => fault_before = false,
+            Err(error) if fault_before => tracing::debug!(%error, "relay begins anew"),
+            Err(error) => {
+                fault_before = true;
+                tracing::warn!(%error, "relay begins anew");
+            }
+        }
+        drop(shutdown.run_until_cancelled(sleep(RETRY)).await);
+    }
+}
+
+/// Why a step of the relay failed.
+#[derive(Debug, thiserror::Error)]
+enum RelayError {
+    #[error("{0}")]
+    Database(#[from] TxError),
+    #[error("{0}")]
+    Broker(#[from] common::broker::PublishError),
+}
+
+struct Worker {
+    relay: Relay,
+    publisher: Publisher,
+    queue: String,
+    parked_due: Instant,
+    lost_due: Instant,
+}
+
+impl Worker {
+    /// Relays for as long as it is this copy's turn and nothing fails.
+    async fn turn(&mut self) -> Result<(), RelayError> {
+        let Some(turn) = Turn::take(&self.relay.url).await? else { return Ok(()) };
+        tracing::info!("relaying the outbox");
+        loop {
+            let more = self.relay_outbox().await? | self.relay_parked(&turn).await?;
+            if !more {
+                turn.wait(POLL).await?;
+            }
+        }
+    }
+
+    /// Parked deliveries, when it is time or somebody called; and what the queue has lost, from time to time.
+    async fn relay_parked(&mut self, turn: &Turn) -> Result<bool, RelayError> {
+        let now = Instant::now();
+        if now >= self.lost_due {
+            self.lost_due = now + LOOK_FOR_LOST;
+            self.rescue().await?;
+        }
+        if now < self.parked_due && !turn.was_called() {
+            return Ok(false);
+        }
+        let more = self.unpark().await?;
+        self.parked_due = if more { now } else { now + LOOK_AT_PARKED };
+        Ok(more)
+    }
+}
+
+/// A delivery's message for `queue`.
+fn message<'a>(queue: &'a str, meta: &common::message::DeliveryMeta, envelope: &'a str) -> common::broker::Outgoing<'a> {
+    common::broker::Outgoing { queue, meta: meta.to_header(), body: envelope.as_bytes(), waits: None }
+}

@@ -1,0 +1,280 @@
+//! Deliveries: one event on its way to one subscription.
+
+use super::{column, execute, query};
+use chrono::{DateTime, Utc};
+use common::db::TxError;
+use deadpool_postgres::GenericClient;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+// One that was relayed before is there already. Sorted, so that this and `conclude` never wait for each other in a ring.
+pub(super) const INSERT: &str = "
+    -- deliveries.insert
+    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, parked_at)
+    SELECT tenant_id, delivery_id, event_id, subscription_id, 'pending', $6::timestamptz, $6, CASE WHEN parked THEN $6 END
+    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::boolean[])
+         AS new (tenant_id, delivery_id, event_id, subscription_id, parked)
+    ORDER BY tenant_id, delivery_id
+    ON CONFLICT DO NOTHING";
+
+pub(super) const KNOWN: &str = "
+    -- deliveries.known
+    SELECT d.delivery_id, d.state, d.attempts, d.attempts_before
+    FROM unnest($1::uuid[], $2::uuid[]) AS asked (tenant_id, delivery_id)
+    JOIN deliveries d ON d.tenant_id = asked.tenant_id AND d.delivery_id = asked.delivery_id";
+
+// A message may be handled before the relay has committed its row: then this makes it, and the relay finds it there.
+// What was delivered stays so, whatever a second message of the same delivery came to.
+pub(super) const CONCLUDE: &str = "
+    -- deliveries.conclude
+    INSERT INTO deliveries AS d (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at,
+                                 parked_at, created_at)
+    SELECT tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, $9
+    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::smallint[], $7::timestamptz[],
+                $8::timestamptz[])
+         AS new (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at)
+    ORDER BY tenant_id, delivery_id
+    ON CONFLICT (tenant_id, delivery_id) DO UPDATE
+    SET state = excluded.state, attempts = greatest(d.attempts, excluded.attempts),
+        next_attempt_at = excluded.next_attempt_at, parked_at = excluded.parked_at
+    WHERE d.state = 'pending' OR excluded.state = 'delivered'";
+
+// Of each subscription what is due first, so that none keeps the others waiting. What is parked for a removed one goes
+// through the queue, too: there it is dropped.
+pub(super) const PARKED: &str = "
+    -- deliveries.parked
+    SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.attempts, d.parked_at, o.event_type,
+           o.envelope::text
+    FROM subscriptions s
+    CROSS JOIN LATERAL (
+        SELECT * FROM deliveries d
+        WHERE d.tenant_id = s.tenant_id AND d.subscription_id = s.subscription_id
+          AND d.parked_at IS NOT NULL AND d.next_attempt_at <= $1
+        ORDER BY d.next_attempt_at LIMIT $3::bigint
+    ) AS d
+    JOIN outbox o ON o.tenant_id = d.tenant_id AND o.event_id = d.event_id
+    WHERE (s.paused_at IS NULL OR s.removed_at IS NOT NULL) AND s.subscription_id <> ALL($2::uuid[])
+    LIMIT $4::bigint";
+
+// Only what hasn't been parked anew since it was read.
+pub(super) const UNPARK: &str = "
+    -- deliveries.unpark
+    UPDATE deliveries d SET parked_at = NULL
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS done (tenant_id, delivery_id, parked_at)
+    WHERE d.tenant_id = done.tenant_id AND d.delivery_id = done.delivery_id AND d.parked_at = done.parked_at";
+
+pub(super) const RESCUE: &str = "
+    -- deliveries.rescue
+    UPDATE deliveries SET parked_at = $1, next_attempt_at = $1
+    WHERE (tenant_id, delivery_id) IN (
+        SELECT tenant_id, delivery_id FROM deliveries
+        WHERE state = 'pending' AND next_attempt_at < $2 AND parked_at IS NULL
+        ORDER BY next_attempt_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
+    )";
+
+pub(super) const COUNTS: &str = "
+    -- deliveries.counts
+    SELECT state, count(*) FROM deliveries GROUP BY state";
+
+/// What has become of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Attempts to come.
+    Pending,
+    /// A 2xx.
+    Delivered,
+    /// Attempts used up; stays until it is replayed.
+    Dead,
+    /// Its subscription was removed.
+    Dropped,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Delivered, Self::Dead, Self::Dropped];
+
+    /// As stored; also the metric's label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Delivered => "delivered",
+            Self::Dead => "dead",
+            Self::Dropped => "dropped",
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, TxError> {
+        let known = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        known.ok_or_else(|| TxError::Abandoned(format!("unknown state of a delivery: {text:?}")))
+    }
+}
+
+/// A delivery to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewDelivery {
+    /// The agency.
+    pub tenant_id: Uuid,
+    /// Its id.
+    pub delivery_id: Uuid,
+    /// The outbound event.
+    pub event_id: Uuid,
+    /// Who it goes to.
+    pub subscription_id: Uuid,
+    /// Whether it begins in the database, not in the queue.
+    pub is_parked: bool,
+}
+
+/// What is known of a delivery when a message for it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// What has become of it.
+    pub state: State,
+    /// Attempts made.
+    pub attempts: i16,
+    /// Of these, the ones made before the last replay.
+    pub attempts_before: i16,
+}
+
+/// How a message ends.
+#[derive(Clone, Debug)]
+pub struct Conclusion {
+    /// The agency.
+    pub tenant_id: Uuid,
+    /// The delivery.
+    pub delivery_id: Uuid,
+    /// The outbound event.
+    pub event_id: Uuid,
+    /// Who it goes to.
+    pub subscription_id: Uuid,
+    /// What has become of it.
+    pub state: State,
+    /// Attempts made by now.
+    pub attempts: i16,
+    /// When the next is due.
+    pub next_attempt_at: Option<DateTime<Utc>>,
+    /// Since when it waits in the database.
+    pub parked_at: Option<DateTime<Utc>>,
+}
+
+/// A delivery that waits in the database, with its event.
+#[derive(Clone, Debug)]
+pub struct Parked {
+    /// The agency.
+    pub tenant_id: Uuid,
+    /// The delivery.
+    pub delivery_id: Uuid,
+    /// The outbound event.
+    pub event_id: Uuid,
+    /// Who it goes to.
+    pub subscription_id: Uuid,
+    /// Attempts made.
+    pub attempts: i16,
+    /// Since when it waits.
+    pub parked_at: DateTime<Utc>,
+    /// The event's type.
+    pub event_type: String,
+    /// The webhook's body.
+    pub envelope: String,
+}
+
+/// Makes deliveries, due at `now`.
+pub async fn insert(on: &impl GenericClient, new: &[NewDelivery], now: DateTime<Utc>) -> Result<(), TxError> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    execute(
+        on,
+        INSERT,
+        &[
+            &column(new, |row| row.tenant_id),
+            &column(new, |row| row.delivery_id),
+            &column(new, |row| row.event_id),
+            &column(new, |row| row.subscription_id),
+            &column(new, |row| row.is_parked),
+            &now,
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// What is known of deliveries, given as agency and id.
+pub async fn known(on: &impl GenericClient, asked: &[(Uuid, Uuid)]) -> Result<HashMap<Uuid, Known>, TxError> {
+    let rows = query(on, KNOWN, &[&column(asked, |asked| asked.0), &column(asked, |asked| asked.1)]).await?;
+    let known = |row: &tokio_postgres::Row| {
+        let state = State::parse(row.get(1))?;
+        Ok((row.get(0), Known { state, attempts: row.get(2), attempts_before: row.get(3) }))
+    };
+    rows.iter().map(known).collect()
+}
+
+/// Writes how messages ended.
+pub async fn conclude(
+    on: &impl GenericClient,
+    ends: &[&Conclusion],
+    now: DateTime<Utc>,
+) -> Result<(), TxError> {
+    execute(
+        on,
+        CONCLUDE,
+        &[
+            &column(ends, |end| end.tenant_id),
+            &column(ends, |end| end.delivery_id),
+            &column(ends, |end| end.event_id),
+            &column(ends, |end| end.subscription_id),
+            &column(ends, |end| end.state.as_str()),
+            &column(ends, |end| end.attempts),
+            &column(ends, |end| end.next_attempt_at),
+            &column(ends, |end| end.parked_at),
+            &now,
+        ],
+    )
+    .await
+    .map(drop)
+}
+
+/// Deliveries that wait in the database and are due, `each` of a subscription and `limit` in all at most, without those
+/// of the subscriptions `except`.
+pub async fn parked(
+    on: &impl GenericClient,
+    now: DateTime<Utc>,
+    except: &[Uuid],
+    (each, limit): (i64, i64),
+) -> Result<Vec<Parked>, TxError> {
+    let rows = query(on, PARKED, &[&now, &except, &each, &limit]).await?;
+    let parked = |row: &tokio_postgres::Row| Parked {
+        tenant_id: row.get(0),
+        delivery_id: row.get(1),
+        event_id: row.get(2),
+        subscription_id: row.get(3),
+        attempts: row.get(4),
+        parked_at: row.get(5),
+        event_type: row.get(6),
+        envelope: row.get(7),
+    };
+    Ok(rows.iter().map(parked).collect())
+}
+
+/// Says that deliveries are in the queue now.
+pub async fn unpark(on: &impl GenericClient, queued: &[&Parked]) -> Result<(), TxError> {
+    let tenants = column(queued, |row| row.tenant_id);
+    let ids = column(queued, |row| row.delivery_id);
+    let since = column(queued, |row| row.parked_at);
+    execute(on, UNPARK, &[&tenants, &ids, &since]).await.map(drop)
+}
+
+/// Parks what was due before `overdue` and isn't: the queue has lost it. Gives how many, `limit` at most.
+pub async fn rescue(
+    on: &impl GenericClient,
+    now: DateTime<Utc>,
+    overdue: DateTime<Utc>,
+    limit: i64,
+) -> Result<u64, TxError> {
+    execute(on, RESCUE, &[&now, &overdue, &limit]).await
+}
+
+/// Deliveries by state.
+pub async fn counts(on: &impl GenericClient) -> Result<Vec<(State, i64)>, TxError> {
+    let rows = query(on, COUNTS, &[]).await?;
+    rows.iter().map(|row| Ok((State::parse(row.get(0))?, row.get(1)))).collect()
+}

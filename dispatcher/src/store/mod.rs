@@ -1,0 +1,57 @@
+//! SQL. A module a table, every statement over whole arrays; each is named in its first line.
+//!
+//! The dispatcher writes the outbox's marks, deliveries and attempts, and nothing else.
+
+mod attempts;
+mod deliveries;
+mod outbox;
+mod subscriptions;
+
+pub use attempts::{AttemptRow, insert as insert_attempts};
+pub use deliveries::{
+    Conclusion, Known, NewDelivery, Parked, State, conclude, counts, insert as insert_deliveries, known, parked,
+    rescue, unpark,
+};
+pub use outbox::{Waiting, pending, relayed, waiting};
+pub use subscriptions::{Target, of_tenants, targets};
+
+use common::db::TxError;
+use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// All statements, for the test that prepares each one against the schema.
+pub const STATEMENTS: &[&str] = &[
+    attempts::INSERT,
+    deliveries::CONCLUDE,
+    deliveries::COUNTS,
+    deliveries::INSERT,
+    deliveries::KNOWN,
+    deliveries::PARKED,
+    deliveries::RESCUE,
+    deliveries::UNPARK,
+    outbox::PENDING,
+    outbox::RELAYED,
+    outbox::WAITING,
+    subscriptions::OF_TENANTS,
+    subscriptions::TARGETS,
+];
+
+type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// Runs a prepared query, cached by connection.
+async fn query(on: &impl GenericClient, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, TxError> {
+    let statement = on.prepare_cached(sql).await?;
+    Ok(on.query(&statement, parameters).await?)
+}
+
+/// Runs a prepared statement, cached by connection; gives the number of rows it touched.
+async fn execute(on: &impl GenericClient, sql: &str, parameters: Parameters<'_>) -> Result<u64, TxError> {
+    let statement = on.prepare_cached(sql).await?;
+    Ok(on.execute(&statement, parameters).await?)
+}
+
+/// The values of one column.
+fn column<R, V>(rows: &[R], value: impl Fn(&R) -> V) -> Vec<V> {
+    rows.iter().map(value).collect()
+}
