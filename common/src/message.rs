@@ -39,3 +39,10 @@ pub struct DeliveryMeta {
     /// When it was put into the queue, or, before a retry, into the queue of its wait.
     pub published_at: DateTime<Utc>,
 }
+
+impl DeliveryMeta {
+    /// As it travels in the message's header.
+    pub fn to_header(&self) -> String {
+        serde_json::to_string(self).expect("it has string keys")
+    }
+}

@@ -32,6 +32,16 @@ pub const DEAD_LETTERED: &str = "connect_dead_lettered_total";
 pub const OUTBOX_PENDING: &str = "connect_outbox_pending";
 /// Age of the oldest of them.
 pub const OUTBOX_OLDEST: &str = "connect_outbox_oldest_seconds";
+/// Attempts at webhooks, by outcome.
+pub const WEBHOOK_ATTEMPTS: &str = "connect_webhook_attempts_total";
+/// How long an attempt took, name look-up to status.
+pub const WEBHOOK_ATTEMPT_DURATION: &str = "connect_webhook_attempt_duration_seconds";
+/// Attempts scheduled after a failed one, by the number of the attempt to come.
+pub const WEBHOOK_RETRIES: &str = "connect_webhook_retries_total";
+/// Deliveries whose attempts were used up.
+pub const WEBHOOK_DEAD: &str = "connect_webhook_dead_total";
+/// Deliveries by state.
+pub const WEBHOOK_DELIVERIES: &str = "connect_webhook_deliveries";
 /// Connections of a database pool.
 pub const POOL_SIZE: &str = "connect_db_pool_size";
 /// Those not in use.

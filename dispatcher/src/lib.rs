@@ -1,6 +1,17 @@
-//! The dispatcher. It starts, connects and serves its operator's port; relaying and delivering come with the outbound
-//! webhooks. It never writes the CRM's tables.
+//! The dispatcher: relays the outbox to the queue and delivers signed webhooks.
+//!
+//! - `relay`: what was committed is published, once at least.
+//! - `deliver`: what is published is sent, a lane for each subscription, and put on record.
+//! - `send`: one signed request to a vetted address.
+//! - `schedule`: when to try again.
+//!
+//! It never writes the CRM's tables, and holds nothing that another copy would need: any number of copies run at once.
 
+pub mod deliver;
+mod gauges;
+pub mod relay;
+pub mod schedule;
 pub mod send;
 pub mod service;
 pub mod settings;
+pub mod store;

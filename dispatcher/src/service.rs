@@ -1,18 +1,29 @@
-//! The running dispatcher.
+//! The running dispatcher: relay, deliveries, the operator's port, the drain.
 
+use crate::deliver::{self, Congestion, Delivering};
+use crate::gauges;
+use crate::relay::{self, Relay};
+use crate::send::{Sender, SenderError};
 use crate::settings::Settings;
 use common::broker::Broker;
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
-use common::{metrics, shutdown};
+use common::{metrics, shutdown, vital};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9103);
 /// How often readiness is looked at, and the longest that the database may take to answer.
 const LOOK: Duration = Duration::from_secs(1);
+/// Connections: relay, look-ups, ledger, gauges, and one to look whether the database answers.
+const CONNECTIONS: usize = 5;
+/// Time kept for closing after the drain.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Why the dispatcher ends.
 #[derive(Debug, Error)]
@@ -23,28 +34,84 @@ pub enum ServiceError {
     /// Signals can't be received.
     #[error("can't receive signals: {0}")]
     Signals(std::io::Error),
+    /// Receivers can't be reached with these settings.
+    #[error("{0}")]
+    Sender(#[from] SenderError),
 }
 
-/// Runs until a signal asks for the end.
+/// Runs until a signal asks for the end, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
-    let health = Health::new(&["broker", "postgres"]);
+    let health = Health::new(&["broker", "consuming", "postgres"]);
+    let sender = Sender::new(&settings.sender)?;
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
     tracing::info!(what = "metrics", addr = %bound, "listening");
+    if settings.sender.egress.allow_private {
+        tracing::warn!(
+            "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses"
+        );
+    }
     let asked = shutdown::on_signal().map_err(ServiceError::Signals)?;
 
+    // The broker outlives the deliveries: they still publish and acknowledge while they drain.
     let ended = CancellationToken::new();
-    let broker = Broker::start(&settings.broker, "connect-dispatcher", ended.clone());
-    let pool =
-        PoolSettings { name: "dispatcher", size: 2, wait: LOOK, statement_timeout: LOOK, durable: true };
-    let database = Database::new(&settings.database.url, pool);
-    let mut every = tokio::time::interval(LOOK);
-    while asked.run_until_cancelled(every.tick()).await.is_some() {
-        health.set("broker", broker.is_connected());
-        health.set("postgres", database.answers(LOOK).await);
-        database.observe();
+    let levels = settings.webhooks.schedule.levels();
+    let broker = Broker::start_with_retries(&settings.broker, "connect-dispatcher", levels, ended.clone());
+    let database = database(&settings);
+    let consuming = Arc::new(AtomicBool::new(false));
+    let congestion = Congestion::default();
+    let relay = Relay {
+        url: settings.database.url.clone(),
+        database: database.clone(),
+        broker: broker.clone(),
+        congestion: congestion.clone(),
+        rescue_after: settings.webhooks.rescue_after,
+    };
+    let delivering = Delivering {
+        broker: broker.clone(),
+        database: database.clone(),
+        sender,
+        master: settings.sealing.master_key,
+        schedule: settings.webhooks.schedule,
+        bounds: settings.webhooks.bounds,
+        congestion,
+        consuming: Arc::clone(&consuming),
+    };
+    let relaying = vital::spawn("relay", relay::run(relay, asked.clone()));
+    let delivering = vital::spawn("deliveries", deliver::run(delivering, asked.clone()));
+    drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
+    tokio::spawn(observe(broker, database, consuming, health));
+
+    asked.cancelled().await;
+    let drain = async { tokio::join!(relaying, delivering) };
+    if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSING), drain).await.is_err() {
+        // Nothing is lost: what was not acknowledged goes back to the queue.
+        tracing::warn!("drain took too long; deliveries under way go back to the queue");
     }
     ended.cancel();
     Ok(())
+}
+
+fn database(settings: &Settings) -> Database {
+    let pool = PoolSettings {
+        name: "dispatcher",
+        size: CONNECTIONS,
+        wait: Duration::from_secs(5),
+        statement_timeout: Duration::from_secs(20),
+        durable: true,
+    };
+    Database::new(&settings.database.url, pool)
+}
+
+/// Keeps readiness and the pool's gauges true.
+async fn observe(broker: Broker, database: Database, consuming: Arc<AtomicBool>, health: Health) {
+    let mut every = tokio::time::interval(LOOK);
+    loop {
+        every.tick().await;
+        health.set("broker", broker.is_connected());
+        health.set("consuming", consuming.load(Ordering::Relaxed));
+        health.set("postgres", database.answers(LOOK).await);
+        database.observe();
+    }
 }

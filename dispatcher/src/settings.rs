@@ -1,10 +1,91 @@
 //! The dispatcher's settings.
 
+use crate::deliver::DeliveryBounds;
+use crate::schedule::Schedule;
+use crate::send::SenderSettings;
+use common::egress::EgressSettings;
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError,
-    Variable,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, SealingSettings, Section, ServiceSettings,
+    SettingError, Variable, error,
 };
+use std::time::Duration;
+
+/// Most attempts, so that they can be counted for ever over replays.
+const MOST_ATTEMPTS: u32 = 100;
+/// Most messages that may be open: the broker counts them in 16 bits.
+const MOST_OPEN: u32 = 20_000;
+
+/// When and how much is delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct WebhookSettings {
+    /// When attempts are made (D26).
+    pub schedule: Schedule,
+    /// How much at once (D28).
+    pub bounds: DeliveryBounds,
+    /// How long past its due time a delivery counts as lost by the queue.
+    pub rescue_after: Duration,
+}
+
+impl Section for WebhookSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "CONNECT_WEBHOOK_ATTEMPTS",
+            default: Some("6"),
+            help: "attempts at a delivery in all, 1 to 100; then it is a dead letter",
+        },
+        Variable {
+            name: "CONNECT_WEBHOOK_BACKOFF_BASE",
+            default: Some("30s"),
+            help: "wait before the second attempt; each wait is twice the one before",
+        },
+        Variable {
+            name: "CONNECT_WEBHOOK_BACKOFF_CAP",
+            default: Some("60m"),
+            help: "longest wait between two attempts",
+        },
+        Variable {
+            name: "CONNECT_WEBHOOK_CONCURRENCY",
+            default: Some("256"),
+            help: "attempts under way at once, up to 5000; slow receivers get half of them at most",
+        },
+        Variable {
+            name: "CONNECT_WEBHOOK_CONCURRENCY_EACH",
+            default: Some("32"),
+            help: "of these, attempts to one subscription",
+        },
+        Variable {
+            name: "CONNECT_WEBHOOK_RESCUE_AFTER",
+            default: Some("1h"),
+            help: "how long a delivery may be overdue before it is put into the queue again",
+        },
+    ];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        let attempts = env.get::<Self, u32>("CONNECT_WEBHOOK_ATTEMPTS")?;
+        let in_all = env.get::<Self, u32>("CONNECT_WEBHOOK_CONCURRENCY")?;
+        let each = env.get::<Self, u32>("CONNECT_WEBHOOK_CONCURRENCY_EACH")?;
+        if attempts > MOST_ATTEMPTS {
+            return Err(error("CONNECT_WEBHOOK_ATTEMPTS", "must be 1 to 100"));
+        }
+        // Four for each attempt under way: one that is sent, one on record soon, two that wait.
+        let open = in_all.saturating_mul(4);
+        if open > MOST_OPEN {
+            return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
+        }
+        let schedule = Schedule {
+            attempts: u16::try_from(attempts).unwrap_or(u16::MAX),
+            base: env.get::<Self, _>("CONNECT_WEBHOOK_BACKOFF_BASE")?,
+            cap: env.get::<Self, _>("CONNECT_WEBHOOK_BACKOFF_CAP")?,
+        };
+        let bounds = DeliveryBounds {
+            in_all: in_all as usize,
+            each: each as usize,
+            open: u16::try_from(open).unwrap_or(u16::MAX),
+        };
+        Ok(Self { schedule, bounds, rescue_after: env.get::<Self, _>("CONNECT_WEBHOOK_RESCUE_AFTER")? })
+    }
+}
 
 /// All settings of the program.
 #[derive(Clone, Debug)]
@@ -13,10 +94,16 @@ pub struct Settings {
     pub database: DatabaseSettings,
     /// RabbitMQ.
     pub broker: BrokerSettings,
+    /// Opens the subscriptions' secrets.
+    pub sealing: SealingSettings,
     /// The operator's port, and the drain.
     pub service: ServiceSettings,
     /// Logs.
     pub log: LogSettings,
+    /// When and how much is delivered.
+    pub webhooks: WebhookSettings,
+    /// How receivers are reached.
+    pub sender: SenderSettings,
 }
 
 impl Program for Settings {
@@ -25,6 +112,10 @@ impl Program for Settings {
     const VARIABLES: &'static [&'static [Variable]] = &[
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
+        SealingSettings::VARIABLES,
+        WebhookSettings::VARIABLES,
+        SenderSettings::VARIABLES,
+        EgressSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
     ];
@@ -33,8 +124,11 @@ impl Program for Settings {
         Ok(Self {
             database: DatabaseSettings::read(env)?,
             broker: BrokerSettings::read(env)?,
+            sealing: SealingSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,
+            webhooks: WebhookSettings::read(env)?,
+            sender: SenderSettings::read(env)?,
         })
     }
 

@@ -3,8 +3,8 @@
 use common::program::Program;
 use common::sealed::MasterKey;
 use common::settings::{
-    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings,
-    SettingError, Variable, error,
+    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, SealingSettings, Section,
+    ServiceSettings, SettingError, Variable, error,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,6 +35,7 @@ impl Program for Settings {
     const VARIABLES: &'static [&'static [Variable]] = &[
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
+        SealingSettings::VARIABLES,
         IngestSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
@@ -92,11 +93,6 @@ impl Section for IngestSettings {
             name: "CONNECT_INGEST_ADDR",
             default: Some("127.0.0.1:8080"),
             help: "address the API listens on; port 0 takes a free one",
-        },
-        Variable {
-            name: "CONNECT_MASTER_KEY",
-            default: None,
-            help: "32 bytes in base64: opens the API keys' secrets",
         },
         Variable {
             name: "CONNECT_REPLY_TIMEOUT",
@@ -166,7 +162,7 @@ impl Section for IngestSettings {
         }
         Ok(Self {
             addr: env.get::<Self, _>("CONNECT_INGEST_ADDR")?,
-            master_key: env.get::<Self, _>("CONNECT_MASTER_KEY")?,
+            master_key: SealingSettings::read(env)?.master_key,
             reply_timeout: env.get::<Self, _>("CONNECT_REPLY_TIMEOUT")?,
             publish_timeout: env.get::<Self, _>("CONNECT_PUBLISH_TIMEOUT")?,
             store_timeout: env.get::<Self, _>("CONNECT_STORE_TIMEOUT")?,

@@ -5,7 +5,8 @@ use tests::{TestDatabase, text};
 
 /// All statements of all programs.
 fn statements() -> impl Iterator<Item = &'static str> {
-    ingest::store::STATEMENTS.iter().chain(worker::store::STATEMENTS).copied()
+    let programs = [ingest::store::STATEMENTS, worker::store::STATEMENTS, dispatcher::store::STATEMENTS];
+    programs.into_iter().flatten().copied()
 }
 
 /// The name that a statement gives itself in its first line, `-- leads.open`.

@@ -44,6 +44,14 @@ impl Program {
         program
     }
 
+    /// Starts `connect-dispatcher` and waits until it is ready.
+    pub async fn dispatcher(settings: &[(String, String)]) -> Self {
+        let mut program = Self::spawn("connect-dispatcher", settings);
+        program.until_listening().await;
+        program.until_ready().await;
+        program
+    }
+
     /// Starts a program that may not become ready, or may end at once.
     pub fn spawn(name: &str, settings: &[(String, String)]) -> Self {
         let mut command = Command::new(binary(name));

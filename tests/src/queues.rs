@@ -13,7 +13,7 @@ const NAMES: [&str; 4] = ["events", "records", "crm", "webhooks"];
 /// Messages survive a restart of the broker.
 const PERSISTENT: u8 = 2;
 /// More than there are waits between webhook attempts.
-const RETRY_LEVELS: usize = 12;
+const RETRY_LEVELS: usize = 31;
 
 /// Queues of one prefix; deleted with their value.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Queues {
         let plain = NAMES.iter().map(|name| self.name(name));
         // After them: a queue that dead-letters into one that is gone has nowhere to put its messages.
         let dead = NAMES.iter().map(|name| self.name(&format!("{name}.dead")));
-        let retry = (0..RETRY_LEVELS).map(|level| self.name(&format!("webhooks.retry.{level}")));
+        let retry = (1..=RETRY_LEVELS).map(|level| self.name(&format!("webhooks.retry.{level}")));
         plain.chain(retry).chain(dead).collect()
     }
 }

@@ -27,6 +27,8 @@ pub struct World {
     pub ingests: Vec<Program>,
     /// `connect-worker`s.
     pub workers: Vec<Program>,
+    /// `connect-dispatcher`s; none unless asked for.
+    pub dispatchers: Vec<Program>,
     /// Its queues.
     pub queues: Queues,
     /// Its database.
@@ -67,6 +69,11 @@ impl World {
     /// Starts another worker.
     pub async fn add_worker(&mut self) {
         self.workers.push(Program::worker(&self.settings).await);
+    }
+
+    /// Starts another dispatcher.
+    pub async fn add_dispatcher(&mut self) {
+        self.dispatchers.push(Program::dispatcher(&self.settings).await);
     }
 
     /// Changes a setting of the programs that are started from now on.

@@ -117,11 +117,7 @@ struct Target {
     retry_levels: u8,
 }
 
-async fn supervise(
-    target: Target,
-    link: watch::Sender<Option<Arc<Link>>>,
-    shutdown: CancellationToken,
-) {
+async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutdown: CancellationToken) {
     let mut wait = RETRY.0;
     while !shutdown.is_cancelled() {
         match timeout(CONNECT_TIMEOUT, connect(&target)).await {

@@ -62,24 +62,23 @@ pub trait Intake: Send {
 }
 
 /// Consumes `queue` until `shutdown`, on one connection of `broker` after the other. At most `prefetch` messages are
-/// open, at most `unit` are taken at once. Closing the channel is for `drained`: until then receipts still work.
+/// open, at most `unit` are taken at once. Gives the channel, if there is one: receipts work until it is closed.
 pub async fn run_intake<I: Intake>(
     broker: &Broker,
     queue: Queue,
     (prefetch, unit): (u16, usize),
     intake: &mut I,
     shutdown: &CancellationToken,
-    drained: &CancellationToken,
-) {
+) -> Option<OpenIntake> {
     let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
-        match Open::new(link, &name, queue, prefetch).await {
+        match OpenIntake::new(link, &name, queue, prefetch).await {
             Ok(mut open) => {
                 intake.consuming(true);
                 let ended = open.run(unit, intake, shutdown).await;
                 intake.consuming(false);
                 match ended {
-                    Ok(()) => open.close(drained).await,
+                    Ok(()) => return Some(open),
                     Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
                 }
             }
@@ -89,17 +88,24 @@ pub async fn run_intake<I: Intake>(
             sleep(REOPEN_AFTER).await;
         }
     }
+    None
 }
 
 /// A consumer on one connection.
-struct Open {
+pub struct OpenIntake {
     channel: Channel,
     consumer: Consumer,
     queue: Queue,
     link: Arc<Link>,
 }
 
-impl Open {
+impl std::fmt::Debug for OpenIntake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenIntake").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+impl OpenIntake {
     async fn new(link: Arc<Link>, name: &str, queue: Queue, prefetch: u16) -> lapin::Result<Self> {
         let channel = link.connection.create_channel().await?;
         channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
@@ -116,7 +122,8 @@ impl Open {
         shutdown: &CancellationToken,
     ) -> lapin::Result<()> {
         while let Some(first) = shutdown.run_until_cancelled(self.consumer.next()).await {
-            let ended = || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
+            let ended =
+                || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
             let mut received = vec![self.receive(first.ok_or_else(ended)??)];
             while received.len() < unit {
                 let Some(Some(next)) = self.consumer.next().now_or_never() else { break };
@@ -133,9 +140,8 @@ impl Open {
         Received { message, receipt }
     }
 
-    /// Takes nothing more, and closes once what is open has been concluded: what isn't goes back to the queue.
-    async fn close(self, drained: &CancellationToken) {
-        drained.cancelled().await;
+    /// Closes the channel: what isn't concluded goes back to the queue.
+    pub async fn close(self) {
         drop(timeout(CLOSE_WITHIN, self.channel.close(200, "shutdown".into())).await);
     }
 }

@@ -1,7 +1,8 @@
 //! RabbitMQ. The only module that knows the AMQP library.
 //!
 //! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest ([`Rpc`]) and lanes of
-//! consumption for worker and dispatcher ([`run_lane`]). Each notices by itself when the connection is gone and
+//! consumption for the worker ([`run_lane`]), messages handled side by side ([`run_intake`]) and confirmed publishing
+//! ([`Publisher`]) for the dispatcher. Each notices by itself when the connection is gone and
 //! begins anew on the next one.
 
 mod connection;
@@ -13,7 +14,7 @@ mod rpc;
 mod topology;
 
 pub use connection::{Broker, QueueDepth};
-pub use intake::{Intake, Receipt, Received, run_intake};
+pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
 pub use publisher::{Outgoing, PublishError, Publisher};
 pub use rpc::{CallError, Rpc, RpcRequest};

@@ -2,6 +2,7 @@
 
 use super::connection::{Broker, Link};
 use super::rpc::{META_HEADER, PERSISTENT};
+use crate::metrics::PUBLISHES;
 use futures_util::future::join_all;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable};
@@ -39,13 +40,14 @@ pub enum PublishError {
 #[derive(Debug)]
 pub struct Publisher {
     broker: Broker,
+    label: &'static str,
     channel: Option<(Channel, Arc<Link>)>,
 }
 
 impl Publisher {
-    /// Publishes on `broker`'s connection.
-    pub const fn new(broker: Broker) -> Self {
-        Self { broker, channel: None }
+    /// Publishes on `broker`'s connection; `label` is the queue, or the kind of queue, in the metrics.
+    pub const fn new(broker: Broker, label: &'static str) -> Self {
+        Self { broker, label, channel: None }
     }
 
     /// Publishes all and waits for the broker's confirms, for `within` at most. One result for each, in their order.
@@ -54,6 +56,21 @@ impl Publisher {
         messages: &[Outgoing<'_>],
         within: Duration,
     ) -> Vec<Result<(), PublishError>> {
+        let results = self.try_publish(messages, within).await;
+        for outcome in results.iter().map(outcome) {
+            metrics::counter!(PUBLISHES, "queue" => self.label, "outcome" => outcome).increment(1);
+        }
+        results
+    }
+
+    async fn try_publish(
+        &mut self,
+        messages: &[Outgoing<'_>],
+        within: Duration,
+    ) -> Vec<Result<(), PublishError>> {
+        if messages.is_empty() {
+            return Vec::new();
+        }
         let deadline = Instant::now() + within;
         let mut results = vec![Err(PublishError::Unavailable); messages.len()];
         let Ok(Some(channel)) = timeout_at(deadline, self.channel()).await else {
@@ -99,6 +116,14 @@ impl Publisher {
         let usable = is_usable(&channel, &link);
         self.channel = Some((channel.clone(), link));
         usable.then_some(channel)
+    }
+}
+
+const fn outcome(result: &Result<(), PublishError>) -> &'static str {
+    match result {
+        Ok(()) => "confirmed",
+        Err(PublishError::Unavailable) => "unavailable",
+        Err(PublishError::Refused) => "refused",
     }
 }
 

@@ -4,7 +4,7 @@
 mod sections;
 mod value;
 
-pub use sections::{BrokerSettings, DatabaseSettings, LogSettings, ServiceSettings};
+pub use sections::{BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings};
 pub use value::{ByteSize, SettingValue};
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The sections that several programs share.
 
 use super::{ByteSize, Environment, Section, SettingError, Variable, error};
-use crate::sealed::Secret;
+use crate::sealed::{MasterKey, Secret};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -97,6 +97,25 @@ impl Section for BrokerSettings {
             max_length: env.get::<Self, _>("CONNECT_QUEUE_MAX_LENGTH")?,
             max_bytes: i64::try_from(max_bytes).unwrap_or(i64::MAX),
         })
+    }
+}
+
+/// How secrets are sealed at rest.
+#[derive(Clone, Debug)]
+pub struct SealingSettings {
+    /// The operator's master key (D5).
+    pub master_key: MasterKey,
+}
+
+impl Section for SealingSettings {
+    const VARIABLES: &'static [Variable] = &[Variable {
+        name: "CONNECT_MASTER_KEY",
+        default: None,
+        help: "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions",
+    }];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        Ok(Self { master_key: env.get::<Self, _>("CONNECT_MASTER_KEY")? })
     }
 }
 

@@ -47,8 +47,7 @@ pub struct OutboxEvent {
 impl Subscription {
     /// Whether `event`, of the same agency, goes to it: it wants the type and didn't cause it.
     pub fn wants(&self, event: &OutboxEvent) -> bool {
-        let wants_type =
-            self.event_types.as_ref().is_none_or(|types| types.iter().any(|wanted| *wanted == event.event_type));
+        let wants_type = self.event_types.as_ref().is_none_or(|types| types.contains(&event.event_type));
         wants_type && self.tenant_id == event.tenant_id && !self.is_echo(event)
     }
 
@@ -65,7 +64,10 @@ pub fn delivery_id(event_id: Uuid, subscription_id: Uuid) -> Uuid {
     let digest = Sha256::new().chain_update(event_id).chain_update(subscription_id).finalize();
     let mut bytes = *event_id.as_bytes();
     bytes[6..].copy_from_slice(&digest[..10]);
-    Builder::from_bytes(bytes).with_version(uuid::Version::SortRand).with_variant(uuid::Variant::RFC4122).into_uuid()
+    Builder::from_bytes(bytes)
+        .with_version(uuid::Version::SortRand)
+        .with_variant(uuid::Variant::RFC4122)
+        .into_uuid()
 }
 
 #[cfg(test)]
@@ -86,10 +88,8 @@ mod tests {
     }
 
     fn subscription(key: Option<(&str, Option<&str>)>, types: Option<&[&str]>) -> Subscription {
-        let key = key.map(|(prefix, origin)| Key {
-            prefix: prefix.to_owned(),
-            origin: origin.map(str::to_owned),
-        });
+        let key =
+            key.map(|(prefix, origin)| Key { prefix: prefix.to_owned(), origin: origin.map(str::to_owned) });
         let event_types = types.map(|types| types.iter().map(|&t| t.to_owned()).collect());
         Subscription { tenant_id: TENANT, id: Uuid::from_u128(2), key, event_types, is_paused: false }
     }

@@ -17,6 +17,7 @@ use crate::deliver::Congestion;
 use common::broker::{Broker, Publisher};
 use common::db::{Database, TxError};
 use common::sealed::Secret;
+use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ use turn::Turn;
 
 /// Longest wait for a notification: what a lost one costs.
 const POLL: Duration = Duration::from_millis(250);
-/// Wait after a fault, and for the lock.
+/// Wait after a fault.
 const RETRY: Duration = Duration::from_millis(250);
 /// How often parked deliveries are looked for.
 const LOOK_AT_PARKED: Duration = Duration::from_millis(500);
@@ -52,23 +53,15 @@ pub struct Relay {
 pub async fn run(relay: Relay, shutdown: CancellationToken) {
     let mut worker = Worker {
         queue: relay.broker.queue_name(common::broker::Queue::Webhooks),
-        publisher: Publisher::new(relay.broker.clone()),
+        publisher: Publisher::new(relay.broker.clone(), "webhooks"),
         parked_due: Instant::now(),
         lost_due: Instant::now(),
         relay,
     };
-    let mut fault_before = false;
     while let Some(ended) = shutdown.run_until_cancelled(worker.turn()).await {
-        match ended {
-            // Another copy's turn is the usual case, no fault.
-            Ok(()) => fault_before = false,
-            Err(error) if fault_before => tracing::debug!(%error, "relay begins anew"),
-            Err(error) => {
-                fault_before = true;
-                tracing::warn!(%error, "relay begins anew");
-            }
-        }
-        drop(shutdown.run_until_cancelled(sleep(RETRY)).await);
+        let Err(error) = ended;
+        tracing::warn!(%error, "relay begins anew");
+        shutdown.run_until_cancelled(sleep(RETRY)).await;
     }
 }
 
@@ -91,11 +84,11 @@ struct Worker {
 
 impl Worker {
     /// Relays for as long as it is this copy's turn and nothing fails.
-    async fn turn(&mut self) -> Result<(), RelayError> {
-        let Some(turn) = Turn::take(&self.relay.url).await? else { return Ok(()) };
+    async fn turn(&mut self) -> Result<Infallible, RelayError> {
+        let mut turn = Turn::take(&self.relay.url).await?;
         tracing::info!("relaying the outbox");
         loop {
-            let more = self.relay_outbox().await? | self.relay_parked(&turn).await?;
+            let more = self.relay_outbox().await? | self.relay_parked(&mut turn).await?;
             if !more {
                 turn.wait(POLL).await?;
             }
@@ -103,7 +96,7 @@ impl Worker {
     }
 
     /// Parked deliveries, when it is time or somebody called; and what the queue has lost, from time to time.
-    async fn relay_parked(&mut self, turn: &Turn) -> Result<bool, RelayError> {
+    async fn relay_parked(&mut self, turn: &mut Turn) -> Result<bool, RelayError> {
         let now = Instant::now();
         if now >= self.lost_due {
             self.lost_due = now + LOOK_FOR_LOST;
@@ -119,6 +112,10 @@ impl Worker {
 }
 
 /// A delivery's message for `queue`.
-fn message<'a>(queue: &'a str, meta: &common::message::DeliveryMeta, envelope: &'a str) -> common::broker::Outgoing<'a> {
+fn message<'a>(
+    queue: &'a str,
+    meta: &common::message::DeliveryMeta,
+    envelope: &'a str,
+) -> common::broker::Outgoing<'a> {
     common::broker::Outgoing { queue, meta: meta.to_header(), body: envelope.as_bytes(), waits: None }
 }

@@ -22,19 +22,23 @@ impl Worker {
     /// Relays what waits in the outbox; whether there may be more.
     pub(super) async fn relay_outbox(&mut self) -> Result<bool, RelayError> {
         let client = self.relay.database.client().await?;
-        let events = store::pending(&**client, EVENTS).await?;
+        let events = store::pending(&client, EVENTS).await?;
         if events.is_empty() {
             return Ok(false);
         }
         let tenants: Vec<Uuid> =
             events.iter().map(|event| event.tenant_id).collect::<BTreeSet<_>>().into_iter().collect();
-        let subscriptions = store::of_tenants(&**client, &tenants).await?;
+        let subscriptions = store::of_tenants(&client, &tenants).await?;
         drop(client);
 
         let fanned: Vec<Fanned<'_>> = events.iter().map(|event| Fanned::out(event, &subscriptions)).collect();
         let published = self.publish(&fanned).await;
-        let done: Vec<&Fanned<'_>> =
-            fanned.iter().zip(&published).filter(|(_, result)| result.is_ok()).map(|(fanned, _)| fanned).collect();
+        let done: Vec<&Fanned<'_>> = fanned
+            .iter()
+            .zip(&published)
+            .filter(|(_, result)| result.is_ok())
+            .map(|(fanned, _)| fanned)
+            .collect();
         let step = Step { done: &done, now: clock::now() };
         self.relay.database.run_tx("relay", &step).await?;
         published.into_iter().collect::<Result<(), _>>()?;

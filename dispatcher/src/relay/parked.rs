@@ -18,7 +18,7 @@ impl Worker {
         let congested = self.relay.congestion.subscriptions();
         let client = self.relay.database.client().await?;
         let now = clock::now();
-        let parked = store::parked(&**client, now, &congested, STEP).await?;
+        let parked = store::parked(&client, now, &congested, STEP).await?;
         drop(client);
         let metas: Vec<DeliveryMeta> = parked.iter().map(|parked| meta(parked, now)).collect();
         let messages: Vec<Outgoing<'_>> = parked
@@ -27,10 +27,14 @@ impl Worker {
             .map(|(parked, meta)| super::message(&self.queue, meta, &parked.envelope))
             .collect();
         let published = self.publisher.publish(&messages, CONFIRM_WITHIN).await;
-        let queued: Vec<&Parked> =
-            parked.iter().zip(&published).filter(|(_, result)| result.is_ok()).map(|(parked, _)| parked).collect();
+        let queued: Vec<&Parked> = parked
+            .iter()
+            .zip(&published)
+            .filter(|(_, result)| result.is_ok())
+            .map(|(parked, _)| parked)
+            .collect();
         if !queued.is_empty() {
-            store::unpark(&**self.relay.database.client().await?, &queued).await?;
+            store::unpark(&self.relay.database.client().await?, &queued).await?;
         }
         published.into_iter().collect::<Result<(), _>>()?;
         Ok(!parked.is_empty())
@@ -40,7 +44,7 @@ impl Worker {
     pub(super) async fn rescue(&mut self) -> Result<(), RelayError> {
         let now = clock::now();
         let client = self.relay.database.client().await?;
-        let rescued = store::rescue(&**client, now, now - self.relay.rescue_after, LOST).await?;
+        let rescued = store::rescue(&client, now, now - self.relay.rescue_after, LOST).await?;
         if rescued > 0 {
             tracing::warn!(rescued, "overdue deliveries are put into the queue again");
         }

@@ -2,15 +2,18 @@
 
 use common::db::{Session, TxError};
 use common::sealed::Secret;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 /// The lock's key: "webhooks" in ASCII.
 const LOCK: i64 = i64::from_be_bytes(*b"webhooks");
+/// How often a copy whose turn it isn't tries again.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+/// How often the session is used, at least: it shows whether it is alive, and to the server that this copy is.
+const ALIVE: Duration = Duration::from_secs(1);
 /// Longest that Postgres may take to answer.
 const WITHIN: Duration = Duration::from_secs(2);
-/// The session listens; and a relay that is stuck is ended by the server, so that another copy can take its turn.
+/// The session listens. One whose program is stuck is ended by the server, so that another copy can take its turn.
 const BEGIN: &str = "
     SET idle_session_timeout = '5s';
     SET statement_timeout = '2s';
@@ -20,33 +23,35 @@ const BEGIN: &str = "
 #[derive(Debug)]
 pub(super) struct Turn {
     session: Session,
-    called: AtomicBool,
+    used: Instant,
+    was_called: bool,
 }
 
 impl Turn {
-    /// Takes the turn, unless another copy has it.
-    pub(super) async fn take(url: &Secret) -> Result<Option<Self>, TxError> {
+    /// Waits for the turn. Fails when the connection does.
+    pub(super) async fn take(url: &Secret) -> Result<Self, TxError> {
         let session = Session::connect(url, "dispatcher_relay", WITHIN).await?;
-        let row = session.client().query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).await?;
-        if !row.get::<_, bool>(0) {
-            return Ok(None);
-        }
         session.client().batch_execute(BEGIN).await?;
-        Ok(Some(Self { session, called: AtomicBool::new(true) }))
+        let statement = session.client().prepare("SELECT pg_try_advisory_lock($1)").await?;
+        while !session.client().query_one(&statement, &[&LOCK]).await?.get::<_, bool>(0) {
+            sleep(TRY_AGAIN).await;
+        }
+        Ok(Self { session, used: Instant::now(), was_called: true })
     }
 
     /// Waits until somebody calls, for `longest` at most. Fails once the turn is over.
-    pub(super) async fn wait(&self, longest: Duration) -> Result<(), TxError> {
-        if timeout(longest, self.session.notified()).await.is_ok() {
-            self.called.store(true, Ordering::Relaxed);
+    pub(super) async fn wait(&mut self, longest: Duration) -> Result<(), TxError> {
+        self.was_called |= timeout(longest, self.session.notified()).await.is_ok();
+        if self.used.elapsed() >= ALIVE || self.session.client().is_closed() {
+            let late = |_| TxError::Unavailable("no answer in time".to_owned());
+            timeout(WITHIN, self.session.client().simple_query("")).await.map_err(late)??;
+            self.used = Instant::now();
         }
-        let alive = timeout(WITHIN, self.session.client().simple_query("")).await;
-        alive.map_err(|_| TxError::Unavailable("no answer in time".to_owned()))??;
         Ok(())
     }
 
     /// Whether somebody called since this was last asked.
-    pub(super) fn was_called(&self) -> bool {
-        self.called.swap(false, Ordering::Relaxed)
+    pub(super) const fn was_called(&mut self) -> bool {
+        std::mem::replace(&mut self.was_called, false)
     }
 }

@@ -47,11 +47,13 @@ pub enum Outcome {
     TlsFailed,
     /// The connection broke before a status, or what came is no HTTP.
     ConnectionLost,
+    /// Nothing was sent: the subscription's secret can't be opened with this master key.
+    SecretSealed,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Delivered,
         Self::Redirect,
         Self::ClientError,
@@ -63,6 +65,7 @@ impl Outcome {
         Self::ConnectFailed,
         Self::TlsFailed,
         Self::ConnectionLost,
+        Self::SecretSealed,
     ];
 
     /// The metric's label.
@@ -79,6 +82,7 @@ impl Outcome {
             Self::ConnectFailed => "connect_failed",
             Self::TlsFailed => "tls_failed",
             Self::ConnectionLost => "connection_lost",
+            Self::SecretSealed => "secret_sealed",
         }
     }
 

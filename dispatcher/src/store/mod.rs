@@ -9,8 +9,8 @@ mod subscriptions;
 
 pub use attempts::{AttemptRow, insert as insert_attempts};
 pub use deliveries::{
-    Conclusion, Known, NewDelivery, Parked, State, conclude, counts, insert as insert_deliveries, known, parked,
-    rescue, unpark,
+    Conclusion, Known, NewDelivery, Parked, State, conclude, counts, insert as insert_deliveries, known,
+    parked, rescue, unpark,
 };
 pub use outbox::{Waiting, pending, relayed, waiting};
 pub use subscriptions::{Target, of_tenants, targets};
@@ -52,6 +52,6 @@ async fn execute(on: &impl GenericClient, sql: &str, parameters: Parameters<'_>)
 }
 
 /// The values of one column.
-fn column<R, V>(rows: &[R], value: impl Fn(&R) -> V) -> Vec<V> {
+fn column<'r, R, V>(rows: &'r [R], value: impl Fn(&'r R) -> V) -> Vec<V> {
     rows.iter().map(value).collect()
 }

@@ -19,13 +19,22 @@ pub struct WorldBuilder {
     through_proxies: bool,
     ingests: usize,
     workers: usize,
+    dispatchers: usize,
     settings: Vec<(String, String)>,
 }
 
 impl Default for WorldBuilder {
     fn default() -> Self {
         let (database_url, amqp_url) = (None, None);
-        Self { database_url, amqp_url, through_proxies: false, ingests: 1, workers: 1, settings: Vec::new() }
+        Self {
+            database_url,
+            amqp_url,
+            through_proxies: false,
+            ingests: 1,
+            workers: 1,
+            dispatchers: 0,
+            settings: Vec::new(),
+        }
     }
 }
 
@@ -57,6 +66,12 @@ impl WorldBuilder {
     /// Number of workers, at first.
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = count;
+        self
+    }
+
+    /// Number of dispatchers, at first.
+    pub fn dispatchers(mut self, count: usize) -> Self {
+        self.dispatchers = count;
         self
     }
 
@@ -95,10 +110,11 @@ impl WorldBuilder {
         );
         let ingests = join_all((0..self.ingests).map(|_| Program::ingest(&proxied)));
         let workers = join_all((0..self.workers).map(|_| Program::worker(&proxied)));
-        let (ingests, workers) = futures_util::join!(ingests, workers);
+        let dispatchers = join_all((0..self.dispatchers).map(|_| Program::dispatcher(&proxied)));
+        let (ingests, workers, dispatchers) = futures_util::join!(ingests, workers, dispatchers);
         let key = database.key().clone();
         let connectctl = Connectctl::with(direct);
-        World { ingests, workers, queues, database, connectctl, key, settings: proxied, proxies }
+        World { ingests, workers, dispatchers, queues, database, connectctl, key, settings: proxied, proxies }
     }
 }
 

@@ -1,0 +1,161 @@
+//! One attempt: opened, sent, and what follows from how it went.
+
+use super::lanes::Answer;
+use super::ledger::{Entry, Fate};
+use crate::schedule::Schedule;
+use crate::send::{Attempt, Outcome, Sender, WebhookRequest};
+use crate::store::{AttemptRow, Conclusion, State, Target};
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use common::broker::Receipt;
+use common::clock;
+use common::egress::ReceiverUrl;
+use common::message::DeliveryMeta;
+use common::metrics::{WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES};
+use common::sealed::{MasterKey, Secret};
+use std::time::Duration;
+
+/// A delivery that is to be tried.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// What it is.
+    pub meta: DeliveryMeta,
+    /// The envelope.
+    pub body: Bytes,
+    /// Concludes its message.
+    pub receipt: Receipt,
+    /// Where it goes.
+    pub target: Target,
+    /// Attempts made since the delivery was made, or last replayed.
+    pub made: u16,
+}
+
+/// What every attempt needs.
+#[derive(Debug)]
+pub(super) struct Means {
+    pub sender: Sender,
+    pub master: MasterKey,
+    pub schedule: Schedule,
+}
+
+impl Means {
+    /// Makes the attempt. Gives what is to be put on record, and whether the receiver answered.
+    pub(super) async fn attempt(&self, job: Job) -> (Entry, Answer) {
+        let at = clock::now();
+        let attempt = self.send(&job, at).await;
+        count(&attempt);
+        let answer = match attempt.outcome {
+            Outcome::Delivered
+            | Outcome::Redirect
+            | Outcome::ClientError
+            | Outcome::ServerError
+            | Outcome::OtherStatus
+            | Outcome::SecretSealed
+            | Outcome::AddressRefused => Answer::Came,
+            Outcome::Timeout
+            | Outcome::NotResolved
+            | Outcome::ConnectFailed
+            | Outcome::TlsFailed
+            | Outcome::ConnectionLost => Answer::Failed,
+        };
+        (self.conclude(job, &attempt, at), answer)
+    }
+
+    async fn send(&self, job: &Job, now: DateTime<Utc>) -> Attempt {
+        let Ok(url) = ReceiverUrl::parse(&job.target.url) else {
+            return nothing_sent(Outcome::AddressRefused, "the subscription's URL can't be read");
+        };
+        let Some(secrets) = self.open(job) else {
+            let why = "the subscription's secret can't be opened with this CONNECT_MASTER_KEY";
+            tracing::error!(subscription = %job.meta.subscription_id, "{why}");
+            return nothing_sent(Outcome::SecretSealed, why);
+        };
+        let request = WebhookRequest {
+            url: &url,
+            tenant: &job.target.slug,
+            event_type: &job.meta.event_type,
+            delivery_id: job.meta.delivery_id,
+            secrets: &secrets,
+            body: job.body.clone(),
+            now,
+        };
+        self.sender.send(&request).await
+    }
+
+    fn open(&self, job: &Job) -> Option<Vec<Secret>> {
+        let binding = format!("subscription/{}/{}", job.target.tenant_id, job.meta.subscription_id);
+        job.target.sealed.iter().map(|sealed| self.master.open(sealed, &binding).ok()).collect()
+    }
+
+    fn conclude(&self, job: Job, attempt: &Attempt, at: DateTime<Utc>) -> Entry {
+        let made = job.made.saturating_add(1);
+        let wait = if attempt.outcome.is_delivered() {
+            None
+        } else {
+            self.schedule.wait_after(made, attempt.retry_after, rand::random())
+        };
+        let row = row(&job.meta, attempt, at);
+        let (state, fate) = match wait {
+            _ if attempt.outcome.is_delivered() => (State::Delivered, Fate::Done),
+            Some(wait) => {
+                metrics::counter!(WEBHOOK_RETRIES, "attempt" => (made + 1).to_string()).increment(1);
+                (State::Pending, Fate::Retry { wait, body: job.body })
+            }
+            None => {
+                metrics::counter!(WEBHOOK_DEAD).increment(1);
+                tracing::warn!(
+                    delivery = %job.meta.delivery_id, subscription = %job.meta.subscription_id, attempts = made,
+                    outcome = attempt.outcome.as_str(), "attempts used up: dead letter"
+                );
+                (State::Dead, Fate::Dead)
+            }
+        };
+        let next = wait.map(|wait| clock::now() + TimeDelta::from_std(wait.length).unwrap_or(TimeDelta::MAX));
+        let conclusion =
+            Conclusion { state, attempts: job.meta.attempt, next_attempt_at: next, ..unchanged(&job.meta) };
+        Entry { meta: job.meta, conclusion, attempt: Some(row), fate, receipt: job.receipt }
+    }
+}
+
+/// What is known of a delivery from its message alone: the attempt that it stands for isn't made.
+pub(super) fn unchanged(meta: &DeliveryMeta) -> Conclusion {
+    Conclusion {
+        tenant_id: meta.tenant_id.0,
+        delivery_id: meta.delivery_id,
+        event_id: meta.event_id,
+        subscription_id: meta.subscription_id,
+        state: State::Pending,
+        attempts: meta.attempt - 1,
+        next_attempt_at: None,
+        parked_at: None,
+    }
+}
+
+fn row(meta: &DeliveryMeta, attempt: &Attempt, at: DateTime<Utc>) -> AttemptRow {
+    AttemptRow {
+        tenant_id: meta.tenant_id.0,
+        delivery_id: meta.delivery_id,
+        attempt: meta.attempt,
+        at,
+        status: attempt.status.and_then(|status| i16::try_from(status).ok()),
+        error: attempt.error.clone(),
+        response: attempt.response.clone(),
+        duration_ms: i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
+    }
+}
+
+fn nothing_sent(outcome: Outcome, why: &str) -> Attempt {
+    Attempt {
+        outcome,
+        status: None,
+        error: Some(why.to_owned()),
+        response: None,
+        retry_after: None,
+        duration: Duration::ZERO,
+    }
+}
+
+fn count(attempt: &Attempt) {
+    metrics::counter!(WEBHOOK_ATTEMPTS, "outcome" => attempt.outcome.as_str()).increment(1);
+    metrics::histogram!(WEBHOOK_ATTEMPT_DURATION).record(attempt.duration);
+}

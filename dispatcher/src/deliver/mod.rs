@@ -1,0 +1,261 @@
+//! From the queue to the receivers: take, look, send, put on record.
+//!
+//! Before each attempt the delivery and its subscription are looked at: what was paused waits in the database, what was
+//! removed is dropped, what is done already is forgotten. Every message in hand is open at the broker, so that the broker's
+//! prefetch bounds all of it.
+
+mod congestion;
+mod job;
+mod judge;
+mod lanes;
+mod ledger;
+
+pub use congestion::Congestion;
+
+use crate::schedule::Schedule;
+use crate::send::Sender;
+use crate::store::{self, Conclusion, Known, State, Target};
+use common::broker::{Broker, Intake, Queue, Receipt, Received, run_intake};
+use common::clock;
+use common::db::{Database, TxError};
+use common::message::DeliveryMeta;
+use common::metrics::{APPLY_DURATION, QUEUE_LAG};
+use common::sealed::MasterKey;
+use futures_util::try_join;
+use job::{Job, Means, unchanged};
+use judge::{Judgement, judge};
+use lanes::{Away, Bounds, Lanes};
+use ledger::{Entry, Fate};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+/// Messages looked at together.
+const UNIT: usize = 128;
+/// Wait between tries while the database can't be reached.
+const OUTAGE_WAIT: Duration = Duration::from_millis(250);
+/// How often lanes are looked at.
+const LOOK_AT_LANES: Duration = Duration::from_millis(200);
+
+/// How much is delivered at once.
+#[derive(Clone, Copy, Debug)]
+pub struct DeliveryBounds {
+    /// Attempts under way.
+    pub in_all: usize,
+    /// Of these, the ones to one subscription.
+    pub each: usize,
+    /// Messages taken from the queue and not concluded.
+    pub open: u16,
+}
+
+/// What delivering needs.
+#[derive(Debug)]
+pub struct Delivering {
+    /// The broker.
+    pub broker: Broker,
+    /// Where everything is looked up and put on record.
+    pub database: Database,
+    /// Sends.
+    pub sender: Sender,
+    /// Opens the secrets.
+    pub master: MasterKey,
+    /// When to try again.
+    pub schedule: Schedule,
+    /// How much at once.
+    pub bounds: DeliveryBounds,
+    /// For the relay.
+    pub congestion: Congestion,
+    /// Whether messages are being taken.
+    pub consuming: Arc<AtomicBool>,
+}
+
+/// Delivers until `shutdown`, then finishes the attempts under way and puts them on record.
+pub async fn run(delivering: Delivering, shutdown: CancellationToken) {
+    let Delivering { broker, database, sender, master, schedule, bounds, congestion, consuming } = delivering;
+    let lane_bounds = Bounds { in_all: bounds.in_all, each: bounds.each, open: usize::from(bounds.open) };
+    // Every entry is an open message, so that the channel never fills.
+    let (ledger, entries) = mpsc::channel(usize::from(bounds.open));
+    let shared = Arc::new(Shared {
+        database: database.clone(),
+        means: Means { sender, master, schedule },
+        lanes: Mutex::new(Lanes::new(lane_bounds, congestion)),
+        ledger,
+        attempts: TaskTracker::new(),
+    });
+    let keeper = common::vital::spawn("ledger", ledger::keep(broker.clone(), database, entries));
+    let evictions = common::vital::spawn("lanes", Arc::clone(&shared).keep_lanes(shutdown.clone()));
+    let mut deliverer = Deliverer { shared: Arc::clone(&shared), consuming, shutdown: shutdown.clone() };
+    let open = run_intake(&broker, Queue::Webhooks, (bounds.open, UNIT), &mut deliverer, &shutdown).await;
+
+    // Nothing more is begun, what has begun is finished.
+    drop(deliverer);
+    drop(shared.lanes().clear());
+    drop(evictions.await);
+    shared.attempts.close();
+    shared.attempts.wait().await;
+    // With the last one that hands in entries the ledger ends, once it has written them.
+    drop(shared);
+    drop(keeper.await);
+    if let Some(open) = open {
+        open.close().await;
+    }
+}
+
+struct Shared {
+    database: Database,
+    means: Means,
+    lanes: Mutex<Lanes<Job>>,
+    ledger: mpsc::Sender<Entry>,
+    attempts: TaskTracker,
+}
+
+struct Deliverer {
+    shared: Arc<Shared>,
+    consuming: Arc<AtomicBool>,
+    shutdown: CancellationToken,
+}
+
+impl Intake for Deliverer {
+    async fn take(&mut self, unit: Vec<Received>) {
+        let mut messages = Vec::with_capacity(unit.len());
+        for Received { message, receipt } in unit {
+            let meta =
+                message.meta.as_deref().and_then(|meta| serde_json::from_str::<DeliveryMeta>(meta).ok());
+            match meta.filter(|meta| meta.attempt > 0) {
+                Some(meta) => messages.push(Taken { meta, body: message.body, receipt }),
+                None => receipt.dead("metadata").await,
+            }
+        }
+        while !messages.is_empty() {
+            match self.shared.look(&messages).await {
+                Ok(looked) => return self.shared.decide(messages, &looked).await,
+                Err(error) => tracing::warn!(%error, "can't look at deliveries, trying again"),
+            }
+            if self.shutdown.run_until_cancelled(sleep(OUTAGE_WAIT)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn consuming(&mut self, is_consuming: bool) {
+        self.consuming.store(is_consuming, Ordering::Relaxed);
+    }
+}
+
+/// A message whose metadata was read.
+struct Taken {
+    meta: DeliveryMeta,
+    body: Vec<u8>,
+    receipt: Receipt,
+}
+
+/// What is known of a unit's deliveries and subscriptions.
+struct Looked {
+    deliveries: HashMap<Uuid, Known>,
+    targets: HashMap<Uuid, Target>,
+}
+
+impl Shared {
+    fn lanes(&self) -> MutexGuard<'_, Lanes<Job>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn look(&self, messages: &[Taken]) -> Result<Looked, TxError> {
+        let asked: Vec<(Uuid, Uuid)> =
+            messages.iter().map(|taken| (taken.meta.tenant_id.0, taken.meta.delivery_id)).collect();
+        let subscriptions: BTreeSet<Uuid> = messages.iter().map(|taken| taken.meta.subscription_id).collect();
+        let subscriptions: Vec<Uuid> = subscriptions.into_iter().collect();
+        let client = self.database.client().await?;
+        let (deliveries, targets) =
+            try_join!(store::known(&client, &asked), store::targets(&client, &subscriptions, clock::now()))?;
+        Ok(Looked { deliveries, targets })
+    }
+
+    async fn decide(self: &Arc<Self>, messages: Vec<Taken>, looked: &Looked) {
+        for Taken { meta, body, receipt } in messages {
+            observe_lag(&meta);
+            let known = looked.deliveries.get(&meta.delivery_id).copied();
+            let target = looked.targets.get(&meta.subscription_id);
+            match (judge(&meta, known, target), target) {
+                (Judgement::Done, _) => receipt.done().await,
+                (Judgement::Dead, _) => receipt.dead("attempts").await,
+                (Judgement::Drop, _) => self.end(meta, receipt, State::Dropped).await,
+                (Judgement::Park, _) | (Judgement::Attempt { .. }, None) => {
+                    self.park(meta, receipt, Duration::ZERO).await;
+                }
+                (Judgement::Attempt { made }, Some(target)) => {
+                    let job = Job { meta, body: body.into(), receipt, target: target.clone(), made };
+                    let admitted = self.lanes().admit(job.meta.subscription_id, job, Instant::now());
+                    if let Err(Away { job, wait }) = admitted {
+                        self.park(job.meta, job.receipt, wait).await;
+                    }
+                }
+            }
+        }
+        self.start();
+    }
+
+    /// Starts what can be started.
+    fn start(self: &Arc<Self>) {
+        let now = Instant::now();
+        let started = self.lanes().start(now);
+        for (id, job) in started {
+            let shared = Arc::clone(self);
+            let attempt = self.attempts.track_future(async move { shared.attempt(id, job, now).await });
+            drop(common::vital::spawn("attempt", attempt));
+        }
+    }
+
+    async fn attempt(self: Arc<Self>, id: Uuid, job: Job, began: Instant) {
+        let (entry, answer) = self.means.attempt(job).await;
+        let ended = Instant::now();
+        metrics::histogram!(APPLY_DURATION, "queue" => Queue::Webhooks.as_str()).record(ended - began);
+        self.lanes().finish(id, began, answer, ended);
+        self.start();
+        self.hand_in(entry).await;
+    }
+
+    async fn hand_in(&self, entry: Entry) {
+        // The ledger outlives everything that hands in.
+        drop(self.ledger.send(entry).await);
+    }
+
+    /// Lets a delivery wait in the database, for `wait` at least.
+    async fn park(&self, meta: DeliveryMeta, receipt: Receipt, wait: Duration) {
+        let now = clock::now();
+        let conclusion =
+            Conclusion { parked_at: Some(now), next_attempt_at: Some(now + wait), ..unchanged(&meta) };
+        self.hand_in(Entry { meta, conclusion, attempt: None, fate: Fate::Done, receipt }).await;
+    }
+
+    /// Ends a delivery without an attempt.
+    async fn end(&self, meta: DeliveryMeta, receipt: Receipt, state: State) {
+        let conclusion = Conclusion { state, ..unchanged(&meta) };
+        self.hand_in(Entry { meta, conclusion, attempt: None, fate: Fate::Done, receipt }).await;
+    }
+
+    /// Parks what lanes can't get to soon.
+    async fn keep_lanes(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut every = interval(LOOK_AT_LANES);
+        while shutdown.run_until_cancelled(every.tick()).await.is_some() {
+            let away = self.lanes().evict(Instant::now());
+            for Away { job, wait } in away {
+                self.park(job.meta, job.receipt, wait).await;
+            }
+            self.start();
+        }
+    }
+}
+
+fn observe_lag(meta: &DeliveryMeta) {
+    if meta.attempt == 1 {
+        let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
+        metrics::histogram!(QUEUE_LAG, "queue" => Queue::Webhooks.as_str()).record(lag);
+    }
+}
