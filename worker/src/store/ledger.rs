@@ -14,6 +14,10 @@ pub(super) const LOAD: &str = "
            discovery_id, warnings
     FROM event_ledger JOIN unnest($1::uuid[], $2::text[]) AS wanted (tenant_id, event_id) USING (tenant_id, event_id)";
 
+pub(super) const FIND: &str = "
+    -- ledger.find
+    SELECT FROM event_ledger WHERE tenant_id = $1 AND event_id = $2";
+
 // No ON CONFLICT: an event that another unit applied in the meantime must not be applied twice. Its key raises a
 // unique violation, and the unit runs again and finds it.
 pub(super) const INSERT: &str = "
@@ -32,6 +36,12 @@ pub(super) const INSERT: &str = "
 pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
     let (tenants, ids) = wanted.event_ids.columns();
     query(tx, LOAD, &[&tenants, &ids]).await
+}
+
+/// Whether one event was applied.
+pub async fn is_applied(tx: &Transaction<'_>, tenant: TenantId, event_id: &str) -> Result<bool, TxError> {
+    let rows = query(tx, FIND, &[&tenant.0, &event_id]).await?;
+    Ok(!rows.is_empty())
 }
 
 /// Takes in what [`load`] found.
