@@ -47,7 +47,7 @@ impl Work for WriteWork<'_> {
                 Known::New => {}
                 Known::Answered(written) => {
                     // The same message once more is no retry of its caller's.
-                    let replayed = !store::is_applied(tx, self.tenant(), &self.event_id()).await?;
+                    let replayed = store::applied(tx, self.tenant(), &self.event_id()).await?.is_none();
                     return Ok(Ok(Written { replayed, ..written }));
                 }
                 Known::Other => return Ok(Err(WriteRefusal::IdempotencyKeyReused)),

@@ -22,7 +22,7 @@ mod wanted;
 
 pub use counters::{Reservation, reserve_numbers};
 pub use idempotency::{Known, claim, keep};
-pub use ledger::is_applied;
+pub use ledger::applied;
 pub use load::load;
 pub use persist::persist;
 pub use usage::{count, until_next_month};
@@ -61,7 +61,6 @@ pub const STATEMENTS: &[&str] = &[
     leads::INSERT,
     leads::LOAD,
     leads::UPDATE,
-    ledger::FIND,
     ledger::INSERT,
     ledger::LOAD,
     locks::LOCK,
