@@ -92,30 +92,8 @@ impl WriteWork<'_> {
         digest.finalize().to_vec()
     }
 
-    /// Every record that the write may touch or show.
     fn wanted(&self) -> Wanted {
-        let tenant = self.tenant();
-        let mut wanted = Wanted { events: 1, shown: true, ..Wanted::default() };
-        wanted.tenants.insert(tenant.0);
-        wanted.event_ids.add(tenant, self.event_id());
-        let mut identity = |contact: &Actor| wanted.add_identity(tenant, contact);
-        match &self.write {
-            Write::NewClient(body) => identity(&identity_of(body)),
-            Write::Client(id, body) => {
-                identity(&identity_of(body));
-                wanted.clients.add(tenant, id.0);
-            }
-            Write::NewLead(body) => {
-                if let Some(contact) = body.contact.get() {
-                    identity(&contact.clone().into());
-                }
-                if let Some(id) = body.client_id.get().and_then(|id| ClientId::parse(id.as_str())) {
-                    wanted.clients.add(tenant, id.0);
-                }
-            }
-            Write::Lead(id, _) | Write::Trip(id, _) => wanted.leads.add(tenant, id.0),
-        }
-        wanted
+        wanted(self.tenant(), self.event_id(), &self.write)
     }
 
     async fn reserve(&self, now: DateTime<Utc>) -> Result<NumberBlock, TxError> {
@@ -233,4 +211,28 @@ fn identity_of(body: &common::record::ClientBody) -> Actor {
         external_id: body.external_id.get().map(|id| id.as_str().to_owned()),
         name: None,
     }
+}
+
+/// Every record that a write may touch or show.
+pub(crate) fn wanted(tenant: TenantId, event_id: String, write: &Write) -> Wanted {
+    let mut wanted = Wanted { events: 1, shown: true, ..Wanted::default() };
+    wanted.tenants.insert(tenant.0);
+    wanted.event_ids.add(tenant, event_id);
+    match write {
+        Write::NewClient(body) => wanted.add_identity(tenant, &identity_of(body)),
+        Write::Client(id, body) => {
+            wanted.add_identity(tenant, &identity_of(body));
+            wanted.clients.add(tenant, id.0);
+        }
+        Write::NewLead(body) => {
+            if let Some(contact) = body.contact.get() {
+                wanted.add_identity(tenant, &contact.clone().into());
+            }
+            if let Some(id) = body.client_id.get().and_then(|id| ClientId::parse(id.as_str())) {
+                wanted.clients.add(tenant, id.0);
+            }
+        }
+        Write::Lead(id, _) | Write::Trip(id, _) => wanted.leads.add(tenant, id.0),
+    }
+    wanted
 }

@@ -8,6 +8,8 @@ mod lead;
 mod trip;
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod testing;
 
 pub use trip::NotApplied;
