@@ -149,7 +149,7 @@ pub enum WriteRefusal {
     },
     /// The enquiry could not be opened; nothing was kept.
     LeadCreateFailed,
-    /// Its caller was told 503 before it could begin (D9, D21c). Nothing was written.
+    /// There is no answer in time (D21c). It isn't begun any more; what was begun before may have been written.
     ProcessingTimeout,
     /// A fault of ours. Says nothing of the inside.
     InternalError,
@@ -176,7 +176,10 @@ impl WriteRefusal {
             Self::LeadCreateFailed => {
                 (500, "The enquiry could not be opened; retry with the same Idempotency-Key")
             }
-            Self::ProcessingTimeout => (503, "Not processed in time; retry with the same Idempotency-Key"),
+            Self::ProcessingTimeout => (
+                503,
+                "No answer in time; repeat a POST with its Idempotency-Key, read the record before a PATCH",
+            ),
             Self::InternalError => (500, "Internal error"),
         }
     }

@@ -23,11 +23,12 @@ pub enum Refusal {
     RequestTimeout,
     /// The body is larger than `CONNECT_MAX_BODY`.
     PayloadTooLarge,
-    /// Postgres doesn't answer, so that neither keys nor replays can be checked. Nothing was ingested.
+    /// Postgres doesn't answer: neither keys nor replays can be checked, nor records read. Nothing was ingested, written
+    /// or read.
     ReplayStoreUnavailable,
-    /// A bound is reached, or the broker takes nothing. Nothing was ingested.
+    /// A bound is reached, or the broker takes nothing. Nothing was ingested, written or read.
     Overloaded,
-    /// Published or perhaps published, but there is no result yet (D9).
+    /// A batch was published or perhaps published, but there is no result yet (D9).
     ProcessingTimeout,
     /// A records POST without its key.
     IdempotencyKeyRequired,
@@ -93,11 +94,11 @@ impl Refusal {
                 Row::new(S::PAYLOAD_TOO_LARGE, "payload_too_large", "The request body is too large")
             }
             Self::ReplayStoreUnavailable => {
-                let message = "Replay protection is unavailable; nothing was ingested";
+                let message = "The store is unavailable; the request had no effect";
                 Row::new(S::SERVICE_UNAVAILABLE, "replay_store_unavailable", message).retry_after(1)
             }
             Self::Overloaded => {
-                let message = "The service is overloaded; nothing was ingested";
+                let message = "The service is overloaded; the request had no effect";
                 Row::new(S::SERVICE_UNAVAILABLE, "overloaded", message).retry_after(1)
             }
             Self::ProcessingTimeout => {

@@ -80,7 +80,7 @@ fn start_services(
     let keys = Keys::new(key_db.clone(), ingest.master_key.clone(), Arc::clone(&cache));
     let rpc = |queue| Rpc::start(broker, queue, broker_closes.clone());
     let events = Events::new(rpc(Queue::Events), ingest.publish_timeout, ingest.reply_timeout);
-    let writes = Writes::new(rpc(Queue::Records), ingest.publish_timeout, ingest.reply_timeout);
+    let writes = Writes::new(rpc(Queue::Records), ingest.reply_timeout);
 
     tokio::spawn(watch_keys(settings.database.url.clone(), cache));
     tokio::spawn(maintain(partitions));

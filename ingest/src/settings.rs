@@ -102,7 +102,7 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_PUBLISH_TIMEOUT",
             default: Some("800ms"),
-            help: "how long the broker may take to confirm a message; then 503 processing_timeout",
+            help: "how long the broker may take to confirm a batch; then 503 processing_timeout",
         },
         Variable {
             name: "CONNECT_STORE_TIMEOUT",

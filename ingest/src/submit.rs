@@ -61,7 +61,7 @@ impl Events {
 }
 
 /// What a caller is told when there is no answer.
-pub(crate) const fn refusal(error: CallError) -> Refusal {
+const fn refusal(error: CallError) -> Refusal {
     match error {
         CallError::Unavailable | CallError::Refused => Refusal::Overloaded,
         CallError::NoAnswer => Refusal::ProcessingTimeout,

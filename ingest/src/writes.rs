@@ -1,23 +1,22 @@
 //! Hands a records write to the queue and waits for the worker's answer (D17, D21c).
 //!
-//! What was published may be applied after its caller was told 503 or has hung up; a retry of a POST with the same
-//! `Idempotency-Key` then gets the record that was made.
+//! A write whose caller was told 503 isn't begun any more: the message says until when it may be, and `processing_timeout`
+//! is not answered before then, also when the broker hangs or its connection breaks. What was begun in time may be kept
+//! all the same; a retry of a POST with the same `Idempotency-Key` then gets the record that was made.
 
 use crate::error::Refusal;
-use crate::submit;
-use common::broker::{Rpc, RpcRequest};
+use common::broker::{CallError, Rpc, RpcRequest};
 use common::caller::Caller;
 use common::clock;
-use common::write::{IfMatch, WriteAnswer, WriteMeta, WriteTarget, Written};
+use common::write::{IfMatch, WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 /// The way to the queue of records writes.
 #[derive(Clone, Debug)]
 pub struct Writes {
     rpc: Rpc,
-    publish_within: Duration,
     reply_within: Duration,
 }
 
@@ -35,9 +34,9 @@ pub struct Write {
 }
 
 impl Writes {
-    /// `publish_within` bounds the broker's confirm, `reply_within` the whole.
-    pub const fn new(rpc: Rpc, publish_within: Duration, reply_within: Duration) -> Self {
-        Self { rpc, publish_within, reply_within }
+    /// `reply_within` bounds the wait for the broker's confirm and the worker's answer.
+    pub const fn new(rpc: Rpc, reply_within: Duration) -> Self {
+        Self { rpc, reply_within }
     }
 
     /// Whether a write can be submitted now.
@@ -71,11 +70,14 @@ impl Writes {
             Refusal::Internal
         })?;
         let deadline = Instant::now() + self.reply_within;
-        let request = RpcRequest { id, meta: &meta, body, confirm_within: self.publish_within, deadline };
-        let answer = self.rpc.call(request).await.map_err(|error| {
-            tracing::debug!(request = %id, %error, "no answer");
-            submit::refusal(error)
-        })?;
+        let request = RpcRequest { id, meta: &meta, body, confirm_within: self.reply_within, deadline };
+        let answer = match self.rpc.call(request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(request = %id, %error, "no answer");
+                return Err(refusal(error, deadline).await);
+            }
+        };
         match serde_json::from_slice(&answer) {
             Ok(WriteAnswer::Written(written)) => Ok(written),
             Ok(WriteAnswer::Refused(refusal)) => Err(Refusal::Write(refusal)),
@@ -83,6 +85,17 @@ impl Writes {
                 tracing::error!(request = %id, %error, "the worker's answer can't be read");
                 Err(Refusal::Internal)
             }
+        }
+    }
+}
+
+/// What a caller is told when there is no answer, and not before it is true.
+async fn refusal(error: CallError, deadline: Instant) -> Refusal {
+    match error {
+        CallError::Unavailable | CallError::Refused => Refusal::Overloaded,
+        CallError::NoAnswer => {
+            sleep_until(deadline).await;
+            Refusal::Write(WriteRefusal::ProcessingTimeout)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A records write: idempotency, load → decide → persist, metering, in one transaction (D17, D23).
 
 use crate::rules::records::{self, Record, Write};
-use crate::rules::{Cause, Context, NumberBlock, lead};
+use crate::rules::{Cause, Context, InternalError, NumberBlock, lead};
 use crate::show;
 use crate::state::{LedgerEntry, TenantState, TimelineEntry};
 use crate::store::{self, Known, States, Wanted};
@@ -14,6 +14,7 @@ use common::record::canonical;
 use common::write::{WriteMeta, WriteRefusal, Written, etag};
 use deadpool_postgres::Transaction;
 use sha2::{Digest, Sha256};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use uuid::Uuid;
 
 /// The transaction of a write.
@@ -44,15 +45,22 @@ impl Work for WriteWork<'_> {
         if let Some(key) = &self.meta.idempotency_key {
             match store::claim(tx, self.meta, key, &hash).await? {
                 Known::New => {}
-                Known::Answered(written) => return Ok(Ok(written)),
+                Known::Answered(written) => {
+                    // The same message once more is no retry of its caller's.
+                    let replayed = store::applied(tx, self.tenant(), &self.event_id()).await?.is_none();
+                    return Ok(Ok(Written { replayed, ..written }));
+                }
                 Known::Other => return Ok(Err(WriteRefusal::IdempotencyKeyReused)),
             }
         }
         let wanted = self.wanted();
         let mut states = store::load(tx, &wanted).await?;
+        if let Some(written) = self.applied_before(&states)? {
+            return Ok(Ok(written));
+        }
         let now = clock::now();
         let mut numbers = self.reserve(now).await?;
-        let written = match self.decide(&mut states, &mut numbers, now) {
+        let written = match self.decide_safely(&mut states, &mut numbers, now)? {
             Ok(written) => written,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -63,7 +71,8 @@ impl Work for WriteWork<'_> {
         if !store::count(tx, self.tenant(), now).await? {
             return Ok(Err(WriteRefusal::QuotaExceeded { retry_after: store::until_next_month(now) }));
         }
-        Ok(Ok(written))
+        // Waits for others' locks are behind it: what took too long isn't kept, for its caller was told 503.
+        Ok(if clock::now() < self.meta.deadline { Ok(written) } else { Err(WriteRefusal::ProcessingTimeout) })
     }
 }
 
@@ -83,30 +92,8 @@ impl WriteWork<'_> {
         digest.finalize().to_vec()
     }
 
-    /// Every record that the write may touch or show.
     fn wanted(&self) -> Wanted {
-        let tenant = self.tenant();
-        let mut wanted = Wanted { events: 1, shown: true, ..Wanted::default() };
-        wanted.tenants.insert(tenant.0);
-        wanted.event_ids.add(tenant, self.event_id());
-        let mut identity = |contact: &Actor| wanted.add_identity(tenant, contact);
-        match &self.write {
-            Write::NewClient(body) => identity(&identity_of(body)),
-            Write::Client(id, body) => {
-                identity(&identity_of(body));
-                wanted.clients.add(tenant, id.0);
-            }
-            Write::NewLead(body) => {
-                if let Some(contact) = body.contact.get() {
-                    identity(&contact.clone().into());
-                }
-                if let Some(id) = body.client_id.get().and_then(|id| ClientId::parse(id.as_str())) {
-                    wanted.clients.add(tenant, id.0);
-                }
-            }
-            Write::Lead(id, _) | Write::Trip(id, _) => wanted.leads.add(tenant, id.0),
-        }
-        wanted
+        wanted(self.tenant(), self.event_id(), &self.write)
     }
 
     async fn reserve(&self, now: DateTime<Utc>) -> Result<NumberBlock, TxError> {
@@ -114,6 +101,29 @@ impl WriteWork<'_> {
         let reserved = store::reserve_numbers(self.counters, &[(self.tenant(), wanted)], now).await?;
         let first = reserved.get(&self.tenant()).map_or(1, |(first, _)| *first);
         Ok(NumberBlock::new(now.year(), first, wanted))
+    }
+
+    /// The answer to a message that was applied, and is here again because its answer or its commit's was lost. What a
+    /// POST was answered is kept; a PATCH is answered with the record as it is now.
+    fn applied_before(&self, states: &States) -> Result<Option<Written>, TxError> {
+        let Some(state) = states.get(&self.tenant()) else { return Ok(None) };
+        let Some(entry) = state.ledger.get(&self.event_id()) else { return Ok(None) };
+        let Some(record) = self.write.record(entry) else { return Ok(None) };
+        self.written(state, record).map(Some).map_err(|error| TxError::Abandoned(error.to_string()))
+    }
+
+    /// [`decide`](Self::decide), of which a fault or a panic fails this write and not the worker.
+    fn decide_safely(
+        &self,
+        states: &mut States,
+        numbers: &mut NumberBlock,
+        now: DateTime<Utc>,
+    ) -> Result<Result<Written, WriteRefusal>, TxError> {
+        match catch_unwind(AssertUnwindSafe(|| self.decide(states, numbers, now))) {
+            Ok(Err(WriteRefusal::InternalError)) => Err(TxError::Abandoned("the rules failed".to_owned())),
+            Ok(decided) => Ok(decided),
+            Err(_) => Err(TxError::Abandoned("the rules panicked".to_owned())),
+        }
     }
 
     fn decide(
@@ -132,6 +142,11 @@ impl WriteWork<'_> {
         let condition = self.meta.if_match.as_ref();
         let record = records::write(state, &self.write, condition, self.skip_itinerary, &cause, ctx)?;
         self.enter(state, record, &cause, ctx)?;
+        Ok(self.written(state, record)?)
+    }
+
+    /// The answer to a write that left `record`.
+    fn written(&self, state: &TenantState, record: Record) -> Result<Written, InternalError> {
         let (body, updated_at) = show::record(state, record)?;
         let status = if matches!(self.write, Write::NewClient(_) | Write::NewLead(_)) { 201 } else { 200 };
         Ok(Written { status, etag: etag(updated_at), replayed: false, body })
@@ -159,7 +174,7 @@ impl WriteWork<'_> {
             lead_id,
             trip_id: lead_id.and_then(|id| lead::trip_id(state, id)),
             discovery_id: None,
-            warnings: Vec::new(),
+            warnings: record.warnings(),
         };
         if matches!(self.write, Write::NewLead(_)) {
             state.timeline.push(TimelineEntry {
@@ -196,4 +211,28 @@ fn identity_of(body: &common::record::ClientBody) -> Actor {
         external_id: body.external_id.get().map(|id| id.as_str().to_owned()),
         name: None,
     }
+}
+
+/// Every record that a write may touch or show.
+pub(crate) fn wanted(tenant: TenantId, event_id: String, write: &Write) -> Wanted {
+    let mut wanted = Wanted { events: 1, shown: true, ..Wanted::default() };
+    wanted.tenants.insert(tenant.0);
+    wanted.event_ids.add(tenant, event_id);
+    match write {
+        Write::NewClient(body) => wanted.add_identity(tenant, &identity_of(body)),
+        Write::Client(id, body) => {
+            wanted.add_identity(tenant, &identity_of(body));
+            wanted.clients.add(tenant, id.0);
+        }
+        Write::NewLead(body) => {
+            if let Some(contact) = body.contact.get() {
+                wanted.add_identity(tenant, &contact.clone().into());
+            }
+            if let Some(id) = body.client_id.get().and_then(|id| ClientId::parse(id.as_str())) {
+                wanted.clients.add(tenant, id.0);
+            }
+        }
+        Write::Lead(id, _) | Write::Trip(id, _) => wanted.leads.add(tenant, id.0),
+    }
+    wanted
 }

@@ -7,6 +7,7 @@ mod needed;
 use super::testing::{account, caller, envelope, member, tenant};
 use super::{Context, Event, NumberBlock, apply, opens_wanted};
 use crate::state::*;
+use crate::store::Wanted;
 use chrono::{DateTime, TimeDelta, Utc};
 use common::event::{EventResult, parse_batch};
 use common::model::{ClientId, DiscoveryId, LeadId, ProposalId, TripId};
@@ -46,6 +47,7 @@ pub(super) struct Rows {
     pub(super) discoveries: BTreeMap<DiscoveryId, Discovery>,
     pub(super) profiles: BTreeMap<ClientId, TravellerProfile>,
     pub(super) credits: BTreeMap<ClientId, Credit>,
+    pub(super) rosters: BTreeMap<ClientId, Roster>,
     pub(super) ledger: BTreeMap<String, LedgerEntry>,
     pub(super) timeline: Vec<TimelineEntry>,
     pub(super) inbox: Vec<InboxMessage>,
@@ -57,6 +59,8 @@ pub(super) struct Rows {
 /// events are split into units makes no difference to them.
 pub(super) struct Simulation {
     pub(super) rows: Rows,
+    /// What the clock shows; when `None`, a time that goes on with the events.
+    pub(super) now: Option<DateTime<Utc>>,
     ids: u128,
     numbers: NumberBlock,
     events: i16,
@@ -68,7 +72,7 @@ impl Simulation {
         let mut rows = Rows::default();
         let initech = account(Uuid::from_u128(1 << 100), "Initech", "initech.com", start());
         rows.clients.insert(initech.id, initech);
-        Self { rows, ids: 0, numbers: NumberBlock::new(2026, 1, 10_000), events: 0 }
+        Self { rows, now: None, ids: 0, numbers: NumberBlock::new(2026, 1, 10_000), events: 0 }
     }
 
     /// Applies one unit of work.
@@ -93,10 +97,9 @@ impl Simulation {
             ordinal,
         });
         let events: Vec<_> = events.collect();
-        let mut state = match loading {
-            Loading::All => self.all(),
-            Loading::Needed => self.needed(&events),
-        };
+        let mut wanted = Wanted::default();
+        events.iter().for_each(|event| wanted.add(event.caller, event.envelope));
+        let mut state = self.state(&wanted, loading);
         let (wanted, before) = (opens_wanted(&state, &events), state.leads.keys().count());
         let results = events.iter().map(|event| self.apply(&mut state, event)).collect();
         let opened = state.leads.keys().count() - before;
@@ -106,23 +109,34 @@ impl Simulation {
     }
 
     fn apply(&mut self, state: &mut TenantState, event: &Event<'_>) -> EventResult {
+        // Some events share a millisecond.
+        let now = self.now.unwrap_or(start() + TimeDelta::milliseconds(i64::from(event.ordinal) / 3));
+        self.run(now, |ctx| apply(state, event, ctx).unwrap())
+    }
+
+    /// Runs a rule at `now`.
+    pub(super) fn run<T>(&mut self, now: DateTime<Utc>, rule: impl FnOnce(&mut Context<'_>) -> T) -> T {
         let ids = &mut self.ids;
         let mut next_id = || {
             *ids += 1;
             Uuid::from_u128(*ids)
         };
-        // Some events share a millisecond.
-        let now = start() + TimeDelta::milliseconds(i64::from(event.ordinal) / 3);
-        let mut ctx =
-            Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false };
-        apply(state, event, &mut ctx).unwrap()
+        rule(&mut Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false })
+    }
+
+    /// What a unit is given.
+    pub(super) fn state(&self, wanted: &Wanted, loading: Loading) -> TenantState {
+        match loading {
+            Loading::All => self.all(),
+            Loading::Needed => self.needed(wanted),
+        }
     }
 
     fn empty(&self) -> TenantState {
         TenantState::new(tenant(), vec![member("a@agency.com"), member("b@agency.com")])
     }
 
-    fn all(&self) -> TenantState {
+    pub(super) fn all(&self) -> TenantState {
         let mut state = self.empty();
         let rows = &self.rows;
         state.ledger.extend(rows.ledger.clone());
@@ -130,6 +144,8 @@ impl Simulation {
         load(&mut state.account_contacts, &rows.contacts, |_, _| true);
         load(&mut state.leads, &rows.leads, |_, _| true);
         load(&mut state.trips, &rows.trips, |_, _| true);
+        load(&mut state.proposals, &rows.proposals, |_, _| true);
+        load(&mut state.rosters, &rows.rosters, |_, _| true);
         load(&mut state.invoices, &rows.invoices, |_, _| true);
         load(&mut state.discoveries, &rows.discoveries, |_, _| true);
         load(&mut state.profiles, &rows.profiles, |_, _| true);
@@ -140,21 +156,23 @@ impl Simulation {
 
 impl Rows {
     /// Writes what changed. New keys must be new, changed rows must be there, and versions grow (D19).
-    fn take_back(&mut self, state: TenantState) {
+    pub(super) fn take_back(&mut self, state: TenantState) {
         save(&mut self.clients, state.clients(), |row| row.id, |row| Some(row.updated_at));
         let key = |row: &AccountContact| (row.account_id, row.email.key().to_owned());
         save(&mut self.contacts, &state.account_contacts, key, |row| Some(row.updated_at));
-        let trips_changed: Vec<_> =
-            state.trips.in_state(RowState::Changed).map(|trip| trip.lead_id).collect();
-        let leads_changed: BTreeSet<_> =
-            state.leads.in_state(RowState::Changed).map(|lead| lead.id).collect();
-        assert!(
-            trips_changed.iter().all(|lead| leads_changed.contains(lead) || !self.leads.contains_key(lead))
-        );
+        for trip in state.trips.in_state(RowState::Changed) {
+            let shows_more = self.trips[&trip.id].brief != trip.brief;
+            let grows = |lead: &Lead| self.leads.get(&lead.id).is_none_or(|b| lead.updated_at > b.updated_at);
+            assert!(!shows_more || state.leads.get(&trip.lead_id).is_some_and(grows), "the enquiry shows it");
+        }
         save(&mut self.leads, &state.leads, |row| row.id, |row| Some(row.updated_at));
         save(&mut self.trips, &state.trips, |row| row.id, |row| Some(row.updated_at));
         save(&mut self.proposals, &state.proposals, |row| row.id, |_| None);
-        save(&mut self.itineraries, &state.itineraries, |row| row.proposal_id, |_| None);
+        // Written over: none is ever loaded.
+        let itineraries = state.itineraries.values().map(|row| (row.proposal_id, row.clone()));
+        self.itineraries.extend(itineraries);
+        // Replaced as a whole; one that was empty is not there.
+        self.rosters.extend(state.rosters.touched().map(|row| (row.client_id, row.clone())));
         save(&mut self.invoices, &state.invoices, |row| row.booking_ref.clone(), |row| Some(row.updated_at));
         save(&mut self.discoveries, &state.discoveries, |row| row.id, |row| Some(row.updated_at));
         save(&mut self.profiles, &state.profiles, |row| row.client_id, |row| Some(row.updated_at));
@@ -169,6 +187,7 @@ impl Rows {
         self.inbox.extend(state.inbox);
         self.notifications.extend(state.notifications);
         self.outbox.extend(state.outbox);
+        self.rosters.retain(|_, roster| !roster.travelers.is_empty());
         self.check_unique();
     }
 
@@ -183,7 +202,8 @@ impl Rows {
     }
 }
 
-fn start() -> DateTime<Utc> {
+/// When it all begins.
+pub(super) fn start() -> DateTime<Utc> {
     "2026-05-01T12:00:00Z".parse().unwrap()
 }
 

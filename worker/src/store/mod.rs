@@ -22,6 +22,7 @@ mod wanted;
 
 pub use counters::{Reservation, reserve_numbers};
 pub use idempotency::{Known, claim, keep};
+pub use ledger::applied;
 pub use load::load;
 pub use persist::persist;
 pub use usage::{count, until_next_month};

@@ -23,10 +23,12 @@ pub(super) fn create(
     }
     check_free(state, &identity, None)?;
     let id = contact::upsert(state, &identity, &mut Warnings::default(), ctx);
-    contact::change(state, id, ctx.now, |client| {
+    // Not `contact::change`: a record that is being made has one version.
+    state.change_client(id, |client| {
+        let of_account = client.company.take();
         fill(client, body);
-        // A record that is being made has one version.
-        client.updated_at = client.created_at;
+        // A person on an account has its name (D13).
+        client.company = of_account.or(client.company.take());
     });
     set_roster(state, id, body);
     Ok(Record::Client(id))
@@ -63,6 +65,8 @@ pub(super) fn change(
     });
     if let Some(account) = &account {
         company::list_client(state, account.id, id, &identity, ctx.now);
+    } else if identity.email.is_none() && (identity.name.is_some() || identity.phone.is_some()) {
+        company::patch_colleague(state, id, &identity, ctx.now);
     }
     set_roster(state, id, body);
     Ok(Record::Client(id))
@@ -131,3 +135,6 @@ fn set_roster(state: &mut TenantState, client_id: ClientId, body: &ClientBody) {
         None => state.rosters.insert(client_id, Roster { client_id, travelers }),
     }
 }
+
+#[cfg(test)]
+mod tests;

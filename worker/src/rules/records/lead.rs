@@ -116,3 +116,6 @@ fn check_member(state: &TenantState, email: &str) -> Result<(), WriteRefusal> {
     let is_member = state.members.iter().any(|member| member.email == email);
     is_member.then_some(()).ok_or(WriteRefusal::OwnerNotMember)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,10 +7,15 @@ mod client;
 mod lead;
 mod trip;
 
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod testing;
+
 pub use trip::NotApplied;
 
 use super::{Cause, Context, InternalError};
-use crate::state::TenantState;
+use crate::state::{LedgerEntry, TenantState};
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, LeadId};
 use common::record::{ClientBody, LeadBody, LeadPatch, TripPatch};
@@ -40,6 +45,36 @@ pub enum Record {
     Lead(LeadId),
     /// The trip of an enquiry, and what became of the itinerary sent, if one was.
     Trip(LeadId, Option<Result<(), NotApplied>>),
+}
+
+/// What the ledger calls an itinerary that wasn't applied, before the reason.
+const NOT_APPLIED: &str = "itinerary_not_applied:";
+
+impl Record {
+    /// What the ledger keeps of a write besides its ids.
+    pub fn warnings(self) -> Vec<String> {
+        match self {
+            Self::Trip(_, Some(Err(reason))) => vec![format!("{NOT_APPLIED}{}", reason.as_str())],
+            Self::Trip(_, Some(Ok(())) | None) | Self::Client(_) | Self::Lead(_) => Vec::new(),
+        }
+    }
+}
+
+impl Write {
+    /// The record that it left when it was applied, by its entry in the ledger. `None` for what makes records: the answer
+    /// to that is kept.
+    pub fn record(&self, entry: &LedgerEntry) -> Option<Record> {
+        match self {
+            Self::NewClient(_) | Self::NewLead(_) => None,
+            Self::Client(id, _) => Some(Record::Client(*id)),
+            Self::Lead(id, _) => Some(Record::Lead(*id)),
+            Self::Trip(id, patch) => {
+                let reason = entry.warnings.iter().find_map(|warning| warning.strip_prefix(NOT_APPLIED));
+                let outcome = reason.and_then(NotApplied::parse).map_or(Ok(()), Err);
+                Some(Record::Trip(*id, patch.itinerary.is_sent().then_some(outcome)))
+            }
+        }
+    }
 }
 
 /// Does a write. `skip_itinerary` leaves the itinerary out, on a second try after it couldn't be stored.

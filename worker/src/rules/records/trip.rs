@@ -22,6 +22,14 @@ pub enum NotApplied {
 }
 
 impl NotApplied {
+    /// All reasons.
+    const ALL: [Self; 4] = [Self::AdvisorWorking, Self::ProposalSent, Self::NoProposal, Self::UpdateFailed];
+
+    /// The reason of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
+    }
+
     /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +61,9 @@ pub(super) fn change(
     let after = patched(&before, patch);
     let mut changes = changes(&before, &after);
     let dates = changes.remove("travelDates");
-    store(state, id, &before, after, ctx)?;
+    if after != before || says_more(patch) {
+        store(state, id, &before, after, ctx)?;
+    }
     let itinerary = patch
         .itinerary
         .get()
@@ -107,7 +117,13 @@ fn changes(before: &Trip, after: &Trip) -> Map<String, Value> {
     differing.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect()
 }
 
-/// Stores what differs. What the enquiry shows of its trip is a change of the enquiry, too (D19).
+/// Whether a change does something beyond the trip's own fields.
+fn says_more(patch: &TripPatch) -> bool {
+    patch.itinerary.is_sent() || patch.message.is_sent() || patch.change_summary.is_sent()
+}
+
+/// Stores the trip under a new version, also when only its itinerary or its thread has something new: of two PATCHes
+/// with one ETag exactly one succeeds (D19). What the enquiry shows of its trip is a change of the enquiry, too.
 fn store(
     state: &mut TenantState,
     id: LeadId,
@@ -115,9 +131,6 @@ fn store(
     after: Trip,
     ctx: &mut Context<'_>,
 ) -> Result<(), WriteRefusal> {
-    if after == *before {
-        return Ok(());
-    }
     if after.brief != before.brief {
         lead::change(state, id, ctx.now, |_| {})?;
     }
@@ -221,3 +234,6 @@ fn post(
     let message_id = (ctx.next_id)();
     state.inbox.push(InboxMessage { message_id, lead_id, at: cause.occurred_at, kind, text, changes });
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,42 +1,43 @@
 //! What a unit of work must be given: the agreement between rules and store, as code.
 
 use super::{Simulation, load};
-use crate::rules::Event;
 use crate::state::{Client, Discovery, TenantState};
 use crate::store::Wanted;
-use common::model::{DiscoveryId, TripId};
+use common::model::{DiscoveryId, LeadId, TripId};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
 impl Simulation {
-    /// What rules may look up for these events. With *n* events in the unit:
+    /// What rules may look up for the events or the write that want this. With *n* events in the unit:
     /// - clients by email, by external id, and the *n* + 1 oldest by the phone of an event that names nothing
     ///   stronger, since each other event may give one of them another phone; company accounts by mail
-    ///   domain;
+    ///   domain; clients named by id, and those of enquiries that are;
     /// - on accounts so found, the entries of the emails; of clients on an account, the entry of their own
     ///   email;
     /// - of each client its *n* newest open enquiries, since each event may close one, its newest one, and
     ///   its newest with an external id that an event names; enquiries named by id or trip, and those of
     ///   invoices;
     /// - the trip and the discovery record of every enquiry so found, and discovery records named by id;
-    /// - invoices by reference, and the newest one of a trip; profiles and credits of the clients.
-    pub(super) fn needed(&self, events: &[Event<'_>]) -> TenantState {
-        let mut wanted = Wanted::default();
-        events.iter().for_each(|event| wanted.add(event.caller, event.envelope));
-        let (mut state, n) = (self.empty(), events.len());
+    /// - invoices by reference, and the newest one of a trip; profiles and credits of the clients;
+    /// - for a records write, proposals and rosters: they are shown.
+    pub(super) fn needed(&self, wanted: &Wanted) -> TenantState {
+        let (mut state, n) = (self.empty(), usize::try_from(wanted.events).unwrap());
         for id in set(wanted.event_ids.iter()) {
             state
                 .ledger
                 .extend(self.rows.ledger.get_key_value(&id).map(|(id, entry)| (id.clone(), entry.clone())));
         }
-        self.needed_clients(&mut state, &wanted, n);
-        self.needed_invoices(&mut state, &wanted);
-        self.needed_leads(&mut state, &wanted, n);
+        self.needed_clients(&mut state, wanted, n);
+        self.needed_invoices(&mut state, wanted);
+        self.needed_leads(&mut state, wanted, n);
         let rows = &self.rows;
         let leads: BTreeSet<_> = state.leads.keys().copied().collect();
         let (clients, named) = (state.client_ids(), set(wanted.discoveries.iter()));
         load(&mut state.trips, &rows.trips, |_, trip| leads.contains(&trip.lead_id));
+        let trips: BTreeSet<_> = state.trips.keys().copied().collect();
+        load(&mut state.proposals, &rows.proposals, |_, row| wanted.shown && trips.contains(&row.trip_id));
+        load(&mut state.rosters, &rows.rosters, |id, _| wanted.shown && clients.contains(id));
         let record =
             |id: &DiscoveryId, record: &Discovery| named.contains(&id.0) || leads.contains(&record.lead_id);
         load(&mut state.discoveries, &rows.discoveries, |id, row| {
@@ -50,11 +51,16 @@ impl Simulation {
     fn needed_clients(&self, state: &mut TenantState, wanted: &Wanted, n: usize) {
         let (emails, external_ids) = (set(wanted.emails.iter()), set(wanted.external_ids.iter()));
         let domains = set(wanted.domains.iter());
+        let mut named = set(wanted.clients.iter());
+        let enquiries =
+            set(wanted.leads.iter()).into_iter().filter_map(|id| self.rows.leads.get(&LeadId(id)));
+        named.extend(enquiries.map(|lead| lead.client_id.0));
         for client in self.rows.clients.values() {
             let email = client.email.as_ref().is_some_and(|email| emails.contains(email.key()));
             let external_id = client.external_id.as_ref().is_some_and(|id| external_ids.contains(id));
             if email
                 || external_id
+                || named.contains(&client.id.0)
                 || client.company_domain.as_ref().is_some_and(|domain| domains.contains(domain))
             {
                 state.load_client(client.clone());

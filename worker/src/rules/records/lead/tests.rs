@@ -1,0 +1,241 @@
+use super::super::testing::{if_match, lead_id};
+use crate::rules::testing::World;
+use crate::state::{InboxKind, NotificationKind};
+use chrono::TimeDelta;
+use common::event::OutboundType;
+use common::model::Stage;
+use common::write::{IfMatch, WriteRefusal};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const MEMBERS: [&str; 2] = ["asha@agency.com", "ben@agency.com"];
+
+/// An agency with an enquiry of Asha's, of which all was told.
+fn opened() -> (World, Value) {
+    let mut world = World::new();
+    world.members(&MEMBERS);
+    let lead = world.post_lead(json!({"contact": {"email": "ana@example.com"}})).unwrap();
+    world.forget_told();
+    (world, lead)
+}
+
+/// Takes the trip of an enquiry away.
+fn without_trip(world: &mut World) {
+    world.state.trips = Default::default();
+    world.state.proposals = Default::default();
+}
+
+#[test]
+fn an_enquiry_opens_at_inquiry_with_number_owner_trip_and_draft() {
+    let mut world = World::new();
+    world.members(&MEMBERS);
+    let dates = json!({"startDate": "2027-05-01", "endDate": null});
+    let lead = world
+        .post_lead(json!({
+            "contact": {"email": "ana@example.com", "name": "Ana"}, "externalId": "x-1", "destination": "Goa",
+            "travelDates": {"startDate": "2027-05-01"}, "message": "Hello", "guestNationality": "IN",
+            "attribution": {"source": "google"}, "itinerary": {"title": "G", "days": []},
+        }))
+        .unwrap();
+    assert_eq!((&lead["stage"], &lead["enquiryNumber"]), (&json!("inquiry"), &json!("ENQ-2026-000001")));
+    assert_eq!((&lead["externalId"], &lead["title"]), (&json!("x-1"), &json!("Trip to Goa")));
+    assert_eq!((&lead["destination"], &lead["travelDates"]), (&json!("Goa"), &dates));
+    assert_eq!(lead["owner"], json!({"email": MEMBERS[0], "name": "Member asha@agency.com"}));
+    let trip = world.trip_now(&lead);
+    assert_eq!((&trip["id"], &trip["guestNationality"]), (&lead["tripId"], &json!("IN")));
+    assert_eq!(trip["proposal"], json!({"status": "draft", "sentAt": null}));
+    assert_eq!(world.lead(lead_id(&lead["id"])).attribution, Some(json!({"source": "google"})));
+    let [itinerary] = &world.state.itineraries.values().collect::<Vec<_>>()[..] else { panic!("one") };
+    assert_eq!(itinerary.snapshot, r#"{"days":[],"title":"G"}"#);
+    let [message] = &world.state.inbox[..] else { panic!("one message") };
+    assert_eq!((message.kind, message.text.as_deref()), (InboxKind::Message, Some("Hello")));
+}
+
+#[test]
+fn routing_is_told_as_the_crms_own_act_and_the_first_stage_is_no_change() {
+    let mut world = World::new();
+    world.members(&MEMBERS);
+    world.post_lead(json!({"contact": {"phone": "1"}})).unwrap();
+    let [event] = &world.state.outbox[..] else { panic!("one event") };
+    assert_eq!((event.event_type, event.key_prefix.as_deref()), (OutboundType::LeadAssigned, None));
+    assert_eq!(event.origin, "crm");
+}
+
+#[test]
+fn a_client_named_by_id_is_taken_and_nobody_is_made() {
+    let mut world = World::new();
+    let client = world.post_client(json!({"email": "ana@example.com", "name": "Ana"})).unwrap();
+    let body = json!({"clientId": client["id"], "contact": {"email": "bo@example.com", "name": "Bo"}});
+    let lead = world.post_lead(body).unwrap();
+    assert_eq!(lead["clientId"], client["id"]);
+    assert_eq!(world.state.clients().keys().count(), 1);
+    for unknown in ["00000000-0000-0000-0000-0000000000ff", "x"] {
+        assert_eq!(world.post_lead(json!({"clientId": unknown})), Err(WriteRefusal::NotFound));
+    }
+}
+
+#[test]
+fn a_contact_is_matched_or_made_and_must_be_somebody() {
+    let mut world = World::new();
+    let client = world.post_client(json!({"email": "ana@example.com"})).unwrap();
+    let matched = world.post_lead(json!({"contact": {"email": "ANA@example.com", "phone": "5"}})).unwrap();
+    assert_eq!(matched["clientId"], client["id"]);
+    let made = world.post_lead(json!({"contact": {"externalId": "p-2"}})).unwrap();
+    assert_ne!(made["clientId"], client["id"]);
+    for nobody in [json!({}), json!({"contact": {}}), json!({"contact": {"name": "Ana"}, "title": "x"})] {
+        assert_eq!(world.post_lead(nobody), Err(WriteRefusal::IdentityRequired));
+    }
+}
+
+#[test]
+fn each_stage_is_set_or_refused_as_the_specification_says() {
+    use WriteRefusal::{ReasonRequired, StageNotAllowed};
+    for has_trip in [true, false] {
+        for to in Stage::ALL {
+            for reason in [None, Some("four"), Some("fiver")] {
+                let (mut world, lead) = opened();
+                if !has_trip {
+                    without_trip(&mut world);
+                }
+                let mut body = json!({"stage": to});
+                if let Some(reason) = reason {
+                    body["reason"] = json!(reason);
+                }
+                let expected = match to {
+                    Stage::Inquiry | Stage::FollowUp => None,
+                    Stage::BuildingProposal | Stage::Negotiation if has_trip => None,
+                    Stage::Lost if reason == Some("fiver") => None,
+                    Stage::Lost => Some(ReasonRequired),
+                    Stage::BuildingProposal
+                    | Stage::Negotiation
+                    | Stage::ProposalApproved
+                    | Stage::TripBooked
+                    | Stage::Travelled
+                    | Stage::Archived => Some(StageNotAllowed),
+                };
+                let done = world.patch_lead(&lead, body);
+                assert_eq!(done.as_ref().err(), expected.as_ref(), "{to}, trip: {has_trip}, {reason:?}");
+                if let Ok(after) = done {
+                    assert_eq!(after["stage"], json!(to));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reason_counts_characters_without_blanks_around_them() {
+    let (mut world, lead) = opened();
+    for short in ["", "    ", " four ", "é è ", "\t\n four"] {
+        let refused = world.patch_lead(&lead, json!({"stage": "lost", "reason": short}));
+        assert_eq!(refused, Err(WriteRefusal::ReasonRequired), "{short:?}");
+    }
+    world.patch_lead(&lead, json!({"stage": "lost", "reason": " éèêëç "})).unwrap();
+    assert_eq!(world.lead(lead_id(&lead["id"])).lost_reason.as_deref(), Some("éèêëç"));
+}
+
+#[test]
+fn a_stage_that_moves_is_told_with_its_cause_and_one_that_stays_is_not() {
+    let (mut world, lead) = opened();
+    assert_eq!(world.patch_lead(&lead, json!({"stage": "inquiry"})).unwrap(), lead);
+    assert!(world.state.outbox.is_empty());
+    world.patch_lead(&lead, json!({"stage": "lost", "reason": "too dear"})).unwrap();
+    let [event] = &world.state.outbox[..] else { panic!("one event") };
+    assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_test"), "acme-app"));
+    let told = ["from", "to", "reason"].map(|fact| &event.payload[fact]);
+    assert_eq!(told, [&json!("inquiry"), &json!("lost"), &json!("too dear")]);
+}
+
+#[test]
+fn a_new_owner_is_an_active_member_and_is_told() {
+    let (mut world, lead) = opened();
+    let gone = world.state.members.remove(1);
+    world.state.former_members.push(gone);
+    for stranger in [MEMBERS[1], "nobody@agency.com"] {
+        let refused = world.patch_lead(&lead, json!({"owner": stranger, "title": "Not even this"}));
+        assert_eq!(refused, Err(WriteRefusal::OwnerNotMember));
+    }
+    world.members(&MEMBERS);
+    assert_eq!(world.patch_lead(&lead, json!({"owner": MEMBERS[0]})).unwrap(), lead, "theirs already");
+    assert!(world.state.outbox.is_empty() && world.state.notifications.is_empty());
+    let given = world.patch_lead(&lead, json!({"owner": "BEN@Agency.com"})).unwrap();
+    assert_eq!(given["owner"]["email"], MEMBERS[1]);
+    let [told] = &world.state.notifications[..] else { panic!("one notification") };
+    assert_eq!((told.to.as_str(), told.kind), (MEMBERS[1], NotificationKind::LeadAssigned));
+    let [event] = &world.state.outbox[..] else { panic!("one event") };
+    assert_eq!(event.event_type, OutboundType::LeadAssigned);
+    assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_test"), "acme-app"));
+    assert_eq!(event.payload["previousOwner"]["email"], MEMBERS[0]);
+}
+
+#[test]
+fn everything_can_be_changed_at_once_and_the_trip_shows_its_part() {
+    let (mut world, lead) = opened();
+    let body = json!({"title": "New", "followUp": true, "stage": "follow_up", "owner": MEMBERS[1]});
+    let after = world.patch_lead(&lead, body).unwrap();
+    let mut expected = lead.clone();
+    expected["title"] = json!("New");
+    expected["followUp"] = json!(true);
+    expected["stage"] = json!("follow_up");
+    expected["owner"] = json!({"email": MEMBERS[1], "name": "Member ben@agency.com"});
+    expected["updatedAt"] = after["updatedAt"].clone();
+    assert_eq!(after, expected);
+    let trip = world.trip_now(&lead);
+    assert_eq!((&trip["stage"], &trip["owner"]), (&after["stage"], &after["owner"]));
+    assert_eq!(world.state.outbox.len(), 2);
+}
+
+#[test]
+fn a_change_to_what_is_there_already_keeps_the_version() {
+    let (mut world, lead) = opened();
+    world.now += TimeDelta::seconds(1);
+    let same = json!({"title": lead["title"], "followUp": false, "stage": "inquiry", "owner": MEMBERS[0]});
+    for body in [json!({}), same, json!({"reason": "of nothing"})] {
+        assert_eq!(world.patch_lead(&lead, body).unwrap(), lead);
+    }
+    assert!(world.state.outbox.is_empty() && world.state.notifications.is_empty());
+}
+
+#[test]
+fn what_the_trip_shows_of_a_change_grows_its_version_too() {
+    let (mut world, lead) = opened();
+    for (body, is_shown) in [
+        (json!({"stage": "follow_up"}), true),
+        (json!({"owner": MEMBERS[1]}), true),
+        (json!({"title": "New"}), false),
+        (json!({"followUp": true}), false),
+    ] {
+        let before = (world.lead_now(&lead), world.trip_now(&lead));
+        world.patch_lead(&lead, body.clone()).unwrap();
+        let after = (world.lead_now(&lead), world.trip_now(&lead));
+        assert!(after.0["updatedAt"].as_str() > before.0["updatedAt"].as_str(), "{body}");
+        assert_eq!(after.1["updatedAt"].as_str() > before.1["updatedAt"].as_str(), is_shown, "{body}");
+    }
+}
+
+#[test]
+fn a_condition_must_name_the_version() {
+    let (mut world, first) = opened();
+    let second = world.patch_lead_if(&first, json!({"title": "B"}), Some(&if_match(&first))).unwrap();
+    let stale = WriteRefusal::StaleWrite { updated_at: second["updatedAt"].as_str().unwrap().to_owned() };
+    // Before anything else that is wrong with it.
+    let body = json!({"stage": "archived", "owner": "nobody@agency.com"});
+    assert_eq!(world.patch_lead_if(&first, body, Some(&if_match(&first))), Err(stale));
+    world.patch_lead_if(&first, json!({"title": "C"}), Some(&IfMatch::Any)).unwrap();
+    world.patch_lead(&first, json!({"title": "D"})).unwrap();
+}
+
+#[test]
+fn no_enquiry_can_be_changed_that_is_not_there() {
+    let mut world = World::new();
+    let nothing = json!({"id": Uuid::from_u128(99)});
+    assert_eq!(world.patch_lead(&nothing, json!({"title": "x"})), Err(WriteRefusal::NotFound));
+}
+
+#[test]
+fn an_enquiry_without_a_trip_is_shown_without_one() {
+    let (mut world, lead) = opened();
+    without_trip(&mut world);
+    let after = world.patch_lead(&lead, json!({"followUp": true})).unwrap();
+    assert_eq!(after.get("tripId"), None);
+}

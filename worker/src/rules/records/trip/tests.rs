@@ -1,0 +1,258 @@
+use super::super::testing::{if_match, lead_id};
+use super::super::{Record, Write};
+use super::*;
+use crate::rules::testing::World;
+use crate::state::LedgerEntry;
+use common::record::parse;
+use common::write::IfMatch;
+use uuid::Uuid;
+
+const OWNER: &str = "advisor@agency.com";
+
+/// An agency with an enquiry, of which all was told.
+fn opened() -> (World, Value) {
+    let mut world = World::new();
+    let lead =
+        world.post_lead(json!({"contact": {"email": "ana@example.com"}, "destination": "Goa"})).unwrap();
+    world.forget_told();
+    (world, lead)
+}
+
+fn itinerary() -> Value {
+    json!({"title": "G", "days": [{"title": "1", "items": [{"title": "Beach"}]}]})
+}
+
+fn put_at(world: &mut World, lead: &Value, stage: Stage) {
+    world.state.leads.change(&lead_id(&lead["id"])).unwrap().stage = stage;
+}
+
+/// Gives the proposal that status.
+fn put_proposal(world: &mut World, status: ProposalStatus) {
+    let id = world.state.proposals.values().next().unwrap().id;
+    world.state.proposals.change(&id).unwrap().status = status;
+}
+
+/// Kind, text and changes of what was posted.
+fn posted(world: &World) -> Vec<Value> {
+    let one = |message: &InboxMessage| json!([message.kind.as_str(), message.text, message.changes]);
+    world.state.inbox.iter().map(one).collect()
+}
+
+#[test]
+fn each_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
+    let (mut world, lead) = opened();
+    let mut expected = world.trip_now(&lead);
+    for (field, sent, shown) in [
+        ("title", json!("South"), json!("South")),
+        ("destination", json!("Kerala"), json!("Kerala")),
+        (
+            "travelDates",
+            json!({"endDate": "2027-05-01"}),
+            json!({"startDate": null, "endDate": "2027-05-01"}),
+        ),
+        (
+            "party",
+            json!({"adults": 2}),
+            json!({"adults": 2, "children": null, "childAges": null, "rooms": null}),
+        ),
+        (
+            "budget",
+            json!({"amount": 5, "currency": "INR"}),
+            json!({"amount": 5.0, "currency": "INR", "notes": null}),
+        ),
+        ("budget", json!({"notes": "less"}), json!({"amount": null, "currency": null, "notes": "less"})),
+        ("guestNationality", json!("IN"), json!("IN")),
+        ("guestNationality", json!(""), Value::Null),
+    ] {
+        let before = world.lead_now(&lead);
+        let after = world.patch_trip(&lead, json!({field: sent})).unwrap();
+        assert!(after["updatedAt"].as_str() > expected["updatedAt"].as_str(), "{field}");
+        expected[field] = shown.clone();
+        expected["updatedAt"] = after["updatedAt"].clone();
+        assert_eq!(after, expected);
+        let shows = world.lead_now(&lead);
+        // The enquiry has a title of its own, and shows no nationality.
+        if !["title", "guestNationality"].contains(&field) {
+            assert_eq!(shows[field], shown);
+            assert!(shows["updatedAt"].as_str() > before["updatedAt"].as_str(), "{field}");
+        }
+    }
+}
+
+#[test]
+fn what_differs_is_posted_from_what_to_what_and_the_owner_is_told_once() {
+    let (mut world, lead) = opened();
+    let body = json!({
+        "title": "South", "destination": "Kerala", "travelDates": {"startDate": "2027-05-01"},
+        "changeSummary": "Further south", "message": "Please.",
+    });
+    world.patch_trip(&lead, body).unwrap();
+    let to = json!({"startDate": "2027-05-01", "endDate": null});
+    assert_eq!(
+        posted(&world),
+        [
+            json!(["correction", "Further south", {"travelDates": {"from": null, "to": to}}]),
+            json!(["change", "Further south", {
+                "title": {"from": "Trip to Goa", "to": "South"}, "destination": {"from": "Goa", "to": "Kerala"},
+            }]),
+            json!(["message", "Please.", null]),
+        ]
+    );
+    let [told] = &world.state.notifications[..] else { panic!("one notification") };
+    assert_eq!((told.to.as_str(), told.kind), (OWNER, NotificationKind::TripChanged));
+    assert_eq!(told.lead_id, Some(lead_id(&lead["id"])));
+    assert!(world.state.outbox.is_empty(), "no event says so");
+}
+
+#[test]
+fn a_correction_alone_takes_the_summary_as_its_reason_and_posts_it_once() {
+    let (mut world, lead) = opened();
+    let dates = |day: u32| json!({"startDate": format!("2027-05-{day:02}"), "endDate": "2027-05-20"});
+    world.patch_trip(&lead, json!({"travelDates": dates(1)})).unwrap();
+    world.forget_told();
+    world.patch_trip(&lead, json!({"travelDates": dates(2), "changeSummary": "School"})).unwrap();
+    let change = json!({"travelDates": {"from": dates(1), "to": dates(2)}});
+    assert_eq!(posted(&world), [json!(["correction", "School", change])]);
+}
+
+#[test]
+fn words_alone_are_posted_and_told() {
+    for (body, kind) in
+        [(json!({"changeSummary": "Called"}), "change"), (json!({"message": "Called"}), "message")]
+    {
+        let (mut world, lead) = opened();
+        world.patch_trip(&lead, body).unwrap();
+        assert_eq!(posted(&world), [json!([kind, "Called", null])]);
+        assert_eq!(world.state.notifications.len(), 1);
+    }
+}
+
+#[test]
+fn a_change_to_what_is_there_already_posts_nothing_and_keeps_the_version() {
+    let (mut world, lead) = opened();
+    let trip = world.trip_now(&lead);
+    for same in [json!({}), json!({"destination": "Goa", "title": trip["title"], "guestNationality": ""})] {
+        assert_eq!(world.patch_trip(&lead, same).unwrap(), trip);
+    }
+    assert!(world.state.inbox.is_empty() && world.state.notifications.is_empty());
+}
+
+#[test]
+fn without_an_owner_it_is_posted_and_nobody_is_told() {
+    let mut world = World::new();
+    world.members(&[]);
+    let lead = world.post_lead(json!({"contact": {"phone": "1"}})).unwrap();
+    world.patch_trip(&lead, json!({"message": "Anyone?"})).unwrap();
+    assert_eq!((world.state.inbox.len(), world.state.notifications.len()), (1, 0));
+}
+
+#[test]
+fn an_itinerary_is_applied_or_not_by_the_proposal_first_and_then_the_stage() {
+    use NotApplied::{AdvisorWorking, NoProposal, ProposalSent};
+    use ProposalStatus::{Discarded, Draft, Sent, Viewed};
+    let open = Stage::ALL.into_iter().filter(|stage| stage.is_open());
+    for stage in open {
+        for status in [Draft, Sent, Viewed, Discarded] {
+            let (mut world, lead) = opened();
+            put_at(&mut world, &lead, stage);
+            put_proposal(&mut world, status);
+            let expected = match (status, stage) {
+                (Sent | Viewed, _) => Some(ProposalSent),
+                (Discarded, _) => Some(NoProposal),
+                (Draft, Stage::Inquiry | Stage::FollowUp) => None,
+                (Draft, _) => Some(AdvisorWorking),
+            };
+            let trip = world.patch_trip(&lead, json!({"itinerary": itinerary(), "title": "New"})).unwrap();
+            let case = format!("{stage}, {status:?}");
+            assert_eq!(trip["itineraryApplied"], json!(expected.is_none()), "{case}");
+            let reason = trip.get("itineraryNotAppliedReason").and_then(Value::as_str);
+            assert_eq!(reason, expected.map(NotApplied::as_str), "{case}");
+            assert_eq!(world.state.itineraries.values().count(), usize::from(expected.is_none()), "{case}");
+            assert_eq!(trip["title"], "New", "the rest is kept: {case}");
+            let told = &world.state.inbox[0].changes.as_ref().unwrap()["itinerary"];
+            assert_eq!(
+                (&told["applied"], told.get("reason").and_then(Value::as_str)),
+                (&json!(expected.is_none()), reason)
+            );
+        }
+    }
+}
+
+#[test]
+fn an_itinerary_that_could_not_be_stored_is_told_and_the_rest_is_kept() {
+    let (mut world, lead) = opened();
+    let body = json!({"itinerary": itinerary(), "destination": "Kerala"}).to_string();
+    let write = Write::Trip(lead_id(&lead["id"]), Box::new(parse(body.as_bytes()).unwrap()));
+    let record = world.write_record(&write, None, true).unwrap();
+    let trip = world.shown(record);
+    assert_eq!(trip["itineraryNotAppliedReason"], "update_failed");
+    assert_eq!(trip["destination"], "Kerala");
+    assert_eq!(world.state.itineraries.values().count(), 0);
+}
+
+#[test]
+fn whatever_a_change_does_the_trip_has_a_new_version() {
+    let (mut world, lead) = opened();
+    let itinerary = json!({"itinerary": itinerary()});
+    for (body, stage) in [
+        (itinerary.clone(), Stage::Inquiry),
+        (itinerary, Stage::Negotiation),
+        (json!({"message": "Hello"}), Stage::Inquiry),
+        (json!({"changeSummary": "Hello"}), Stage::Inquiry),
+    ] {
+        put_at(&mut world, &lead, stage);
+        let before = (world.trip_now(&lead), world.lead_now(&lead));
+        let condition = if_match(&before.0);
+        let after = world.patch_trip_if(&lead, body.clone(), Some(&condition)).unwrap();
+        assert!(after["updatedAt"].as_str() > before.0["updatedAt"].as_str(), "{body}");
+        let again = world.patch_trip_if(&lead, body, Some(&condition));
+        assert!(matches!(again, Err(WriteRefusal::StaleWrite { .. })), "of two with one version: {again:?}");
+        assert_eq!(world.lead_now(&lead), before.1, "the enquiry shows nothing of it");
+    }
+}
+
+#[test]
+fn a_closed_enquirys_trip_takes_nothing_and_says_its_stage() {
+    for stage in Stage::ALL.into_iter().filter(|stage| !stage.is_open()) {
+        let (mut world, lead) = opened();
+        put_at(&mut world, &lead, stage);
+        for body in [json!({}), json!({"message": "Hello"}), json!({"itinerary": itinerary()})] {
+            let refused = world.patch_trip_if(&lead, body, Some(&IfMatch::OneOf(Vec::new())));
+            assert_eq!(refused, Err(WriteRefusal::TripClosed { stage }));
+        }
+    }
+}
+
+#[test]
+fn a_trip_that_is_not_there_is_not_open_and_that_of_no_enquiry_is_not_found() {
+    let (mut world, lead) = opened();
+    world.state.trips = Default::default();
+    assert_eq!(world.patch_trip(&lead, json!({"title": "x"})), Err(WriteRefusal::TripNotOpen));
+    let nothing = json!({"id": Uuid::from_u128(99)});
+    assert_eq!(world.patch_trip(&nothing, json!({"title": "x"})), Err(WriteRefusal::NotFound));
+}
+
+#[test]
+fn a_change_that_was_applied_is_known_by_its_entry_in_the_ledger() {
+    let entry = |warnings: Vec<String>| LedgerEntry {
+        event_id: "connect-api:x".to_owned(),
+        event_type: "trip.changed".to_owned(),
+        key_prefix: "ck_test".to_owned(),
+        request_id: Uuid::nil(),
+        ordinal: 0,
+        client_id: None,
+        lead_id: None,
+        trip_id: None,
+        discovery_id: None,
+        warnings,
+    };
+    let id = LeadId(Uuid::from_u128(1));
+    let with = |body: &Value| Write::Trip(id, Box::new(parse(body.to_string().as_bytes()).unwrap()));
+    for outcome in NotApplied::ALL.map(Err).into_iter().chain([Ok(())]) {
+        let record = Record::Trip(id, Some(outcome));
+        let entry = entry(record.warnings());
+        assert_eq!(with(&json!({"itinerary": itinerary()})).record(&entry), Some(record));
+    }
+    let record = Record::Trip(id, None);
+    assert_eq!(with(&json!({"title": "x"})).record(&entry(record.warnings())), Some(record));
+}
