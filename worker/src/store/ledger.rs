@@ -34,23 +34,37 @@ pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Ro
     query(tx, LOAD, &[&tenants, &ids]).await
 }
 
+/// What the ledger knows of one id.
+pub async fn applied(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    event_id: &str,
+) -> Result<Option<LedgerEntry>, TxError> {
+    let rows = query(tx, LOAD, &[&vec![tenant.0], &vec![event_id]]).await?;
+    Ok(rows.first().map(read))
+}
+
 /// Takes in what [`load`] found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
     for row in rows {
         let Some(state) = states.get_mut(&TenantId(row.get(0))) else { continue };
-        let entry = LedgerEntry {
-            event_id: row.get(1),
-            event_type: row.get(2),
-            key_prefix: row.get(3),
-            request_id: row.get(4),
-            ordinal: row.get(5),
-            client_id: row.get::<_, Option<_>>(6).map(ClientId),
-            lead_id: row.get::<_, Option<_>>(7).map(LeadId),
-            trip_id: row.get::<_, Option<_>>(8).map(TripId),
-            discovery_id: row.get::<_, Option<_>>(9).map(DiscoveryId),
-            warnings: row.get(10),
-        };
+        let entry = read(row);
         state.ledger.insert(entry.event_id.clone(), entry);
+    }
+}
+
+fn read(row: &Row) -> LedgerEntry {
+    LedgerEntry {
+        event_id: row.get(1),
+        event_type: row.get(2),
+        key_prefix: row.get(3),
+        request_id: row.get(4),
+        ordinal: row.get(5),
+        client_id: row.get::<_, Option<_>>(6).map(ClientId),
+        lead_id: row.get::<_, Option<_>>(7).map(LeadId),
+        trip_id: row.get::<_, Option<_>>(8).map(TripId),
+        discovery_id: row.get::<_, Option<_>>(9).map(DiscoveryId),
+        warnings: row.get(10),
     }
 }
 
