@@ -2,6 +2,7 @@
 //! the database's door and the operator's surface (settings, logs, metrics, health); it holds no rule of
 //! what an event does and no SQL of a table.
 
+pub mod advisor;
 pub mod broker;
 pub mod caller;
 pub mod clock;

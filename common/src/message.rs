@@ -20,6 +20,14 @@ pub struct BatchMeta {
     pub events: u16,
 }
 
+/// Metadata of an advisor action. The CRM needn't send any; only the queue's lag is known from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionMeta {
+    /// When it was published.
+    pub published_at: DateTime<Utc>,
+}
+
 /// Metadata of a delivery on the webhooks queue. The body is the envelope, byte by byte as it is signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -20,6 +20,8 @@ pub const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
 /// Events by type and status.
 pub const EVENTS: &str = "connect_events_total";
+/// Advisor actions by name and status: `done`, `repeated`, `refused`, `malformed`, `failed`.
+pub const ACTIONS: &str = "connect_actions_total";
 /// Seconds a unit of work took, by queue.
 pub const APPLY_DURATION: &str = "connect_apply_duration_seconds";
 /// Events in a batch.

@@ -94,7 +94,7 @@ pub struct Written {
     pub body: Box<RawValue>,
 }
 
-/// Why a write is refused. Serialized, a variant is its `code` and the ids that go with it (specification: Errors).
+/// Why a records write or an advisor action is refused. Serialized, a variant is its `code` and the ids that go with it (specification: Errors).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum WriteRefusal {
@@ -142,6 +142,13 @@ pub enum WriteRefusal {
     StageNotAllowed,
     /// The owner is no active member.
     OwnerNotMember,
+    /// The trip's proposal was not sent.
+    ProposalNotSent,
+    /// Another enquiry's booking has this reference.
+    BookingRefConflict {
+        /// That enquiry.
+        lead_id: LeadId,
+    },
     /// The agency's monthly quota is used up (D23).
     QuotaExceeded {
         /// Seconds until the next month begins.
@@ -172,6 +179,8 @@ impl WriteRefusal {
             Self::ReasonRequired => (422, "A lost enquiry needs a reason of at least 5 characters"),
             Self::StageNotAllowed => (422, "This stage is set by a workflow or needs a trip first"),
             Self::OwnerNotMember => (422, "The owner is not an active member of the agency"),
+            Self::ProposalNotSent => (422, "The proposal was not sent"),
+            Self::BookingRefConflict { .. } => (409, "Another enquiry's booking has this reference"),
             Self::QuotaExceeded { .. } => (429, "The monthly quota of writes is used up"),
             Self::LeadCreateFailed => {
                 (500, "The enquiry could not be opened; retry with the same Idempotency-Key")
@@ -202,6 +211,8 @@ impl WriteRefusal {
             | Self::ReasonRequired
             | Self::StageNotAllowed
             | Self::OwnerNotMember
+            | Self::ProposalNotSent
+            | Self::BookingRefConflict { .. }
             | Self::LeadCreateFailed
             | Self::InternalError => None,
         }

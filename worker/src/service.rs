@@ -1,6 +1,6 @@
 //! The running worker: lanes of consumption, the operator's port, the drain.
 
-use crate::consume::{EventsHandler, RecordsHandler};
+use crate::consume::{CrmHandler, EventsHandler, RecordsHandler};
 use crate::settings::Settings;
 use crate::unit::Databases;
 use common::broker::{Broker, LaneBounds, Queue, dead_queue_name, run_lane};
@@ -72,7 +72,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The pools: events and records writes have connections of their own.
+/// The pools: events, and records writes with advisor actions, have connections of their own.
 struct Pools {
     events: Databases,
     writes: Databases,
@@ -86,7 +86,7 @@ fn pools(settings: &Settings) -> Pools {
         Database::new(&settings.database.url, pool)
     };
     let lanes = settings.worker.event_lanes as usize;
-    let writers = settings.worker.record_lanes as usize;
+    let writers = (settings.worker.record_lanes + settings.worker.crm_lanes) as usize;
     let counters = pool("counters", lanes + writers, false);
     // A connection a lane, and one to look whether the database answers.
     let events = Databases { units: pool("worker", lanes + 1, true), counters: counters.clone() };
@@ -124,6 +124,15 @@ fn start_lanes(
             run_lane(&broker, &replies, Queue::Records, single, handler, &consuming, &asked).await;
         };
         lanes.spawn(vital::spawn("records lane", lane));
+    }
+    for _ in 0..settings.worker.crm_lanes {
+        let (broker, replies) = (broker.clone(), replies.clone());
+        let (consuming, asked) = (Arc::clone(consuming), asked.clone());
+        let handler = CrmHandler::new(writes.clone(), asked.clone());
+        let lane = async move {
+            run_lane(&broker, &replies, Queue::Crm, single, handler, &consuming, &asked).await;
+        };
+        lanes.spawn(vital::spawn("crm lane", lane));
     }
     lanes.close();
     lanes

@@ -15,6 +15,8 @@ pub struct WorkerSettings {
     pub unit_events: u32,
     /// Records writes done at the same time.
     pub record_lanes: u32,
+    /// Advisor actions done at the same time.
+    pub crm_lanes: u32,
 }
 
 impl Section for WorkerSettings {
@@ -34,6 +36,11 @@ impl Section for WorkerSettings {
             default: Some("2"),
             help: "records writes that one worker does at the same time, 1 to 64",
         },
+        Variable {
+            name: "CONNECT_CRM_LANES",
+            default: Some("1"),
+            help: "advisor actions that one worker does at the same time, 1 to 64; one does them in their order",
+        },
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
@@ -43,13 +50,17 @@ impl Section for WorkerSettings {
         if record_lanes > 64 {
             return Err(error("CONNECT_RECORD_LANES", "must be 1 to 64"));
         }
+        let crm_lanes = env.get::<Self, u32>("CONNECT_CRM_LANES")?;
+        if crm_lanes > 64 {
+            return Err(error("CONNECT_CRM_LANES", "must be 1 to 64"));
+        }
         if event_lanes > 64 {
             return Err(error("CONNECT_WORKER_LANES", "must be 1 to 64"));
         }
         if unit_events > 1_000 {
             return Err(error("CONNECT_UNIT_EVENTS", "must be 1 to 1000: each takes locks in the database"));
         }
-        Ok(Self { event_lanes, unit_events, record_lanes })
+        Ok(Self { event_lanes, unit_events, record_lanes, crm_lanes })
     }
 }
 

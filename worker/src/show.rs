@@ -102,7 +102,6 @@ fn trip(
 
 /// The newest proposal.
 fn proposal(state: &TenantState, trip: &Trip) -> Result<ProposalView, InternalError> {
-    let newest = state.proposals.values().rfind(|proposal| proposal.trip_id == trip.id);
-    let newest = newest.ok_or(InternalError("a trip has a proposal"))?;
+    let newest = state.proposal_of(trip.id).ok_or(InternalError("a trip has a proposal"))?;
     Ok(ProposalView { status: newest.status.as_str().to_owned(), sent_at: newest.sent_at })
 }

@@ -28,6 +28,8 @@ pub struct Message {
     pub body: Vec<u8>,
     /// JSON metadata of the publisher, when it is there and text.
     pub meta: Option<String>,
+    /// The publisher's own id of the message, when there is one that isn't blank.
+    pub message_id: Option<String>,
     /// Whether an answer is wanted.
     pub wants_reply: bool,
     /// Whether the broker delivered it before.
@@ -246,9 +248,15 @@ pub(super) fn message_of(queue: Queue, delivery: &mut Delivery) -> Message {
     Message {
         body: std::mem::take(&mut delivery.data),
         meta: meta(delivery),
+        message_id: message_id(delivery),
         wants_reply: delivery.properties.reply_to().is_some(),
         redelivered: delivery.redelivered,
     }
+}
+
+fn message_id(delivery: &Delivery) -> Option<String> {
+    let id = delivery.properties.message_id().as_ref()?.as_str();
+    (!id.trim().is_empty()).then(|| id.to_owned())
 }
 
 fn meta(delivery: &Delivery) -> Option<String> {

@@ -34,7 +34,7 @@ pub struct Rpc {
 /// A message that wants an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct RpcRequest<'a> {
-    /// Ties the answer to the request; unique.
+    /// Ties the answer to the request; unique. Also the message's own id.
     pub id: Uuid,
     /// JSON for the other end.
     pub meta: &'a str,
@@ -79,6 +79,14 @@ impl Rpc {
     /// Whether a call can be made now: there is a channel, and the broker doesn't block publishers.
     pub fn is_ready(&self) -> bool {
         self.session.borrow().as_ref().is_some_and(|session| session.is_open())
+    }
+
+    /// Waits until a call can be made. `None` once the program shuts down.
+    pub async fn ready(&self) -> Option<()> {
+        let mut session = self.session.clone();
+        let open =
+            session.wait_for(|session| session.as_ref().is_some_and(|session| session.is_open())).await;
+        open.ok().map(drop)
     }
 
     /// Publishes and waits for the answer.
@@ -156,6 +164,7 @@ impl Session {
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
             .with_correlation_id(request.id.to_string().into())
+            .with_message_id(request.id.to_string().into())
             .with_reply_to(REPLY_TO.into())
             .with_headers(headers);
         let published =

@@ -1,5 +1,6 @@
 //! The nouns of the service as types that cannot hold an invalid value. Nothing here does I/O.
 
+mod amount;
 mod brief;
 mod contact;
 mod ids;
@@ -8,6 +9,7 @@ mod scope;
 mod stage;
 pub mod text;
 
+pub use amount::hundredths;
 pub use brief::{Brief, Budget, Party, TravelDates, is_country, is_currency, parse_date};
 pub use contact::{Email, Phone, is_free_mailbox};
 pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, TenantId, TripId};

@@ -18,6 +18,8 @@ pub const PHONE: usize = 40;
 pub const EMAIL: usize = 320;
 /// `eventId`, `tenant`, `origin`.
 pub const ENVELOPE_ID: usize = 100;
+/// A booking reference.
+pub const BOOKING_REF: usize = 100;
 /// An itinerary snapshot, in bytes of JSON.
 pub const ITINERARY_BYTES: usize = 256 * 1024;
 

@@ -45,12 +45,12 @@ fn bounded(faults: Faults) -> ControlFlow<Faults, Faults> {
 }
 
 /// The one fault of the value at a place.
-pub(super) fn fault(at: ValuePointerRef<'_>, what: impl Into<String>) -> Faults {
+pub(crate) fn fault(at: ValuePointerRef<'_>, what: impl Into<String>) -> Faults {
     Faults::one(place(at), what)
 }
 
 /// The fault of a value of another JSON type than `accepted`.
-pub(super) fn other_kind(actual: ValueKind, accepted: ValueKind, at: ValuePointerRef<'_>) -> Faults {
+pub(crate) fn other_kind(actual: ValueKind, accepted: ValueKind, at: ValuePointerRef<'_>) -> Faults {
     fault(at, wrong_kind(actual, &[accepted]))
 }
 
@@ -67,7 +67,7 @@ fn wrong_kind(actual: ValueKind, accepted: &[ValueKind]) -> &'static str {
 }
 
 /// What a text must be that has to be one of these.
-pub(super) fn one_of(accepted: &[&str]) -> String {
+pub(crate) fn one_of(accepted: &[&str]) -> String {
     format!("must be one of {}", accepted.join(", "))
 }
 

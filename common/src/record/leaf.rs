@@ -7,7 +7,7 @@ use chrono::NaiveDate;
 use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 
 /// Reads a string by `read`, whose error says what is wrong with it.
-pub(super) fn from_string<V: IntoValue, T, E: Into<String>>(
+pub(crate) fn from_string<V: IntoValue, T, E: Into<String>>(
     value: Value<V>,
     at: ValuePointerRef<'_>,
     read: impl FnOnce(&str) -> Result<T, E>,
@@ -69,7 +69,7 @@ impl Nationality {
 }
 
 /// An ISO 4217 code, upper case (D22).
-pub(super) struct Currency(pub(super) String);
+pub(crate) struct Currency(pub(crate) String);
 
 impl Currency {
     fn parse(sent: &str) -> Option<Self> {

@@ -40,6 +40,10 @@ pub use sent::Sent;
 pub use text::{Line, Prose, Verbatim};
 pub use trip::TripPatch;
 
+// What other strict bodies are read with.
+pub(crate) use fault::{fault, one_of, other_kind};
+pub(crate) use leaf::{Currency, from_string};
+
 use crate::event::{Faults, check_json};
 use deserr::Deserr;
 use tree::Node;

@@ -6,11 +6,8 @@ use super::payload::{Payload, Read, Reader, Rejected, trimmed};
 use super::warnings::{BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
 use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, stage};
 use crate::state::{Lead, TenantState};
-use common::model::{ClientId, LeadId, Stage, TripId};
+use common::model::{ClientId, LeadId, Stage, TripId, text};
 use serde_json::value::RawValue;
-
-/// Longest booking reference, in characters.
-pub const BOOKING_REF_MAX: usize = 100;
 
 /// How a booking names its enquiry: by the first of these that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +84,7 @@ pub(super) fn name(payload: &Payload<'_>) -> Option<Name> {
 
 /// A booking's reference, trimmed.
 pub(super) fn booking_ref(raw: &RawValue) -> Read<String> {
-    trimmed(BOOKING_REF_MAX)(raw)?.map(Some).ok_or(Rejected)
+    trimmed(text::BOOKING_REF)(raw)?.map(Some).ok_or(Rejected)
 }
 
 /// A booking event under way.

@@ -3,7 +3,7 @@
 use super::payload::{Payload, Reader, trimmed, verbatim};
 use super::warnings::{BRIEF_FIELD, ITINERARY_REJECTED};
 use super::{Applied, Cause, Context, Event, InternalError, Refusal, Warnings, brief, contact, routing};
-use crate::state::{InboxKind, InboxMessage, Itinerary, Lead, Proposal, ProposalStatus, TenantState, Trip};
+use crate::state::{InboxKind, InboxMessage, Itinerary, Lead, Proposal, TenantState, Trip};
 use common::model::{Brief, ClientId, LeadId, ProposalId, Stage, TripId, text};
 use serde_json::Value;
 
@@ -145,9 +145,7 @@ fn open_trip(
     state
         .trips
         .insert(trip_id, Trip { id: trip_id, lead_id, title, brief, created_at: now, updated_at: now });
-    let draft =
-        Proposal { id: proposal_id, trip_id, status: ProposalStatus::Draft, created_at: now, sent_at: None };
-    state.proposals.insert(proposal_id, draft);
+    state.proposals.insert(proposal_id, Proposal::draft(proposal_id, trip_id, now));
     if let Some(snapshot) = itinerary {
         state.itineraries.insert(proposal_id, Itinerary { proposal_id, snapshot, updated_at: now });
     }

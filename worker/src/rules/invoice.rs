@@ -1,7 +1,8 @@
-//! Invoices: one for a booking reference, made when the booking is confirmed (D12).
+//! Invoices: one for a booking reference, made when the booking is confirmed (D12), marked when it is cancelled (D25).
 
 use super::{Cause, Context, InternalError, lead, outbound};
 use crate::state::{CreditState, Invoice, Money, TenantState};
+use common::clock::next_version;
 use common::model::LeadId;
 
 /// What is known of a confirmed booking.
@@ -60,4 +61,25 @@ pub fn confirm(
     outbound::booking_confirmed(state, &invoice, cause, ctx)?;
     state.invoices.insert(invoice.booking_ref.clone(), invoice);
     Ok(Confirmed::New)
+}
+
+/// Cancels a booking that is known to be there, however it was made, and emits `booking.cancelled`. Nothing happens when
+/// it is cancelled already. Its enquiry's stage stays (D25).
+pub fn cancel(
+    state: &mut TenantState,
+    booking_ref: &str,
+    reason: Option<&str>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let unknown = InternalError("a booking that is cancelled is there");
+    let booking_ref = booking_ref.to_owned();
+    if state.invoices.get(&booking_ref).ok_or(unknown)?.cancelled_at.is_some() {
+        return Ok(());
+    }
+    let invoice = state.invoices.change(&booking_ref).ok_or(unknown)?;
+    invoice.cancelled_at = Some(ctx.now);
+    invoice.updated_at = next_version(invoice.updated_at, ctx.now);
+    let invoice = invoice.clone();
+    outbound::booking_cancelled(state, &invoice, reason, cause, ctx)
 }

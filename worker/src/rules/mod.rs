@@ -2,9 +2,10 @@
 //! isn't handed in.
 //!
 //! Events, records writes and advisor actions are three doors to the same rules; this module is the events'
-//! door. A file for each subject. A failed event leaves no trace: rules decide on failure before they change
+//! door, `records` and `advisor` are the others. A file for each subject. A failed event leaves no trace: rules decide on failure before they change
 //! anything.
 
+pub mod advisor;
 pub mod booking;
 pub mod brief;
 pub mod company;
@@ -18,6 +19,7 @@ pub mod money;
 pub mod notify;
 pub mod outbound;
 pub mod payload;
+pub mod proposal;
 pub mod records;
 pub mod routing;
 pub mod stage;

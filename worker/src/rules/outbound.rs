@@ -1,7 +1,8 @@
 //! Building outbound events (specification: Outbound webhook events; D24, D25).
 
 use super::{Cause, Context, InternalError, lead, money};
-use crate::state::{Invoice, OutboundEvent, TenantState};
+use crate::state::{Invoice, OutboundEvent, Proposal, TenantState};
+use common::clock;
 use common::event::OutboundType;
 use common::model::{LeadId, Stage};
 use serde_json::{Map, Value, json};
@@ -75,6 +76,52 @@ pub fn booking_confirmed(
         facts.insert("creditUsed".to_owned(), money::to_json(credit));
     }
     emit(state, OutboundType::BookingConfirmed, invoice.lead_id, facts, cause, ctx)
+}
+
+/// `booking.cancelled`, under the reference of the `booking.confirmed` it cancels.
+pub fn booking_cancelled(
+    state: &mut TenantState,
+    invoice: &Invoice,
+    reason: Option<&str>,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let facts = facts([("bookingRef", json!(invoice.booking_ref)), ("reason", json!(reason))]);
+    emit(state, OutboundType::BookingCancelled, invoice.lead_id, facts, cause, ctx)
+}
+
+/// `proposal.sent`.
+pub fn proposal_sent(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    proposal: &Proposal,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    emit(state, OutboundType::ProposalSent, lead_id, of_proposal(proposal), cause, ctx)
+}
+
+/// `proposal.viewed`: the same facts, and when.
+pub fn proposal_viewed(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    proposal: &Proposal,
+    cause: &Cause,
+    ctx: &mut Context<'_>,
+) -> Result<(), InternalError> {
+    let mut facts = of_proposal(proposal);
+    facts.insert("viewedAt".to_owned(), json!(proposal.viewed_at.map(clock::to_text)));
+    emit(state, OutboundType::ProposalViewed, lead_id, facts, cause, ctx)
+}
+
+fn of_proposal(proposal: &Proposal) -> Facts {
+    facts([
+        ("proposalId", json!(proposal.id)),
+        ("title", json!(proposal.title)),
+        ("proposalUrl", json!(proposal.url)),
+        ("channel", json!(proposal.channel)),
+        ("sentAt", json!(proposal.sent_at.map(clock::to_text))),
+    ])
 }
 
 /// Facts by name.

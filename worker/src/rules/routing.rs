@@ -3,6 +3,7 @@
 use super::{Cause, Context, InternalError, lead, notify, outbound};
 use crate::state::{Member, NotificationKind, TenantState};
 use common::model::LeadId;
+use common::write::WriteRefusal;
 
 /// The member whose turn it is: active members in turn, by the enquiry's sequence number, so that no shared
 /// counter is needed.
@@ -25,6 +26,12 @@ pub fn announce(
     outbound::lead_assigned(state, lead_id, previous, cause, ctx)?;
     notify::member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
     Ok(())
+}
+
+/// Refuses an owner who is no active member of the agency. `email` is lower case.
+pub fn check_member(state: &TenantState, email: &str) -> Result<(), WriteRefusal> {
+    let is_member = state.members.iter().any(|member| member.email == email);
+    is_member.then_some(()).ok_or(WriteRefusal::OwnerNotMember)
 }
 
 /// Gives the enquiry to a member, who is told, and so are subscribers. Nothing happens when it is theirs already.

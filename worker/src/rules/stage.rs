@@ -3,6 +3,33 @@
 use super::{Cause, Context, InternalError, lead, outbound};
 use crate::state::TenantState;
 use common::model::{LeadId, Stage};
+use common::write::WriteRefusal;
+
+/// Shortest reason for a lost enquiry, in characters (specification: Limits).
+const REASON_MIN: usize = 5;
+
+/// Refuses what no caller who names a stage may do: lose an enquiry without a reason, or work on a proposal without a trip
+/// (specification: States and transitions; D21). `reason` is trimmed.
+pub fn check(
+    state: &TenantState,
+    lead_id: LeadId,
+    to: Stage,
+    reason: Option<&str>,
+) -> Result<(), WriteRefusal> {
+    match to {
+        Stage::BuildingProposal | Stage::Negotiation => {
+            lead::trip_id(state, lead_id).map(drop).ok_or(WriteRefusal::StageNotAllowed)
+        }
+        Stage::Lost if reason.is_some_and(|reason| reason.chars().count() >= REASON_MIN) => Ok(()),
+        Stage::Lost => Err(WriteRefusal::ReasonRequired),
+        Stage::Inquiry
+        | Stage::FollowUp
+        | Stage::ProposalApproved
+        | Stage::TripBooked
+        | Stage::Travelled
+        | Stage::Archived => Ok(()),
+    }
+}
 
 /// Moves the enquiry, and with it its trip, to a stage and emits `lead.stage_changed` (D25). Nothing happens
 /// when it is there already; tells whether it moved. Whether the move is allowed is the caller's rule.

@@ -176,6 +176,11 @@ impl TenantState {
         self.trips.values().find(|trip| trip.lead_id == lead)
     }
 
+    /// The newest proposal of a trip: the one that counts.
+    pub fn proposal_of(&self, trip: TripId) -> Option<&Proposal> {
+        self.proposals.values().rfind(|proposal| proposal.trip_id == trip)
+    }
+
     /// Clients whose enquiries must be known: every client that is here.
     pub fn client_ids(&self) -> HashSet<ClientId> {
         self.clients.keys().copied().collect()

@@ -236,10 +236,35 @@ pub struct Proposal {
     pub trip_id: TripId,
     /// Where it stands.
     pub status: ProposalStatus,
+    /// Its title, once it was sent.
+    pub title: Option<String>,
+    /// Where the traveller opens it.
+    pub url: Option<String>,
+    /// How it was sent.
+    pub channel: Option<String>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
-    /// When it was sent.
+    /// When it was last sent.
     pub sent_at: Option<DateTime<Utc>>,
+    /// When the traveller opened what was last sent.
+    pub viewed_at: Option<DateTime<Utc>>,
+}
+
+impl Proposal {
+    /// The draft that a trip opens with (D20).
+    pub const fn draft(id: ProposalId, trip_id: TripId, now: DateTime<Utc>) -> Self {
+        Self {
+            id,
+            trip_id,
+            status: ProposalStatus::Draft,
+            title: None,
+            url: None,
+            channel: None,
+            created_at: now,
+            sent_at: None,
+            viewed_at: None,
+        }
+    }
 }
 
 /// The itinerary that a proposal holds.

@@ -23,6 +23,10 @@ pub(super) const LOAD: &str = "
     ORDER BY tenant_id, booking_ref
     FOR NO KEY UPDATE";
 
+pub(super) const CLIENT: &str = "
+    -- invoices.client
+    SELECT client_id FROM invoices WHERE tenant_id = $1 AND booking_ref = $2";
+
 pub(super) const INSERT: &str = "
     -- invoices.insert
     INSERT INTO invoices (tenant_id, booking_ref, lead_id, trip_id, client_id, amount, currency, credit_used,
@@ -42,6 +46,17 @@ pub(super) const UPDATE: &str = "
     FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::timestamptz[], $7::timestamptz[])
          AS n (tenant_id, booking_ref, credit_applied, credit_state, balance_due, cancelled_at, updated_at)
     WHERE i.tenant_id = n.tenant_id AND i.booking_ref = n.booking_ref";
+
+/// Whose booking it is. Whoever changes a booking for its client's sake locks the client first, as all do; an invoice's
+/// client never changes.
+pub async fn client_of(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    booking_ref: &str,
+) -> Result<Option<ClientId>, TxError> {
+    let rows = query(tx, CLIENT, &[&tenant.0, &booking_ref]).await?;
+    Ok(rows.first().map(|row| ClientId(row.get(0))))
+}
 
 /// Loads and locks the invoices that the unit names.
 pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {

@@ -22,9 +22,11 @@ mod wanted;
 
 pub use counters::{Reservation, reserve_numbers};
 pub use idempotency::{Known, claim, keep};
+pub use invoices::client_of as client_of_booking;
 pub use ledger::applied;
 pub use load::load;
 pub use persist::persist;
+pub use tenants::find as find_tenant;
 pub use usage::{count, until_next_month};
 pub use wanted::{Keys, Wanted};
 
@@ -55,6 +57,7 @@ pub const STATEMENTS: &[&str] = &[
     discoveries::UPSERT_PROFILES,
     idempotency::FIND,
     idempotency::INSERT,
+    invoices::CLIENT,
     invoices::INSERT,
     invoices::LOAD,
     invoices::UPDATE,
@@ -72,6 +75,7 @@ pub const STATEMENTS: &[&str] = &[
     streams::OUTBOX,
     streams::SUBSCRIBED,
     streams::TIMELINE,
+    tenants::FIND,
     tenants::LOAD,
     tenants::LOAD_MEMBERS,
     trips::INSERT,
@@ -80,6 +84,7 @@ pub const STATEMENTS: &[&str] = &[
     trips::LOAD,
     trips::LOAD_PROPOSALS,
     trips::UPDATE,
+    trips::UPDATE_PROPOSALS,
     usage::COUNT,
 ];
 

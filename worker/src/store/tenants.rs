@@ -12,11 +12,21 @@ pub(super) const LOAD: &str = "
     -- tenants.load
     SELECT tenant_id, slug, enquiry_prefix, discovery_enabled FROM tenants WHERE tenant_id = ANY($1)";
 
+pub(super) const FIND: &str = "
+    -- tenants.of_slug
+    SELECT tenant_id FROM tenants WHERE slug = $1";
+
 // The order of routing (D16).
 pub(super) const LOAD_MEMBERS: &str = "
     -- members.load
     SELECT tenant_id, email, name, active FROM members WHERE tenant_id = ANY($1)
     ORDER BY tenant_id, created_at, email";
+
+/// The agency of a slug.
+pub async fn find(tx: &Transaction<'_>, slug: &str) -> Result<Option<TenantId>, TxError> {
+    let rows = query(tx, FIND, &[&slug]).await?;
+    Ok(rows.first().map(|row| TenantId(row.get(0))))
+}
 
 /// An empty state for each agency of the unit.
 pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States, TxError> {

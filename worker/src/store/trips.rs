@@ -26,10 +26,21 @@ pub(super) const UPDATE: &str = "
          AS n (tenant_id, trip_id, title, brief, updated_at)
     WHERE t.tenant_id = n.tenant_id AND t.trip_id = n.trip_id";
 
+// A proposal opens as a draft that nothing is known of.
 pub(super) const INSERT_PROPOSALS: &str = "
     -- proposals.insert
     INSERT INTO proposals (tenant_id, proposal_id, trip_id, status, created_at)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[])";
+
+pub(super) const UPDATE_PROPOSALS: &str = "
+    -- proposals.update
+    UPDATE proposals p
+    SET status = n.status, title = n.title, url = n.url, channel = n.channel, sent_at = n.sent_at,
+        viewed_at = n.viewed_at
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+                $8::timestamptz[])
+         AS n (tenant_id, proposal_id, status, title, url, channel, sent_at, viewed_at)
+    WHERE p.tenant_id = n.tenant_id AND p.proposal_id = n.proposal_id";
 
 pub(super) const INSERT_ITINERARIES: &str = "
     -- itineraries.insert
@@ -42,7 +53,8 @@ pub(super) const INSERT_ITINERARIES: &str = "
 
 pub(super) const LOAD_PROPOSALS: &str = "
     -- proposals.load
-    SELECT p.tenant_id, p.proposal_id, p.trip_id, p.status, p.created_at, p.sent_at
+    SELECT p.tenant_id, p.proposal_id, p.trip_id, p.status, p.title, p.url, p.channel, p.created_at, p.sent_at,
+           p.viewed_at
     FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, lead_id)
     JOIN trips t ON t.tenant_id = w.tenant_id AND t.lead_id = w.lead_id
     JOIN proposals p ON p.tenant_id = t.tenant_id AND p.trip_id = t.trip_id";
@@ -94,8 +106,12 @@ pub(super) fn fill_proposals(states: &mut States, rows: &[Row]) -> Result<(), Tx
             id: ProposalId(row.get("proposal_id")),
             trip_id: TripId(row.get("trip_id")),
             status: ProposalStatus::parse(row.get("status")).ok_or_else(|| unreadable("status"))?,
+            title: row.get("title"),
+            url: row.get("url"),
+            channel: row.get("channel"),
             created_at: row.get("created_at"),
             sent_at: row.get("sent_at"),
+            viewed_at: row.get("viewed_at"),
         };
         state.proposals.load(proposal.id, proposal);
     }
@@ -137,6 +153,21 @@ pub(super) async fn insert_proposals(tx: &Transaction<'_>, states: &States) -> R
         proposal.trip_id.0,
         proposal.status.as_str(),
         proposal.created_at,
+    ])
+}
+
+/// Writes changed proposals.
+pub(super) async fn update_proposals(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+    let changed = super::rows(states, |state| state.proposals.in_state(RowState::Changed));
+    write_rows!(tx, UPDATE_PROPOSALS, changed, |proposal| [
+        proposal.tenant,
+        proposal.id.0,
+        proposal.status.as_str(),
+        proposal.title.as_deref(),
+        proposal.url.as_deref(),
+        proposal.channel.as_deref(),
+        proposal.sent_at,
+        proposal.viewed_at,
     ])
 }
 

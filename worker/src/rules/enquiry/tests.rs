@@ -1,5 +1,6 @@
 use super::*;
 use crate::rules::testing::World;
+use crate::state::ProposalStatus;
 use chrono::NaiveDate;
 use common::event::EventStatus;
 use serde_json::json;

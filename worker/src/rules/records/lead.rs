@@ -10,9 +10,6 @@ use common::model::{ClientId, LeadId, Stage};
 use common::record::{LeadBody, LeadPatch};
 use common::write::{IfMatch, WriteRefusal};
 
-/// Shortest reason for a lost enquiry, in characters (specification: Limits).
-const REASON_MIN: usize = 5;
-
 /// Opens an enquiry on the path of `enquiry.submitted`: client matched or created, routed, trip workspace opened.
 pub(super) fn open(
     state: &mut TenantState,
@@ -67,7 +64,7 @@ pub(super) fn change(
     }
     let owner = patch.owner.get().map(|owner| owner.key().to_owned());
     if let Some(owner) = &owner {
-        check_member(state, owner)?;
+        routing::check_member(state, owner)?;
     }
     set_facts(state, &before, patch, ctx)?;
     if let Some(to) = to {
@@ -100,21 +97,13 @@ fn set_facts(
 /// What the API may set (specification: States and transitions; D21).
 fn check_stage(state: &TenantState, id: LeadId, to: Stage, reason: Option<&str>) -> Result<(), WriteRefusal> {
     match to {
-        Stage::Inquiry | Stage::FollowUp => Ok(()),
-        Stage::BuildingProposal | Stage::Negotiation => {
-            lead::trip_id(state, id).map(drop).ok_or(WriteRefusal::StageNotAllowed)
+        Stage::Inquiry | Stage::FollowUp | Stage::BuildingProposal | Stage::Negotiation | Stage::Lost => {
+            stage::check(state, id, to, reason)
         }
-        Stage::Lost if reason.is_some_and(|reason| reason.chars().count() >= REASON_MIN) => Ok(()),
-        Stage::Lost => Err(WriteRefusal::ReasonRequired),
         Stage::ProposalApproved | Stage::TripBooked | Stage::Travelled | Stage::Archived => {
             Err(WriteRefusal::StageNotAllowed)
         }
     }
-}
-
-fn check_member(state: &TenantState, email: &str) -> Result<(), WriteRefusal> {
-    let is_member = state.members.iter().any(|member| member.email == email);
-    is_member.then_some(()).ok_or(WriteRefusal::OwnerNotMember)
 }
 
 #[cfg(test)]

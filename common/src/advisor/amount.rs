@@ -1,0 +1,48 @@
+//! Amounts of money in an action.
+
+use crate::event::Faults;
+use crate::model::hundredths;
+use crate::record::{fault, other_kind};
+use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
+
+/// Most characters of an amount that is written as a string.
+const TEXT_MAX: usize = 40;
+
+/// An amount in major units, not negative and below 10^13, kept as whole hundredths. It is a JSON number, or a string of
+/// digits with or without a decimal point, which a command line needn't turn into a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount(i64);
+
+impl Amount {
+    /// Hundredths of the major unit, rounded half up.
+    pub const fn hundredths(self) -> i64 {
+        self.0
+    }
+}
+
+impl Deserr<Faults> for Amount {
+    fn deserialize_from_value<V: IntoValue>(
+        value: Value<V>,
+        at: ValuePointerRef<'_>,
+    ) -> Result<Self, Faults> {
+        let digits = match value {
+            Value::Integer(number) => number.to_string(),
+            Value::NegativeInteger(number) => number.to_string(),
+            // The shortest digits that read back as this number: those that were sent, up to 15 of them.
+            Value::Float(number) => number.to_string(),
+            Value::String(text) if is_decimal(&text) => text,
+            Value::Null => return Err(other_kind(ValueKind::Null, ValueKind::Float, at)),
+            Value::String(_) | Value::Boolean(_) | Value::Sequence(_) | Value::Map(_) => {
+                return Err(fault(at, "must be a number or a string of digits such as 1234.50"));
+            }
+        };
+        let amount = hundredths(&digits).map(Self);
+        amount.ok_or_else(|| fault(at, "must not be negative, and below 10000000000000"))
+    }
+}
+
+fn is_decimal(text: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    text.len() <= TEXT_MAX && digits(whole) && digits(fraction)
+}

@@ -1,0 +1,225 @@
+//! Every rule of the actions' bodies.
+
+use super::*;
+use serde_json::{Value, json};
+
+/// A valid body of each action, with every field it can have.
+fn bodies() -> Vec<Value> {
+    let lead = "0190a5b2-0000-7000-8000-000000000001";
+    vec![
+        json!({"action": "open-lead", "tenant": "acme", "email": "Ana@Example.com", "name": "Ana", "noTrip": true,
+               "title": "Goa in May", "destination": "Goa"}),
+        json!({"action": "open-lead", "tenant": "acme", "client": lead}),
+        json!({"action": "assign", "tenant": "acme", "lead": lead, "owner": "Asha@acme.test"}),
+        json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "lost", "reason": "too dear"}),
+        json!({"action": "archive", "tenant": "acme", "lead": lead}),
+        json!({"action": "travelled", "tenant": "acme", "lead": lead}),
+        json!({"action": "proposal-send", "tenant": "acme", "lead": lead, "title": "Goa", "channel": "email",
+               "url": "https://proposals.example/p/1"}),
+        json!({"action": "proposal-view", "tenant": "acme", "lead": lead}),
+        json!({"action": "proposal-discard", "tenant": "acme", "lead": lead}),
+        json!({"action": "booking-confirm", "tenant": "acme", "lead": lead, "bookingRef": "BR-1",
+               "amount": 1234.5, "currency": "INR", "creditUsed": 100}),
+        json!({"action": "booking-cancel", "tenant": "acme", "bookingRef": "BR-1", "reason": "illness"}),
+    ]
+}
+
+fn read(body: &Value) -> Result<AdvisorAction, String> {
+    faults_of(body.to_string().as_bytes())
+}
+
+fn faults_of(body: &[u8]) -> Result<AdvisorAction, String> {
+    AdvisorAction::parse(body).map_err(|refusal| match refusal {
+        WriteRefusal::InvalidRequest { faults } => faults,
+        other => panic!("{other:?}"),
+    })
+}
+
+/// A body of that action with one field changed.
+fn with(action: &str, field: &str, value: Value) -> Value {
+    let mut body = bodies().into_iter().rfind(|body| body["action"] == action).unwrap();
+    body[field] = value;
+    body
+}
+
+#[test]
+fn every_action_is_read_under_its_name() {
+    let mut names: Vec<ActionName> = Vec::new();
+    for body in bodies() {
+        let AdvisorAction { tenant, action } = read(&body).unwrap();
+        assert_eq!((tenant.as_str(), body["action"].as_str()), ("acme", Some(action.name().as_str())));
+        assert_eq!(action.lead(), body["lead"].as_str(), "{body}");
+        assert_eq!(action.booking_ref(), body["bookingRef"].as_str(), "{body}");
+        assert_eq!(action.name().in_ledger(), format!("advisor.{}", action.name().as_str()));
+        names.push(action.name());
+    }
+    names.dedup();
+    assert_eq!(names, ActionName::ALL);
+}
+
+#[test]
+fn what_was_sent_is_what_is_read() {
+    let action = |body: Value| read(&body).unwrap().action;
+    let Action::OpenLead(open) = action(bodies().remove(0)) else { panic!() };
+    let Who::Contact { email, name } = open.who else { panic!() };
+    assert_eq!((email.key(), name.as_deref()), ("ana@example.com", Some("Ana")));
+    assert_eq!((open.title.as_deref(), open.destination.as_deref()), (Some("Goa in May"), Some("Goa")));
+    assert!(!open.with_trip);
+    let Action::OpenLead(open) = action(bodies().remove(1)) else { panic!() };
+    assert!(open.with_trip && matches!(open.who, Who::Client(_)));
+    let Action::BookingConfirm(booking) = action(bodies().remove(9)) else { panic!() };
+    let (amount, currency) = booking.price.unwrap();
+    assert_eq!((amount.hundredths(), currency.as_str()), (123_450, "INR"));
+    assert_eq!(booking.credit_used.unwrap().hundredths(), 10_000);
+    let Action::Stage(to) = action(bodies().remove(3)) else { panic!() };
+    assert_eq!((to.stage, to.reason.get().unwrap().as_str()), (crate::model::Stage::Lost, "too dear"));
+}
+
+#[test]
+fn the_agency_is_named_as_everywhere_trimmed_and_in_either_case() {
+    assert_eq!(read(&with("archive", "tenant", json!(" ACME "))).unwrap().tenant, "acme");
+}
+
+#[test]
+fn every_field_that_an_action_needs_is_missed_by_name() {
+    let optional = ["name", "noTrip", "title", "destination", "reason", "creditUsed"];
+    for body in bodies() {
+        let fields: Vec<String> = body.as_object().unwrap().keys().cloned().collect();
+        for field in fields {
+            let mut without = body.clone();
+            without.as_object_mut().unwrap().remove(&field);
+            let is_optional = optional.contains(&field.as_str()) && body["action"] != "proposal-send";
+            let expected = match field.as_str() {
+                "client" | "email" => Err("body: must have client, or email".to_owned()),
+                _ if is_optional => Ok(()),
+                "amount" => Err("amount: is required with currency".to_owned()),
+                "currency" => Err("currency: is required with amount".to_owned()),
+                _ => Err(format!("{field}: is required")),
+            };
+            assert_eq!(read(&without).map(drop), expected, "{without}");
+        }
+    }
+}
+
+#[test]
+fn a_null_an_unknown_field_and_a_repeated_one_are_faults_of_every_action() {
+    for body in bodies() {
+        for field in body.as_object().unwrap().keys() {
+            let mut null = body.clone();
+            null[field] = Value::Null;
+            assert_eq!(read(&null).map(drop), Err(format!("{field}: must not be null")), "{null}");
+            let value = &body[field];
+            let twice = body.to_string().replacen('{', &format!("{{\"{field}\":{value},"), 1);
+            let fault = format!("{field}: is given more than once");
+            assert_eq!(faults_of(twice.as_bytes()).map(drop), Err(fault), "{twice}");
+        }
+        let mut unknown = body.clone();
+        unknown["leadId"] = json!(1);
+        assert_eq!(read(&unknown).map(drop), Err("leadId: is not a known field".to_owned()));
+    }
+}
+
+#[test]
+fn what_an_action_does_not_take_is_a_fault_even_if_another_one_does() {
+    assert_eq!(
+        read(&with("archive", "reason", json!("old"))).map(drop),
+        Err("reason: is not a known field".to_owned())
+    );
+}
+
+#[test]
+fn a_body_is_a_small_json_object_that_the_database_can_hold() {
+    for (body, fault) in [
+        (&b""[..], "body: is not valid JSON"),
+        (b"{", "body: is not valid JSON"),
+        (b"\xff", "body: is not valid JSON"),
+        (b"[]", "body: must be an object"),
+        (b"null", "body: must not be null"),
+        (br#"{"action": "archive", "tenant": "ac\u0000me"}"#, "body: must not contain a NUL character"),
+        (b"{}", "tenant: is required; action: is required"),
+        (br#"{"action": "delete", "tenant": "acme"}"#, "action: must be one of open-lead, assign, "),
+        (br#"{"action": "Archive", "tenant": "acme"}"#, "action: must be one of open-lead, assign, "),
+        (br#"{"action": 1, "tenant": ""}"#, "tenant: must not be empty; action: must be a string"),
+    ] {
+        let found = faults_of(body).map(drop).unwrap_err();
+        assert!(found.starts_with(fault), "{}: {found}", String::from_utf8_lossy(body));
+    }
+    let mut long = bodies().remove(4).to_string().into_bytes();
+    long.resize(ACTION_BYTES, b' ');
+    assert!(faults_of(&long).is_ok());
+    long.push(b' ');
+    assert_eq!(faults_of(&long).map(drop), Err("body: must have at most 64 KiB".to_owned()));
+}
+
+#[test]
+fn each_value_has_its_form() {
+    let lead_and = "must have client, or email";
+    let stages = "must be one of inquiry, follow_up, building_proposal, negotiation, proposal_approved, \
+                  trip_booked, travelled, lost, archived";
+    for (action, field, value, fault) in [
+        ("archive", "lead", json!(7), "lead: must be a string"),
+        ("archive", "lead", json!(" "), "lead: must not be empty"),
+        ("archive", "lead", json!("x".repeat(201)), "lead: must have at most 200 characters"),
+        ("archive", "tenant", json!("x".repeat(101)), "tenant: must have at most 100 characters"),
+        ("assign", "owner", json!("asha"), "owner: must be an email address"),
+        ("stage", "stage", json!("won"), &format!("stage: {stages}")),
+        ("stage", "reason", json!("x".repeat(2_001)), "reason: must have at most 2000 characters"),
+        ("proposal-send", "title", json!("x".repeat(201)), "title: must have at most 200 characters"),
+        ("proposal-send", "channel", json!(""), "channel: must not be empty"),
+        ("proposal-send", "url", json!("example"), "url: must begin with https://"),
+        (
+            "booking-confirm",
+            "bookingRef",
+            json!("x".repeat(101)),
+            "bookingRef: must have at most 100 characters",
+        ),
+        ("booking-confirm", "currency", json!("RS"), "currency: must be an ISO 4217 currency code"),
+        ("booking-cancel", "reason", json!(" "), "reason: must not be empty"),
+        ("open-lead", "email", json!("a@b.c"), "client: must stand without email and name"),
+        ("open-lead", "name", json!("Ana"), "client: must stand without email and name"),
+        ("open-lead", "noTrip", json!("true"), "noTrip: must be true or false"),
+    ] {
+        let found = read(&with(action, field, value)).map(drop);
+        assert_eq!(found, Err(fault.to_owned()), "{action} {field}");
+    }
+    let nobody = json!({"action": "open-lead", "tenant": "acme", "name": "Ana"});
+    assert_eq!(read(&nobody).map(drop), Err(format!("body: {lead_and}")));
+}
+
+#[test]
+fn an_amount_is_a_number_or_a_string_of_digits() {
+    let amount = |value: Value| match read(&with("booking-confirm", "amount", value)) {
+        Ok(AdvisorAction { action: Action::BookingConfirm(booking), .. }) => {
+            Ok(booking.price.unwrap().0.hundredths())
+        }
+        Ok(other) => panic!("{other:?}"),
+        Err(fault) => Err(fault),
+    };
+    for (value, cents) in [
+        (json!(0), 0),
+        (json!(12), 1_200),
+        (json!(12.34), 1_234),
+        (json!(0.1), 10),
+        (json!(1.005), 101),
+        (json!(9_999_999_999_999.99), 999_999_999_999_999),
+        (json!("12"), 1_200),
+        (json!("12.34"), 1_234),
+        (json!("007.10"), 710),
+        (json!("9999999999999.99"), 999_999_999_999_999),
+    ] {
+        assert_eq!(amount(value.clone()), Ok(cents), "{value}");
+    }
+    let form = "amount: must be a number or a string of digits such as 1234.50";
+    for value in ["", " ", "1e3", "-1", "+1", "1,000", "1.", ".5", "1.2.3", "12 INR", "\u{664}"] {
+        assert_eq!(amount(json!(value)), Err(form.to_owned()), "{value}");
+    }
+    for value in [json!(true), json!([1]), json!({}), json!("1".repeat(41))] {
+        assert_eq!(amount(value.clone()), Err(form.to_owned()), "{value}");
+    }
+    let range = "amount: must not be negative, and below 10000000000000";
+    for value in
+        [json!(-1), json!(-0.01), json!(10_000_000_000_000_u64), json!(1e300), json!("10000000000000")]
+    {
+        assert_eq!(amount(value.clone()), Err(range.to_owned()), "{value}");
+    }
+}

@@ -1,0 +1,148 @@
+//! The queue of advisor actions: one action, one transaction, one answer (operator's contract: Advisor actions).
+
+use crate::action::{Acted, ActionWork};
+use crate::unit::Databases;
+use common::advisor::AdvisorAction;
+use common::broker::{Handler, Message, Queue, Verdict};
+use common::clock;
+use common::db::TxError;
+use common::message::ActionMeta;
+use common::metrics::{ACTIONS, APPLY_DURATION, QUEUE_LAG};
+use common::write::WriteRefusal;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Wait between tries while the database can't be reached.
+const OUTAGE_WAIT: Duration = Duration::from_millis(250);
+
+/// Handles advisor actions.
+#[derive(Clone, Debug)]
+pub struct CrmHandler {
+    databases: Databases,
+    shutdown: CancellationToken,
+}
+
+/// How an action ended.
+enum Ended {
+    Acted(Acted),
+    /// Well formed, but not allowed: no poison, and nothing to be tried again.
+    Refused(WriteRefusal),
+    /// Not an action.
+    Malformed(WriteRefusal),
+    /// A fault of ours.
+    Failed,
+    /// Told to end while the database can't be reached.
+    Interrupted,
+}
+
+impl CrmHandler {
+    /// A handler that gives up waiting for the database at `shutdown`.
+    pub const fn new(databases: Databases, shutdown: CancellationToken) -> Self {
+        Self { databases, shutdown }
+    }
+
+    async fn handle_one(&self, message: &Message) -> Verdict {
+        let started = Instant::now();
+        let (label, ended) = match read(message) {
+            Ok((action, message_id)) => (action.action.name().as_str(), self.act(&action, &message_id).await),
+            Err(refusal) => ("unknown", Ended::Malformed(refusal)),
+        };
+        observe(message, label, &ended, started);
+        conclude(message, label, &ended)
+    }
+
+    /// Does an action, waiting for the database as long as it takes.
+    async fn act(&self, action: &AdvisorAction, message_id: &str) -> Ended {
+        let counters = &self.databases.counters;
+        let work = ActionWork { counters, action, message_id };
+        loop {
+            match self.databases.units.run_tx("apply_action", &work).await {
+                Ok(Ok(acted)) => return Ended::Acted(acted),
+                Ok(Err(WriteRefusal::InternalError)) => return Ended::Failed,
+                Ok(Err(refusal)) => return Ended::Refused(refusal),
+                Err(TxError::Unavailable(error)) => {
+                    tracing::warn!(error, "database unavailable; the action waits");
+                }
+                Err(error) => {
+                    tracing::error!(%error, message = message_id, "action failed");
+                    return Ended::Failed;
+                }
+            }
+            let waited = self.shutdown.run_until_cancelled(tokio::time::sleep(OUTAGE_WAIT)).await;
+            if waited.is_none() {
+                return Ended::Interrupted;
+            }
+        }
+    }
+}
+
+impl Handler for CrmHandler {
+    fn weigh(&self, _message: &Message) -> usize {
+        1
+    }
+
+    async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
+        let mut verdicts = Vec::with_capacity(unit.len());
+        for message in unit {
+            verdicts.push(self.handle_one(message).await);
+        }
+        verdicts
+    }
+}
+
+/// The action, and the id that makes it be done once. Without an id of the sender's only this very delivery is known.
+fn read(message: &Message) -> Result<(AdvisorAction, String), WriteRefusal> {
+    let message_id = match &message.message_id {
+        Some(id) if id.chars().any(char::is_control) => {
+            let faults = "message_id: must not have control characters".to_owned();
+            return Err(WriteRefusal::InvalidRequest { faults });
+        }
+        Some(id) => id.clone(),
+        None => Uuid::now_v7().to_string(),
+    };
+    Ok((AdvisorAction::parse(&message.body)?, message_id))
+}
+
+/// Who asked for an answer gets one, whatever it is. Where nobody did, only what can't be put right otherwise is kept as
+/// a dead letter.
+fn conclude(message: &Message, label: &'static str, ended: &Ended) -> Verdict {
+    let answered = |refusal: &WriteRefusal| Verdict::Done { reply: json(&refusal.body()) };
+    match ended {
+        Ended::Acted(acted) => Verdict::Done { reply: json(&acted.done) },
+        Ended::Refused(refusal) => {
+            let code = refusal.body()["code"].clone();
+            tracing::warn!(action = label, %code, message = message.message_id, "action refused");
+            answered(refusal)
+        }
+        Ended::Malformed(refusal) if message.wants_reply => answered(refusal),
+        Ended::Malformed(_) => Verdict::Dead { reason: "body", reply: None },
+        Ended::Failed if message.wants_reply => answered(&WriteRefusal::InternalError),
+        Ended::Failed => Verdict::Dead { reason: "internal", reply: None },
+        Ended::Interrupted => Verdict::Leave,
+    }
+}
+
+fn json(answer: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(answer).expect("answers have string keys")
+}
+
+fn observe(message: &Message, label: &'static str, ended: &Ended, started: Instant) {
+    let status = match ended {
+        Ended::Acted(Acted { repeated: false, .. }) => "done",
+        Ended::Acted(Acted { repeated: true, .. }) => "repeated",
+        Ended::Refused(_) => "refused",
+        Ended::Malformed(_) => "malformed",
+        Ended::Failed => "failed",
+        Ended::Interrupted => return,
+    };
+    metrics::counter!(ACTIONS, "action" => label, "status" => status).increment(1);
+    let queue = Queue::Crm.as_str();
+    metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
+    let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
+    if let Some(ActionMeta { published_at }) = meta {
+        let lag = (clock::now() - published_at).to_std().unwrap_or_default();
+        metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
+    }
+}
