@@ -1,5 +1,6 @@
 //! An advisor action: load → decide → persist, in one transaction (operator's contract: Advisor actions).
 
+use crate::outbox::Emitted;
 use crate::rules::{Cause, Context, NumberBlock, advisor};
 use crate::state::{LedgerEntry, TenantState};
 use crate::store::{self, Wanted};
@@ -26,6 +27,8 @@ pub struct ActionWork<'a> {
     pub action: &'a AdvisorAction,
     /// The message that it came with: an action is done once for each.
     pub message_id: &'a str,
+    /// Whether it wrote to the outbox.
+    pub emitted: Emitted,
 }
 
 /// An action that is done.
@@ -63,7 +66,7 @@ impl Work for ActionWork<'_> {
             None => self.decide(state, &mut numbers, now)?,
         };
         if acted.as_ref().is_ok_and(|acted| !acted.repeated) {
-            store::persist(tx, &states, &wanted, now).await?;
+            store::persist(tx, &states, &wanted, now, &self.emitted).await?;
         }
         Ok(acted)
     }

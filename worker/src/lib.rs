@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod consume;
+pub mod outbox;
 pub mod rules;
 pub mod service;
 pub mod settings;

@@ -1,6 +1,7 @@
 //! The running worker: lanes of consumption, the operator's port, the drain.
 
 use crate::consume::{CrmHandler, EventsHandler, RecordsHandler};
+use crate::outbox::Bell;
 use crate::settings::Settings;
 use crate::unit::Databases;
 use common::broker::{Broker, LaneBounds, Queue, dead_queue_name, run_lane};
@@ -87,10 +88,13 @@ fn pools(settings: &Settings) -> Pools {
     };
     let lanes = settings.worker.event_lanes as usize;
     let writers = (settings.worker.record_lanes + settings.worker.crm_lanes) as usize;
-    let counters = pool("counters", lanes + writers, false);
+    // A connection a lane, and one for the bell.
+    let counters = pool("counters", lanes + writers + 1, false);
+    let bell = Bell::start(counters.clone());
     // A connection a lane, and one to look whether the database answers.
-    let events = Databases { units: pool("worker", lanes + 1, true), counters: counters.clone() };
-    Pools { events, writes: Databases { units: pool("records", writers, true), counters } }
+    let units = pool("worker", lanes + 1, true);
+    let events = Databases { units, counters: counters.clone(), bell: bell.clone() };
+    Pools { events, writes: Databases { units: pool("records", writers, true), counters, bell } }
 }
 
 fn start_lanes(

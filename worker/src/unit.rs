@@ -1,5 +1,6 @@
 //! A unit of work: load → decide → persist, in one transaction, for the events of one or more messages.
 
+use crate::outbox::{Bell, Emitted};
 use crate::rules::{self, Context, Event, NumberBlock};
 use crate::store::{self, States, Wanted};
 use chrono::{DateTime, Datelike, Utc};
@@ -20,6 +21,8 @@ pub struct Databases {
     pub units: Database,
     /// Where enquiry numbers are reserved; needn't be durable.
     pub counters: Database,
+    /// Rung when outbound events are committed.
+    pub bell: Bell,
 }
 
 /// One event of a batch, with the batch's metadata.
@@ -46,10 +49,11 @@ pub async fn apply(
         wanted.add(&event.meta.caller, event.envelope);
     }
     let events = events.iter().map(rule_event).collect();
-    databases
-        .units
-        .run_tx("apply_unit", &Unit { counters: &databases.counters, wanted, events, skip_discovery })
-        .await
+    let emitted = Emitted::default();
+    let unit = Unit { counters: &databases.counters, wanted, events, skip_discovery, emitted };
+    let results = databases.units.run_tx("apply_unit", &unit).await?;
+    databases.bell.after(&unit.emitted);
+    Ok(results)
 }
 
 /// The transaction of a unit.
@@ -58,6 +62,7 @@ struct Unit<'a> {
     wanted: Wanted,
     events: Vec<Event<'a>>,
     skip_discovery: bool,
+    emitted: Emitted,
 }
 
 impl Work for Unit<'_> {
@@ -68,7 +73,7 @@ impl Work for Unit<'_> {
         let now = clock::now();
         let mut numbers = reserve(self.counters, &states, &self.events, now).await?;
         let results = decide(&mut states, &self.events, &mut numbers, now, self.skip_discovery)?;
-        store::persist(tx, &states, &self.wanted, now).await?;
+        store::persist(tx, &states, &self.wanted, now, &self.emitted).await?;
         Ok(results)
     }
 }

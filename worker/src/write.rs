@@ -1,5 +1,6 @@
 //! A records write: idempotency, load → decide → persist, metering, in one transaction (D17, D23).
 
+use crate::outbox::Emitted;
 use crate::rules::records::{self, Record, Write};
 use crate::rules::{Cause, Context, InternalError, NumberBlock, lead};
 use crate::show;
@@ -30,6 +31,8 @@ pub struct WriteWork<'a> {
     pub write: Write,
     /// Leave the itinerary out: storing it failed on the first try (D21b).
     pub skip_itinerary: bool,
+    /// Whether it wrote to the outbox.
+    pub emitted: Emitted,
 }
 
 impl Work for WriteWork<'_> {
@@ -64,7 +67,7 @@ impl Work for WriteWork<'_> {
             Ok(written) => written,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        store::persist(tx, &states, &wanted, now).await?;
+        store::persist(tx, &states, &wanted, now, &self.emitted).await?;
         if let Some(key) = &self.meta.idempotency_key {
             store::keep(tx, self.meta, key, &hash, &written, now).await?;
         }

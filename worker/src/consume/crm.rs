@@ -1,6 +1,7 @@
 //! The queue of advisor actions: one action, one transaction, one answer (operator's contract: Advisor actions).
 
 use crate::action::{Acted, ActionWork};
+use crate::outbox::Emitted;
 use crate::unit::Databases;
 use common::advisor::AdvisorAction;
 use common::broker::{Handler, Message, Queue, Verdict};
@@ -56,10 +57,13 @@ impl CrmHandler {
     /// Does an action, waiting for the database as long as it takes.
     async fn act(&self, action: &AdvisorAction, message_id: &str) -> Ended {
         let counters = &self.databases.counters;
-        let work = ActionWork { counters, action, message_id };
+        let work = ActionWork { counters, action, message_id, emitted: Emitted::default() };
         loop {
             match self.databases.units.run_tx("apply_action", &work).await {
-                Ok(Ok(acted)) => return Ended::Acted(acted),
+                Ok(Ok(acted)) => {
+                    self.databases.bell.after(&work.emitted);
+                    return Ended::Acted(acted);
+                }
                 Ok(Err(WriteRefusal::InternalError)) => return Ended::Failed,
                 Ok(Err(refusal)) => return Ended::Refused(refusal),
                 Err(TxError::Unavailable(error)) => {

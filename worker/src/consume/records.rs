@@ -1,5 +1,6 @@
 //! The records queue: one write, one transaction, one answer.
 
+use crate::outbox::Emitted;
 use crate::rules::records::Write;
 use crate::unit::Databases;
 use crate::write::WriteWork;
@@ -41,10 +42,14 @@ impl RecordsHandler {
     /// Writes, waiting for the database until the deadline. What its caller was told 503 about isn't begun any more.
     async fn write(&self, meta: &WriteMeta, body: &[u8], write: Write) -> Result<Written, WriteRefusal> {
         let counters = &self.databases.counters;
-        let mut work = WriteWork { counters, meta, body, write, skip_itinerary: false };
+        let mut work =
+            WriteWork { counters, meta, body, write, skip_itinerary: false, emitted: Emitted::default() };
         while clock::now() < meta.deadline {
             let error = match self.databases.units.run_tx("apply_write", &work).await {
-                Ok(done) => return done,
+                Ok(done) => {
+                    self.databases.bell.after(&work.emitted);
+                    return done;
+                }
                 Err(error) => error,
             };
             let is_lasting = !matches!(error, TxError::Unavailable(_));

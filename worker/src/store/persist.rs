@@ -3,6 +3,7 @@
 use super::{
     States, Wanted, clients, company, credits, discoveries, invoices, leads, ledger, rosters, streams, trips,
 };
+use crate::outbox::Emitted;
 use chrono::{DateTime, Utc};
 use common::db::TxError;
 use deadpool_postgres::Transaction;
@@ -32,12 +33,13 @@ const WRITES: &[&str] = &[
 ];
 
 /// Writes everything that is new or changed. The statements are sent in this order and applied in it: a record before
-/// what refers to it.
+/// what refers to it. Marks `emitted` when outbound events are among it.
 pub async fn persist(
     tx: &Transaction<'_>,
     states: &States,
     wanted: &Wanted,
     now: DateTime<Utc>,
+    emitted: &Emitted,
 ) -> Result<(), TxError> {
     // All prepared before the first is sent: one that still had to be prepared would be overtaken by the next.
     for sql in WRITES {
@@ -70,7 +72,9 @@ pub async fn persist(
     try_join_all(writes).await?;
     if states.values().any(|state| !state.outbox.is_empty()) {
         let subscribed = streams::subscribed(tx, wanted).await?;
-        streams::outbox(tx, states, &subscribed, now).await?;
+        if streams::outbox(tx, states, &subscribed, now).await? {
+            emitted.mark();
+        }
     }
     Ok(())
 }

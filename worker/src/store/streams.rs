@@ -90,13 +90,13 @@ pub(super) async fn notifications(tx: &Transaction<'_>, states: &States) -> Resu
     ])
 }
 
-/// Writes new outbound events of the agencies that have subscribers.
+/// Writes new outbound events of the agencies that have subscribers; whether there were any.
 pub(super) async fn outbox(
     tx: &Transaction<'_>,
     states: &States,
     subscribed: &HashSet<Uuid>,
     now: DateTime<Utc>,
-) -> Result<(), TxError> {
+) -> Result<bool, TxError> {
     let mut new = super::rows(states, |state| state.outbox.iter());
     new.retain(|event| subscribed.contains(&event.tenant));
     write_rows!(
@@ -112,7 +112,8 @@ pub(super) async fn outbox(
             envelope(states, event.tenant, event),
         ],
         now
-    )
+    )?;
+    Ok(!new.is_empty())
 }
 
 /// The body of the webhook: the envelope of the specification, its actor the client.
