@@ -1,8 +1,8 @@
 //! RabbitMQ. The only module that knows the AMQP library.
 //!
-//! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest and `connectctl` ([`Rpc`]) and lanes of
-//! consumption for worker and dispatcher ([`run_lane`]). Each notices by itself when the connection is gone and
-//! begins anew on the next one.
+//! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest and `connectctl` ([`Rpc`])
+//! and lanes of consumption for worker and dispatcher ([`run_lane`]). Each notices by itself when the connection is
+//! gone and begins anew on the next one.
 
 mod connection;
 mod lane;
