@@ -1,9 +1,13 @@
 //! Quota, metering and the rate of reads (specification: Limits; D23).
 
-use super::{client_route, data, get, new_client, new_lead, patch, post, post_of, record, trip_route, used};
+use super::{
+    at, client_route, data, every_read, every_write, get, new_client, new_lead, patch, post, post_of, record,
+    trip_route, used,
+};
 use futures_util::future::join_all;
 use serde_json::json;
-use tests::{PATIENCE, World, event, eventually};
+use tests::raw::{RawConnection, head};
+use tests::{ALL_SCOPES, PATIENCE, World, event, eventually};
 
 #[tokio::test]
 async fn each_successful_write_counts_once_and_nothing_else_does() {
@@ -62,6 +66,23 @@ async fn a_quota_that_is_used_up_refuses_writes_but_no_replays_and_no_reads() {
 }
 
 #[tokio::test]
+async fn every_write_is_refused_when_the_quota_is_used_up_and_changes_nothing() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "1"]).await;
+    for route in every_write(&lead) {
+        let answer = world.http().send(&route.signed(&world.key)).await;
+        answer.assert_error(429, "quota_exceeded");
+        assert!(!answer.header("retry-after").is_empty(), "{route:?}: {answer:?}");
+    }
+    assert_eq!(data(&get(&world, &super::lead_route(&lead)).await, 200), lead);
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
+    assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 1);
+    assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 1);
+    assert_eq!(used(&world).await, 1);
+}
+
+#[tokio::test]
 async fn of_forty_writes_at_once_exactly_the_quota_passes() {
     let world = World::with().workers(2).start().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "10"]).await;
@@ -96,4 +117,76 @@ async fn a_key_that_reads_too_often_is_told_so_and_only_that_key() {
         status => Err(status.to_string()),
     })
     .await;
+}
+
+#[tokio::test]
+async fn every_read_counts_against_the_limit() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1"]).await;
+    for route in every_read(&lead) {
+        let key = world.add_key(ALL_SCOPES).await;
+        // Far more than there can be in the time that they take.
+        let answers = join_all((0..30).map(async |_| world.http().send(&route.signed(&key)).await)).await;
+        let refused: Vec<_> = answers.iter().filter(|answer| answer.status != 200).collect();
+        assert!((1..30).contains(&refused.len()), "{route:?}: {} refused", refused.len());
+        for answer in refused {
+            answer.assert_error(429, "rate_limited");
+            assert_eq!(answer.header("retry-after"), "1");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_too_large_for_every_write_and_one_of_just_the_limit_is_read() {
+    let world = World::with().set("CONNECT_MAX_BODY", "2KiB").start().await;
+    let lead = new_lead(&world, json!({})).await;
+    for mut route in every_write(&lead) {
+        route.body = format!("{}{}", route.body, " ".repeat(2_049 - route.body.len()));
+        let large = route.signed(&world.key);
+        world.http().send(&large).await.assert_error(413, "payload_too_large");
+        // Without its length being told.
+        let mut connection = RawConnection::to(world.http().address()).await;
+        let chunked = format!("transfer-encoding: chunked\r\n\r\n801\r\n{}\r\n0\r\n\r\n", route.body);
+        connection.send([head(&large).as_slice(), chunked.as_bytes()].concat()).await;
+        let answer = connection.answer().await.expect("an answer");
+        assert_eq!(answer.status, 413, "{route:?}");
+        assert!(answer.body.contains("payload_too_large"), "{}", answer.body);
+
+        route.body.pop();
+        let answer = world.http().send(&route.signed(&world.key)).await;
+        assert_eq!(answer.status, route.success(), "{route:?}: {answer:?}");
+    }
+    assert_eq!(used(&world).await, 6);
+}
+
+#[tokio::test]
+async fn an_itinerary_of_256_kib_is_taken_and_one_byte_more_is_invalid() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    let body = |bytes: usize| {
+        let frame = r#"{"title":"x","days":[{"title":"1","items":[{"title":"x","text":""}]}]}"#;
+        let text = "x".repeat(bytes - frame.len());
+        let itinerary = frame.replace(r#""text":"""#, &format!(r#""text":"{text}""#));
+        assert_eq!(itinerary.len(), bytes);
+        format!(r#"{{"itinerary":{itinerary}}}"#)
+    };
+    let opening = |bytes: usize| {
+        let with_client = format!(r#"{{"clientId":{},"#, lead["clientId"]);
+        body(bytes).replacen('{', &with_client, 1)
+    };
+    for (bytes, fits) in [(256 * 1024, true), (256 * 1024 + 1, false)] {
+        let create = world.key.records("POST", &at("/leads"), opening(bytes));
+        let change = world.key.records("PATCH", &at(&trip_route(&lead)), body(bytes));
+        for (request, success) in [(create.with("idempotency-key", format!("{bytes}")), 201), (change, 200)] {
+            let answer = world.http().send(&request).await;
+            if fits {
+                record(&answer, success);
+            } else {
+                let errors = super::refused_with(&answer, 400, "invalid_itinerary", "errors");
+                assert_eq!(errors, json!(["itinerary: must have at most 256 KiB"]));
+            }
+        }
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM itineraries").await, 2);
 }
