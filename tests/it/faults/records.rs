@@ -187,6 +187,20 @@ async fn a_write_that_a_hanging_broker_held_back_is_not_begun_when_it_goes_on() 
 }
 
 #[tokio::test]
+async fn a_broker_that_is_slow_to_take_a_write_is_waited_for_as_the_worker_is() {
+    let world = World::with().through_proxies().set("CONNECT_PUBLISH_TIMEOUT", "200ms").start().await;
+    until_ready(&world).await;
+    let request = post_of(&world.key, "/clients", "k-1", &json!({"email": "ana@example.com"}));
+    world.proxies().broker.stall();
+    let slow = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        world.proxies().broker.restore();
+    };
+    let (answer, ()) = futures_util::join!(world.http().send(&request), slow);
+    record(&answer, 201);
+}
+
+#[tokio::test]
 async fn a_write_whose_connection_broke_is_not_begun_after_its_caller_was_told() {
     let world = World::with().through_proxies().workers(0).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
     let mut world = world;

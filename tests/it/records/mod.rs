@@ -13,6 +13,7 @@ mod lookups;
 mod lost_updates;
 mod outbound;
 mod read_modify_write;
+mod readme;
 mod routes;
 mod scopes;
 mod signature;
