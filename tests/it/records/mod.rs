@@ -5,6 +5,7 @@ mod concurrency;
 mod conditions;
 mod credentials;
 mod equivalence;
+mod failures;
 mod idempotency;
 mod isolation;
 mod leads;
