@@ -13,6 +13,7 @@ mod limits;
 mod lookups;
 mod lost_updates;
 mod outbound;
+mod quota;
 mod read_modify_write;
 mod readme;
 mod routes;
