@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Longest that connecting and declaring the queues may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Waits between tries to connect: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Seconds without a sign of life after which a connection counts as dead.
@@ -129,12 +129,17 @@ async fn supervise(
 }
 
 async fn connect(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
+    let connection = dial(settings, program).await?;
+    topology::declare(&connection, settings).await?;
+    Ok(connection)
+}
+
+/// A connection on which nothing is declared.
+pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
     let mut uri: AMQPUri = settings.url.reveal().parse().expect("checked when the settings were read");
     uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
     let properties = ConnectionProperties::default().with_connection_name(program.into());
-    let connection = Connection::connect_uri(uri, properties).await?;
-    topology::declare(&connection, settings).await?;
-    Ok(connection)
+    Connection::connect_uri(uri, properties).await
 }
 
 async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken) {
