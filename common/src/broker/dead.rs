@@ -1,9 +1,9 @@
 //! Going through a dead-letter queue.
 //!
-//! AMQP has no way to look at a message without taking it. A [`Walk`] takes messages window by window; what is to stay
-//! is given back at the end, in its order, and by the broker itself when the walk ends in any other way. What is put
-//! back into its queue is acknowledged only after the broker has confirmed it there: a crash in between leaves it in
-//! both, which its consumer must bear anyway, and never in neither.
+//! AMQP has no way to look at a message without taking it. A [`Walk`] takes messages window by window and keeps those
+//! that are to stay until its end, or else they would come again. The broker takes them back when their channel is
+//! closed, however that comes about. What is put back into its queue is acknowledged only after the broker has
+//! confirmed it there: a crash in between leaves it in both, which its consumer must bear anyway, and never in neither.
 
 mod letter;
 
@@ -14,8 +14,8 @@ use super::visit::{Visit, VisitError};
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
-    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions,
-    BasicQosOptions, ConfirmSelectOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions,
+    ConfirmSelectOptions,
 };
 use lapin::types::FieldTable;
 use lapin::{Channel, Confirmation, PublisherConfirm};
@@ -28,6 +28,9 @@ const WINDOW_MESSAGES: u64 = 256;
 const WINDOW_FIRST: u64 = 8;
 /// Bytes of a window that is made of messages like those before it.
 const WINDOW_BYTES: u64 = 16 << 20;
+/// Windows of a channel. A quorum queue takes back what a closed channel had in its order as long as it knows of at most
+/// 32 consumers; each window is one.
+const WINDOWS_OF_CHANNEL: u32 = 24;
 /// Wait for the next message after which the broker is asked whether there is one.
 const IDLE: Duration = Duration::from_millis(500);
 /// Times that it says so and none comes.
@@ -62,6 +65,12 @@ impl Walked {
     pub const fn seen(self) -> u32 {
         self.kept + self.removed + self.requeued
     }
+
+    const fn add(&mut self, more: Self) {
+        self.kept += more.kept;
+        self.removed += more.removed;
+        self.requeued += more.requeued;
+    }
 }
 
 /// A way through the dead letters of a queue, once, from the oldest on. At most as many are seen as were there at the
@@ -70,13 +79,12 @@ pub struct Walk<'v> {
     visit: &'v Visit,
     queue: String,
     dead: String,
-    taking: Channel,
+    /// What was taken on the first is older than what was taken on the next.
+    taking: Vec<Channel>,
     publishing: Channel,
     /// Not taken yet.
     left: u32,
     taken: Taken,
-    /// Delivery tags of what stays, in the order of the queue.
-    kept: Vec<u64>,
     walked: Walked,
 }
 
@@ -91,6 +99,7 @@ struct Taken {
 /// Some dead letters, taken and not settled yet. They stay when it is dropped.
 pub struct Window<'w, 'v> {
     walk: &'w mut Walk<'v>,
+    channel: Channel,
     deliveries: Vec<Delivery>,
     letters: Vec<DeadLetter>,
 }
@@ -112,18 +121,16 @@ impl Visit {
     pub async fn walk(&self, queue: Queue, most: Option<u32>) -> Result<Walk<'_>, VisitError> {
         let dead = self.dead_queue_name(queue);
         let depth = self.depth(&dead).await?.ok_or_else(|| VisitError::NoQueue(dead.clone()))?;
-        let taking = self.connection.create_channel().await?;
         let publishing = self.connection.create_channel().await?;
         publishing.confirm_select(ConfirmSelectOptions::default()).await?;
         Ok(Walk {
             visit: self,
             queue: self.queue_name(queue),
             dead,
-            taking,
+            taking: Vec::new(),
             publishing,
             left: depth.ready.min(most.unwrap_or(u32::MAX)),
             taken: Taken::default(),
-            kept: Vec::new(),
             walked: Walked::default(),
         })
     }
@@ -140,13 +147,14 @@ impl<'v> Walk<'v> {
         self.walked
     }
 
-    /// The next dead letters; `None` when all were seen. Those of a window must be settled before the next one is taken,
-    /// or they stay.
+    /// The next dead letters; `None` when all were seen. Those of the window before that weren't settled stay.
     pub async fn next_window(&mut self) -> Result<Option<Window<'_, 'v>>, VisitError> {
-        let deliveries = match self.taken.next_window(self.left) {
-            0 => Vec::new(),
-            wanted => self.take(wanted).await?,
-        };
+        let wanted = self.taken.next_window(self.left);
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let channel = self.channel().await?;
+        let deliveries = self.take(&channel, wanted).await?;
         if deliveries.is_empty() {
             self.left = 0;
             return Ok(None);
@@ -154,19 +162,34 @@ impl<'v> Walk<'v> {
         self.left -= u32::try_from(deliveries.len()).unwrap_or(self.left).min(self.left);
         let read = |delivery: &Delivery| DeadLetter::read(&delivery.properties, delivery.data.len());
         let letters = deliveries.iter().map(read).collect();
-        Ok(Some(Window { walk: self, deliveries, letters }))
+        Ok(Some(Window { walk: self, channel, deliveries, letters }))
+    }
+
+    /// The channel of the next window.
+    async fn channel(&mut self) -> Result<Channel, VisitError> {
+        let is_full = self.taken.windows.is_multiple_of(WINDOWS_OF_CHANNEL);
+        if let Some(current) = self.taking.last().filter(|_| !is_full) {
+            return Ok(current.clone());
+        }
+        let channel = self.visit.connection.create_channel().await?;
+        // The acknowledgements of a window go to the queue as one. It takes only some 30 at a time, and those that
+        // would still wait for that when the channel is closed would be lost.
+        channel.tx_select().await?;
+        self.taking.push(channel.clone());
+        Ok(channel)
     }
 
     /// Takes the next `wanted`, fewer when there are no more. A consumer of its own for each window hands out no more
     /// than that, also when some of them are acknowledged.
-    async fn take(&mut self, wanted: u16) -> Result<Vec<Delivery>, VisitError> {
-        self.taken.windows += 1;
+    async fn take(&mut self, channel: &Channel, wanted: u16) -> Result<Vec<Delivery>, VisitError> {
+        // In the order of their names, the broker takes back what consumers had.
         let tag = format!("walk-{:06}", self.taken.windows);
-        self.taking.basic_qos(wanted, BasicQosOptions::default()).await?;
-        let options = BasicConsumeOptions::default();
+        self.taken.windows += 1;
+        channel.basic_qos(wanted, BasicQosOptions::default()).await?;
         let (queue, tag) = (self.dead.as_str().into(), tag.as_str());
-        let mut consumer =
-            self.taking.basic_consume(queue, tag.into(), options, FieldTable::default()).await?;
+        let consumer =
+            channel.basic_consume(queue, tag.into(), BasicConsumeOptions::default(), FieldTable::default());
+        let mut consumer = consumer.await?;
         let mut taken = Vec::with_capacity(wanted.into());
         let mut idle = 0;
         while taken.len() < usize::from(wanted) {
@@ -183,7 +206,7 @@ impl<'v> Walk<'v> {
                 Err(_) => idle += 1,
             }
         }
-        self.taking.basic_cancel(tag.into(), BasicCancelOptions::default()).await?;
+        channel.basic_cancel(tag.into(), BasicCancelOptions::default()).await?;
         Ok(taken)
     }
 
@@ -201,20 +224,13 @@ impl<'v> Walk<'v> {
     }
 
     /// Ends the walk: what stays goes back to its place.
-    pub async fn finish(mut self) -> Result<Walked, VisitError> {
-        self.give_back().await?;
+    pub async fn finish(self) -> Result<Walked, VisitError> {
         self.publishing.close(200, "done".into()).await?;
-        self.taking.close(200, "done".into()).await?;
-        Ok(self.walked)
-    }
-
-    /// One by one: a quorum queue doesn't keep the order of what comes back together.
-    async fn give_back(&mut self) -> Result<(), VisitError> {
-        for tag in self.kept.drain(..) {
-            let requeue = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-            self.taking.basic_nack(tag, requeue).await?;
+        // The oldest first.
+        for channel in self.taking {
+            channel.close(200, "done".into()).await?;
         }
-        Ok(())
+        Ok(self.walked)
     }
 }
 
@@ -241,28 +257,27 @@ impl Window<'_, '_> {
     }
 
     /// Does with each what `decide` says. When the queue doesn't take one back, the rest of the window is still settled,
-    /// everything not put back stays, and the error ends the walk.
+    /// what was not put back stays, and the error ends the walk.
     pub async fn settle(self, decide: impl FnMut(&DeadLetter) -> Fate) -> Result<(), VisitError> {
-        let Self { walk, deliveries, letters } = self;
+        let Self { walk, channel, deliveries, letters } = self;
         let fates: Vec<Fate> = letters.iter().map(decide).collect();
         let publish = publish(walk, &deliveries, &fates);
         let published = timeout(CONFIRM_WITHIN, publish).await.map_err(|_| VisitError::Stuck)??;
+        let mut settled = Walked::default();
         for ((delivery, fate), published) in deliveries.iter().zip(fates).zip(&published) {
-            let (count, stays) = match fate {
-                Fate::Keep => (&mut walk.walked.kept, true),
-                Fate::Remove => (&mut walk.walked.removed, false),
-                Fate::Requeue if *published => (&mut walk.walked.requeued, false),
-                Fate::Requeue => (&mut walk.walked.kept, true),
-            };
-            *count += 1;
-            if stays {
-                walk.kept.push(delivery.delivery_tag);
-            } else {
-                delivery.ack(BasicAckOptions::default()).await?;
+            match fate {
+                Fate::Remove => settled.removed += 1,
+                Fate::Requeue if *published => settled.requeued += 1,
+                Fate::Keep | Fate::Requeue => {
+                    settled.kept += 1;
+                    continue;
+                }
             }
+            delivery.ack(BasicAckOptions::default()).await?;
         }
+        channel.tx_commit().await?;
+        walk.walked.add(settled);
         if published.contains(&false) {
-            walk.give_back().await?;
             return Err(VisitError::Refused(walk.queue.clone()));
         }
         Ok(())

@@ -43,7 +43,7 @@ pub enum VisitError {
 /// A queue as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSeen {
-    /// Its name without prefix: `events`, `events.dead`, `webhooks.retry.0`.
+    /// Its name without prefix: `events`, `events.dead`, `webhooks.retry.1`.
     pub name: String,
     /// What is in it; `None` where it isn't declared.
     pub depth: Option<QueueDepth>,
@@ -89,14 +89,14 @@ impl Visit {
             seen.push(QueueSeen { name: name.to_owned(), depth, dead: count });
             seen.push(QueueSeen { name: format!("{name}.dead"), depth: dead, dead: None });
         }
-        for level in 0..RETRY_QUEUES_MAX {
+        // Numbered from 1, without a gap.
+        for level in 1..=RETRY_QUEUES_MAX {
             let name = format!("{}.retry.{level}", Queue::Webhooks.as_str());
-            match self.depth(&format!("{}.{name}", self.prefix)).await? {
-                depth @ Some(_) => seen.push(QueueSeen { name, depth, dead: None }),
-                // They are numbered without a gap, from 0 or from 1.
-                None if level > 0 => break,
-                None => {}
+            let depth = self.depth(&format!("{}.{name}", self.prefix)).await?;
+            if depth.is_none() {
+                break;
             }
+            seen.push(QueueSeen { name, depth, dead: None });
         }
         Ok(seen)
     }
