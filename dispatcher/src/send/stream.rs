@@ -182,3 +182,18 @@ impl AsyncWrite for ReceiverStream {
         if farewell.is_pending() { Poll::Ready(Ok(())) } else { farewell }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bound_connections_are_for_one_request() {
+        let open = Open::default();
+        let mut all: Vec<Counted> = (0..KEPT).map(|_| open.count()).collect();
+        assert!(all.iter().all(|counted| counted.keep));
+        assert!(!open.count().keep);
+        all.pop();
+        assert!(open.count().keep);
+    }
+}
