@@ -6,6 +6,7 @@
 //! begins anew on the next one.
 
 mod connection;
+mod gauges;
 mod intake;
 mod lane;
 mod publisher;
@@ -14,6 +15,7 @@ mod rpc;
 mod topology;
 
 pub use connection::{Broker, QueueDepth};
+pub use gauges::observe_queues;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
 pub use publisher::{Outgoing, PublishError, Publisher};
