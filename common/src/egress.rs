@@ -57,6 +57,46 @@ impl EgressSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Vectors {
+        cases: Vec<Case>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Case {
+        why: String,
+        url: Option<String>,
+        #[serde(default)]
+        resolves_to: Vec<IpAddr>,
+        address: Option<IpAddr>,
+        expect: String,
+    }
+
+    fn verdict(case: &Case) -> Result<(), &'static str> {
+        let public = EgressSettings { allow_private: false };
+        if let Some(url) = &case.url {
+            public.check_url(&ReceiverUrl::parse(url)?)?;
+        }
+        case.address.iter().chain(&case.resolves_to).try_for_each(|address| public.check_address(*address))
+    }
+
+    #[test]
+    fn every_vector_is_judged_as_it_says() {
+        let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/ssrf.json")).unwrap();
+        for case in &vectors.cases {
+            let verdict = verdict(case);
+            let expected = if verdict.is_ok() { "allowed" } else { "refused" };
+            assert_eq!(
+                case.expect, expected,
+                "{} ({:?} {:?}): {verdict:?}",
+                case.why, case.url, case.address
+            );
+        }
+        assert!(vectors.cases.len() >= 60);
+    }
 
     fn judged(allow_private: bool, url: &str) -> Result<(), &'static str> {
         EgressSettings { allow_private }.check_url(&ReceiverUrl::parse(url).unwrap())

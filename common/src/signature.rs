@@ -1,5 +1,9 @@
 //! Request and webhook signatures (specification: Authentication; D2). Pure: the caller brings the clock.
 
+mod webhook;
+
+pub use webhook::{sign_webhook, verify_webhook};
+
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use thiserror::Error;

@@ -16,3 +16,4 @@ mod records;
 mod results;
 mod schema;
 mod vectors;
+mod webhooks;

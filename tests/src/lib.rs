@@ -23,6 +23,7 @@ pub mod private;
 pub mod program;
 pub mod proxy;
 pub mod raw;
+pub mod receiver;
 
 pub use connectctl::Connectctl;
 pub use database::TestDatabase;
@@ -34,6 +35,7 @@ pub use program::Program;
 pub use prometheus::Samples;
 pub use queues::{QueuedMessage, Queues};
 pub use ran::Ran;
+pub use receiver::{Authority, Behaviour, Received, Receiver};
 pub use world::{ALL_SCOPES, Proxies, World, WorldBuilder, text};
 
 /// `CONNECT_MASTER_KEY` of all tests: 32 bytes in base64.

@@ -3,11 +3,12 @@
 //! The order makes each end safe against a crash at any point: first the message of the next attempt is published, then
 //! the record is committed, then the message is concluded. What is repeated after a crash is recognised by the record.
 
+use super::open::OpenAttempts;
 use crate::schedule::Wait;
 use crate::store::{self, AttemptRow, Conclusion};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use common::broker::{Broker, Outgoing, PublishError, Publisher, Receipt};
+use common::broker::{Broker, Outgoing, Publisher, Receipt};
 use common::clock;
 use common::db::{Database, TxError, Work};
 use common::message::DeliveryMeta;
@@ -55,7 +56,12 @@ pub(super) enum Fate {
 }
 
 /// Writes entries as they come, until their channel closes.
-pub(super) async fn keep(broker: Broker, database: Database, mut entries: mpsc::Receiver<Entry>) {
+pub(super) async fn keep(
+    broker: Broker,
+    database: Database,
+    open: OpenAttempts,
+    mut entries: mpsc::Receiver<Entry>,
+) {
     let names: Vec<String> = (0..=u8::MAX).map(|level| broker.retry_queue_name(level)).collect();
     let mut publisher = Publisher::new(broker, "webhooks.retry");
     let mut batch = Vec::with_capacity(TOGETHER);
@@ -65,19 +71,28 @@ pub(super) async fn keep(broker: Broker, database: Database, mut entries: mpsc::
         // In one order everywhere, so that transactions never wait for each other in a ring.
         batch.sort_unstable_by_key(|entry| (entry.conclusion.tenant_id, entry.conclusion.delivery_id));
         record(&database, &batch, now).await;
-        join_all(batch.drain(..).map(|entry| async move {
-            match entry.fate {
-                Fate::Done | Fate::Retry { .. } => entry.receipt.done().await,
-                Fate::Dead => entry.receipt.dead("attempts").await,
-            }
-        }))
-        .await;
+        let concluded = batch.drain(..).map(|entry| {
+            let second = open.end(&entry.meta);
+            conclude(entry, second)
+        });
+        join_all(concluded).await;
     }
 }
 
-/// Publishes the messages of next attempts. Where the queue is full the delivery waits in the database instead; where the
-/// broker is away the entry is forgotten, since its message comes again.
-async fn retry(publisher: &mut Publisher, names: &[String], batch: &mut Vec<Entry>, now: DateTime<Utc>) {
+/// Concludes the entry's message, and forgets the second messages of its attempt.
+async fn conclude(entry: Entry, second: Vec<Receipt>) {
+    match entry.fate {
+        Fate::Done | Fate::Retry { .. } => entry.receipt.done().await,
+        Fate::Dead => entry.receipt.dead("attempts").await,
+    }
+    for receipt in second {
+        receipt.done().await;
+    }
+}
+
+/// Publishes the messages of next attempts. Where the broker doesn't confirm, the delivery waits in the database instead;
+/// should the message be in its queue all the same, one of the two is the second message of the attempt.
+async fn retry(publisher: &mut Publisher, names: &[String], batch: &mut [Entry], now: DateTime<Utc>) {
     let due: Vec<(usize, Outgoing<'_>)> = batch
         .iter()
         .enumerate()
@@ -94,16 +109,10 @@ async fn retry(publisher: &mut Publisher, names: &[String], batch: &mut Vec<Entr
     let (places, messages): (Vec<usize>, Vec<Outgoing<'_>>) = due.into_iter().unzip();
     let published = publisher.publish(&messages, CONFIRM_WITHIN).await;
     drop(messages);
-    let mut lost = Vec::new();
     for (place, result) in places.into_iter().zip(published) {
-        match result {
-            Ok(()) => {}
-            Err(PublishError::Refused) => batch[place].conclusion.parked_at = Some(now),
-            Err(PublishError::Unavailable) => lost.push(place),
+        if result.is_err() {
+            batch[place].conclusion.parked_at = Some(now);
         }
-    }
-    for place in lost.into_iter().rev() {
-        drop(batch.swap_remove(place));
     }
 }
 

@@ -9,6 +9,7 @@ mod job;
 mod judge;
 mod lanes;
 mod ledger;
+mod open;
 
 pub use congestion::Congestion;
 
@@ -26,6 +27,7 @@ use job::{Job, Means, unchanged};
 use judge::{Judgement, judge};
 use lanes::{Away, Bounds, Lanes};
 use ledger::{Entry, Fate};
+use open::OpenAttempts;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,9 +88,11 @@ pub async fn run(delivering: Delivering, shutdown: CancellationToken) {
         means: Means { sender, master, schedule },
         lanes: Mutex::new(Lanes::new(lane_bounds, congestion)),
         ledger,
+        open: OpenAttempts::default(),
         attempts: TaskTracker::new(),
     });
-    let keeper = common::vital::spawn("ledger", ledger::keep(broker.clone(), database, entries));
+    let keeping = ledger::keep(broker.clone(), database, shared.open.clone(), entries);
+    let keeper = common::vital::spawn("ledger", keeping);
     let evictions = common::vital::spawn("lanes", Arc::clone(&shared).keep_lanes(shutdown.clone()));
     let mut deliverer = Deliverer { shared: Arc::clone(&shared), consuming, shutdown: shutdown.clone() };
     let open = run_intake(&broker, Queue::Webhooks, (bounds.open, UNIT), &mut deliverer, &shutdown).await;
@@ -112,6 +116,7 @@ struct Shared {
     means: Means,
     lanes: Mutex<Lanes<Job>>,
     ledger: mpsc::Sender<Entry>,
+    open: OpenAttempts,
     attempts: TaskTracker,
 }
 
@@ -190,6 +195,7 @@ impl Shared {
                     self.park(meta, receipt, Duration::ZERO).await;
                 }
                 (Judgement::Attempt { made }, Some(target)) => {
+                    let Some(receipt) = self.open.begin(&meta, receipt) else { continue };
                     let job = Job { meta, body: body.into(), receipt, target: target.clone(), made };
                     let admitted = self.lanes().admit(job.meta.subscription_id, job, Instant::now());
                     if let Err(Away { job, wait }) = admitted {

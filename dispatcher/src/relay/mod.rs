@@ -17,7 +17,6 @@ use crate::deliver::Congestion;
 use common::broker::{Broker, Publisher};
 use common::db::{Database, TxError};
 use common::sealed::Secret;
-use std::convert::Infallible;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +24,7 @@ use turn::Turn;
 
 /// Longest wait for a notification: what a lost one costs.
 const POLL: Duration = Duration::from_millis(250);
-/// Wait after a fault.
+/// Wait after a fault of the database, or of the broker.
 const RETRY: Duration = Duration::from_millis(250);
 /// How often parked deliveries are looked for.
 const LOOK_AT_PARKED: Duration = Duration::from_millis(500);
@@ -58,10 +57,15 @@ pub async fn run(relay: Relay, shutdown: CancellationToken) {
         lost_due: Instant::now(),
         relay,
     };
-    while let Some(ended) = shutdown.run_until_cancelled(worker.turn()).await {
-        let Err(error) = ended;
-        tracing::warn!(%error, "relay begins anew");
-        shutdown.run_until_cancelled(sleep(RETRY)).await;
+    while let Some(turn) = shutdown.run_until_cancelled(Turn::take(&worker.relay.url)).await {
+        let ended = match turn {
+            Ok(turn) => worker.turn(turn, &shutdown).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::warn!(%error, "relay begins anew");
+            shutdown.run_until_cancelled(sleep(RETRY)).await;
+        }
     }
 }
 
@@ -83,16 +87,31 @@ struct Worker {
 }
 
 impl Worker {
-    /// Relays for as long as it is this copy's turn and nothing fails.
-    async fn turn(&mut self) -> Result<Infallible, RelayError> {
-        let mut turn = Turn::take(&self.relay.url).await?;
+    /// Relays for as long as it is this copy's turn, or until `shutdown`. A step that has begun is finished: what was
+    /// published is marked.
+    async fn turn(&mut self, mut turn: Turn, shutdown: &CancellationToken) -> Result<(), TxError> {
         tracing::info!("relaying the outbox");
-        loop {
-            let more = self.relay_outbox().await? | self.relay_parked(&mut turn).await?;
-            if !more {
-                turn.wait(POLL).await?;
+        while !shutdown.is_cancelled() {
+            let wait = match self.step(&mut turn).await {
+                Ok(true) => continue,
+                Ok(false) => POLL,
+                Err(RelayError::Database(error)) => return Err(error),
+                // It stays this copy's turn: the broker is no nearer to another one.
+                Err(RelayError::Broker(error)) => {
+                    tracing::warn!(%error, "what is to be relayed waits");
+                    RETRY
+                }
+            };
+            if let Some(waited) = shutdown.run_until_cancelled(turn.wait(wait)).await {
+                waited?;
             }
         }
+        Ok(())
+    }
+
+    /// Relays a step's worth; whether there may be more.
+    async fn step(&mut self, turn: &mut Turn) -> Result<bool, RelayError> {
+        Ok(self.relay_outbox().await? | self.relay_parked(turn).await?)
     }
 
     /// Parked deliveries, when it is time or somebody called; and what the queue has lost, from time to time.

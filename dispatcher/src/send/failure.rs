@@ -1,0 +1,90 @@
+//! Why no status came: an error of the client as a kind and a text.
+
+use super::attempt::Outcome;
+use super::connect_error::ConnectError;
+use super::stream::NotBegun;
+use hyper_util::client::legacy;
+use std::error::Error;
+use std::io;
+
+/// Longest text, in bytes. Parts of it can come from the receiver, such as its certificate's names.
+const MAX_TEXT: usize = 300;
+
+/// Why no status came.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) outcome: Outcome,
+    pub(super) text: String,
+}
+
+impl Failure {
+    pub(super) fn new(outcome: Outcome, text: &str) -> Self {
+        Self { outcome, text: bounded(text) }
+    }
+
+    pub(super) fn of(error: &legacy::Error) -> Self {
+        if let Some(cause) = cause::<ConnectError>(error) {
+            return Self::new(cause.outcome(), &cause.to_string());
+        }
+        // TLS 1.3 has a receiver's refusal come after the handshake.
+        if let Some(cause) = cause::<rustls::Error>(error) {
+            return Self::new(Outcome::TlsFailed, &format!("TLS: {cause}"));
+        }
+        Self::new(Outcome::ConnectionLost, &lost(error))
+    }
+}
+
+/// Whether nothing of the request was sent, because the receiver had closed the connection it was to go out on.
+pub(super) fn is_not_begun(error: &legacy::Error) -> bool {
+    cause::<NotBegun>(error).is_some()
+}
+
+fn lost(error: &legacy::Error) -> String {
+    if let Some(cause) = cause::<io::Error>(error) {
+        return format!("connection lost: {cause}");
+    }
+    match cause::<hyper::Error>(error) {
+        Some(cause) if cause.is_incomplete_message() => {
+            "the connection was closed before a response".to_owned()
+        }
+        Some(cause) if cause.is_parse_too_large() => "the response's head is too large".to_owned(),
+        Some(cause) if cause.is_parse() => format!("the response is not HTTP/1.1: {cause}"),
+        Some(cause) => format!("connection lost: {cause}"),
+        None => format!("connection lost: {error}"),
+    }
+}
+
+/// The first error of this type among the causes of `error`.
+fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // An I/O error hides what it wraps from `source`.
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// A text that can be stored and shown.
+fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_TEXT);
+    text[..end].replace(char::is_control, "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_bounded_and_can_be_stored() {
+        let failure = Failure::new(Outcome::TlsFailed, &format!("a\0b\n{}", "\u{e9}".repeat(300)));
+        assert!(failure.text.starts_with("a\u{fffd}b\u{fffd}\u{e9}"), "{}", failure.text);
+        assert!(failure.text.len() <= MAX_TEXT + 4, "{}", failure.text.len());
+    }
+}

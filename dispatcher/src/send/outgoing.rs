@@ -1,0 +1,50 @@
+//! The request as it goes out (specification: Delivery request).
+
+use super::WebhookRequest;
+use bytes::Bytes;
+use common::signature::sign_webhook;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::http::uri::InvalidUri;
+use hyper::{HeaderMap, Method, Request, Uri};
+use uuid::fmt::Hyphenated;
+
+const EMPTY: HeaderValue = HeaderValue::from_static("");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("Connect/", env!("CARGO_PKG_VERSION")));
+const SIGNATURE: HeaderName = HeaderName::from_static("x-connect-signature");
+const TENANT: HeaderName = HeaderName::from_static("x-connect-tenant");
+const EVENT: HeaderName = HeaderName::from_static("x-connect-event");
+const DELIVERY: HeaderName = HeaderName::from_static("x-connect-delivery");
+/// Those here, `Content-Length`, and room for one that traces.
+const HEADERS: usize = 9;
+
+/// The request, signed. Its length is added when it is written.
+pub(super) fn request(webhook: &WebhookRequest<'_>) -> Result<Request<Full<Bytes>>, InvalidUri> {
+    let mut request = Request::new(Full::new(webhook.body.clone()));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::try_from(webhook.url.as_str())?;
+    *request.headers_mut() = headers(webhook);
+    Ok(request)
+}
+
+fn headers(webhook: &WebhookRequest<'_>) -> HeaderMap {
+    let secrets = webhook.secrets.iter().map(|secret| secret.reveal().as_bytes());
+    let signature = sign_webhook(secrets, webhook.now.timestamp(), &webhook.body);
+    let mut delivery = [0; Hyphenated::LENGTH];
+    let delivery = webhook.delivery_id.hyphenated().encode_lower(&mut delivery);
+    let mut headers = HeaderMap::with_capacity(HEADERS);
+    headers.insert(HOST, value(webhook.url.authority()));
+    headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(USER_AGENT, AGENT);
+    headers.insert(SIGNATURE, signature.try_into().unwrap_or(EMPTY));
+    headers.insert(TENANT, value(webhook.tenant));
+    headers.insert(EVENT, value(webhook.event_type));
+    headers.insert(DELIVERY, value(delivery));
+    headers
+}
+
+/// Slugs, types and hosts have no control characters, so that nothing is ever left out.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_bytes(text.as_bytes()).unwrap_or(EMPTY)
+}

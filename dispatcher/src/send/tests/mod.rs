@@ -1,0 +1,108 @@
+//! The sender against receivers of every kind.
+
+mod connections;
+mod failures;
+mod request;
+mod ssrf;
+
+use super::network::{Answer, Network, System};
+use super::{Attempt, Outcome, Sender, SenderSettings, WebhookRequest};
+use bytes::Bytes;
+use common::egress::{EgressSettings, ReceiverUrl};
+use common::sealed::Secret;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tests::{Authority, Behaviour, Receiver};
+use tokio::net::TcpStream;
+use uuid::Uuid;
+
+const BODY: &str = "{\"specVersion\":\"1.0\", \"eventType\":\"lead.assigned\"}";
+const DELIVERY: Uuid = Uuid::from_u128(0x0195_f0c2_7a31_7c55_9d10_3f6f_2b8f_1a01);
+const SECRET: &str = "whsec_new";
+const OLD_SECRET: &str = "whsec_old";
+
+/// As long as nobody waits for it in vain.
+const LONG: Duration = Duration::from_secs(30);
+/// For what never answers.
+const SHORT: Duration = Duration::from_millis(250);
+
+fn settings(allow_private: bool, timeout: Duration, ca_file: Option<&Path>) -> SenderSettings {
+    let egress = EgressSettings { allow_private };
+    SenderSettings { timeout, egress, ca_file: ca_file.map(Path::to_owned) }
+}
+
+/// One that may send to this machine.
+fn local(timeout: Duration) -> Sender {
+    Sender::new(&settings(true, timeout, None)).unwrap()
+}
+
+/// One that also believes an authority.
+fn trusting(authority: &Authority, timeout: Duration) -> Sender {
+    Sender::new(&settings(true, timeout, Some(authority.file()))).unwrap()
+}
+
+async fn send(sender: &Sender, url: &str) -> Attempt {
+    let url = ReceiverUrl::parse(url).unwrap();
+    let secrets = [Secret::new(SECRET.to_owned())];
+    sender.send(&webhook(&url, &secrets)).await
+}
+
+fn webhook<'a>(url: &'a ReceiverUrl, secrets: &'a [Secret]) -> WebhookRequest<'a> {
+    WebhookRequest {
+        url,
+        tenant: "acme",
+        event_type: "lead.assigned",
+        delivery_id: DELIVERY,
+        secrets,
+        body: Bytes::from_static(BODY.as_bytes()),
+        now: common::clock::now(),
+    }
+}
+
+/// A network that answers as it is told, and sees who asks.
+#[derive(Debug, Default)]
+struct FakeNetwork {
+    /// What the name service says, once each; then nothing resolves.
+    answers: Mutex<VecDeque<Answer>>,
+    /// Where connections really go; with none, they are refused.
+    leads_to: Option<SocketAddr>,
+    asked: Mutex<Vec<String>>,
+    dialed: Mutex<Vec<SocketAddr>>,
+}
+
+impl FakeNetwork {
+    fn answering(answers: &[&[&str]], leads_to: Option<SocketAddr>) -> Arc<Self> {
+        let parsed = answers.iter().map(|one| Ok(one.iter().map(|a| a.parse().unwrap()).collect()));
+        Arc::new(Self { answers: Mutex::new(parsed.collect()), leads_to, ..Self::default() })
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn dialed(&self) -> Vec<String> {
+        self.dialed.lock().unwrap().iter().map(SocketAddr::to_string).collect()
+    }
+}
+
+impl Network for Arc<FakeNetwork> {
+    fn resolve(&self, name: &str) -> BoxFuture<'static, Answer> {
+        self.asked.lock().unwrap().push(name.to_owned());
+        let answer = self.answers.lock().unwrap().pop_front();
+        std::future::ready(answer.unwrap_or_else(|| Err("no such name".to_owned()))).boxed()
+    }
+
+    fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
+        self.dialed.lock().unwrap().push(address);
+        match self.leads_to {
+            Some(really) => System::default().dial(really),
+            None => std::future::ready(Err(io::ErrorKind::ConnectionRefused.into())).boxed(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a receiver gets (specification: Delivery request, Outbound webhook signature).
+
+use super::*;
+
+const NAMES: [&str; 8] = [
+    "Host",
+    "Content-Type",
+    "User-Agent",
+    "X-Connect-Signature",
+    "X-Connect-Tenant",
+    "X-Connect-Event",
+    "X-Connect-Delivery",
+    "Content-Length",
+];
+
+#[tokio::test]
+async fn a_webhook_has_the_specifications_headers_and_the_bodys_own_bytes() {
+    let receiver = Receiver::http();
+    let attempt = send(&local(LONG), &receiver.url("/hooks/a%20b?key=1&x=[2]")).await;
+    assert_eq!(attempt.outcome, Outcome::Delivered, "{attempt:?}");
+    assert_eq!((attempt.status, attempt.error, attempt.response), (Some(204), None, None));
+
+    let [got] = &receiver.received()[..] else { panic!("one request") };
+    assert_eq!((got.method(), got.target()), ("POST", "/hooks/a%20b?key=1&x=[2]"));
+    assert_eq!(got.body, BODY);
+    let names: Vec<&str> = got.headers().map(|(name, _)| name).collect();
+    assert_eq!(names, NAMES);
+    let values = ["Host", "Content-Type", "X-Connect-Tenant", "X-Connect-Event", "X-Connect-Delivery"]
+        .map(|name| got.header(name));
+    assert_eq!(
+        values,
+        [
+            receiver.address().to_string().as_str(),
+            "application/json",
+            "acme",
+            "lead.assigned",
+            "0195f0c2-7a31-7c55-9d10-3f6f2b8f1a01",
+        ]
+    );
+    assert_eq!(got.header("user-agent"), concat!("Connect/", env!("CARGO_PKG_VERSION")));
+}
+
+#[tokio::test]
+async fn the_signature_is_of_exactly_the_specifications_form() {
+    let receiver = Receiver::http();
+    send(&local(LONG), &receiver.url("/")).await;
+    let [got] = &receiver.received()[..] else { panic!("one request") };
+    let header = got.header("x-connect-signature");
+    assert!(common::signature::Signature::parse(header).is_ok(), "{header}");
+    assert_eq!(got.verify(SECRET), Ok(()));
+    assert!(got.verify(OLD_SECRET).is_err());
+}
+
+#[tokio::test]
+async fn while_a_rotated_secret_still_signs_either_verifies_and_the_new_one_is_first() {
+    let receiver = Receiver::http();
+    let url = ReceiverUrl::parse(&receiver.url("/")).unwrap();
+    let secrets = [SECRET, OLD_SECRET].map(|secret| Secret::new(secret.to_owned()));
+    local(LONG).send(&webhook(&url, &secrets)).await;
+
+    let [got] = &receiver.received()[..] else { panic!("one request") };
+    let (both, other) = (got.header("x-connect-signature"), "whsec_other");
+    assert_eq!((got.verify(SECRET), got.verify(OLD_SECRET)), (Ok(()), Ok(())));
+    assert!(got.verify(other).is_err());
+    let (t, macs) = both.split_once(",v1=").unwrap();
+    let (new, old) = macs.split_once(",v1=").unwrap();
+    for (secret, mac) in [(SECRET, new), (OLD_SECRET, old)] {
+        let t = t.strip_prefix("t=").unwrap().parse().unwrap();
+        let signed = common::signature::Signed::Body(&got.body);
+        assert!(common::signature::sign(secret.as_bytes(), t, signed).ends_with(mac), "{both}");
+    }
+}
+
+#[tokio::test]
+async fn the_host_is_sent_as_the_url_has_it() {
+    let receiver = Receiver::http();
+    let port = receiver.address().port();
+    send(&local(LONG), &format!("HTTP://LocalHost:{port}")).await;
+    let [got] = &receiver.received()[..] else { panic!("one request") };
+    assert_eq!((got.header("host"), got.target()), (format!("LocalHost:{port}").as_str(), "/"));
+}
+
+#[tokio::test]
+async fn over_tls_the_receiver_is_believed_by_name_and_by_address() {
+    let authority = Authority::new();
+    let receiver = Receiver::https(&authority);
+    let sender = trusting(&authority, LONG);
+    for url in [receiver.url("/"), receiver.url_by_name("/")] {
+        let attempt = send(&sender, &url).await;
+        assert_eq!(attempt.outcome, Outcome::Delivered, "{url}: {attempt:?}");
+    }
+    assert!(receiver.received().iter().all(|got| got.verify(SECRET).is_ok()));
+}

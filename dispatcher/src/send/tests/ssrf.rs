@@ -1,0 +1,148 @@
+//! What is connected to is what was judged, at every connection (D27).
+
+use super::*;
+use serde::Deserialize;
+
+const PUBLIC: &str = "93.184.215.14";
+const NAME: &str = "hooks.example";
+
+fn public_only(network: &Arc<FakeNetwork>, authority: Option<&Authority>) -> Sender {
+    let settings = settings(false, LONG, authority.map(Authority::file));
+    Sender::on(Box::new(Arc::clone(network)), &settings).unwrap()
+}
+
+/// A receiver that stands for a public one, and closes after each response.
+fn closing(authority: &Authority) -> Receiver {
+    let receiver = Receiver::https_for(authority, &[NAME]);
+    receiver.answer_all(Behaviour::status(200).with_header("connection", "close"));
+    receiver
+}
+
+async fn refused(answer: &[&str]) -> (String, Vec<String>) {
+    let network = FakeNetwork::answering(&[answer], None);
+    let attempt = send(&public_only(&network, None), "https://hooks.example/").await;
+    assert_eq!(attempt.outcome, Outcome::AddressRefused, "{attempt:?}");
+    (attempt.error.unwrap(), network.dialed())
+}
+
+#[tokio::test]
+async fn a_name_that_is_bound_to_another_address_meanwhile_is_refused_and_never_connected_to() {
+    let authority = Authority::new();
+    let receiver = closing(&authority);
+    let network = FakeNetwork::answering(&[&[PUBLIC], &["127.0.0.1"]], Some(receiver.address()));
+    let sender = public_only(&network, Some(&authority));
+
+    let first = send(&sender, "https://hooks.example/x").await;
+    assert_eq!(first.outcome, Outcome::Delivered, "{first:?}");
+    receiver.wait_for_connections(0).await;
+    let second = send(&sender, "https://hooks.example/x").await;
+    assert_eq!(second.outcome, Outcome::AddressRefused);
+    assert_eq!(second.error.as_deref(), Some("address 127.0.0.1 is not public: loopback"));
+    assert_eq!((receiver.count(), receiver.accepted()), (1, 1));
+    assert_eq!(network.dialed(), ["93.184.215.14:443"]);
+}
+
+#[tokio::test]
+async fn a_connection_costs_one_look_up_and_goes_to_its_answer() {
+    let authority = Authority::new();
+    let receiver = closing(&authority);
+    let answers: [&[&str]; 2] = [&[PUBLIC], &["::ffff:93.184.215.15", "93.184.215.16"]];
+    let network = FakeNetwork::answering(&answers, Some(receiver.address()));
+    let sender = public_only(&network, Some(&authority));
+
+    for expected in 1..=2 {
+        assert_eq!(send(&sender, "https://Hooks.example:8443/").await.outcome, Outcome::Delivered);
+        assert_eq!(network.asked().len(), expected);
+        receiver.wait_for_connections(0).await;
+    }
+    assert_eq!(network.asked(), [NAME, NAME]);
+    assert_eq!(network.dialed(), ["93.184.215.14:8443", "93.184.215.15:8443"]);
+}
+
+#[tokio::test]
+async fn one_address_that_is_not_public_refuses_the_name() {
+    for (answer, named) in [
+        (&[PUBLIC, "10.0.0.1"][..], "10.0.0.1 is not public: private"),
+        (&["169.254.169.254", PUBLIC], "169.254.169.254 is not public: link-local"),
+        (&[PUBLIC, "::ffff:192.168.0.1"], "::ffff:192.168.0.1 is not public: private"),
+        (&[PUBLIC, "64:ff9b::7f00:1"], "64:ff9b::7f00:1 is not public: translated to IPv4"),
+        // Also beyond the addresses that would be tried.
+        (
+            &[PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, "::1"],
+            "::1 is not public: loopback",
+        ),
+    ] {
+        assert_eq!(refused(answer).await, (format!("address {named}"), vec![]));
+    }
+}
+
+#[tokio::test]
+async fn vetted_addresses_are_tried_in_turn_and_no_more_than_eight() {
+    let network = FakeNetwork::answering(&[&["8.8.8.8", "2606:4700::1111", "8.8.4.4"]], None);
+    let attempt = send(&public_only(&network, None), "https://hooks.example/").await;
+    assert_eq!(attempt.outcome, Outcome::ConnectFailed);
+    assert_eq!(network.dialed(), ["8.8.8.8:443", "[2606:4700::1111]:443", "8.8.4.4:443"]);
+    assert!(attempt.error.unwrap().starts_with("can't connect to 8.8.4.4:443: "));
+
+    let many: Vec<String> = (1..=20).map(|last| format!("8.8.8.{last}")).collect();
+    let network = FakeNetwork::answering(&[&many.iter().map(String::as_str).collect::<Vec<_>>()], None);
+    send(&public_only(&network, None), "https://hooks.example/").await;
+    assert_eq!(network.dialed().len(), 8);
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_does_not_resolve() {
+    let network = FakeNetwork::answering(&[&[]], None);
+    let sender = public_only(&network, None);
+    for _ in 0..2 {
+        let attempt = send(&sender, "https://hooks.example/").await;
+        assert_eq!(attempt.outcome, Outcome::NotResolved, "{attempt:?}");
+        assert!(attempt.error.unwrap().starts_with("host doesn't resolve: "));
+    }
+    assert!(network.dialed().is_empty());
+}
+
+#[tokio::test]
+async fn without_the_exception_for_development_nothing_goes_out_unencrypted() {
+    let network = FakeNetwork::answering(&[&[PUBLIC]], None);
+    let attempt = send(&public_only(&network, None), "http://hooks.example/").await;
+    assert_eq!(attempt.outcome, Outcome::AddressRefused);
+    assert_eq!(attempt.error.as_deref(), Some("url must begin with https://"));
+    assert!(network.asked().is_empty() && network.dialed().is_empty());
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Vector {
+    why: String,
+    url: Option<String>,
+    address: Option<String>,
+    resolves_to: Option<Vec<String>>,
+    expect: String,
+}
+
+#[derive(Deserialize)]
+struct Vectors {
+    cases: Vec<Vector>,
+}
+
+#[tokio::test]
+async fn every_vector_is_connected_to_or_not_as_it_says() {
+    let vectors: Vectors = serde_json::from_str(include_str!("../../../../tests/vectors/ssrf.json")).unwrap();
+    for Vector { why, url, address, resolves_to, expect } in vectors.cases {
+        let answer = address.map(|address| vec![address]).or(resolves_to);
+        let answer = answer.unwrap_or_else(|| vec![PUBLIC.to_owned()]);
+        let network = FakeNetwork::answering(&[&answer.iter().map(String::as_str).collect::<Vec<_>>()], None);
+        // What is no URL can't be subscribed, and none of it gets here.
+        let Ok(url) = ReceiverUrl::parse(url.as_deref().unwrap_or("https://hooks.example/")) else {
+            assert_eq!(expect, "refused", "{why}");
+            continue;
+        };
+        let attempt = public_only(&network, None).send(&webhook(&url, &[])).await;
+        let (outcome, dialed) = match expect.as_str() {
+            "allowed" => (Outcome::ConnectFailed, answer.len()),
+            _ => (Outcome::AddressRefused, 0),
+        };
+        assert_eq!((attempt.outcome, network.dialed().len()), (outcome, dialed), "{why}: {attempt:?}");
+    }
+}

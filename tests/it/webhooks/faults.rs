@@ -1,0 +1,156 @@
+//! Whatever dies, an event that was committed is delivered, waits, or is a dead letter: never fewer.
+
+use super::Outbound;
+use crate::burst::{self, Burst, Progress};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+use tests::private::{Broker, End, Postgres};
+use tests::{World, eventually, text};
+
+/// Longer than any server takes to come back.
+const OUTAGE: Duration = Duration::from_secs(90);
+
+/// Two subscriptions, and a burst of enquiries during which `fault` runs.
+async fn burst(outbound: &mut Outbound, fault: impl AsyncFnOnce(&mut World, Progress)) -> Burst {
+    for path in ["/one", "/two"] {
+        outbound.subscribe(path, &[]).await;
+    }
+    let world = &mut outbound.world;
+    let (key, ingest) = (world.key.clone(), world.http().address());
+    burst::send(&key, &[ingest], async |progress| fault(world, progress).await).await
+}
+
+/// Waits until everything is delivered, and checks it against what the receiver got. Gives how many requests the
+/// receiver got beyond one for each delivery.
+async fn settle(outbound: &Outbound) -> usize {
+    let database = &outbound.world.database;
+    eventually("everything is delivered", OUTAGE, async || {
+        let query = "SELECT count(*) FROM outbox o WHERE relayed_at IS NULL OR 2 <>
+            (SELECT count(*) FROM deliveries d WHERE d.event_id = o.event_id AND d.state = 'delivered')";
+        match database.count(query).await {
+            0 => Ok(()),
+            missing => Err(format!("{missing} events are not delivered to both")),
+        }
+    })
+    .await;
+    let rows = "SELECT d.delivery_id::text AS id, d.event_id::text AS event,
+                       (SELECT count(*) FROM attempts a WHERE a.delivery_id = d.delivery_id) AS attempts
+                FROM deliveries d";
+    let deliveries = database.rows(rows, &[]).await;
+    assert!(deliveries.len() >= 200, "{}", deliveries.len());
+    let received = outbound.receiver.received();
+    let event_of: HashMap<&str, String> = received
+        .iter()
+        .map(|webhook| (webhook.header("x-connect-delivery"), text(&webhook.json()["eventId"]).to_owned()))
+        .collect();
+    for delivery in &deliveries {
+        let event = event_of.get(text(&delivery["id"]));
+        assert_eq!(event.map(String::as_str), delivery["event"].as_str(), "received as it is on record");
+        assert!(delivery["attempts"].as_i64() >= Some(1), "{delivery}");
+    }
+    let distinct: HashSet<&&str> = event_of.keys().collect();
+    assert_eq!(distinct.len(), deliveries.len(), "nothing was sent that isn't on record");
+    received.len() - deliveries.len()
+}
+
+#[tokio::test]
+async fn dispatchers_that_are_killed_in_a_burst_lose_nothing() {
+    let mut outbound = Outbound::start().await;
+    let burst = burst(&mut outbound, async |world, mut progress| {
+        for part in [0.2, 0.4, 0.6] {
+            progress.until(part).await;
+            world.dispatchers[0].kill();
+            world.dispatchers.clear();
+            world.add_dispatcher().await;
+        }
+    })
+    .await;
+    assert_eq!(burst.refused(), 0, "partners don't notice");
+    burst.settle(&outbound.world).await;
+    settle(&outbound).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_killed_in_a_burst_leaves_no_event_without_its_webhooks() {
+    let mut outbound = Outbound::start().await;
+    let burst = burst(&mut outbound, async |world, mut progress| {
+        progress.until(0.4).await;
+        world.workers[0].kill();
+        world.workers.clear();
+        world.add_worker().await;
+    })
+    .await;
+    burst.settle(&outbound.world).await;
+    let repeated = settle(&outbound).await;
+    assert_eq!(repeated, 0, "the dispatcher has no reason to repeat");
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_is_asked_to_end_in_a_burst_repeats_nothing() {
+    let mut outbound = Outbound::start().await;
+    let burst = burst(&mut outbound, async |world, mut progress| {
+        for part in [0.3, 0.6] {
+            progress.until(part).await;
+            assert_eq!(world.dispatchers[0].terminate().await.code(), Some(0));
+            world.dispatchers.clear();
+            world.add_dispatcher().await;
+        }
+    })
+    .await;
+    burst.settle(&outbound.world).await;
+    assert_eq!(settle(&outbound).await, 0);
+}
+
+#[tokio::test]
+async fn several_dispatchers_deliver_each_event_once() {
+    let mut outbound = Outbound::start().await;
+    outbound.world.add_dispatcher().await;
+    outbound.world.add_dispatcher().await;
+    let burst = burst(&mut outbound, async |_, _| {}).await;
+    burst.settle(&outbound.world).await;
+    assert_eq!(settle(&outbound).await, 0);
+}
+
+#[tokio::test]
+async fn a_broker_that_crashes_in_a_burst_loses_no_webhook() {
+    let broker = Broker::start().await;
+    let mut outbound = Outbound::of(World::with().on_broker(broker.url())).await;
+    let burst = burst(&mut outbound, async |_, mut progress| {
+        progress.until(0.4).await;
+        broker.stop(End::Immediate).await;
+        broker.start_again().await;
+    })
+    .await;
+    burst.settle(&outbound.world).await;
+    settle(&outbound).await;
+}
+
+#[tokio::test]
+async fn a_postgres_that_crashes_in_a_burst_loses_no_webhook() {
+    let postgres = Postgres::start().await;
+    let mut outbound = Outbound::of(World::with().on_postgres(postgres.url())).await;
+    let burst = burst(&mut outbound, async |_, mut progress| {
+        progress.until(0.4).await;
+        postgres.stop(End::Immediate).await;
+        postgres.start_again().await;
+    })
+    .await;
+    burst.settle(&outbound.world).await;
+    settle(&outbound).await;
+}
+
+#[tokio::test]
+async fn connections_that_break_in_a_burst_lose_no_webhook() {
+    let mut outbound = Outbound::of(World::with().through_proxies()).await;
+    let burst = burst(&mut outbound, async |world, mut progress| {
+        for part in [0.2, 0.4] {
+            progress.until(part).await;
+            world.proxies().broker.cut_once();
+            progress.until(part + 0.1).await;
+            world.proxies().postgres.cut_once();
+        }
+    })
+    .await;
+    burst.settle(&outbound.world).await;
+    settle(&outbound).await;
+}
