@@ -32,7 +32,7 @@ pub use eventually::{PATIENCE, eventually};
 pub use http::{Answer, Http, HttpError, Outgoing};
 pub use key::{ApiKey, EVENTS, RECORDS, now};
 pub use program::Program;
-pub use prometheus::Samples;
+pub use prometheus::{JOBS, Prometheus, Samples, Series};
 pub use queues::{QueuedMessage, Queues};
 pub use ran::Ran;
 pub use receiver::{Authority, Behaviour, Received, Receiver};
