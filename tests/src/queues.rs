@@ -1,12 +1,13 @@
 //! The queues of a test: a prefix of its own on a broker.
 
 use crate::database::clean_up;
+use crate::eventually::{PATIENCE, eventually};
 use lapin::message::Delivery;
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, PublisherConfirm};
 
 /// The queues of the operator's contract, without prefix.
 const NAMES: [&str; 4] = ["events", "records", "crm", "webhooks"];
@@ -31,6 +32,22 @@ pub struct QueuedMessage {
 }
 
 impl QueuedMessage {
+    /// One that survives a restart of the broker and wants no answer.
+    pub fn new(body: &[u8]) -> Self {
+        Self { body: body.to_owned(), properties: BasicProperties::default().with_delivery_mode(PERSISTENT) }
+    }
+
+    /// The same with an id of the publisher's.
+    pub fn with_id(mut self, id: &str) -> Self {
+        self.properties = self.properties.with_message_id(id.into());
+        self
+    }
+
+    /// What ties an answer to its question.
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.properties.correlation_id().as_ref().map(lapin::types::ShortString::as_str)
+    }
+
     /// The same with another body.
     pub fn with_body(&self, body: &[u8]) -> Self {
         Self { body: body.to_owned(), properties: self.properties.clone() }
@@ -70,21 +87,57 @@ impl Queues {
 
     /// Puts a message into a queue, as something that isn't ingest may, and waits until the broker has it.
     pub async fn publish(&self, queue: &str, body: &[u8]) {
-        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
-        self.put(queue, &QueuedMessage { body: body.to_owned(), properties }).await;
+        self.put(queue, &QueuedMessage::new(body)).await;
     }
 
     /// Puts a message into a queue and waits until the broker has it.
     pub async fn put(&self, queue: &str, message: &QueuedMessage) {
+        self.put_all(queue, std::slice::from_ref(message)).await;
+    }
+
+    /// Puts messages into a queue, in their order, and waits until the broker has them.
+    pub async fn put_all(&self, queue: &str, messages: &[QueuedMessage]) {
         let (_connection, channel) = open(&self.url).await.expect("the broker answers");
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");
+        let mut confirms = Vec::with_capacity(messages.len());
+        for message in messages {
+            confirms.push(self.send(&channel, queue, &message.body, message.properties.clone()).await);
+        }
+        for confirm in confirms {
+            let confirmed = confirm.await.expect("a confirm");
+            assert!(matches!(confirmed, Confirmation::Ack(None)), "{confirmed:?}");
+        }
+    }
+
+    /// Puts a message into a queue and waits for the answer, in a queue of its own.
+    pub async fn ask(&self, queue: &str, message: &QueuedMessage) -> QueuedMessage {
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        let exclusive = QueueDeclareOptions { exclusive: true, ..QueueDeclareOptions::default() };
+        let answers = channel.queue_declare("".into(), exclusive, FieldTable::default()).await;
+        let answers = answers.expect("a queue of its own").name().clone();
+        let properties = message.properties.clone().with_reply_to(answers.clone());
+        let properties = properties.with_correlation_id(answers.clone());
+        self.send(&channel, queue, &message.body, properties).await;
+        let answer = eventually("an answer", PATIENCE, async || {
+            let message = channel.basic_get(answers.clone(), BasicGetOptions { no_ack: true }).await;
+            message.expect("the queue exists").ok_or_else(|| "nothing".to_owned())
+        });
+        let Delivery { data, properties, .. } = answer.await.delivery;
+        let answer = QueuedMessage { body: data, properties };
+        assert_eq!(answer.correlation_id(), Some(answers.as_str()), "an answer to this");
+        answer
+    }
+
+    async fn send(
+        &self,
+        channel: &Channel,
+        queue: &str,
+        body: &[u8],
+        properties: BasicProperties,
+    ) -> PublisherConfirm {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let properties = message.properties.clone();
-        let sent = channel
-            .basic_publish("".into(), self.name(queue).into(), options, &message.body, properties)
-            .await;
-        let confirmed = sent.expect("a publish").await.expect("a confirm");
-        assert!(matches!(confirmed, Confirmation::Ack(None)), "{confirmed:?}");
+        let sent = channel.basic_publish("".into(), self.name(queue).into(), options, body, properties).await;
+        sent.expect("a publish")
     }
 
     /// Takes a message out of a queue.

@@ -1,6 +1,7 @@
 //! Programs that do one thing and end.
 
 use crate::binaries::binary;
+use crate::environment::variable;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
@@ -24,11 +25,25 @@ impl Ran {
     /// Runs a program with these arguments, and with these settings and no others, to its end.
     pub async fn of(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
         let mut command = Command::new(binary(name));
-        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).env_clear();
+        command.args(arguments).env_clear();
+        Self::end(command, settings, &format!("{name} {arguments:?}")).await
+    }
+
+    /// Runs a script in bash, which finds the programs by their names and ends at the first command that fails.
+    pub async fn bash(script: &str, settings: &[(String, String)]) -> Self {
+        let programs = binary("connectctl").parent().expect("a program is in a directory").to_owned();
+        let path = format!("{}:{}", programs.display(), variable("PATH").unwrap_or_default());
+        let mut command = Command::new("bash");
+        command.args(["-euo", "pipefail", "-c", script]).env_clear().env("PATH", path);
+        Self::end(command, settings, script).await
+    }
+
+    async fn end(mut command: Command, settings: &[(String, String)], what: &str) -> Self {
+        command.stdin(Stdio::null()).kill_on_drop(true);
         command.envs(settings.iter().map(|(name, value)| (name, value)));
         let output = tokio::time::timeout(TIMEOUT, command.output()).await;
-        let output = output.unwrap_or_else(|_| panic!("{name} {arguments:?} didn't end in {TIMEOUT:?}"));
-        let output = output.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let output = output.unwrap_or_else(|_| panic!("{what} didn't end in {TIMEOUT:?}"));
+        let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
         Self {
             code: output.status.code(),
             output: String::from_utf8_lossy(&output.stdout).into_owned(),

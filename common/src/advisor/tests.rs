@@ -29,9 +29,9 @@ fn read(body: &Value) -> Result<AdvisorAction, String> {
 }
 
 fn faults_of(body: &[u8]) -> Result<AdvisorAction, String> {
-    AdvisorAction::parse(body).map_err(|refusal| match refusal {
-        WriteRefusal::InvalidRequest { faults } => faults,
-        other => panic!("{other:?}"),
+    AdvisorAction::parse(body).map_err(|refusal| {
+        let WriteRefusal::InvalidRequest { faults } = refusal else { panic!("{refusal:?}") };
+        faults
     })
 }
 

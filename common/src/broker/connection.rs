@@ -85,6 +85,12 @@ impl Broker {
         topology::retry_queue_name(&self.prefix, level)
     }
 
+    /// Waits until the connection is closed in an orderly way, after the shutdown it was started with.
+    pub async fn closed(&self) {
+        let mut link = self.link.clone();
+        while link.changed().await.is_ok() {}
+    }
+
     /// Waits for a connection. `None` once the program shuts down.
     pub(super) async fn link(&self) -> Option<Arc<Link>> {
         let mut link = self.link.clone();

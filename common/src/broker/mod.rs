@@ -1,9 +1,9 @@
 //! RabbitMQ. The only module that knows the AMQP library.
 //!
-//! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest ([`Rpc`]) and lanes of
-//! consumption for the worker ([`run_lane`]), messages handled side by side ([`run_intake`]) and confirmed publishing
-//! ([`Publisher`]) for the dispatcher. Each notices by itself when the connection is gone and
-//! begins anew on the next one.
+//! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest and `connectctl` ([`Rpc`]),
+//! lanes of consumption for the worker ([`run_lane`]), messages handled side by side ([`run_intake`]) and confirmed
+//! publishing ([`Publisher`]) for the dispatcher. Each notices by itself when the connection is gone and begins anew on
+//! the next one.
 
 mod connection;
 mod gauges;

@@ -1,7 +1,8 @@
 //! A lane for each subscription, so that a slow or dead receiver delays only itself (D28). Pure: time is handed in.
 //!
 //! - All lanes together have a bounded number of attempts under way, and so has each lane.
-//! - Slow lanes together have half of that: however many there are, the others go on.
+//! - Slow lanes together have half of that, and lanes of which nothing is known yet a quarter: however many there are,
+//!   the others go on. An attempt under way that takes much longer than usual makes its lane slow at once.
 //! - A lane takes no more than it can work off soon. The rest is handed back, to wait in the database: it holds neither
 //!   the queue's head nor the share of messages that this program may have open.
 //! - Lanes that have something waiting start it in turn.
@@ -18,14 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const IMPATIENCE: Duration = Duration::from_millis(100);
 /// A receiver that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
+/// An attempt under way that takes longer than this, and than [`UNUSUAL`] times the mean, is stuck.
+const STUCK: Duration = Duration::from_millis(250);
+const UNUSUAL: u32 = 4;
 /// How long what is handed back waits: at least and at most.
 const AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The same when it waited in vain, because lanes like its own have all the attempts that they may have.
+const IN_VAIN: Duration = Duration::from_secs(5);
 /// Weight of the newest attempt in a lane's mean duration.
 const NEWEST: f64 = 0.2;
 /// A lane that nothing came for is forgotten after this.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// The share of a lane whose receiver doesn't answer, as a divisor of the share of one that does.
-const SUSPECT_DIVISOR: usize = 8;
+/// The share of a lane whose receiver isn't known to answer, as a divisor of the share of one that is.
+const DOUBTFUL_DIVISOR: usize = 8;
 
 /// How much is under way at once.
 #[derive(Clone, Copy, Debug)]
@@ -63,18 +69,31 @@ pub(super) struct Lanes<J> {
     bounds: Bounds,
     running: usize,
     running_slow: usize,
+    running_new: usize,
     waiting: usize,
     congestion: Congestion,
 }
 
+/// What is known of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Nothing has ended yet.
+    New,
+    /// It takes long, or doesn't answer.
+    Slow,
+    /// It answers soon.
+    Fast,
+}
+
 #[derive(Debug)]
 struct Lane<J> {
-    waiting: VecDeque<J>,
-    /// When each attempt under way began, oldest first as far as it matters.
-    began: VecDeque<Instant>,
-    /// Of these, the ones that were counted as slow when they began.
-    counted_slow: usize,
-    mean: Duration,
+    /// What waits, and since when.
+    waiting: VecDeque<(J, Instant)>,
+    /// When each attempt under way began, oldest first, and what the lane was then.
+    began: VecDeque<(Instant, Class)>,
+    /// How long attempts take; `None` before the first has ended.
+    mean: Option<Duration>,
+    /// The last attempt got no answer.
     is_suspect: bool,
     is_ready: bool,
     last_used: Instant,
@@ -85,31 +104,45 @@ impl<J> Lane<J> {
         Self {
             waiting: VecDeque::new(),
             began: VecDeque::new(),
-            counted_slow: 0,
-            mean: Duration::ZERO,
+            mean: None,
             is_suspect: false,
             is_ready: false,
             last_used: now,
         }
     }
 
-    fn share(&self, each: usize) -> usize {
-        if self.is_suspect { (each / SUSPECT_DIVISOR).max(1) } else { each }
+    /// How long the oldest attempt under way has taken.
+    fn oldest(&self, now: Instant) -> Duration {
+        self.began.front().map(|(began, _)| now - *began).unwrap_or_default()
     }
 
     /// How long an attempt takes: as they did, or as the oldest under way has taken.
     fn duration(&self, now: Instant) -> Duration {
-        let oldest = self.began.front().map(|began| now - *began).unwrap_or_default();
-        self.mean.max(oldest)
+        self.mean.unwrap_or_default().max(self.oldest(now))
     }
 
-    fn is_slow(&self, now: Instant) -> bool {
-        self.is_suspect || self.duration(now) > SLOW
+    fn is_stuck(&self, now: Instant) -> bool {
+        self.oldest(now) > STUCK.max(self.mean.unwrap_or_default() * UNUSUAL)
+    }
+
+    fn class(&self, now: Instant) -> Class {
+        match self.mean {
+            _ if self.is_suspect || self.is_stuck(now) => Class::Slow,
+            None => Class::New,
+            Some(mean) if mean > SLOW => Class::Slow,
+            Some(_) => Class::Fast,
+        }
+    }
+
+    /// How many attempts the lane may have under way.
+    fn share(&self, each: usize, now: Instant) -> usize {
+        let is_doubtful = self.is_suspect || self.mean.is_none() || self.is_stuck(now);
+        if is_doubtful { (each / DOUBTFUL_DIVISOR).max(1) } else { each }
     }
 
     /// How long the job at place `at` waits until it is started.
     fn expected_wait(&self, at: usize, each: usize, now: Instant) -> Duration {
-        let share = self.share(each);
+        let share = self.share(each, now);
         let rounds = (at + self.began.len()) / share;
         self.duration(now).saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
     }
@@ -123,6 +156,7 @@ impl<J> Lanes<J> {
             bounds,
             running: 0,
             running_slow: 0,
+            running_new: 0,
             waiting: 0,
             congestion,
         }
@@ -138,7 +172,7 @@ impl<J> Lanes<J> {
             self.congestion.begin(id);
             return Err(Away { job, wait: wait.clamp(AWAY.0, AWAY.1) });
         }
-        lane.waiting.push_back(job);
+        lane.waiting.push_back((job, now));
         self.waiting += 1;
         if !lane.is_ready {
             lane.is_ready = true;
@@ -154,22 +188,28 @@ impl<J> Lanes<J> {
         while self.running < self.bounds.in_all {
             let Some(id) = self.ready.pop_front() else { break };
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
-            let is_slow = lane.is_slow(now);
-            if is_slow && self.running_slow >= (self.bounds.in_all / 2).max(1) {
+            let class = lane.class(now);
+            let has_room = match class {
+                Class::Fast => true,
+                Class::Slow => self.running_slow < (self.bounds.in_all / 2).max(1),
+                Class::New => self.running_new < (self.bounds.in_all / 4).max(1),
+            };
+            if !has_room {
                 passed_over.push_back(id);
                 continue;
             }
             lane.is_ready = false;
-            if lane.began.len() >= lane.share(self.bounds.each) {
+            if lane.began.len() >= lane.share(self.bounds.each, now) {
                 continue;
             }
-            let Some(job) = lane.waiting.pop_front() else { continue };
-            lane.began.push_back(now);
+            let Some((job, _)) = lane.waiting.pop_front() else { continue };
+            lane.began.push_back((now, class));
             self.running += 1;
             self.waiting -= 1;
-            if is_slow {
-                lane.counted_slow += 1;
-                self.running_slow += 1;
+            match class {
+                Class::Fast => {}
+                Class::Slow => self.running_slow += 1,
+                Class::New => self.running_new += 1,
             }
             if !lane.waiting.is_empty() {
                 lane.is_ready = true;
@@ -184,17 +224,21 @@ impl<J> Lanes<J> {
     /// An attempt of the lane has ended.
     pub(super) fn finish(&mut self, id: Uuid, began: Instant, answer: Answer, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
-        let position = lane.began.iter().position(|other| *other == began).unwrap_or(0);
-        lane.began.remove(position);
+        let position = lane.began.iter().position(|(other, _)| *other == began).unwrap_or(0);
+        let Some((_, class)) = lane.began.remove(position) else { return };
         self.running -= 1;
-        if lane.counted_slow > 0 {
-            lane.counted_slow -= 1;
-            self.running_slow -= 1;
+        match class {
+            Class::Fast => {}
+            Class::Slow => self.running_slow -= 1,
+            Class::New => self.running_new -= 1,
         }
         lane.last_used = now;
         let took = now - began;
         let has_recovered = lane.is_suspect && answer == Answer::Came;
-        lane.mean = if has_recovered { took } else { lane.mean.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST) };
+        lane.mean = match lane.mean {
+            Some(mean) if !has_recovered => Some(mean.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST)),
+            Some(_) | None => Some(took),
+        };
         lane.is_suspect = answer == Answer::Failed;
         if !lane.waiting.is_empty() && !lane.is_ready {
             lane.is_ready = true;
@@ -216,12 +260,15 @@ impl<J> Lanes<J> {
                     break;
                 }
                 self.congestion.begin(*id);
-                self.waiting -= 1;
-                away.extend(
-                    lane.waiting.pop_back().map(|job| Away { job, wait: wait.clamp(AWAY.0, AWAY.1) }),
-                );
+                let newest = lane.waiting.pop_back();
+                away.extend(newest.map(|(job, _)| Away { job, wait: wait.clamp(AWAY.0, AWAY.1) }));
+            }
+            while lane.waiting.front().is_some_and(|(_, since)| now - *since > patience) {
+                let oldest = lane.waiting.pop_front();
+                away.extend(oldest.map(|(job, _)| Away { job, wait: IN_VAIN }));
             }
         }
+        self.waiting -= away.len();
         self.lanes.retain(|id, lane| {
             let keep =
                 !lane.began.is_empty() || !lane.waiting.is_empty() || now - lane.last_used < FORGET_AFTER;
@@ -241,7 +288,7 @@ impl<J> Lanes<J> {
         lanes
             .flat_map(|lane| {
                 lane.is_ready = false;
-                lane.waiting.drain(..).collect::<Vec<_>>()
+                lane.waiting.drain(..).map(|(job, _)| job).collect::<Vec<_>>()
             })
             .collect()
     }

@@ -49,7 +49,9 @@ pub(super) const PARKED: &str = "
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d
         WHERE d.tenant_id = s.tenant_id AND d.subscription_id = s.subscription_id
-          AND d.parked_at IS NOT NULL AND d.next_attempt_at <= $1
+          AND d.parked_at IS NOT NULL
+          AND d.next_attempt_at <= $1::timestamptz + CASE WHEN s.subscription_id = ANY($5::uuid[]) THEN interval '1 minute'
+                                             ELSE interval '0' END
         ORDER BY d.next_attempt_at LIMIT $3::bigint
     ) AS d
     JOIN outbox o ON o.tenant_id = d.tenant_id AND o.event_id = d.event_id
@@ -233,15 +235,23 @@ pub async fn conclude(
     .map(drop)
 }
 
-/// Deliveries that wait in the database and are due, `each` of a subscription and `limit` in all at most, without those
-/// of the subscriptions `except`.
+/// Subscriptions whose lanes are not as usual.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes<'a> {
+    /// They get nothing.
+    pub full: &'a [Uuid],
+    /// They get what is due within a minute, too.
+    pub recovered: &'a [Uuid],
+}
+
+/// Deliveries that wait in the database and are due, `each` of a subscription and `limit` in all at most.
 pub async fn parked(
     on: &impl GenericClient,
     now: DateTime<Utc>,
-    except: &[Uuid],
+    lanes: Lanes<'_>,
     (each, limit): (i64, i64),
 ) -> Result<Vec<Parked>, TxError> {
-    let rows = query(on, PARKED, &[&now, &except, &each, &limit]).await?;
+    let rows = query(on, PARKED, &[&now, &lanes.full, &each, &limit, &lanes.recovered]).await?;
     let parked = |row: &tokio_postgres::Row| Parked {
         tenant_id: row.get(0),
         delivery_id: row.get(1),

@@ -9,8 +9,8 @@ mod subscriptions;
 
 pub use attempts::{AttemptRow, insert as insert_attempts};
 pub use deliveries::{
-    Conclusion, Known, NewDelivery, Parked, State, conclude, counts, insert as insert_deliveries, known,
-    parked, rescue, unpark,
+    Conclusion, Known, Lanes, NewDelivery, Parked, State, conclude, counts, insert as insert_deliveries,
+    known, parked, rescue, unpark,
 };
 pub use outbox::{Waiting, pending, relayed, waiting};
 pub use subscriptions::{Target, of_tenants, targets};

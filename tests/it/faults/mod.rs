@@ -3,6 +3,7 @@
 mod connections;
 mod programs;
 mod queue;
+mod records;
 mod servers;
 
 use std::time::{Duration, Instant};

@@ -2,6 +2,7 @@
 
 use super::{at, client_route, get, lead_route, new_client, patch, post_of, record, used};
 use serde_json::{Value, json};
+use tests::raw::{RawConnection, head};
 use tests::{Answer, World, text};
 
 async fn send(world: &World, route: &str, idempotency_key: &str, body: &Value) -> Answer {
@@ -72,6 +73,8 @@ async fn a_key_that_came_with_another_body_or_path_is_refused() {
     let lead = json!({"contact": ana()});
     send(&world, "/leads", "k-1", &lead).await.assert_error(422, "idempotency_key_reused");
     record(&send(&world, "/leads", "K-1", &lead).await, 201);
+    let other = json!({"contact": ana(), "title": "Other"});
+    send(&world, "/leads", "K-1", &other).await.assert_error(422, "idempotency_key_reused");
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
 }
 
@@ -139,4 +142,20 @@ async fn every_write_is_in_the_ledger_under_an_id_of_its_own() {
         assert_eq!(row["lead_id"], lead["id"]);
     }
     assert_eq!(used(&world).await, 2);
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_without_waiting_gets_one_record_by_its_retry() {
+    let world = World::start().await;
+    for i in 0..10 {
+        let (key, body) = (format!("k-{i}"), json!({"contact": {"email": format!("{i}@example.com")}}));
+        let request = post_of(&world.key, "/leads", &key, &body);
+        let mut connection = RawConnection::to(world.http().address()).await;
+        let length = format!("content-length: {}\r\n\r\n", request.body.len());
+        connection.send([head(&request).as_slice(), length.as_bytes(), &request.body].concat()).await;
+        drop(connection);
+        record(&send(&world, "/leads", &key, &body).await, 201);
+    }
+    assert_eq!(world.pipeline(&[]).await.len(), 10);
+    assert_eq!(used(&world).await, 10);
 }

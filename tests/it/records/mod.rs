@@ -3,17 +3,26 @@
 mod clients;
 mod concurrency;
 mod conditions;
+mod credentials;
 mod equivalence;
+mod failures;
 mod idempotency;
 mod isolation;
 mod leads;
 mod limits;
 mod lookups;
 mod lost_updates;
+mod outbound;
+mod quota;
+mod read_modify_write;
+mod readme;
+mod routes;
 mod scopes;
 mod signature;
 mod strict;
 mod trips;
+
+pub(crate) use routes::{Route, every_read, every_route, every_write};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -21,22 +30,22 @@ use tests::{Answer, ApiKey, Outgoing, Program, RECORDS, World, text};
 use uuid::Uuid;
 
 /// The target of a records route.
-fn at(route: &str) -> String {
+pub(crate) fn at(route: &str) -> String {
     format!("{RECORDS}{route}")
 }
 
 /// A POST with this `Idempotency-Key`.
-fn post_of(key: &ApiKey, route: &str, idempotency_key: &str, body: &Value) -> Outgoing {
+pub(crate) fn post_of(key: &ApiKey, route: &str, idempotency_key: &str, body: &Value) -> Outgoing {
     key.records("POST", &at(route), body.to_string()).with("idempotency-key", idempotency_key)
 }
 
 /// A PATCH.
-fn patch_of(key: &ApiKey, route: &str, body: &Value) -> Outgoing {
+pub(crate) fn patch_of(key: &ApiKey, route: &str, body: &Value) -> Outgoing {
     key.records("PATCH", &at(route), body.to_string())
 }
 
 /// Sends a POST with an `Idempotency-Key` of its own.
-async fn post(world: &World, route: &str, body: Value) -> Answer {
+pub(crate) async fn post(world: &World, route: &str, body: Value) -> Answer {
     post_as(world, &world.key, route, body).await
 }
 
@@ -46,18 +55,18 @@ async fn post_as(world: &World, key: &ApiKey, route: &str, body: Value) -> Answe
 }
 
 /// Sends a PATCH.
-async fn patch(world: &World, route: &str, body: Value) -> Answer {
+pub(crate) async fn patch(world: &World, route: &str, body: Value) -> Answer {
     world.http().send(&patch_of(&world.key, route, &body)).await
 }
 
 /// Sends a GET.
-async fn get(world: &World, route: &str) -> Answer {
+pub(crate) async fn get(world: &World, route: &str) -> Answer {
     world.http().send(&world.key.records("GET", &at(route), "")).await
 }
 
 /// The record of an answer with that status; its ETag is the record's version.
 #[track_caller]
-fn record(answer: &Answer, status: u16) -> Value {
+pub(crate) fn record(answer: &Answer, status: u16) -> Value {
     let data = data(answer, status);
     assert_eq!(answer.header("etag"), format!("\"{}\"", text(&data["updatedAt"])), "{answer:?}");
     data
@@ -65,7 +74,7 @@ fn record(answer: &Answer, status: u16) -> Value {
 
 /// `data` of an answer with that status.
 #[track_caller]
-fn data(answer: &Answer, status: u16) -> Value {
+pub(crate) fn data(answer: &Answer, status: u16) -> Value {
     assert_eq!(answer.status, status, "{answer:?}");
     assert_eq!(answer.header("content-type"), "application/json");
     let body = answer.json();
@@ -90,12 +99,12 @@ fn refused_with(answer: &Answer, status: u16, code: &str, id: &str) -> Value {
 }
 
 /// A new client.
-async fn new_client(world: &World, body: Value) -> Value {
+pub(crate) async fn new_client(world: &World, body: Value) -> Value {
     record(&post(world, "/clients", body).await, 201)
 }
 
 /// A new enquiry of the client `ana@example.com`, with further fields.
-async fn new_lead(world: &World, fields: Value) -> Value {
+pub(crate) async fn new_lead(world: &World, fields: Value) -> Value {
     let mut body = json!({"contact": {"email": "ana@example.com", "name": "Ana"}});
     for (name, value) in fields.as_object().expect("an object") {
         body[name] = value.clone();
@@ -104,17 +113,17 @@ async fn new_lead(world: &World, fields: Value) -> Value {
 }
 
 /// The route of an enquiry.
-fn lead_route(lead: &Value) -> String {
+pub(crate) fn lead_route(lead: &Value) -> String {
     format!("/leads/{}", text(&lead["id"]))
 }
 
 /// The route of an enquiry's trip.
-fn trip_route(lead: &Value) -> String {
+pub(crate) fn trip_route(lead: &Value) -> String {
     format!("{}/trip", lead_route(lead))
 }
 
 /// The route of a client.
-fn client_route(client: &Value) -> String {
+pub(crate) fn client_route(client: &Value) -> String {
     format!("/clients/{}", text(&client["id"]))
 }
 

@@ -2,6 +2,7 @@
 
 mod delivery;
 mod faults;
+mod isolation;
 
 use serde_json::Value;
 use std::time::Duration;

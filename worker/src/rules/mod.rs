@@ -2,8 +2,8 @@
 //! isn't handed in.
 //!
 //! Events, records writes and advisor actions are three doors to the same rules; this module is the events'
-//! door, `records` and `advisor` are the others. A file for each subject. A failed event leaves no trace: rules decide on failure before they change
-//! anything.
+//! door, `records` and `advisor` are the others. A file for each subject. A failed event leaves no trace: rules
+//! decide on failure before they change anything.
 
 pub mod advisor;
 pub mod booking;

@@ -51,6 +51,16 @@ impl World {
         }
     }
 
+    /// Lanes that are known to answer soon.
+    fn prove(&mut self, lanes: std::ops::RangeInclusive<u128>) {
+        for lane in lanes.map(id) {
+            self.offer(lane, 0..1);
+            self.start();
+            self.pass(1);
+            self.finish(lane, Answer::Came);
+        }
+    }
+
     fn of(&self, lane: Uuid) -> usize {
         self.running.iter().filter(|(id, ..)| *id == lane).count()
     }
@@ -59,6 +69,7 @@ impl World {
 #[test]
 fn a_lane_has_its_bound_and_all_together_have_theirs() {
     let mut world = World::new(BOUNDS);
+    world.prove(1..=3);
     assert_eq!(world.offer(id(1), 0..20) + world.offer(id(2), 20..40) + world.offer(id(3), 40..60), 0);
     assert_eq!(world.start().len(), 8);
     assert!((1..=3).all(|lane| world.of(id(lane)) <= 4));
@@ -71,6 +82,7 @@ fn a_lane_has_its_bound_and_all_together_have_theirs() {
 #[test]
 fn lanes_start_in_turn() {
     let mut world = World::new(BOUNDS);
+    world.prove(1..=2);
     world.offer(id(1), 0..4);
     world.offer(id(2), 4..8);
     assert_eq!(world.start(), [0, 4, 1, 5, 2, 6, 3, 7]);
@@ -91,13 +103,14 @@ fn a_fast_receiver_keeps_a_long_backlog() {
 #[test]
 fn a_receiver_that_does_not_answer_is_handed_its_backlog_back() {
     let mut world = World::new(BOUNDS);
+    world.prove(1..=1);
     world.offer(id(1), 0..40);
     assert_eq!(world.start().len(), 4);
     world.pass(300);
     let away = world.lanes.evict(world.now);
     assert!(away.len() > 20, "{}", away.len());
     assert!(away.iter().all(|away| away.wait >= AWAY.0 && away.wait <= AWAY.1));
-    assert_eq!(world.congestion.subscriptions(), [id(1)]);
+    assert_eq!(world.congestion.full(), [id(1)]);
     world.pass(1_000);
     assert_eq!(world.offer(id(1), 50..60), 10, "nothing more is taken while it doesn't answer");
     assert_eq!(world.offer(id(2), 60..61), 0, "others are");
@@ -106,6 +119,7 @@ fn a_receiver_that_does_not_answer_is_handed_its_backlog_back() {
 #[test]
 fn a_suspect_lane_has_a_small_share_until_it_answers() {
     let mut world = World::new(Bounds { in_all: 100, each: 16, open: 1_000 });
+    world.prove(1..=1);
     world.offer(id(1), 0..16);
     assert_eq!(world.start().len(), 16);
     world.pass(200);
@@ -116,7 +130,7 @@ fn a_suspect_lane_has_a_small_share_until_it_answers() {
     world.finish(id(1), Answer::Came);
     world.offer(id(1), 40..60);
     assert!(world.start().len() > 2, "it has recovered");
-    assert!(world.congestion.subscriptions().is_empty());
+    assert!(world.congestion.full().is_empty());
 }
 
 #[test]
@@ -132,16 +146,71 @@ fn slow_lanes_together_have_half() {
         world.offer(id(lane), 0..1);
     }
     assert_eq!(world.start().len(), 4, "half of the attempts for those who were slow");
-    world.offer(id(9), 0..2);
-    world.offer(id(10), 0..2);
-    assert_eq!(world.start().len(), 4, "the rest for the others");
+    for lane in 9..=12 {
+        world.offer(id(lane), 0..1);
+    }
+    assert_eq!(world.start().len(), 2, "a quarter for those of whom nothing is known");
+    for lane in 13..=14 {
+        world
+            .lanes
+            .lanes
+            .insert(id(lane), Lane { mean: Some(Duration::from_millis(1)), ..Lane::new(world.now) });
+        world.offer(id(lane), 0..2);
+    }
+    assert_eq!(world.start().len(), 2, "the rest for those who answer soon");
     world.finish(id(1), Answer::Came);
     assert_eq!(world.start().len(), 1, "the next of the slow");
 }
 
 #[test]
+fn an_attempt_that_takes_longer_than_usual_makes_its_lane_slow_at_once() {
+    let mut world = World::new(Bounds { in_all: 100, each: 16, open: 1_000 });
+    world.prove(1..=1);
+    world.offer(id(1), 0..1);
+    world.start();
+    world.pass(300);
+    world.offer(id(1), 1..2);
+    world.start();
+    assert_eq!(world.lanes.lanes[&id(1)].class(world.now), Class::Slow);
+    assert_eq!(world.of(id(1)), 2, "its share is small now");
+    world.offer(id(1), 2..9);
+    assert!(world.start().is_empty());
+}
+
+#[test]
+fn a_lane_that_has_recovered_is_told_to_the_relay() {
+    let mut world = World::new(BOUNDS);
+    world.prove(1..=1);
+    world.offer(id(1), 0..4);
+    world.start();
+    world.pass(2_000);
+    assert_eq!(world.offer(id(1), 4..5), 1);
+    assert_eq!((world.congestion.full(), world.congestion.recovered()), (vec![id(1)], vec![]));
+    world.finish(id(1), Answer::Came);
+    world.offer(id(1), 5..6);
+    world.start();
+    world.finish(id(1), Answer::Came);
+    assert_eq!((world.congestion.full(), world.congestion.recovered()), (vec![], vec![id(1)]));
+    world.congestion.is_over([id(1)]);
+    assert!(world.congestion.recovered().is_empty());
+}
+
+#[test]
+fn what_cannot_be_started_for_lanes_like_its_own_does_not_wait_for_ever() {
+    let mut world = World::new(BOUNDS);
+    for lane in 1..=10 {
+        assert_eq!(world.offer(id(lane), 0..5), 0);
+    }
+    assert_eq!(world.start().len(), 2, "a quarter");
+    world.pass(1_500);
+    assert_eq!(world.lanes.evict(world.now).len(), 48);
+    assert_eq!(world.lanes.waiting, 0);
+}
+
+#[test]
 fn what_waits_is_given_back_at_the_end() {
     let mut world = World::new(BOUNDS);
+    world.prove(1..=1);
     world.offer(id(1), 0..10);
     world.start();
     assert_eq!(world.lanes.clear().len(), 6);
@@ -208,6 +277,7 @@ proptest! {
         begun.dedup();
         prop_assert_eq!(count, begun.len(), "started twice");
         prop_assert_eq!(count + back, taken, "lost");
-        prop_assert_eq!((world.lanes.running, world.lanes.running_slow, world.lanes.waiting), (0, 0, 0));
+        let lanes = &world.lanes;
+        prop_assert_eq!((lanes.running, lanes.running_slow, lanes.running_new, lanes.waiting), (0, 0, 0, 0));
     }
 }

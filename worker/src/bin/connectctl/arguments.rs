@@ -1,12 +1,12 @@
 //! The command line as a whole, and the arguments that several commands have.
 
 use crate::{
-    company, discovery, inbox, invoice, key, member, notification, pipeline, sealing, subscription, tenant,
-    timeline, usage,
+    advisor, company, discovery, inbox, invoice, key, member, notification, pipeline, sealing, subscription,
+    tenant, timeline, usage,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
-use common::settings::{DatabaseSettings, Section, Variable};
+use common::settings::{BrokerSettings, DatabaseSettings, Section, Variable};
 
 /// Operates Connect: schema, agencies, members, API keys, webhook subscriptions, and what the CRM shows of an agency.
 #[derive(Debug, Parser)]
@@ -16,7 +16,19 @@ pub(crate) struct Arguments {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) request: Request,
+}
+
+/// What is spoken to: the queue, or the database.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Request {
+    #[command(flatten)]
+    OnDatabase(Command),
+    /// Act as an advisor does in the CRM: publishes the action and prints the worker's answer
+    #[command(
+        after_help = "Examples:\n  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana\n  connectctl advisor archive --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Advisor(advisor::Command),
 }
 
 #[derive(Debug, Subcommand)]
@@ -128,7 +140,9 @@ fn after_help() -> String {
     let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
     let sections = [sealing::SealingSettings::VARIABLES, EgressSettings::VARIABLES];
     let database = DatabaseSettings::VARIABLES.iter().filter(|variable| variable.name == "DATABASE_URL");
-    for Variable { name, default, help } in database.chain(sections.into_iter().flatten()) {
+    let of_advisor = ["AMQP_URL", "CONNECT_QUEUE_PREFIX"];
+    let broker = BrokerSettings::VARIABLES.iter().filter(|variable| of_advisor.contains(&variable.name));
+    for Variable { name, default, help } in database.chain(broker).chain(sections.into_iter().flatten()) {
         let default = default.map_or_else(|| "required".to_owned(), |default| format!("default {default}"));
         text.push_str(&format!("  {name} ({default})\n      {help}\n"));
     }
@@ -177,6 +191,8 @@ mod tests {
             "connectctl timeline --tenant a",
             "connectctl timeline --tenant a --client b --limit 0",
             "connectctl pipeline --tenant a --stage nowhere",
+            "connectctl advisor",
+            "connectctl advisor archive --tenant a",
         ] {
             assert!(parse(line).is_err_and(|error| error.exit_code() == 2), "{line}");
         }
@@ -187,6 +203,8 @@ mod tests {
         let help = after_help();
         for name in [
             "DATABASE_URL (required)",
+            "AMQP_URL (required)",
+            "CONNECT_QUEUE_PREFIX (default connect)",
             "CONNECT_MASTER_KEY (required",
             "CONNECT_WEBHOOK_ALLOW_PRIVATE (default false)",
         ] {

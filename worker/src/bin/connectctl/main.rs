@@ -1,8 +1,10 @@
-//! connectctl: the command line of the operator and of the CRM. It works on Postgres directly.
+//! connectctl: the command line of the operator and of the CRM. It works on Postgres directly, but for advisor actions,
+//! which it publishes as the CRM does.
 //!
 //! Each noun has a file: its arguments, its statements, and what it shows. With `--json` a command prints exactly one
 //! JSON value on standard output; everything for people's eyes only goes to standard error.
 
+mod advisor;
 mod arguments;
 mod company;
 mod context;
@@ -26,8 +28,9 @@ mod text;
 mod timeline;
 mod usage;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Request};
 use context::Context;
+use output::Output;
 use std::process::ExitCode;
 
 #[tokio::main(flavor = "current_thread")]
@@ -43,8 +46,14 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let mut context = Context::open(arguments.json).await?;
-    match arguments.command {
+    match arguments.request {
+        Request::Advisor(command) => advisor::run(command, Output::new(arguments.json)).await,
+        Request::OnDatabase(command) => on_database(command, Context::open(arguments.json).await?).await,
+    }
+}
+
+async fn on_database(command: Command, mut context: Context) -> anyhow::Result<()> {
+    match command {
         Command::Migrate => migrate::run(&mut context).await,
         Command::Tenant(command) => tenant::run(command, &context).await,
         Command::Member(command) => member::run(command, &context).await,

@@ -13,6 +13,7 @@ use common::advisor::{
     Action, ActionDone, Amount, BookingCancel, BookingConfirm, Id, OpenLead, StageMove, Who,
 };
 use common::model::{Brief, ClientId, LeadId, Stage};
+use common::record::Line;
 use common::write::WriteRefusal;
 
 /// Does an action and gives the enquiry it is about.
@@ -161,7 +162,7 @@ fn cancel(
 ) -> Result<LeadId, WriteRefusal> {
     let booking_ref = booking.booking_ref.as_str();
     let lead_id = state.invoices.get(&booking_ref.to_owned()).ok_or(WriteRefusal::NotFound)?.lead_id;
-    let reason = booking.reason.get().map(|reason| reason.as_str());
+    let reason = booking.reason.get().map(Line::as_str);
     invoice::cancel(state, booking_ref, reason, cause, ctx)?;
     Ok(lead_id)
 }

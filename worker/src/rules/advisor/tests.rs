@@ -16,17 +16,15 @@ type Emitted = Vec<(OutboundType, Value)>;
 
 impl Desk {
     fn new() -> Self {
-        Self::with(json!({}))
+        Self::opened_by(json!({"action": "open-lead", "email": "ana@example.com", "name": "Ana"}))
     }
 
     /// One that was opened without a trip.
     fn without_trip() -> Self {
-        Self::with(json!({"noTrip": true}))
+        Self::opened_by(json!({"action": "open-lead", "email": "ana@example.com", "noTrip": true}))
     }
 
-    fn with(fields: Value) -> Self {
-        let mut body = json!({"action": "open-lead", "email": "ana@example.com", "name": "Ana"});
-        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    fn opened_by(body: Value) -> Self {
         let mut desk = Self { world: World::new(), lead: LeadId(uuid::Uuid::nil()) };
         desk.lead = desk.act(body).unwrap().lead_id;
         desk.world.state.outbox.clear();

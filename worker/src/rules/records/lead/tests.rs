@@ -183,6 +183,13 @@ fn everything_can_be_changed_at_once_and_the_trip_shows_its_part() {
     let trip = world.trip_now(&lead);
     assert_eq!((&trip["stage"], &trip["owner"]), (&after["stage"], &after["owner"]));
     assert_eq!(world.state.outbox.len(), 2);
+    // What is not sent stays.
+    for (field, value) in [("title", json!("Other")), ("stage", json!("inquiry"))] {
+        let after = world.patch_lead(&lead, json!({field: value})).unwrap();
+        expected[field] = value;
+        expected["updatedAt"] = after["updatedAt"].clone();
+        assert_eq!(after, expected);
+    }
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! Credentials on all ten routes: the header-level 401 and 403 (specification: Errors; D1).
+
+use super::new_lead;
+use super::routes::{Route, every_route, every_write};
+use serde_json::{Value, json};
+use tests::{Answer, ApiKey, Outgoing, PATIENCE, World, eventually, now};
+
+#[track_caller]
+fn assert_refused(answer: &Answer, status: u16, why: &str) {
+    let code = if status == 401 { "unauthorized" } else { "forbidden" };
+    assert_eq!(answer.status, status, "{why}: {answer:?}");
+    assert_eq!(answer.assert_error(status, code), "Invalid Connect credentials", "{why}");
+}
+
+/// How many clients and enquiries there are, and the greatest version.
+async fn written(world: &World) -> Vec<Value> {
+    let query = "SELECT (SELECT count(*) FROM clients) AS clients, (SELECT count(*) FROM leads) AS leads,
+                        (SELECT max(updated_at) FROM clients) AS client, (SELECT max(updated_at) FROM trips) AS trip,
+                        (SELECT max(updated_at) FROM leads) AS lead";
+    world.database.rows(query, &[]).await
+}
+
+/// Requests like `right` whose credentials don't hold, with what is wrong with each.
+fn spoilt(world: &World, route: &Route, right: &Outgoing) -> Vec<(String, Outgoing)> {
+    let signature = right.header("x-connect-signature");
+    let put = |header: &str, value: &str| right.clone().replacing(header, value);
+    let relabelled = |request: Outgoing, from: &str, to: &str| {
+        let signature = request.header("x-connect-signature").replace(from, to);
+        request.replacing("x-connect-signature", signature)
+    };
+    let retargeted = |target: String| Outgoing { target, ..right.clone() };
+    let stranger = ApiKey { secret: "another".to_owned(), ..world.key.clone() };
+    let spoilt = [
+        ("a v1 signature", route.signed_v1(&world.key)),
+        ("a v1 signature that says v2", relabelled(route.signed_v1(&world.key), "v1=", "v2=")),
+        ("a v2 signature that says v1", relabelled(right.clone(), "v2=", "v1=")),
+        ("both schemes", put("x-connect-signature", &format!("{signature},v1={}", "0".repeat(64)))),
+        ("no signature", put("x-connect-signature", "")),
+        ("signed long ago", route.signed_at(now() - 310, &world.key)),
+        ("signed in the future", route.signed_at(now() + 310, &world.key)),
+        ("another secret", route.signed(&stranger)),
+        ("an unknown key", put("x-connect-key", "ck_unknown")),
+        ("no tenant", put("x-connect-tenant", " ")),
+        ("another body", right.clone().with_body(format!("{} ", route.body))),
+        ("another query", retargeted(format!("{}?x=1", right.target))),
+        ("another method", Outgoing { method: other_method(route).to_owned(), ..right.clone() }),
+    ];
+    let mut spoilt: Vec<_> = spoilt.into_iter().map(|(why, request)| (why.to_owned(), request)).collect();
+    for header in ["x-connect-key", "x-connect-tenant", "x-connect-signature"] {
+        let twice = right.clone().with(header, right.header(header));
+        spoilt.push((format!("{header} twice"), twice));
+        spoilt.push((format!("without {header}"), right.clone().without(header)));
+    }
+    spoilt
+}
+
+/// The other method that the route takes.
+fn other_method(route: &Route) -> &'static str {
+    let is_list = route.path.starts_with("/clients?") || route.path.starts_with("/leads?");
+    match route.method {
+        "GET" if is_list => "POST",
+        "GET" => "PATCH",
+        _ => "GET",
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_do_not_hold_are_401_on_every_route_and_use_nothing_up() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    for route in every_route(&lead) {
+        let (before, right) = (written(&world).await, route.signed(&world.key));
+        for (why, request) in spoilt(&world, &route, &right) {
+            let why = format!("{} {}: {why}", route.method, route.path);
+            assert_refused(&world.http().send(&request).await, 401, &why);
+        }
+        assert_eq!(written(&world).await, before, "{route:?}");
+        let passed = world.http().send(&right).await;
+        assert_eq!(passed.status, route.success(), "{route:?}: {passed:?}");
+    }
+}
+
+#[tokio::test]
+async fn another_agency_in_the_header_is_403_on_every_route_and_uses_nothing_up() {
+    let world = World::start().await;
+    world.add_tenant("zeta").await;
+    let lead = new_lead(&world, json!({})).await;
+    for route in every_route(&lead) {
+        let right = route.signed(&world.key);
+        for tenant in ["zeta", "nobody"] {
+            let elsewhere = right.clone().replacing("x-connect-tenant", tenant);
+            assert_refused(&world.http().send(&elsewhere).await, 403, &format!("{route:?} of {tenant}"));
+        }
+        let passed = world.http().send(&right.replacing("x-connect-tenant", " ACME ")).await;
+        assert_eq!(passed.status, route.success(), "{route:?}: {passed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_is_used_up_by_every_route_also_when_it_refuses() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    for route in every_route(&lead) {
+        let request = route.signed(&world.key);
+        assert_eq!(world.http().send(&request).await.status, route.success(), "{route:?}");
+        let again = request.clone().replacing("idempotency-key", "another");
+        assert_refused(&world.http().send(&again).await, 401, &format!("{route:?} again"));
+    }
+    for route in every_write(&lead) {
+        let invalid = Route { body: "{".to_owned(), ..route };
+        let request = invalid.signed(&world.key);
+        world.http().send(&request).await.assert_error(400, "invalid_request");
+        let again = request.replacing("idempotency-key", "another");
+        assert_refused(&world.http().send(&again).await, 401, &format!("{invalid:?} again"));
+    }
+}
+
+#[tokio::test]
+async fn credentials_and_rights_speak_before_key_of_idempotency_condition_and_body() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    let reader = world.add_key("clients:read,leads:read").await;
+    for route in every_write(&lead) {
+        let wrong = |request: Outgoing| request.without("idempotency-key").with("if-match", "?");
+        let invalid = Route { body: "{".to_owned(), ..route };
+        let stale = wrong(invalid.signed_at(1, &reader)).replacing("x-connect-tenant", "zeta");
+        assert_refused(&world.http().send(&stale).await, 401, &format!("stale {invalid:?}"));
+        assert_refused(
+            &world.http().send(&wrong(invalid.signed(&reader))).await,
+            403,
+            &format!("{invalid:?}"),
+        );
+        assert_eq!(world.http().send(&wrong(invalid.signed(&world.key))).await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_was_revoked_or_has_expired_is_401_on_every_route() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    let revoked = world.add_key(tests::ALL_SCOPES).await;
+    for route in every_route(&lead) {
+        assert_eq!(world.http().send(&route.signed(&revoked)).await.status, route.success(), "{route:?}");
+    }
+    world.connectctl.json(&["key", "revoke", &revoked.prefix]).await;
+    let brief = ["key", "create", "--tenant", "acme", "--name", "brief", "--scopes", tests::ALL_SCOPES];
+    let brief = world.connectctl.json(&[&brief[..], &["--expires-in", "1s"]].concat()).await;
+    for key in [revoked, ApiKey::of("acme", &brief)] {
+        eventually("the key has ended", PATIENCE, async || {
+            match world.http().send(&every_route(&lead)[0].signed(&key)).await.status {
+                401 => Ok(()),
+                status => Err(status.to_string()),
+            }
+        })
+        .await;
+        for route in every_route(&lead) {
+            assert_refused(&world.http().send(&route.signed(&key)).await, 401, &format!("{route:?}"));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What records writes tell subscribers: the rows of the outbox (specification: Outbound webhook events; D16, D24, D25).
+
+use super::{lead_route, new_lead, patch, patch_of, post_of, record, trip_route};
+use serde_json::{Value, json};
+use tests::{ALL_SCOPES, ApiKey, World, text};
+
+/// A world in which somebody has subscribed: events are written only where somebody listens.
+async fn subscribed() -> World {
+    let world = World::start().await;
+    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
+    world.connectctl.json(&create).await;
+    world
+}
+
+/// What was written, oldest first.
+async fn outbox(world: &World) -> Vec<Value> {
+    let query = "SELECT event_type, key_prefix, origin, envelope FROM outbox ORDER BY event_id";
+    world.database.rows(query, &[]).await
+}
+
+/// The only event written since `seen` were.
+async fn only_new(world: &World, seen: usize) -> Value {
+    let all = outbox(world).await;
+    let [event] = &all[seen..] else { panic!("{seen} before: {all:?}") };
+    let envelope = &event["envelope"];
+    for (column, field) in [("event_type", "eventType"), ("origin", "origin")] {
+        assert_eq!(event[column], envelope[field], "{event}");
+    }
+    assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!("acme")));
+    event.clone()
+}
+
+/// Type, key and origin of an event.
+fn cause(event: &Value) -> [&Value; 3] {
+    ["event_type", "key_prefix", "origin"].map(|column| &event[column])
+}
+
+/// A key that is registered with an origin.
+async fn key_with_origin(world: &World, origin: &str) -> ApiKey {
+    let create = ["key", "create", "--tenant", "acme", "--name", "app", "--scopes", ALL_SCOPES];
+    let printed = world.connectctl.json(&[&create[..], &["--origin", origin]].concat()).await;
+    ApiKey::of("acme", &printed)
+}
+
+#[tokio::test]
+async fn an_enquiry_opened_is_assigned_by_the_crm_itself() {
+    let world = subscribed().await;
+    let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
+    let event = only_new(&world, 0).await;
+    assert_eq!(cause(&event), [&json!("lead.assigned"), &Value::Null, &json!("crm")]);
+    let expected = json!({
+        "leadId": lead["id"], "tripId": lead["tripId"], "clientId": lead["clientId"],
+        "enquiryNumber": lead["enquiryNumber"], "externalId": "x-1", "owner": lead["owner"], "previousOwner": null,
+    });
+    assert_eq!(event["envelope"]["payload"], expected);
+    let ana = json!({"type": "contact", "name": "Ana", "email": "ana@example.com"});
+    assert_eq!(event["envelope"]["actor"], ana);
+}
+
+#[tokio::test]
+async fn a_stage_that_is_moved_is_told_as_the_callers_own_act() {
+    let world = subscribed().await;
+    let lead = new_lead(&world, json!({})).await;
+    let app = key_with_origin(&world, "acme-app").await;
+    for (seen, key, origin, stage) in
+        [(1, &world.key, "connect-api", "follow_up"), (2, &app, "acme-app", "negotiation")]
+    {
+        let request = patch_of(key, &lead_route(&lead), &json!({"stage": stage}));
+        record(&world.http().send(&request).await, 200);
+        let event = only_new(&world, seen).await;
+        assert_eq!(cause(&event), [&json!("lead.stage_changed"), &json!(key.prefix), &json!(origin)]);
+        let payload = &event["envelope"]["payload"];
+        assert_eq!((&payload["to"], &payload["reason"]), (&json!(stage), &Value::Null));
+        assert_eq!(payload["leadId"], lead["id"]);
+    }
+    record(&patch(&world, &lead_route(&lead), json!({"stage": "lost", "reason": "too dear"})).await, 200);
+    let payload = only_new(&world, 3).await["envelope"]["payload"].clone();
+    let told = ["from", "to", "reason"].map(|fact| text(&payload[fact]).to_owned());
+    assert_eq!(told, ["negotiation", "lost", "too dear"]);
+}
+
+#[tokio::test]
+async fn an_owner_who_is_changed_is_told_as_the_callers_own_act() {
+    let world = subscribed().await;
+    let lead = new_lead(&world, json!({})).await;
+    let app = key_with_origin(&world, "acme-app").await;
+    for (seen, key, origin, owner, previous) in [
+        (1, &world.key, "connect-api", "ben@acme.test", "asha@acme.test"),
+        (2, &app, "acme-app", "asha@acme.test", "ben@acme.test"),
+    ] {
+        let request = patch_of(key, &lead_route(&lead), &json!({"owner": owner}));
+        record(&world.http().send(&request).await, 200);
+        let event = only_new(&world, seen).await;
+        assert_eq!(cause(&event), [&json!("lead.assigned"), &json!(key.prefix), &json!(origin)]);
+        let payload = &event["envelope"]["payload"];
+        assert_eq!(
+            (&payload["owner"]["email"], &payload["previousOwner"]["email"]),
+            (&json!(owner), &json!(previous))
+        );
+    }
+}
+
+#[tokio::test]
+async fn stage_and_owner_in_one_change_are_two_events() {
+    let world = subscribed().await;
+    let lead = new_lead(&world, json!({})).await;
+    let both = json!({"stage": "follow_up", "owner": "ben@acme.test", "title": "New", "followUp": true});
+    record(&patch(&world, &lead_route(&lead), both).await, 200);
+    let types: Vec<_> =
+        outbox(&world).await.iter().map(|event| text(&event["event_type"]).to_owned()).collect();
+    assert_eq!(types, ["lead.assigned", "lead.stage_changed", "lead.assigned"]);
+}
+
+#[tokio::test]
+async fn nothing_is_told_of_what_is_no_event_was_refused_or_came_before() {
+    let world = subscribed().await;
+    let body = json!({"contact": {"email": "ana@example.com"}});
+    let opened = post_of(&world.key, "/leads", "k-1", &body);
+    let lead = record(&world.http().send(&opened).await, 201);
+    assert_eq!(world.http().send(&opened).await.header("idempotent-replayed"), "true");
+    let refused =
+        patch_of(&world.key, &lead_route(&lead), &json!({"stage": "follow_up"})).with("if-match", "\"x\"");
+    assert_eq!(world.http().send(&refused).await.status, 412);
+    for same in [json!({"stage": "inquiry"}), json!({"owner": "asha@acme.test"}), json!({"title": "New"})] {
+        record(&patch(&world, &lead_route(&lead), same).await, 200);
+    }
+    record(&patch(&world, &trip_route(&lead), json!({"destination": "Goa", "message": "Hello"})).await, 200);
+    only_new(&world, 0).await;
+}
+
+#[tokio::test]
+async fn without_a_subscription_nothing_is_written() {
+    let world = World::start().await;
+    let lead = new_lead(&world, json!({})).await;
+    record(&patch(&world, &lead_route(&lead), json!({"stage": "follow_up"})).await, 200);
+    assert!(outbox(&world).await.is_empty());
+}

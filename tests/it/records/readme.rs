@@ -1,0 +1,37 @@
+//! The README's examples of the records API do what they say.
+
+use tests::{Ran, World};
+
+/// The shell script of the section about the records API.
+fn script() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let readme = std::fs::read_to_string(path).expect("README.md");
+    let section = readme.split("\n## ").find(|section| section.starts_with("Use the records API"));
+    let block = section.and_then(|section| section.split("```sh\n").nth(1)?.split("```").next());
+    block.expect("a script in the section about the records API").to_owned()
+}
+
+#[tokio::test]
+async fn the_readmes_examples_create_read_and_update() {
+    let world = World::start().await;
+    let demo = world.add_tenant("demo").await;
+    let mut settings = world.settings().to_vec();
+    let address = world.http().address().to_string();
+    for (name, value) in [("CONNECT_INGEST_ADDR", &address), ("KEY", &demo.prefix), ("SECRET", &demo.secret)]
+    {
+        settings.retain(|(setting, _)| setting != name);
+        settings.push((name.to_owned(), value.clone()));
+    }
+    let ran = Ran::bash(&script(), &settings).await;
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    let statuses: Vec<_> = ran.output.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")).collect();
+    let [created, ok] = ["201 Created", "200 OK"];
+    assert_eq!(statuses, [created, created, ok, ok, ok, ok], "{}", ran.output);
+    for shown in
+        [r#""destination":"Lisbon""#, r#""stage":"follow_up""#, r#""adults":2"#, "My sister comes along."]
+    {
+        assert!(ran.output.contains(shown), "{shown}: {}", ran.output);
+    }
+    let usage = world.connectctl.json(&["usage", "--tenant", "demo"]).await;
+    assert_eq!(usage["writes"], 4);
+}

@@ -1,0 +1,85 @@
+//! The ten records routes (specification: Records routes).
+
+use super::at;
+use serde_json::{Value, json};
+use tests::{ApiKey, Outgoing, text};
+use uuid::Uuid;
+
+/// A request to one of them that is answered with success.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) method: &'static str,
+    /// Below the base, with its query.
+    pub(crate) path: String,
+    pub(crate) body: String,
+    pub(crate) scope: &'static str,
+}
+
+impl Route {
+    /// Whether it writes.
+    pub(crate) fn is_write(&self) -> bool {
+        self.method != "GET"
+    }
+
+    /// The status of success.
+    pub(crate) fn success(&self) -> u16 {
+        if self.method == "POST" { 201 } else { 200 }
+    }
+
+    /// The request, a POST with an `Idempotency-Key` of its own.
+    pub(crate) fn signed(&self, key: &ApiKey) -> Outgoing {
+        self.keyed(key.records(self.method, &at(&self.path), self.body.clone()))
+    }
+
+    /// [`signed`](Self::signed) at `t`, seconds since the epoch.
+    pub(crate) fn signed_at(&self, t: i64, key: &ApiKey) -> Outgoing {
+        self.keyed(key.records_at(t, self.method, &at(&self.path), self.body.clone()))
+    }
+
+    /// The same request with the signature of the events route.
+    pub(crate) fn signed_v1(&self, key: &ApiKey) -> Outgoing {
+        let mut request = key.events(self.body.clone());
+        request.method = self.method.to_owned();
+        request.target = at(&self.path);
+        self.keyed(request)
+    }
+
+    fn keyed(&self, request: Outgoing) -> Outgoing {
+        let is_post = self.method == "POST";
+        if is_post { request.with("idempotency-key", Uuid::now_v7().to_string()) } else { request }
+    }
+}
+
+/// All ten, about an enquiry that is there. Each write changes something, each time this is called.
+pub(crate) fn every_route(lead: &Value) -> Vec<Route> {
+    let (id, client) = (text(&lead["id"]), text(&lead["clientId"]));
+    let new = || Uuid::now_v7().to_string();
+    let (get, post, patch) = ("GET", "POST", "PATCH");
+    [
+        (post, "/clients".to_owned(), json!({"externalId": new()}), "clients:write"),
+        (get, format!("/clients?externalId={}", new()), Value::Null, "clients:read"),
+        (get, format!("/clients/{client}"), Value::Null, "clients:read"),
+        (patch, format!("/clients/{client}"), json!({"name": new()}), "clients:write"),
+        (post, "/leads".to_owned(), json!({"clientId": client, "title": new()}), "leads:write"),
+        (get, format!("/leads?externalId={}", new()), Value::Null, "leads:read"),
+        (get, format!("/leads/{id}"), Value::Null, "leads:read"),
+        (patch, format!("/leads/{id}"), json!({"title": new()}), "leads:write"),
+        (get, format!("/leads/{id}/trip"), Value::Null, "leads:read"),
+        (patch, format!("/leads/{id}/trip"), json!({"title": new()}), "leads:write"),
+    ]
+    .map(|(method, path, body, scope)| {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        Route { method, path, body, scope }
+    })
+    .to_vec()
+}
+
+/// Those that write.
+pub(crate) fn every_write(lead: &Value) -> Vec<Route> {
+    every_route(lead).into_iter().filter(Route::is_write).collect()
+}
+
+/// Those that read.
+pub(crate) fn every_read(lead: &Value) -> Vec<Route> {
+    every_route(lead).into_iter().filter(|route| !route.is_write()).collect()
+}

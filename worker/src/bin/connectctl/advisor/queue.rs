@@ -1,0 +1,43 @@
+//! Publishing an action and waiting for its answer.
+
+use anyhow::{anyhow, bail};
+use common::broker::{Broker, CallError, Queue, Rpc, RpcRequest};
+use common::clock;
+use common::message::ActionMeta;
+use common::settings::{BrokerSettings, Environment, Section};
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Longest that closing the connection may take.
+const CLOSING: Duration = Duration::from_secs(1);
+
+/// Publishes an action under the id `id` and gives the worker's answer.
+pub(super) async fn ask(id: Uuid, body: &[u8], within: Duration) -> anyhow::Result<Vec<u8>> {
+    let settings = BrokerSettings::read(&Environment::of_process())?;
+    let ended = CancellationToken::new();
+    let broker = Broker::start(&settings, "connectctl", ended.clone());
+    let rpc = Rpc::start(&broker, Queue::Crm, ended.clone());
+    let answer = call(&rpc, id, body, within).await;
+    ended.cancel();
+    // One that is cut instead is no harm, but stands in the broker's log.
+    drop(timeout(CLOSING, broker.closed()).await);
+    answer
+}
+
+async fn call(rpc: &Rpc, id: Uuid, body: &[u8], within: Duration) -> anyhow::Result<Vec<u8>> {
+    let deadline = Instant::now() + within;
+    if !matches!(timeout_at(deadline, rpc.ready()).await, Ok(Some(()))) {
+        bail!("the broker can't be reached; nothing was published");
+    }
+    let meta = serde_json::to_string(&ActionMeta { published_at: clock::now() })?;
+    let request = RpcRequest { id, meta: &meta, body, confirm_within: within, deadline };
+    rpc.call(request).await.map_err(|error| match error {
+        CallError::Unavailable => anyhow!("the broker can't be reached; nothing was published"),
+        CallError::Refused => anyhow!("the queue takes no more; nothing was published"),
+        CallError::NoAnswer => {
+            anyhow!("no answer in time; the action may be done still, repeat it with --message-id {id}")
+        }
+    })
+}
