@@ -19,7 +19,9 @@ async fn world() -> World {
 
 async fn until_dead(world: &World, queue: &str, count: u32) {
     let dead = format!("{queue}.dead");
-    eventually("the messages are dead", PATIENCE, async || match world.queues.depth(&dead).await {
+    // The broker takes some milliseconds for each.
+    let within = PATIENCE * 3;
+    eventually("the messages are dead", within, async || match world.queues.depth(&dead).await {
         depth if depth == count => Ok(()),
         depth => Err(format!("{depth} of {count}")),
     })
@@ -35,7 +37,7 @@ async fn batch_meta(world: &World) -> Value {
 }
 
 /// Messages that no worker can read, each known by its body.
-fn poison(count: usize) -> Vec<QueuedMessage> {
+fn poison(count: u32) -> Vec<QueuedMessage> {
     (0..count).map(|at| QueuedMessage::new(format!("{at:06} ana@example.com").as_bytes())).collect()
 }
 
