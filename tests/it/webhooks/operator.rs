@@ -181,7 +181,7 @@ async fn a_setting_of_webhooks_that_is_malformed_ends_the_dispatcher_with_one_li
     for (name, values) in [
         ("CONNECT_WEBHOOK_ATTEMPTS", &["0", "101", "-1", "six", "6.0", "99999999999"][..]),
         ("CONNECT_WEBHOOK_BACKOFF_BASE", &["30", "0s", "-1s", "soon"]),
-        ("CONNECT_WEBHOOK_BACKOFF_CAP", &["60", "0ms", "1 hour", "forever"]),
+        ("CONNECT_WEBHOOK_BACKOFF_CAP", &["60", "0ms", "1 hour", "forever", "31d"]),
         ("CONNECT_WEBHOOK_TIMEOUT", &["10", "0s", "ten"]),
         ("CONNECT_WEBHOOK_CONCURRENCY", &["0", "5001", "many"]),
         ("CONNECT_WEBHOOK_CONCURRENCY_EACH", &["0", "few"]),
@@ -206,11 +206,11 @@ async fn a_setting_of_webhooks_that_is_malformed_ends_the_dispatcher_with_one_li
 
 #[tokio::test]
 async fn development_mode_is_warned_of_at_each_start() {
-    let outbound = Outbound::start().await;
-    let warned = |program: &Program| program.logs().contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set");
-    assert!(warned(&outbound.world.dispatchers[0]));
-    let mut world = outbound.world;
-    world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "false");
-    world.add_dispatcher().await;
-    assert!(!warned(&world.dispatchers[1]));
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    for (allowed, warned) in [("true", true), ("false", false)] {
+        world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", allowed);
+        world.add_dispatcher().await;
+        let logs = world.dispatchers.last().map(Program::logs).unwrap_or_default();
+        assert_eq!(logs.contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set"), warned, "{allowed}: {logs}");
+    }
 }
