@@ -2,8 +2,9 @@
 # Runs all of Connect on this machine, with a demo agency and a sample batch, until Ctrl-C: `make run`.
 #
 # PostgreSQL and RabbitMQ are private ones in .run, or those of DATABASE_URL and AMQP_URL. All that is kept lies in
-# .run: the servers' data, logs, the master key, the demo agency's API key. A second run goes on with it. The programs
-# listen on their default ports, or on free ones where those are taken; CONNECT_INGEST_ADDR is honoured.
+# .run: the servers' data, logs, the master key, the demo agency's API key and the secret of its webhook subscription. A
+# second run goes on with it. The programs listen on their default ports, or on free ones where those are taken;
+# CONNECT_INGEST_ADDR is honoured.
 #
 #   CONNECT_RUN_ONCE=1   stop after the sample (exit code 0 if all went well)
 
@@ -15,12 +16,15 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 DIRECTORY=$ROOT/.run
 CTL=$TARGET/release/connectctl
 # In the order in which requests pass them, and in which they are stopped: what is under way gets its answer.
-PROGRAMS=(ingest worker dispatcher)
+PROGRAMS=(ingest worker dispatcher receiver)
 # Slightly longer than the programs' own limit (CONNECT_SHUTDOWN_TIMEOUT).
 STOP_TIMEOUT=30
 READY_TIMEOUT=60
+WEBHOOK_TIMEOUT=30
 
 declare -A pid_of=() metrics_of=()
+# Where the demo agency's webhooks go: host and port.
+receiver=
 
 main() {
     hold "$DIRECTORY" -n || fail "\`make run\` is running here already (see .run), stop it first"
@@ -71,15 +75,20 @@ prepare_environment() {
     {
         echo "# Written by \`make run\`: what connectctl needs."
         local name
-        for name in DATABASE_URL AMQP_URL CONNECT_MASTER_KEY CONNECT_INGEST_ADDR; do printf 'export %s=%q\n' "$name" "${!name}"; done
+        for name in DATABASE_URL AMQP_URL CONNECT_MASTER_KEY CONNECT_INGEST_ADDR CONNECT_QUEUE_PREFIX; do
+            [[ -z ${!name:-} ]] || printf 'export %s=%q\n' "$name" "${!name}"
+        done
         printf "export PATH=%q:\$PATH\n" "$TARGET/release"
     } | keep environment
 }
 
+# listens HOST:PORT: whether somebody does.
+listens() { (exec 3<>"/dev/tcp/${1%:*}/${1##*:}") 2>/dev/null; }
+
 # free_address PORT WHAT: the port if nothing listens there, else a free one.
 free_address() {
     local port=$1
-    if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+    if listens "127.0.0.1:$port"; then
         port=$("$SERVICES" free-port)
         say "port $1 is taken, $2 will be on $port" >&2
     fi
@@ -115,11 +124,35 @@ prepare_demo() {
         prefix=$(jq -r .prefix "$DIRECTORY/demo.key")
     fi
 
-    # On this machine, so that nothing leaves it; hence the setting for development.
-    local url=http://127.0.0.1:9200/webhooks
-    has subscription url "$url" && return
-    made=$(CONNECT_WEBHOOK_ALLOW_PRIVATE=true "$CTL" subscription create --tenant demo --url "$url" --json)
+    prepare_subscription
+}
+
+# The demo agency's subscription, to the small receiver on this machine, so that nothing leaves it. It and its secret,
+# which is shown once, when it is made, are used again as long as nobody else has taken the receiver's port meanwhile.
+prepare_subscription() {
+    local id url made
+    id=$(jq -r .id "$DIRECTORY/demo.subscription" 2>/dev/null) || id=
+    url=$(demo_subscriptions | jq -r --arg id "$id" 'select(.id == $id) | .url')
+    if [[ -n $url ]]; then
+        receiver=${url#http://}
+        receiver=${receiver%%/*}
+        if ! listens "$receiver"; then
+            "$CTL" subscription resume "$id" --json >/dev/null
+            return
+        fi
+    fi
+    receiver=$(free_address 9200 'the receiver of webhooks')
+    # Nobody can verify, or receives, what would go to the others.
+    for id in $(demo_subscriptions | jq -r .id); do "$CTL" subscription remove "$id" --json >/dev/null; done
+    made=$(CONNECT_WEBHOOK_ALLOW_PRIVATE=true "$CTL" subscription create --tenant demo --json \
+        --url "http://$receiver/webhooks")
     keep demo.subscription <<<"$made"
+}
+
+# Those that this script has made.
+demo_subscriptions() {
+    "$CTL" subscription list --tenant demo --json |
+        jq --compact-output '.[] | select(.url | test("^http://127\\.0\\.0\\.1:[0-9]+/webhooks$"))'
 }
 
 # ---- the programs ----
@@ -128,17 +161,35 @@ prepare_demo() {
 # ours.
 start_program() {
     # Colours would be noise in a file.
-    NO_COLOR=1 CONNECT_METRICS_ADDR=${metrics_of[$1]} setsid "$TARGET/release/connect-$1" \
+    local settings=(NO_COLOR=1) arguments=()
+    case $1 in
+        receiver) arguments=("$receiver" --secret-file "$DIRECTORY/demo.subscription") ;;
+        # The receiver is on this machine, and has no certificate.
+        dispatcher) settings+=("CONNECT_METRICS_ADDR=${metrics_of[$1]}" CONNECT_WEBHOOK_ALLOW_PRIVATE=true) ;;
+        *) settings+=("CONNECT_METRICS_ADDR=${metrics_of[$1]}") ;;
+    esac
+    env "${settings[@]}" setsid "$TARGET/release/connect-$1" "${arguments[@]}" \
         </dev/null >"$DIRECTORY/$1.log" 2>&1 9>&- &
     pid_of[$1]=$!
 }
 
+# is_ready NAME
+is_ready() {
+    if [[ $1 == receiver ]]; then
+        listens "$receiver"
+    else
+        curl --silent --fail --output /dev/null --max-time 2 "http://${metrics_of[$1]}/readyz"
+    fi
+}
+
 wait_ready() {
-    local url=http://${metrics_of[$1]}/readyz deadline=$((SECONDS + READY_TIMEOUT))
-    until curl --silent --fail --output /dev/null --max-time 2 "$url"; do
+    local deadline=$((SECONDS + READY_TIMEOUT)) says=
+    until is_ready "$1"; do
         kill -0 "${pid_of[$1]}" 2>/dev/null || explain "$1" "connect-$1 ended while starting"
-        ((SECONDS < deadline)) ||
-            explain "$1" "connect-$1 is not ready after $READY_TIMEOUT s: $(curl -sS --max-time 2 "$url" 2>&1)"
+        if ((SECONDS >= deadline)); then
+            [[ $1 == receiver ]] || says=": $(curl -sS --max-time 2 "http://${metrics_of[$1]}/readyz" 2>&1)"
+            explain "$1" "connect-$1 is not ready after $READY_TIMEOUT s$says"
+        fi
         sleep 0.1
     done
 }
@@ -226,13 +277,14 @@ JSON
 # Signed as any partner would: over the bytes that are sent, with the key's secret.
 send_sample() {
     local url=http://$CONNECT_INGEST_ADDR/api/v1/crm/connect/events body=$DIRECTORY/sample.json
-    local answer=$DIRECTORY/sample-result.json time signature status client
+    local answer=$DIRECTORY/sample-result.json time signature status client since
     # In one line, as the timeline shows a payload as it was sent.
     sample_batch | jq --compact-output . >"$body"
     time=$(date +%s)
     signature=$({ printf '%s.' "$time" && cat "$body"; } |
         openssl dgst -sha256 -hmac "$(jq -r .secret "$DIRECTORY/demo.key")" | sed 's/^.* //')
     say '' "sending .run/sample.json to $url"
+    since=$(date -u +%FT%T.%3NZ)
     status=$(curl --silent --show-error --max-time 30 --output "$answer" --write-out '%{http_code}' \
         --header 'Content-Type: application/json' \
         --header "X-Connect-Key: $(jq -r .prefix "$DIRECTORY/demo.key")" \
@@ -251,6 +303,28 @@ send_sample() {
     client=$(jq -r '.results[0].clientId' "$answer")
     say '' "timeline of the enquiry's client:"
     "$CTL" timeline --tenant demo --client "$client"
+    show_webhook "$since"
+}
+
+# show_webhook TIME: the enquiry was given to an advisor, which the agency's subscriber hears of. Shows what the receiver
+# has printed of the webhook that was made since.
+show_webhook() {
+    local deadline=$((SECONDS + WEBHOOK_TIMEOUT)) id
+    say '' "the webhook that it caused, as the receiver on $receiver saw it:"
+    while ((SECONDS < deadline)); do
+        for id in $(assigned_since "$1"); do
+            if grep --fixed-strings "delivery $id: verified" "$DIRECTORY/receiver.log"; then return; fi
+        done
+        sleep 0.1
+    done
+    show_log dispatcher
+    explain receiver "no webhook arrived in $WEBHOOK_TIMEOUT s"
+}
+
+# assigned_since TIME: the deliveries of an advisor's assignment that were made since.
+assigned_since() {
+    "$CTL" delivery list --tenant demo --limit 100 --json 2>/dev/null | jq -r --arg since "$1" \
+        '.[] | select(.eventType == "lead.assigned" and .createdAt >= $since) | .id'
 }
 
 # Passwords that came in by a variable aren't shown; the private broker's is everybody's.
@@ -262,11 +336,13 @@ show_addresses() {
 
   events route    $base/events
   demo agency     tenant demo; key and secret in .run/demo.key, for X-Connect-Key and signatures
+  webhooks        go to http://$receiver/webhooks, which verifies them and prints a line for each to .run/receiver.log
   metrics         http://${metrics_of[ingest]}/metrics (ingest), http://${metrics_of[worker]}/metrics (worker),
                   http://${metrics_of[dispatcher]}/metrics (dispatcher); there also /readyz and /livez
   database        $(without_password "$DATABASE_URL")
   broker          $(without_password "$AMQP_URL")
-  logs            .run/ingest.log, .run/worker.log, .run/dispatcher.log, .run/postgres.log, .run/rabbitmq.log
+  logs            .run/ingest.log, .run/worker.log, .run/dispatcher.log, .run/receiver.log, .run/postgres.log,
+                  .run/rabbitmq.log
   connectctl      source .run/environment && connectctl pipeline --tenant demo
 TEXT
 }

@@ -1,8 +1,11 @@
 //! Running `connectctl`.
 
 use crate::MASTER_KEY;
+use crate::binaries::binary;
 use crate::ran::Ran;
 use serde_json::Value;
+use std::process::Stdio;
+use tokio::process::{Child, Command};
 
 /// `connectctl` with its settings.
 #[derive(Clone, Debug)]
@@ -25,6 +28,33 @@ impl Connectctl {
     /// Runs a command.
     pub async fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of("connectctl", arguments, &self.settings).await
+    }
+
+    /// Begins to run a command. It is killed with the value.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new(binary("connectctl"));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.kill_on_drop(true).env_clear().envs(self.settings.iter().map(|(name, value)| (name, value)));
+        command.spawn().unwrap_or_else(|error| panic!("connectctl {arguments:?}: {error}"))
+    }
+
+    /// Runs a command that must be refused: exit code 1, nothing on standard output. Gives the one line that says why.
+    pub async fn refusal(&self, arguments: &[&str]) -> String {
+        let ran = self.run(&[arguments, &["--json"]].concat()).await;
+        assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "connectctl {arguments:?}: {ran:?}");
+        assert_eq!(ran.errors.lines().count(), 1, "connectctl {arguments:?}: {ran:?}");
+        ran.errors
+    }
+
+    /// The same without a setting.
+    pub fn without(&self, name: &str) -> Self {
+        Self::with(self.settings.iter().filter(|(setting, _)| setting != name).cloned().collect())
+    }
+
+    /// The same with another setting.
+    pub fn and(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// Runs a command that must succeed, with `--json`, and gives what it printed.

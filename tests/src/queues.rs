@@ -2,11 +2,13 @@
 
 use crate::database::clean_up;
 use crate::eventually::{PATIENCE, eventually};
+use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
-    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
+    BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
 };
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, PublisherConfirm};
 
 /// The queues of the operator's contract, without prefix.
@@ -48,6 +50,64 @@ impl QueuedMessage {
         self.properties.correlation_id().as_ref().map(lapin::types::ShortString::as_str)
     }
 
+    /// The same with metadata, as the programs give it to theirs.
+    pub fn with_meta(self, meta: &str) -> Self {
+        self.with_header("x-connect-meta", meta)
+    }
+
+    /// The same with another header.
+    pub fn with_header(mut self, name: &str, text: &str) -> Self {
+        let mut headers = self.properties.headers().clone().unwrap_or_default();
+        headers.insert(name.into(), AMQPValue::LongString(text.into()));
+        self.properties = self.properties.with_headers(headers);
+        self
+    }
+
+    /// The same with an id, and somebody who waits for an answer.
+    pub fn with_id_and_reply(mut self, id: &str, reply_to: &str) -> Self {
+        self.properties = self.properties.with_message_id(id.into()).with_reply_to(reply_to.into());
+        self
+    }
+
+    /// A field of its metadata.
+    pub fn meta_field(&self, name: &str) -> serde_json::Value {
+        let headers = self.properties.headers().clone().unwrap_or_default();
+        let meta = headers.inner().get("x-connect-meta");
+        let Some(AMQPValue::LongString(meta)) = meta else { panic!("no metadata: {self:?}") };
+        let meta: serde_json::Value = serde_json::from_slice(meta.as_bytes()).expect("JSON");
+        meta[name].clone()
+    }
+
+    /// Names of its headers, sorted, but for the broker's own count of deliveries.
+    pub fn headers(&self) -> Vec<String> {
+        let headers = self.properties.headers().clone().unwrap_or_default();
+        headers.inner().keys().map(ToString::to_string).filter(|name| name != "x-delivery-count").collect()
+    }
+
+    /// How often the broker has handed it out before.
+    pub fn deliveries(&self) -> i64 {
+        let headers = self.properties.headers().clone().unwrap_or_default();
+        match headers.inner().get("x-delivery-count") {
+            Some(AMQPValue::LongLongInt(count)) => *count,
+            Some(_) | None => 0,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> Option<String> {
+        self.properties.message_id().as_ref().map(ToString::to_string)
+    }
+
+    /// Whether somebody waits for an answer.
+    pub fn wants_reply(&self) -> bool {
+        self.properties.reply_to().is_some()
+    }
+
+    /// Whether it survives a restart of the broker.
+    pub fn is_persistent(&self) -> bool {
+        *self.properties.delivery_mode() == Some(PERSISTENT)
+    }
+
     /// The same with another body.
     pub fn with_body(&self, body: &[u8]) -> Self {
         Self { body: body.to_owned(), properties: self.properties.clone() }
@@ -58,6 +118,12 @@ impl QueuedMessage {
         let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
         let headers = self.properties.headers().clone().unwrap_or_default();
         Self { body: self.body.clone(), properties: properties.with_headers(headers) }
+    }
+}
+
+impl From<Delivery> for QueuedMessage {
+    fn from(Delivery { data, properties, .. }: Delivery) -> Self {
+        Self { body: data, properties }
     }
 }
 
@@ -145,8 +211,34 @@ impl Queues {
         let (_connection, channel) = open(&self.url).await.expect("the broker answers");
         let options = BasicGetOptions { no_ack: true };
         let message = channel.basic_get(self.name(queue).into(), options).await.expect("the queue exists")?;
-        let Delivery { data, properties, .. } = message.delivery;
-        Some(QueuedMessage { body: data, properties })
+        Some(message.delivery.into())
+    }
+
+    /// Takes all messages out of a queue, in its order. Nobody else may take some meanwhile.
+    pub async fn take_all(&self, queue: &str) -> Vec<QueuedMessage> {
+        let count = self.depth(queue).await.try_into().expect("a length");
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+        let consumer =
+            channel.basic_consume(self.name(queue).into(), "".into(), no_ack, FieldTable::default());
+        let messages = consumer.await.expect("a consumer").take(count);
+        messages.map(|message| message.expect("a message").into()).collect().await
+    }
+
+    /// Declares the queue of a wait between webhook attempts, as the programs do.
+    pub async fn declare_retry(&self, level: u32) {
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        let name = self.name(&format!("webhooks.retry.{level}")).into();
+        let declared =
+            channel.queue_declare(name, QueueDeclareOptions::durable(), FieldTable::default()).await;
+        declared.expect("a queue");
+    }
+
+    /// Whether a queue such as `events` is declared.
+    pub async fn exists(&self, queue: &str) -> bool {
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
+        channel.queue_declare(self.name(queue).into(), passive, FieldTable::default()).await.is_ok()
     }
 
     fn name(&self, queue: &str) -> String {

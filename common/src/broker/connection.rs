@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Longest that connecting and declaring the queues may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Waits between tries to connect: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Seconds without a sign of life after which a connection counts as dead.
@@ -153,13 +153,17 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
 }
 
 async fn connect(target: &Target) -> lapin::Result<Connection> {
-    let Target { settings, program, retry_levels } = target;
+    let connection = dial(&target.settings, target.program).await?;
+    topology::declare(&connection, &target.settings, target.retry_levels).await?;
+    Ok(connection)
+}
+
+/// A connection on which nothing is declared.
+pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
     let mut uri: AMQPUri = settings.url.reveal().parse().expect("checked when the settings were read");
     uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
-    let properties = ConnectionProperties::default().with_connection_name((*program).into());
-    let connection = Connection::connect_uri(uri, properties).await?;
-    topology::declare(&connection, settings, *retry_levels).await?;
-    Ok(connection)
+    let properties = ConnectionProperties::default().with_connection_name(program.into());
+    Connection::connect_uri(uri, properties).await
 }
 
 async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken) {

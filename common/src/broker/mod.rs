@@ -3,19 +3,24 @@
 //! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest and `connectctl` ([`Rpc`]),
 //! lanes of consumption for the worker ([`run_lane`]), messages handled side by side ([`run_intake`]) and confirmed
 //! publishing ([`Publisher`]) for the dispatcher. Each notices by itself when the connection is gone and begins anew on
-//! the next one.
+//! the next one. An operator's command uses a connection for itself ([`Visit`]) and goes through dead letters with it
+//! ([`Walk`]).
 
 mod connection;
+mod dead;
 mod intake;
 mod lane;
 mod publisher;
 mod reply;
 mod rpc;
 mod topology;
+mod visit;
 
 pub use connection::{Broker, QueueDepth};
+pub use dead::{DeadLetter, Death, Fate, Walk, Walked, Window};
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
 pub use publisher::{Outgoing, PublishError, Publisher};
 pub use rpc::{CallError, Rpc, RpcRequest};
 pub use topology::{Queue, dead_queue_name, queue_name, retry_queue_name};
+pub use visit::{QueueSeen, Visit, VisitError};

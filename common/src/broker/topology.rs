@@ -61,7 +61,11 @@ pub(super) async fn declare(
         let name = queue_name(&settings.prefix, queue);
         let dead = dead_queue_name(&settings.prefix, queue);
         // First the dead-letter queue, so that nothing can be dead-lettered into the void.
-        declare_one(connection, &dead, bounded(settings)).await?;
+        let mut kept = bounded(settings);
+        // Looking at dead letters hands them out, which must not use them up: without a limit of its own a queue has
+        // one of 20 from RabbitMQ 4.0 on, and what exceeds it here would be dropped.
+        kept.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
+        declare_one(connection, &dead, kept).await?;
         // A message that can't be handled ends in the dead-letter queue.
         let mut arguments = forwarding(settings, &dead);
         arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));

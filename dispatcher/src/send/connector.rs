@@ -36,7 +36,7 @@ struct Parts {
 }
 
 impl Connector {
-    /// `timeout` is for one connection in all.
+    /// `timeout` is for one connection in all, and for each request to go out on it.
     pub(super) fn new(
         network: Box<dyn Network>,
         egress: EgressSettings,
@@ -63,7 +63,7 @@ impl Parts {
         let addresses = self.vetted(url.host()).await?;
         let stream = self.dial(&addresses, url.port(), deadline).await?;
         match url.scheme() {
-            Scheme::Http => Ok(ReceiverStream::plain(stream, &self.open)),
+            Scheme::Http => Ok(ReceiverStream::plain(stream, self.timeout, &self.open)),
             Scheme::Https => self.agree_on_tls(stream, url.host()).await,
         }
     }
@@ -117,7 +117,7 @@ impl Parts {
                 .map_err(|error| ConnectError::Refused(format!("host is no name for TLS: {error}")))?,
         };
         let stream = self.tls.connect(name, stream).await.map_err(ConnectError::Tls)?;
-        Ok(ReceiverStream::tls(stream, &self.open))
+        Ok(ReceiverStream::tls(stream, self.timeout, &self.open))
     }
 }
 

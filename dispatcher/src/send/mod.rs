@@ -118,18 +118,20 @@ impl Sender {
         })
     }
 
-    /// Repeats what wasn't begun. That only happens on idle connections, of which there are few.
+    /// A request that wasn't begun because its connection had been closed takes another one. As many as can be idle
+    /// may have been closed at once.
     async fn exchange_in_any_time(
         &self,
         webhook: &WebhookRequest<'_>,
     ) -> Result<Response<Incoming>, Failure> {
+        let mut idle_left = IDLE_PER_RECEIVER;
         loop {
             let request = outgoing::request(webhook).map_err(|error| {
                 Failure::new(Outcome::AddressRefused, &format!("url can't be sent to: {error}"))
             })?;
             match self.client.request(request).await {
                 Ok(response) => return Ok(response),
-                Err(error) if failure::is_not_begun(&error) => {}
+                Err(error) if idle_left > 0 && failure::is_not_begun(&error) => idle_left -= 1,
                 Err(error) => return Err(Failure::of(&error)),
             }
         }

@@ -4,9 +4,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, oneshot};
 
 /// A name's addresses, or why it has none.
 pub(super) type Answer = Result<Vec<IpAddr>, String>;
@@ -18,6 +20,9 @@ pub(super) trait Network: Send + Sync + 'static {
     /// A connection to exactly this address.
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>;
 }
+
+/// Look-ups at once, each on a thread of its own. Further ones wait, within their attempt's time.
+const LOOK_UPS: usize = 256;
 
 /// The system's resolver and TCP.
 ///
@@ -62,9 +67,20 @@ fn once<F: Future<Output = Answer> + Send + 'static>(
     begun.boxed()
 }
 
+/// Not on the runtime's own threads for what blocks: the runtime's end would wait for them, and with it a drain.
 async fn look_up(name: String) -> Answer {
-    let found = tokio::net::lookup_host((name, 0)).await.map_err(|error| error.to_string())?;
-    Ok(found.map(|address| address.ip()).collect())
+    static PERMITS: Semaphore = Semaphore::const_new(LOOK_UPS);
+    let permit = PERMITS.acquire().await.map_err(|error| error.to_string())?;
+    let (answer, answered) = oneshot::channel();
+    let looking_up = move || {
+        let found = (name.as_str(), 0).to_socket_addrs();
+        drop(permit);
+        // Nobody is left to hear it when the runtime has ended.
+        drop(answer.send(found.map(|all| all.map(|address| address.ip()).collect())));
+    };
+    let thread = thread::Builder::new().name("look-up".to_owned());
+    thread.spawn(looking_up).map_err(|error| error.to_string())?;
+    answered.await.map_err(|error| error.to_string())?.map_err(|error: io::Error| error.to_string())
 }
 
 fn lock(look_ups: &Mutex<LookUps>) -> MutexGuard<'_, LookUps> {

@@ -8,9 +8,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
 use tokio_rustls::client::TlsStream;
 
 /// Connections kept for the next request, in all. Those beyond are for one request each, so that idle connections
@@ -25,6 +27,11 @@ pub(super) struct Open(Arc<AtomicUsize>);
 pub(super) struct ReceiverStream {
     transport: Transport,
     phase: Phase,
+    /// How long a request may take to go out.
+    limit: Duration,
+    /// Runs from when a request could go no further at once. A receiver that reads nothing would otherwise hold the
+    /// connection for ever: who has given up on the request no longer waits for it, but hyper does.
+    stalled: Option<Pin<Box<Sleep>>>,
     counted: Counted,
 }
 
@@ -71,12 +78,18 @@ impl Drop for Counted {
 }
 
 impl ReceiverStream {
-    pub(super) fn plain(stream: TcpStream, open: &Open) -> Self {
-        Self { transport: Transport::Plain(stream), phase: Phase::Sending, counted: open.count() }
+    /// `limit` is for each request to go out.
+    pub(super) fn plain(stream: TcpStream, limit: Duration, open: &Open) -> Self {
+        Self::new(Transport::Plain(stream), limit, open)
     }
 
-    pub(super) fn tls(stream: TlsStream<TcpStream>, open: &Open) -> Self {
-        Self { transport: Transport::Tls(Box::new(stream)), phase: Phase::Sending, counted: open.count() }
+    /// `limit` is for each request to go out.
+    pub(super) fn tls(stream: TlsStream<TcpStream>, limit: Duration, open: &Open) -> Self {
+        Self::new(Transport::Tls(Box::new(stream)), limit, open)
+    }
+
+    fn new(transport: Transport, limit: Duration, open: &Open) -> Self {
+        Self { transport, phase: Phase::Sending, limit, stalled: None, counted: open.count() }
     }
 
     /// Before each write. A receiver may close an idle connection at any time; the runtime hears of it a little later,
@@ -87,6 +100,15 @@ impl ReceiverStream {
         }
         self.phase = Phase::Sending;
         Ok(())
+    }
+
+    /// After each write.
+    fn in_time<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            return written;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.limit)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -136,10 +158,11 @@ impl AsyncRead for ReceiverStream {
 impl AsyncWrite for ReceiverStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.begin()?;
-        match &mut self.transport {
+        let written = match &mut self.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Transport::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        };
+        self.in_time(cx, written)
     }
 
     fn poll_write_vectored(
@@ -148,10 +171,11 @@ impl AsyncWrite for ReceiverStream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.begin()?;
-        match &mut self.transport {
+        let written = match &mut self.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Transport::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
+        };
+        self.in_time(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -163,10 +187,12 @@ impl AsyncWrite for ReceiverStream {
 
     /// Called when all of a request is written.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(match &mut self.transport {
+        let flushed = match &mut self.transport {
             Transport::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        })?;
+        };
+        ready!(self.in_time(cx, flushed))?;
+        self.stalled = None;
         if matches!(self.phase, Phase::Sending) {
             self.phase = Phase::Sent;
         }
@@ -180,5 +206,32 @@ impl AsyncWrite for ReceiverStream {
             Transport::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         };
         if farewell.is_pending() { Poll::Ready(Ok(())) } else { farewell }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    #[tokio::test]
+    async fn what_a_receiver_does_not_read_is_given_up() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let _unread = listener.accept().await.unwrap();
+        let limit = Duration::from_millis(50);
+        let mut stream = ReceiverStream::plain(stream, limit, &Open::default());
+        let error = stream.write_all(&vec![0; 64 << 20]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn beyond_the_bound_connections_are_for_one_request() {
+        let open = Open::default();
+        let mut all: Vec<Counted> = (0..KEPT).map(|_| open.count()).collect();
+        assert!(all.iter().all(|counted| counted.keep));
+        assert!(!open.count().keep);
+        all.pop();
+        assert!(open.count().keep);
     }
 }

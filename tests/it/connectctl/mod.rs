@@ -1,22 +1,25 @@
 //! `connectctl`: what each command prints with `--json`, and how it fails (the operator's contract).
 
 mod agencies;
+mod deliveries;
 mod fails;
 mod keys;
+mod listen;
 mod looks;
 mod migrate;
+mod secrets;
 mod subscriptions;
 
 use serde_json::Value;
 
 /// The names of an object's fields, sorted.
-fn fields(value: &Value) -> Vec<&str> {
+pub(crate) fn fields(value: &Value) -> Vec<&str> {
     let mut fields: Vec<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
     fields.sort_unstable();
     fields
 }
 
 /// Whether a value is a time as `--json` writes it: RFC 3339 in UTC.
-fn is_time(value: &Value) -> bool {
+pub(crate) fn is_time(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.len() >= 20 && text.as_bytes()[10] == b'T' && text.ends_with('Z'))
 }

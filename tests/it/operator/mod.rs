@@ -1,5 +1,6 @@
 //! What an operator sees and sets (the operator's contract).
 
+mod dead_letters;
 mod metrics;
 mod ports;
 mod readme;

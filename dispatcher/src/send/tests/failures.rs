@@ -93,7 +93,8 @@ async fn a_body_that_stalls_is_waited_for_by_nobody_when_delivered_and_shortly_w
     // Its connection is still hoped for when the attempt has ended.
     assert_eq!((delivered.outcome, receiver.connections()), (Outcome::Delivered, 1));
     receiver.wait_for_connections(0).await;
-    let (failed, receiver) = attempt(LONG, Behaviour::StalledBody(400)).await;
+    let stalled = attempt(LONG * 100, Behaviour::StalledBody(400));
+    let (failed, receiver) = tokio::time::timeout(LONG, stalled).await.unwrap();
     assert_eq!((failed.outcome, failed.response.as_deref()), (Outcome::ClientError, Some("the begin")));
     receiver.wait_for_connections(0).await;
 }

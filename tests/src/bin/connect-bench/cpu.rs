@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 /// Programs whose time is told apart.
-const PROGRAMS: [&str; 5] = ["connect-ingest", "connect-worker", "postgres", "beam.smp", "connect-bench"];
+const PROGRAMS: [&str; 6] =
+    ["connect-ingest", "connect-worker", "connect-dispatcher", "postgres", "beam.smp", "connect-bench"];
 
 /// Seconds used until now, by program.
 pub(crate) fn seconds() -> BTreeMap<&'static str, f64> {

@@ -4,7 +4,7 @@
 //! holds when the machine's speed drifts.
 
 //!
-//! `connect-bench [BATCH [CONCURRENCY]]` takes one row of the table of events only.
+//! `connect-bench [webhooks | BATCH [CONCURRENCY]]`: all of it, webhooks only, or some rows of the events.
 
 mod cpu;
 mod events;
@@ -13,17 +13,23 @@ mod floor;
 mod records;
 mod stages;
 mod traffic;
+mod webhook_floors;
+mod webhooks;
 
 use tests::World;
 
 #[tokio::main]
 async fn main() {
+    if std::env::args().nth(1).as_deref() == Some("webhooks") {
+        return webhooks::run().await;
+    }
     let wanted: Vec<usize> =
         std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
     let world = World::start().await;
     events::run(&world, &wanted).await;
     if wanted.is_empty() {
         records::run(&world).await;
+        webhooks::run().await;
     }
     // Figures of programs in trouble say nothing.
     for program in world.ingests.iter().chain(&world.workers) {

@@ -1,14 +1,14 @@
 //! The command line as a whole, and the arguments that several commands have.
 
 use crate::{
-    advisor, company, discovery, inbox, invoice, key, member, notification, pipeline, sealing, subscription,
-    tenant, timeline, usage,
+    advisor, company, delivery, discovery, inbox, invoice, key, member, notification, pipeline, queue,
+    sealing, subscription, tenant, timeline, usage,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::settings::{BrokerSettings, DatabaseSettings, Section, Variable};
 
-/// Operates Connect: schema, agencies, members, API keys, webhook subscriptions, and what the CRM shows of an agency.
+/// Operates Connect: schema, agencies, members, API keys, webhooks, queues, and what the CRM shows of an agency.
 #[derive(Debug, Parser)]
 #[command(name = "connectctl", version, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -16,19 +16,7 @@ pub(crate) struct Arguments {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
-    pub(crate) request: Request,
-}
-
-/// What is spoken to: the queue, or the database.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Request {
-    #[command(flatten)]
-    OnDatabase(Command),
-    /// Act as an advisor does in the CRM: publishes the action and prints the worker's answer
-    #[command(
-        after_help = "Examples:\n  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana\n  connectctl advisor archive --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
-    )]
-    Advisor(advisor::Command),
+    pub(crate) command: Command,
 }
 
 #[derive(Debug, Subcommand)]
@@ -60,12 +48,29 @@ pub(crate) enum Command {
         after_help = "Example:\n  connectctl company create --tenant acme --name 'Example Ltd' --domain example.com"
     )]
     Company(company::Command),
+    /// Act as an advisor does in the CRM: publishes the action and prints the worker's answer
+    #[command(
+        after_help = "Examples:\n  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana\n  connectctl advisor archive --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Advisor(advisor::Command),
     /// Webhook subscriptions of an agency
     #[command(
         subcommand,
         after_help = "Examples:\n  connectctl subscription create --tenant acme --url https://partner.example/hooks\n  connectctl subscription list --tenant acme"
     )]
     Subscription(subscription::Command),
+    /// Webhooks on their way to a subscription, and those that failed
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl delivery list --tenant acme --state dead\n  connectctl delivery replay --dead --tenant acme"
+    )]
+    Delivery(delivery::Command),
+    /// Queues and their dead letters
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl queue list\n  connectctl queue show events --dead\n  connectctl queue requeue events --dead"
+    )]
+    Queue(queue::Command),
     /// Show the timeline of a client
     Timeline(timeline::Wanted),
     /// Show the inbox thread of an enquiry
@@ -136,16 +141,19 @@ Examples:
 Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage.
 ";
 
+/// What it takes of the servers' settings. Those of the broker are for `advisor`, `queue` and `delivery replay`.
+const OF_SERVERS: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX"];
+
 fn after_help() -> String {
     let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
     let sections = [sealing::SealingSettings::VARIABLES, EgressSettings::VARIABLES];
-    let database = DatabaseSettings::VARIABLES.iter().filter(|variable| variable.name == "DATABASE_URL");
-    let of_advisor = ["AMQP_URL", "CONNECT_QUEUE_PREFIX"];
-    let broker = BrokerSettings::VARIABLES.iter().filter(|variable| of_advisor.contains(&variable.name));
-    for Variable { name, default, help } in database.chain(broker).chain(sections.into_iter().flatten()) {
+    let servers = DatabaseSettings::VARIABLES.iter().chain(BrokerSettings::VARIABLES);
+    let servers = servers.filter(|variable| OF_SERVERS.contains(&variable.name));
+    for Variable { name, default, help } in servers.chain(sections.into_iter().flatten()) {
         let default = default.map_or_else(|| "required".to_owned(), |default| format!("default {default}"));
         text.push_str(&format!("  {name} ({default})\n      {help}\n"));
     }
+    text.push_str("AMQP_URL and CONNECT_QUEUE_PREFIX are read by advisor, queue and delivery replay only.\n");
     text
 }
 
@@ -193,8 +201,33 @@ mod tests {
             "connectctl pipeline --tenant a --stage nowhere",
             "connectctl advisor",
             "connectctl advisor archive --tenant a",
+            "connectctl subscription rotate-secret id --overlap 5",
+            "connectctl delivery list --tenant a --state lost",
+            "connectctl delivery list --tenant a --limit 0",
+            "connectctl delivery replay",
+            "connectctl delivery replay --dead",
+            "connectctl delivery replay --tenant a",
+            "connectctl delivery replay id --tenant a --dead",
+            "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z",
+            "connectctl delivery replay --tenant a --from yesterday --to 2026-05-01T10:00:00Z",
+            "connectctl queue show events",
+            "connectctl queue show others --dead",
+            "connectctl queue requeue events",
+            "connectctl queue drop --dead",
         ] {
             assert!(parse(line).is_err_and(|error| error.exit_code() == 2), "{line}");
+        }
+    }
+
+    #[test]
+    fn deliveries_are_replayed_by_id_all_dead_ones_or_those_of_a_range() {
+        for line in [
+            "connectctl delivery replay id",
+            "connectctl delivery replay --dead --tenant a",
+            "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z --to 2026-05-01T12:00:00+02:00",
+            "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z --to 2026-05-02T10:00:00Z --dead",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
         }
     }
 

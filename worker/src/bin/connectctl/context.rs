@@ -1,12 +1,15 @@
 //! What every command works with: the database, the settings, the way out.
 
+use crate::fault;
 use crate::output::Output;
 use anyhow::Context as _;
 use common::settings::{DatabaseSettings, Environment, Section, SettingError};
 use std::time::Duration;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config, NoTls, Transaction};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Times that a transaction is run when others are in its way.
+const RUNS: u32 = 5;
 
 pub(crate) struct Context {
     pub(crate) database: Client,
@@ -26,6 +29,30 @@ impl Context {
     /// Settings that only some commands need.
     pub(crate) fn settings<S: Section>(&self) -> Result<S, SettingError> {
         S::read(&self.environment)
+    }
+
+    /// Runs `work` in a transaction and commits it. It runs again when it and another one wait for each other, and so
+    /// does nothing that can't be undone.
+    pub(crate) async fn transact<T>(
+        &mut self,
+        work: impl AsyncFn(&Transaction<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut runs = 1;
+        loop {
+            let transaction = self.database.transaction().await?;
+            let error = match work(&transaction).await {
+                Ok(done) => {
+                    transaction.commit().await?;
+                    return Ok(done);
+                }
+                Err(error) => error,
+            };
+            transaction.rollback().await?;
+            if runs == RUNS || !fault::is_conflict(&error) {
+                return Err(error);
+            }
+            runs += 1;
+        }
     }
 }
 

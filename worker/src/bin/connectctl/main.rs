@@ -1,5 +1,5 @@
-//! connectctl: the command line of the operator and of the CRM. It works on Postgres directly, but for advisor actions,
-//! which it publishes as the CRM does.
+//! connectctl: the command line of the operator and of the CRM. It works on Postgres directly, and on RabbitMQ where
+//! dead letters are concerned, and advisor actions, which it publishes as the CRM does.
 //!
 //! Each noun has a file: its arguments, its statements, and what it shows. With `--json` a command prints exactly one
 //! JSON value on standard output; everything for people's eyes only goes to standard error.
@@ -8,6 +8,7 @@ mod advisor;
 mod arguments;
 mod company;
 mod context;
+mod delivery;
 mod discovery;
 mod fault;
 mod inbox;
@@ -19,6 +20,8 @@ mod migrate;
 mod notification;
 mod output;
 mod pipeline;
+mod progress;
+mod queue;
 mod receiver;
 mod rows;
 mod sealing;
@@ -28,7 +31,7 @@ mod text;
 mod timeline;
 mod usage;
 
-use arguments::{Arguments, Command, Request};
+use arguments::{Arguments, Command};
 use context::Context;
 use output::Output;
 use std::process::ExitCode;
@@ -46,26 +49,25 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    match arguments.request {
-        Request::Advisor(command) => advisor::run(command, Output::new(arguments.json)).await,
-        Request::OnDatabase(command) => on_database(command, Context::open(arguments.json).await?).await,
-    }
-}
-
-async fn on_database(command: Command, mut context: Context) -> anyhow::Result<()> {
+    let Arguments { json, command } = arguments;
+    // Not for all of them: queues can be looked at while Postgres is down.
+    let open = async || Context::open(json).await;
     match command {
-        Command::Migrate => migrate::run(&mut context).await,
-        Command::Tenant(command) => tenant::run(command, &context).await,
-        Command::Member(command) => member::run(command, &context).await,
-        Command::Key(command) => key::run(command, &context).await,
-        Command::Company(command) => company::run(command, &context).await,
-        Command::Subscription(command) => subscription::run(command, &context).await,
-        Command::Timeline(wanted) => timeline::run(wanted, &context).await,
-        Command::Inbox(wanted) => inbox::run(wanted, &context).await,
-        Command::Notifications(wanted) => notification::run(wanted, &context).await,
-        Command::Discovery(wanted) => discovery::run(wanted, &context).await,
-        Command::Invoice(wanted) => invoice::run(wanted, &context).await,
-        Command::Pipeline(wanted) => pipeline::run(wanted, &context).await,
-        Command::Usage(wanted) => usage::run(wanted, &context).await,
+        Command::Migrate => migrate::run(&mut open().await?).await,
+        Command::Tenant(command) => tenant::run(command, &open().await?).await,
+        Command::Member(command) => member::run(command, &open().await?).await,
+        Command::Key(command) => key::run(command, &open().await?).await,
+        Command::Company(command) => company::run(command, &open().await?).await,
+        Command::Subscription(command) => subscription::run(command, &mut open().await?).await,
+        Command::Delivery(command) => delivery::run(command, &mut open().await?).await,
+        Command::Queue(command) => queue::run(command, json).await,
+        Command::Advisor(command) => advisor::run(command, Output::new(json)).await,
+        Command::Timeline(wanted) => timeline::run(wanted, &open().await?).await,
+        Command::Inbox(wanted) => inbox::run(wanted, &open().await?).await,
+        Command::Notifications(wanted) => notification::run(wanted, &open().await?).await,
+        Command::Discovery(wanted) => discovery::run(wanted, &open().await?).await,
+        Command::Invoice(wanted) => invoice::run(wanted, &open().await?).await,
+        Command::Pipeline(wanted) => pipeline::run(wanted, &open().await?).await,
+        Command::Usage(wanted) => usage::run(wanted, &open().await?).await,
     }
 }

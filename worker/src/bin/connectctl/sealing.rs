@@ -17,7 +17,7 @@ impl Section for SealingSettings {
     const VARIABLES: &'static [Variable] = &[Variable {
         name: "CONNECT_MASTER_KEY",
         default: None,
-        help: "32 bytes in base64, the same for all programs; needed by key create and subscription create",
+        help: "32 bytes in base64, the same for all programs; needed by key create, subscription create and rotate-secret",
     }];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {

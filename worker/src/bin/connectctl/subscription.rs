@@ -1,11 +1,14 @@
 //! `connectctl subscription`: where an agency's webhooks go.
 
+mod remove;
+mod rotate;
+
 use crate::arguments::OfTenant;
 use crate::context::Context;
 use crate::output::Show;
 use crate::rows::{self, FromRow};
 use crate::sealing::{self, SealingSettings};
-use crate::{lookup, receiver};
+use crate::{delivery, lookup, receiver};
 use anyhow::{anyhow, bail, ensure};
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
@@ -14,8 +17,8 @@ use common::egress::EgressSettings;
 use common::event::OutboundType;
 use common::model::TenantId;
 use serde::Serialize;
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Transaction};
 use uuid::Uuid;
 
 const CREATE: &str = "-- subscriptions.create
@@ -38,10 +41,6 @@ const RESUME: &str = "-- subscriptions.resume
 UPDATE subscriptions SET paused_at = NULL WHERE subscription_id = $1 AND removed_at IS NULL
 RETURNING subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
 
-const REMOVE: &str = "-- subscriptions.remove
-UPDATE subscriptions SET removed_at = $2 WHERE subscription_id = $1 AND removed_at IS NULL
-RETURNING subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Subscribe a receiver; prints the secret that signs its deliveries, which is never shown again
@@ -59,6 +58,9 @@ pub(crate) enum Command {
     /// Remove a subscription for good, with the deliveries that wait for it
     #[command(after_help = "Example:\n  connectctl subscription remove 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Remove(Named),
+    /// Sign with a new secret from now on; prints it, and never again
+    #[command(after_help = rotate::HELP)]
+    RotateSecret(rotate::Rotate),
 }
 
 const CREATE_HELP: &str = "\
@@ -152,21 +154,32 @@ impl Show for Subscription {
     }
 }
 
-pub(crate) async fn run(command: Command, context: &Context) -> anyhow::Result<()> {
+pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     match command {
-        Command::Create(new) => {
-            let created = create(&new, context).await?;
-            context.output.note("The secret is shown only now: keep it.");
-            context.output.one(&created)
-        }
+        Command::Create(new) => show_secret(context, &create(&new, context).await?),
         Command::List(of) => {
             let tenant = lookup::tenant(context, &of).await?;
             context.output.many(&rows::all::<Subscription>(context, LIST, &[&tenant.0]).await?)
         }
-        Command::Pause(named) => changed(context, PAUSE, &named, &[&clock::now()]).await,
-        Command::Resume(named) => changed(context, RESUME, &named, &[]).await,
-        Command::Remove(named) => changed(context, REMOVE, &named, &[&clock::now()]).await,
+        Command::Pause(named) => {
+            let paused = rows::one(context, PAUSE, &[&named.id()?, &clock::now()]).await?;
+            context.output.one::<Subscription>(&paused.ok_or_else(|| named.unknown())?)
+        }
+        Command::Resume(named) => {
+            let resumed = resume(&named, context).await?;
+            context.output.one(&resumed)
+        }
+        Command::Remove(named) => {
+            let removed = remove::remove(&named, context).await?;
+            context.output.one(&removed)
+        }
+        Command::RotateSecret(rotate) => show_secret(context, &rotate.run(context).await?),
     }
+}
+
+fn show_secret(context: &Context, created: &Created) -> anyhow::Result<()> {
+    context.output.note("The secret is shown only now: keep it.");
+    context.output.one(created)
 }
 
 async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
@@ -184,7 +197,7 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     }
     let url = receiver::vet(&new.url, egress).await?;
     let (id, secret) = (Uuid::now_v7(), sealing::new_secret("whsec_")?);
-    let sealed = sealing.seal(&secret, &format!("subscription/{tenant}/{id}"))?;
+    let sealed = sealing.seal(&secret, &binding(tenant, id))?;
     let parameters: [&(dyn ToSql + Sync); 7] =
         [&tenant.0, &id, &new.key, &url.as_str(), &events, &sealed, &clock::now()];
     context.database.execute(CREATE, &parameters).await?;
@@ -197,17 +210,30 @@ async fn check_key(context: &Context, tenant: TenantId, prefix: &str) -> anyhow:
     Ok(())
 }
 
-async fn changed(
-    context: &Context,
-    statement: &str,
-    named: &Named,
-    parameters: &[&(dyn ToSql + Sync)],
-) -> anyhow::Result<()> {
-    let unknown = || anyhow!("no subscription {:?}", named.id);
-    let id = Uuid::try_parse(&named.id).map_err(|_| unknown())?;
-    let parameters = [&[&id as &(dyn ToSql + Sync)], parameters].concat();
-    let subscription: Option<Subscription> = rows::one(context, statement, &parameters).await?;
-    context.output.one(&subscription.ok_or_else(unknown)?)
+/// What has waited goes out now.
+async fn resume(named: &Named, context: &mut Context) -> anyhow::Result<Subscription> {
+    let id = named.id()?;
+    let resume = async |tx: &Transaction<'_>| {
+        let row = tx.query_opt(RESUME, &[&id]).await?.ok_or_else(|| named.unknown())?;
+        delivery::wake_dispatcher(tx).await?;
+        Subscription::from_row(&row)
+    };
+    context.transact(resume).await
+}
+
+impl Named {
+    fn id(&self) -> anyhow::Result<Uuid> {
+        Uuid::try_parse(&self.id).map_err(|_| self.unknown())
+    }
+
+    fn unknown(&self) -> anyhow::Error {
+        anyhow!("no subscription {:?}", self.id)
+    }
+}
+
+/// What a subscription's secrets are sealed for (D5).
+fn binding(tenant: TenantId, id: Uuid) -> String {
+    format!("subscription/{tenant}/{id}")
 }
 
 /// The types given, each once, as names.

@@ -1,0 +1,76 @@
+//! `delivery`: rows as the dispatcher leaves them, and dead letters as it leaves them in the broker.
+
+mod list;
+mod replay;
+mod replay_many;
+
+use serde_json::{Value, json};
+use tests::{QueuedMessage, World, text};
+use uuid::Uuid;
+
+/// A world without programs, with a subscription of `acme`. Its queues are declared by a worker that was there.
+async fn world() -> (World, Uuid) {
+    let world = World::with().ingests(0).start().await;
+    world.workers[0].until_ready().await;
+    let subscription = subscribe(&world, "acme").await;
+    (world, subscription)
+}
+
+async fn subscribe(world: &World, tenant: &str) -> Uuid {
+    let create = ["subscription", "create", "--tenant", tenant, "--url", "https://1.1.1.1/hooks"];
+    let made = world.connectctl.json(&create).await;
+    text(&made["id"]).parse().expect("a UUID")
+}
+
+async fn tenant(world: &World, slug: &str) -> Uuid {
+    let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&slug]).await;
+    text(&rows[0]["tenant_id"]).parse().expect("a UUID")
+}
+
+/// Writes `count` deliveries of an agency in one state, each of an event of its own, made at `created_at` or a second
+/// after the one before. A finished one has six attempts. Gives their ids, oldest first.
+async fn deliveries(
+    world: &World,
+    slug: &str,
+    subscription: Uuid,
+    state: &str,
+    count: i32,
+    created_at: &str,
+) -> Vec<Uuid> {
+    let tenant = tenant(world, slug).await;
+    let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
+    let events: Vec<Uuid> = ids.iter().map(|_| Uuid::now_v7()).collect();
+    let client = world.database.connect().await;
+    let outbox =
+        "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
+        SELECT $1, unnest($2::uuid[]), 'lead.assigned', 'crm', '{}', now(), now()";
+    client.execute(outbox, &[&tenant, &events]).await.expect("outbox rows");
+    let pending = "INSERT INTO deliveries
+            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, attempts)
+        SELECT $1, delivery_id, event_id, $4, $5, $6::text::timestamptz + (at - 1) * interval '1 second',
+            CASE WHEN $5 = 'pending' THEN now() END, CASE WHEN $5 = 'pending' THEN 0 ELSE 6 END
+        FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS given (delivery_id, event_id, at)";
+    client
+        .execute(pending, &[&tenant, &ids, &events, &subscription, &state, &created_at])
+        .await
+        .expect("rows");
+    ids
+}
+
+/// The message that the dispatcher leaves among the dead letters.
+fn dead_letter(tenant: Uuid, delivery: Uuid, subscription: Uuid) -> QueuedMessage {
+    let meta = json!({"tenantId": tenant, "deliveryId": delivery, "subscriptionId": subscription, "eventId": Uuid::now_v7(),
+        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
+    QueuedMessage::new(b"{\"actor\":{\"email\":\"ana@example.com\"}}").with_meta(&meta.to_string())
+}
+
+async fn row(world: &World, id: Uuid) -> Value {
+    let query = "SELECT state, attempts, attempts_before, parked_at, next_attempt_at FROM deliveries WHERE delivery_id = $1";
+    let mut rows = world.database.rows(query, &[&id]).await;
+    assert_eq!(rows.len(), 1, "delivery {id}");
+    rows.remove(0)
+}
+
+async fn count(world: &World, state: &str) -> i64 {
+    world.database.count(&format!("SELECT count(*) FROM deliveries WHERE state = '{state}'")).await
+}

@@ -1,0 +1,77 @@
+//! `delivery replay --dead` and of a time range (D26).
+
+use super::{count, dead_letter, deliveries, row, subscribe, tenant, world};
+use serde_json::json;
+use tests::{PATIENCE, QueuedMessage, eventually};
+
+#[tokio::test]
+async fn all_dead_ones_of_an_agency_are_replayed_and_their_dead_letters_are_gone() {
+    let (world, subscription) = world().await;
+    world.add_tenant("zeta").await;
+    let foreign = subscribe(&world, "zeta").await;
+    let (acme, zeta) = (tenant(&world, "acme").await, tenant(&world, "zeta").await);
+    let dead = deliveries(&world, "acme", subscription, "dead", 1_203, "2026-05-01T10:00:00Z").await;
+    deliveries(&world, "acme", subscription, "delivered", 5, "2026-05-01T10:00:00Z").await;
+    let others = deliveries(&world, "zeta", foreign, "dead", 2, "2026-05-01T10:00:00Z").await;
+    let mut letters: Vec<_> = dead.iter().map(|id| dead_letter(acme, *id, subscription)).collect();
+    letters.insert(600, dead_letter(zeta, others[0], foreign));
+    letters.insert(3, QueuedMessage::new(b"not ours"));
+    world.queues.put_all("webhooks.dead", &letters).await;
+
+    let ran = world.connectctl.run(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.errors.lines().any(|line| line == "replayed 1203 of 1203"), "{ran:?}");
+    assert!(ran.output.contains("| 1203"), "{ran:?}");
+    assert_eq!((count(&world, "pending").await, count(&world, "delivered").await), (1_203, 5));
+    assert_eq!(row(&world, others[0]).await["state"], "dead", "of another agency");
+    let left = world.queues.take_all("webhooks.dead").await;
+    assert_eq!(left.iter().map(|letter| letter.body.len()).collect::<Vec<_>>(), [8, letters[601].body.len()]);
+
+    let again = world.connectctl.run(&["delivery", "replay", "--dead", "--tenant", "acme", "--json"]).await;
+    assert_eq!((again.json(), again.errors.as_str()), (json!({"replayed": 0}), ""));
+}
+
+#[tokio::test]
+async fn a_range_is_replayed_from_its_first_instant_to_before_its_last() {
+    let (world, subscription) = world().await;
+    let delivered = deliveries(&world, "acme", subscription, "delivered", 4, "2026-05-01T10:00:00Z").await;
+    let dead = deliveries(&world, "acme", subscription, "dead", 4, "2026-05-01T10:00:00Z").await;
+    deliveries(&world, "acme", subscription, "pending", 1, "2026-05-01T10:00:01Z").await;
+    // 10:00:01 and 10:00:02, told in another offset.
+    let range = ["--from", "2026-05-01T12:00:01+02:00", "--to", "2026-05-01T10:00:03Z"];
+    let replay = [&["delivery", "replay", "--tenant", "acme"], range.as_slice()].concat();
+
+    let only_dead = world.connectctl.json(&[replay.as_slice(), &["--dead"]].concat()).await;
+    assert_eq!(only_dead, json!({"replayed": 2}));
+    assert_eq!(world.connectctl.json(&replay).await, json!({"replayed": 2}), "now the delivered ones");
+    assert_eq!(world.connectctl.json(&replay).await, json!({"replayed": 0}), "they are on their way");
+    for ids in [delivered, dead] {
+        for (id, replayed) in ids.iter().zip([false, true, true, false]) {
+            assert_eq!(row(&world, *id).await["state"] == "pending", replayed, "{id}");
+        }
+    }
+    let reversed = ["--from", "2026-05-02T00:00:00Z", "--to", "2026-05-01T00:00:00Z"];
+    let reversed = [&["delivery", "replay", "--tenant", "acme"], reversed.as_slice()].concat();
+    assert!(world.connectctl.refusal(&reversed).await.contains("before"));
+}
+
+#[tokio::test]
+async fn a_command_that_is_killed_leaves_each_delivery_dead_or_replayed_and_the_next_one_finishes() {
+    let (world, subscription) = world().await;
+    let total = 20_000;
+    deliveries(&world, "acme", subscription, "dead", total, "2026-05-01T10:00:00Z").await;
+    let mut command = world.connectctl.start(&["delivery", "replay", "--dead", "--tenant", "acme"]);
+    eventually("some are replayed", PATIENCE, async || match count(&world, "pending").await {
+        0 => Err("none".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    command.kill().await.expect("it can be killed");
+    let replayed = count(&world, "pending").await;
+    assert!(replayed < i64::from(total), "the command was killed too late to see anything");
+    assert_eq!(replayed + count(&world, "dead").await, i64::from(total));
+    let whole = "SELECT count(*) FROM deliveries WHERE state = 'pending' AND parked_at IS NOT NULL AND attempts_before = 6";
+    assert_eq!(world.database.count(whole).await, replayed);
+    let rest = world.connectctl.json(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
+    assert_eq!(rest["replayed"], i64::from(total) - replayed);
+}

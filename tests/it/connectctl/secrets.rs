@@ -1,0 +1,151 @@
+//! `subscription rotate-secret`, and what `resume` and `remove` do to deliveries (D24).
+
+use super::fields;
+use super::listen::Listener;
+use common::sealed::MasterKey;
+use serde_json::{Value, json};
+use tests::{Connectctl, MASTER_KEY, TestDatabase, text};
+use uuid::Uuid;
+
+const SUBSCRIPTION: &str =
+    "SELECT tenant_id, encode(secret_sealed, 'hex') AS secret, encode(old_secret_sealed, 'hex') AS old,
+    extract(epoch FROM old_secret_until - now())::float8 AS seconds FROM subscriptions";
+
+struct Subscribed {
+    database: TestDatabase,
+    connectctl: Connectctl,
+    id: String,
+    secret: String,
+}
+
+async fn subscribed() -> Subscribed {
+    let database = TestDatabase::new().await;
+    let connectctl = Connectctl::for_database(database.url());
+    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
+    let made = connectctl.json(&create).await;
+    let (id, secret) = (text(&made["id"]).to_owned(), text(&made["secret"]).to_owned());
+    Subscribed { database, connectctl, id, secret }
+}
+
+impl Subscribed {
+    async fn rotate(&self, options: &[&str]) -> String {
+        let rotate = [&["subscription", "rotate-secret", &self.id], options].concat();
+        let rotated = self.connectctl.json(&rotate).await;
+        assert_eq!((fields(&rotated), &rotated["id"]), (vec!["id", "secret"], &json!(self.id)));
+        text(&rotated["secret"]).to_owned()
+    }
+
+    async fn row(&self) -> Value {
+        self.database.rows(SUBSCRIPTION, &[]).await.remove(0)
+    }
+
+    /// What was sealed for this subscription.
+    fn open(&self, row: &Value, column: &str) -> String {
+        let hex = text(&row[column]);
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
+        let sealed: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+        let binding = format!("subscription/{}/{}", text(&row["tenant_id"]), self.id);
+        let master = MasterKey::parse(MASTER_KEY).expect("a key");
+        master.open(&sealed, &binding).expect("sealed for it").reveal().to_owned()
+    }
+
+    /// Writes `count` deliveries in one state.
+    async fn deliveries(&self, state: &str, count: i32) {
+        let insert = format!(
+            "INSERT INTO deliveries
+                (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, parked_at)
+            SELECT tenant_id, gen_random_uuid(), gen_random_uuid(), subscription_id, '{state}', now(), now(), now()
+            FROM subscriptions, generate_series(1, {count})"
+        );
+        self.database.execute(&insert).await;
+    }
+
+    async fn count(&self, condition: &str) -> i64 {
+        self.database.count(&format!("SELECT count(*) FROM deliveries WHERE {condition}")).await
+    }
+}
+
+#[tokio::test]
+async fn a_new_secret_takes_the_old_ones_place_at_once() {
+    let subscribed = subscribed().await;
+    let secret = subscribed.rotate(&[]).await;
+    assert!(secret.starts_with("whsec_") && secret != subscribed.secret);
+    let row = subscribed.row().await;
+    assert_eq!(subscribed.open(&row, "secret"), secret);
+    assert_eq!((&row["old"], &row["seconds"]), (&json!(null), &json!(null)));
+    let listed = subscribed.connectctl.list(&["subscription", "list", "--tenant", "acme"]).await;
+    assert!(!json!(listed).to_string().contains(&secret), "it is shown once");
+}
+
+#[tokio::test]
+async fn with_an_overlap_only_the_newest_old_secret_is_kept_until_its_end() {
+    let subscribed = subscribed().await;
+    let second = subscribed.rotate(&["--overlap", "24h"]).await;
+    let row = subscribed.row().await;
+    assert_eq!(
+        (subscribed.open(&row, "secret"), subscribed.open(&row, "old")),
+        (second.clone(), subscribed.secret.clone())
+    );
+    let seconds = row["seconds"].as_f64().expect("a time");
+    assert!((86_000.0..=86_400.0).contains(&seconds), "{seconds}");
+
+    let third = subscribed.rotate(&["--overlap", "1h"]).await;
+    let row = subscribed.row().await;
+    assert_eq!((subscribed.open(&row, "secret"), subscribed.open(&row, "old")), (third, second));
+    assert!(row["seconds"].as_f64().expect("a time") <= 3_600.0, "{row}");
+
+    subscribed.rotate(&[]).await;
+    assert_eq!(subscribed.row().await["old"], json!(null), "at once ends the overlap");
+}
+
+#[tokio::test]
+async fn what_is_not_there_has_no_secret_to_rotate() {
+    let subscribed = subscribed().await;
+    subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
+    for id in [subscribed.id.clone(), Uuid::now_v7().to_string(), "no id".to_owned()] {
+        let refusal = subscribed.connectctl.refusal(&["subscription", "rotate-secret", &id]).await;
+        assert!(refusal.contains("no subscription"), "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_waited_for_a_subscription_goes_out_at_once_when_it_is_resumed() {
+    let subscribed = subscribed().await;
+    subscribed.connectctl.json(&["subscription", "pause", &subscribed.id]).await;
+    let mut listener = Listener::to(&subscribed.database, "connect_outbox").await;
+    subscribed.connectctl.json(&["subscription", "resume", &subscribed.id]).await;
+    listener.until_notified().await;
+}
+
+#[tokio::test]
+async fn removing_a_subscription_drops_what_waits_for_it_and_nothing_else() {
+    let subscribed = subscribed().await;
+    // Several batches.
+    subscribed.deliveries("pending", 2_500).await;
+    subscribed.deliveries("dead", 2).await;
+    subscribed.deliveries("delivered", 3).await;
+    let removed = subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
+    assert_eq!(removed["state"], "removed");
+    assert_eq!(
+        subscribed.count("state = 'dropped' AND parked_at IS NULL AND next_attempt_at IS NULL").await,
+        2_500
+    );
+    assert_eq!(
+        (subscribed.count("state = 'dead'").await, subscribed.count("state = 'delivered'").await),
+        (2, 3)
+    );
+}
+
+#[tokio::test]
+async fn a_removal_that_was_cut_short_is_finished_by_another_run() {
+    let subscribed = subscribed().await;
+    subscribed.deliveries("pending", 3).await;
+    subscribed.database.execute("UPDATE subscriptions SET removed_at = now()").await;
+    let removed = subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
+    assert_eq!(
+        (removed["state"].as_str(), subscribed.count("state = 'dropped'").await),
+        (Some("removed"), 3)
+    );
+    let again = subscribed.connectctl.refusal(&["subscription", "remove", &subscribed.id]).await;
+    assert!(again.contains("is removed"), "{again}");
+}

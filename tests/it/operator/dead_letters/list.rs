@@ -1,0 +1,90 @@
+//! `queue list`.
+
+use super::{poison, until_dead, world};
+use serde_json::{Value, json};
+use tests::{Connectctl, World};
+
+fn find<'l>(listed: &'l [Value], name: &str) -> &'l Value {
+    listed.iter().find(|queue| queue["name"] == name).unwrap_or_else(|| panic!("no {name} in {listed:?}"))
+}
+
+#[tokio::test]
+async fn every_queue_is_listed_with_what_waits_consumes_and_died() {
+    let world = world().await;
+    world.queues.put_all("events", &poison(3)).await;
+    until_dead(&world, "events", 3).await;
+    world.queues.publish("webhooks", b"{}").await;
+    world.queues.declare_retry(1).await;
+    let listed = world.connectctl.list(&["queue", "list"]).await;
+    let names = [
+        "events",
+        "events.dead",
+        "records",
+        "records.dead",
+        "crm",
+        "crm.dead",
+        "webhooks",
+        "webhooks.dead",
+        "webhooks.retry.1",
+    ];
+    assert_eq!(listed.iter().map(|queue| queue["name"].clone()).collect::<Vec<_>>(), names.map(Value::from));
+    assert_eq!(find(&listed, "events"), &json!({"name": "events", "depth": 0, "consumers": 2, "dead": 3}));
+    assert_eq!(
+        find(&listed, "events.dead"),
+        &json!({"name": "events.dead", "depth": 3, "consumers": 0, "dead": null})
+    );
+    assert_eq!(
+        find(&listed, "webhooks"),
+        &json!({"name": "webhooks", "depth": 1, "consumers": 0, "dead": 0})
+    );
+    assert_eq!(find(&listed, "webhooks.retry.1")["depth"], 0);
+    let table = world.connectctl.run(&["queue", "list"]).await;
+    assert!(table.code == Some(0) && table.output.lines().count() > 9, "{table:?}");
+}
+
+#[tokio::test]
+async fn queues_are_looked_at_without_a_database() {
+    let world = world().await;
+    let (amqp_url, prefix) = (world.queues.url().to_owned(), world.queues.prefix().to_owned());
+    let settings = [("AMQP_URL", amqp_url), ("CONNECT_QUEUE_PREFIX", prefix)];
+    let connectctl = Connectctl::with(settings.map(|(name, value)| (name.to_owned(), value)).to_vec());
+    connectctl.list(&["queue", "list"]).await;
+    connectctl.list(&["queue", "show", "events", "--dead"]).await;
+    connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
+    connectctl.json(&["queue", "drop", "events", "--dead", "--yes"]).await;
+    let replay = connectctl.refusal(&["queue", "requeue", "webhooks", "--dead"]).await;
+    assert!(replay.contains("DATABASE_URL"), "{replay}");
+}
+
+#[tokio::test]
+async fn a_wrong_prefix_is_told_and_makes_no_queues() {
+    let world = World::with().ingests(0).workers(0).start().await;
+    let listed = world.connectctl.list(&["queue", "list"]).await;
+    assert_eq!(
+        find(&listed, "events"),
+        &json!({"name": "events", "depth": null, "consumers": null, "dead": null})
+    );
+    for command in [
+        ["show", "events", "--dead"].as_slice(),
+        &["requeue", "crm", "--dead"],
+        &["drop", "records", "--dead", "--yes"],
+    ] {
+        let refusal = world.connectctl.refusal(&[&["queue"], command].concat()).await;
+        assert!(
+            refusal.contains(&format!("no queue {}.{}.dead", world.queues.prefix(), command[1])),
+            "{refusal}"
+        );
+    }
+    for queue in ["events", "events.dead", "crm.dead", "records.dead"] {
+        assert!(!world.queues.exists(queue).await, "{queue}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_broker_it_says_so_and_never_shows_a_password() {
+    let missing = Connectctl::with(Vec::new()).refusal(&["queue", "list"]).await;
+    assert!(missing.contains("AMQP_URL"), "{missing}");
+    let away = Connectctl::with(Vec::new()).and("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f");
+    let away = away.refusal(&["queue", "list"]).await;
+    assert!(away.contains("can't reach the broker") && !away.contains("hunter2"), "{away}");
+}

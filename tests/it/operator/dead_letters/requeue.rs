@@ -1,0 +1,123 @@
+//! `queue requeue` of events, records and crm.
+
+use super::{bodies, poison, until_dead, world};
+use serde_json::json;
+use std::collections::HashSet;
+use tests::{PATIENCE, QueuedMessage, World, event, eventually};
+
+#[tokio::test]
+async fn a_batch_that_died_is_applied_when_it_is_put_back() {
+    let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
+    let enquiry = event("enquiry.submitted").email("ana@example.com");
+    world.send(std::slice::from_ref(&enquiry)).await.assert_error(503, "processing_timeout");
+    let batch = world.queues.take("events").await.expect("the batch");
+    world.queues.put("events.dead", &batch).await;
+    let requeued = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
+    assert_eq!(requeued, json!({"requeued": 1, "kept": 0, "removed": 0}));
+    world.add_worker().await;
+    eventually("it is applied", PATIENCE, async || match world.pipeline(&[]).await.len() {
+        1 => Ok(()),
+        other => Err(format!("{other} enquiries")),
+    })
+    .await;
+    assert_eq!(world.queues.depth("events.dead").await, 0);
+}
+
+#[tokio::test]
+async fn what_is_put_back_is_a_new_message_with_its_metadata_and_nobody_who_waits() {
+    let mut world = world().await;
+    let sent = QueuedMessage::new(b"x")
+        .with_meta("{}")
+        .with_header("traceparent", "00-1")
+        .with_id_and_reply("m-1", "nobody");
+    world.queues.put("events", &sent).await;
+    until_dead(&world, "events", 1).await;
+    // Its consumer would take it at once.
+    world.workers.clear();
+    world.connectctl.json(&["queue", "show", "events", "--dead"]).await;
+    world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
+    let back = world.queues.take("events").await.expect("the message");
+    assert_eq!(
+        (back.headers(), back.deliveries()),
+        (vec!["traceparent".to_owned(), "x-connect-meta".to_owned()], 0)
+    );
+    assert_eq!((back.id().as_deref(), back.wants_reply(), back.is_persistent()), (Some("m-1"), false, true));
+    assert_eq!((back.body, world.queues.depth("events.dead").await), (b"x".to_vec(), 0));
+}
+
+#[tokio::test]
+async fn what_dies_again_meanwhile_is_not_put_back_twice() {
+    let world = world().await;
+    world.queues.put_all("events", &poison(500)).await;
+    until_dead(&world, "events", 500).await;
+    let ran = world.connectctl.run(&["queue", "requeue", "events", "--dead"]).await;
+    assert!(ran.errors.lines().any(|line| line == "requeued 500 of 500"), "{ran:?}");
+    until_dead(&world, "events", 500).await;
+    let rejected =
+        world.workers[0].metrics().await.sum("connect_dead_lettered_total", &[("queue", "events")]);
+    assert_eq!(rejected, 1_000.0);
+}
+
+#[tokio::test]
+async fn the_oldest_are_put_back_first_and_the_others_keep_their_order() {
+    let mut world = world().await;
+    world.workers.clear();
+    let sent = poison(40);
+    world.queues.put_all("crm.dead", &sent).await;
+    let requeued = world.connectctl.json(&["queue", "requeue", "crm", "--dead", "--limit", "15"]).await;
+    assert_eq!(requeued["requeued"], 15);
+    assert_eq!(bodies(&world.queues.take_all("crm").await), bodies(&sent[..15]));
+    assert_eq!(bodies(&world.queues.take_all("crm.dead").await), bodies(&sent[15..]));
+}
+
+#[tokio::test]
+async fn a_full_queue_takes_nothing_back_and_nothing_is_lost() {
+    let mut world = World::with().ingests(0).set("CONNECT_QUEUE_MAX_LENGTH", "60").start().await;
+    world.workers[0].until_ready().await;
+    world.workers.clear();
+    let (waiting, dead) = (poison(61), poison(50));
+    world.queues.put_all("events", &waiting).await;
+    world.queues.put_all("events.dead", &dead).await;
+    let refusal = world.connectctl.refusal(&["queue", "requeue", "events", "--dead"]).await;
+    assert!(refusal.contains("requeued, the others stay") && refusal.contains("takes no more"), "{refusal}");
+    let back = world.queues.take_all("events").await.len() - waiting.len();
+    assert!(back < dead.len(), "the queue takes more than it may: {back}");
+
+    // Those that the queue took before it was full are not put back again.
+    let rest = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
+    assert_eq!(rest, json!({"requeued": dead.len() - back, "kept": 0, "removed": 0}));
+    assert_eq!(bodies(&world.queues.take_all("events").await), bodies(&dead[back..]));
+}
+
+#[tokio::test]
+async fn a_command_that_is_killed_loses_nothing_and_the_next_one_finishes() {
+    let mut world = world().await;
+    let sent = poison(8_000);
+    world.queues.put_all("events", &sent).await;
+    until_dead(&world, "events", 8_000).await;
+    world.workers.clear();
+    let mut command = world.connectctl.start(&["queue", "requeue", "events", "--dead"]);
+    eventually("some are put back", PATIENCE, async || match world.queues.depth("events").await {
+        0 => Err("none".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    command.kill().await.expect("it can be killed");
+    // What it had in its hands comes back as soon as the broker sees that it is gone.
+    let settled = async || {
+        let (back, dead) = (world.queues.depth("events").await, world.queues.depth("events.dead").await);
+        if back + dead >= 8_000 { Ok((back, dead)) } else { Err(format!("{back} back, {dead} dead")) }
+    };
+    let (back, dead) = eventually("all are in a queue", PATIENCE, settled).await;
+    assert!(
+        back < 8_000 && dead > 0,
+        "the command was killed too late to see anything: {back} back, {dead} dead"
+    );
+
+    let rest = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
+    assert_eq!((&rest["requeued"], world.queues.depth("events.dead").await), (&json!(dead), 0));
+    let all = bodies(&world.queues.take_all("events").await);
+    let distinct: HashSet<&String> = all.iter().collect();
+    assert_eq!(distinct.len(), 8_000);
+    assert!(all.len() - distinct.len() <= 256, "more than a window twice: {}", all.len());
+}

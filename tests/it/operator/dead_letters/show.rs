@@ -1,0 +1,92 @@
+//! `queue show`.
+
+use super::{batch_meta, bodies, poison, until_dead, world};
+use crate::connectctl::fields;
+use serde_json::json;
+use tests::{QueuedMessage, text};
+
+#[tokio::test]
+async fn why_and_when_messages_died_is_shown_and_nothing_of_a_person() {
+    let world = world().await;
+    let body = br#"{"events":[{"actor":{"email":"ana@example.com"}}]}"#;
+    let meta = batch_meta(&world).await;
+    let poison = [
+        QueuedMessage::new(body).with_id_and_reply("m-1", "nobody"),
+        QueuedMessage::new(body).with_meta("{\"caller\":\"ana@example.com\"}"),
+        QueuedMessage::new(body).with_meta(&meta.to_string()),
+    ];
+    // To the second, as the broker tells it.
+    let now = || common::clock::to_text(common::clock::now())[..19].to_owned();
+    let before = now();
+    world.queues.put_all("events", &poison).await;
+    until_dead(&world, "events", 3).await;
+    let after = now();
+
+    let ran = world.connectctl.run(&["queue", "show", "events", "--dead", "--json"]).await;
+    assert!(!ran.output.contains("ana@"), "{ran:?}");
+    let shown = ran.json();
+    let mut shown = shown.as_array().expect("an array").clone();
+    // Two lanes of the worker took them.
+    shown.sort_by_key(|letter| letter["why"].to_string());
+    let whys: Vec<&str> = shown.iter().map(|letter| text(&letter["why"])).collect();
+    assert_eq!(whys, ["has no metadata", "its body can't be read", "its metadata can't be read"]);
+    for letter in &shown {
+        let expected = [
+            "at",
+            "bytes",
+            "count",
+            "deliveryId",
+            "eventId",
+            "messageId",
+            "publishedAt",
+            "reason",
+            "requestId",
+            "subscriptionId",
+            "tenantId",
+            "type",
+            "why",
+        ];
+        assert_eq!(fields(letter), expected);
+        assert_eq!((&letter["reason"], &letter["count"]), (&json!("rejected"), &json!(1)));
+        assert_eq!(letter["bytes"], body.len());
+        let at = &text(&letter["at"])[..19];
+        assert!(before.as_str() <= at && at <= after.as_str(), "{letter}");
+    }
+    assert_eq!((&shown[0]["messageId"], &shown[0]["type"]), (&json!("m-1"), &json!(null)));
+    assert_eq!((&shown[1]["requestId"], &shown[1]["type"]), (&meta["requestId"], &json!("batch of 1")));
+    assert_eq!(shown[1]["tenantId"], meta["caller"]["tenant_id"]);
+    let table = world.connectctl.run(&["queue", "show", "events", "--dead"]).await;
+    assert!(table.output.contains("has no metadata") && !table.output.contains("ana@"), "{table:?}");
+}
+
+#[tokio::test]
+async fn looking_takes_nothing_away_and_keeps_the_order() {
+    let world = world().await;
+    // More than are taken on one channel.
+    let sent = poison(7_000);
+    world.queues.put_all("events.dead", &sent).await;
+    let look = async |limit: usize| {
+        let limited = ["queue", "show", "events", "--dead", "--limit", &limit.to_string()];
+        assert_eq!(world.connectctl.list(&limited).await.len(), limit.min(7_000));
+    };
+    // RabbitMQ 4 would drop what was handed out twenty times, had the queue no limit of its own.
+    for looks in 0..25 {
+        look(looks * 20 + 1).await;
+    }
+    look(8_000).await;
+    assert_eq!(bodies(&world.queues.take_all("events.dead").await), bodies(&sent));
+}
+
+#[tokio::test]
+async fn a_dead_webhook_is_shown_with_the_ids_of_its_delivery() {
+    let world = world().await;
+    let id = |n: u8| format!("00000000-0000-7000-8000-0000000000{n:02}");
+    let meta = json!({"tenantId": id(1), "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4),
+        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
+    world.queues.put("webhooks.dead", &QueuedMessage::new(b"{}").with_meta(&meta.to_string())).await;
+    let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
+    let expected = json!({"at": null, "reason": null, "why": "all attempts failed: see connectctl delivery show",
+        "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
+        "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4), "publishedAt": "2026-05-01T10:00:00.000Z"});
+    assert_eq!(shown, [expected]);
+}

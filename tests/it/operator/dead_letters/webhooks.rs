@@ -1,0 +1,71 @@
+//! `queue requeue webhooks`: through the database.
+
+use super::world;
+use serde_json::{Value, json};
+use tests::{QueuedMessage, World, text};
+use uuid::Uuid;
+
+async fn tenant(world: &World, slug: &str) -> Uuid {
+    let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&slug]).await;
+    text(&rows[0]["tenant_id"]).parse().expect("a UUID")
+}
+
+/// A delivery of `slug` in that state, and its dead letter.
+async fn dead(world: &World, slug: &str, state: &str) -> (Uuid, QueuedMessage) {
+    let tenant = tenant(world, slug).await;
+    let create = ["subscription", "create", "--tenant", slug, "--url", "https://1.1.1.1/hooks"];
+    let made = world.connectctl.json(&create).await;
+    let subscription: Uuid = text(&made["id"]).parse().expect("a UUID");
+    let (delivery, event) = (Uuid::now_v7(), Uuid::now_v7());
+    let insert = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, attempts)
+        VALUES ($1, $2, $3, $4, $5, now(), 6)";
+    let client = world.database.connect().await;
+    client.execute(insert, &[&tenant, &delivery, &event, &subscription, &state]).await.expect("a row");
+    let meta = json!({"tenantId": tenant, "deliveryId": delivery, "subscriptionId": subscription, "eventId": event,
+        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
+    (delivery, QueuedMessage::new(b"{}").with_meta(&meta.to_string()))
+}
+
+async fn state(world: &World, delivery: Uuid) -> Value {
+    let query = "SELECT state, attempts_before FROM deliveries WHERE delivery_id = $1";
+    world.database.rows(query, &[&delivery]).await.remove(0)
+}
+
+#[tokio::test]
+async fn dead_deliveries_of_all_agencies_are_replayed_and_their_messages_do_not_go_back() {
+    let world = world().await;
+    world.add_tenant("zeta").await;
+    let (acme, of_acme) = dead(&world, "acme", "dead").await;
+    let (zeta, of_zeta) = dead(&world, "zeta", "dead").await;
+    let (_, delivered_since) = dead(&world, "acme", "delivered").await;
+    let (pending, on_its_way) = dead(&world, "acme", "pending").await;
+    let unknown = QueuedMessage::new(b"not ours");
+    let letters = [of_acme.clone(), unknown, of_zeta, delivered_since, on_its_way, of_acme];
+    world.queues.put_all("webhooks.dead", &letters).await;
+
+    let ran = world.connectctl.run(&["queue", "requeue", "webhooks", "--dead"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.errors.contains("replayed as deliveries, through the database"), "{ran:?}");
+    for delivery in [acme, zeta] {
+        assert_eq!(state(&world, delivery).await, json!({"state": "pending", "attempts_before": 6}));
+    }
+    assert_eq!(state(&world, pending).await, json!({"state": "pending", "attempts_before": 0}), "left alone");
+    assert_eq!(world.queues.depth("webhooks").await, 0);
+    let left = world.queues.take_all("webhooks.dead").await;
+    assert_eq!((left.len(), left[0].body.as_slice()), (2, b"not ours".as_slice()));
+    assert_eq!(left[1].meta_field("deliveryId"), json!(pending));
+}
+
+#[tokio::test]
+async fn what_became_of_dead_webhooks_is_counted() {
+    let world = world().await;
+    let (first, of_first) = dead(&world, "acme", "dead").await;
+    let (second, of_second) = dead(&world, "acme", "dead").await;
+    let (_, dropped_since) = dead(&world, "acme", "dropped").await;
+    world.queues.put_all("webhooks.dead", &[dropped_since, of_first, of_second]).await;
+    let requeue = ["queue", "requeue", "webhooks", "--dead", "--limit", "2"];
+    assert_eq!(world.connectctl.json(&requeue).await, json!({"requeued": 1, "kept": 0, "removed": 1}));
+    assert_eq!(state(&world, first).await["state"], "pending");
+    assert_eq!(state(&world, second).await["state"], "dead", "beyond the limit");
+    assert_eq!(world.connectctl.json(&requeue).await, json!({"requeued": 1, "kept": 0, "removed": 0}));
+}

@@ -1,0 +1,150 @@
+//! Webhooks: deliveries a second and the time from commit to receipt, beside what sending, queueing and inserting the
+//! same messages costs each by itself.
+
+use crate::cpu;
+use crate::figures::{median, millis};
+use crate::webhook_floors::{self, Floors};
+use std::time::Instant;
+use tests::{PATIENCE, Receiver, World, eventually};
+use tokio_postgres::Client;
+
+/// Deliveries of one measurement of the rate.
+pub(crate) const DELIVERIES: usize = 6_000;
+/// Events sent one by one for the times.
+const SINGLE_EVENTS: usize = 150;
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 3;
+
+/// Runs it all and prints the table.
+pub(crate) async fn run() {
+    println!(
+        "webhooks, one receiver on this machine; the floor is 1/(1/a + 1/b + 1/c), a: a bare client posts the same"
+    );
+    println!(
+        "messages signed, b: a bare quorum queue takes, hands out and forgets them, c: bare multi-row inserts of their rows"
+    );
+    println!(
+        "{:>13} {:>12} {:>9} {:>9}   {:>7} {:>7} {:>7} {:>8} {:>6}",
+        "subscriptions", "deliveries/s", "p50", "p99", "a", "b", "c", "floor /s", "ratio"
+    );
+    for subscriptions in [1, 50] {
+        let stage = Stage::new(subscriptions).await;
+        stage.burst().await;
+        let (mut rates, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let before = cpu::seconds();
+        for _ in 0..ROUNDS {
+            rates.push(stage.burst().await);
+        }
+        let spent = cpu::per_thousand(&before, &cpu::seconds(), (ROUNDS * DELIVERIES) as f64);
+        for rate in &rates {
+            let floor = webhook_floors::measure(&stage.world, &stage.receiver, stage.events()).await;
+            ratios.push(rate / floor.together());
+            floors.push(floor);
+        }
+        let times = stage.singles().await;
+        let floor = |one: fn(&Floors) -> f64| median(floors.iter().map(one));
+        println!(
+            "{subscriptions:>13} {:>12.0} {:>9} {:>9}   {:>7.0} {:>7.0} {:>7.0} {:>8.0} {:>5.0}%",
+            median(rates.iter().copied()),
+            millis(at(&times, 0.5)),
+            millis(at(&times, 0.99)),
+            floor(|floors| floors.post),
+            floor(|floors| floors.queue),
+            floor(|floors| floors.rows),
+            floor(Floors::together),
+            median(ratios.iter().copied()) * 100.0,
+        );
+        println!("              processor for 1,000 deliveries: {spent}");
+    }
+    println!("aims: 40% of the floor, p50 under 10 ms (one event at a time)");
+}
+
+/// Programs, a receiver and its subscriptions.
+struct Stage {
+    world: World,
+    receiver: Receiver,
+    database: Client,
+    subscriptions: usize,
+}
+
+impl Stage {
+    async fn new(subscriptions: usize) -> Self {
+        let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+        let receiver = Receiver::http();
+        for number in 0..subscriptions {
+            let url = receiver.url(&format!("/{number}"));
+            world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+        }
+        let database = world.database.connect().await;
+        Self { world, receiver, database, subscriptions }
+    }
+
+    /// Events of one burst.
+    const fn events(&self) -> usize {
+        DELIVERIES / self.subscriptions
+    }
+
+    /// Commits as many events as make a burst and waits until all is delivered and on record. Gives deliveries a second.
+    async fn burst(&self) -> f64 {
+        self.receiver.forget();
+        let before = self.delivered().await;
+        let begun = Instant::now();
+        self.emit(self.events()).await;
+        let wanted = before + i64::try_from(DELIVERIES).expect("few");
+        eventually("the burst is delivered", PATIENCE * 5, async || match self.delivered().await {
+            count if count >= wanted => Ok(()),
+            count => Err(format!("{count} of {wanted}")),
+        })
+        .await;
+        DELIVERIES as f64 / begun.elapsed().as_secs_f64()
+    }
+
+    /// Times from commit to receipt, in seconds, sorted, of events that come one by one.
+    async fn singles(&self) -> Vec<f64> {
+        let mut times = Vec::new();
+        for _ in 0..SINGLE_EVENTS {
+            self.receiver.forget();
+            self.emit(1).await;
+            let committed = Instant::now();
+            for received in self.receiver.wait_for(self.subscriptions).await {
+                times.push(received.at.saturating_duration_since(committed).as_secs_f64());
+            }
+            // So that each finds an idle dispatcher.
+            eventually("all is on record", PATIENCE, async || match self.pending().await {
+                0 => Ok(()),
+                pending => Err(format!("{pending} pending")),
+            })
+            .await;
+        }
+        times.sort_by(f64::total_cmp);
+        times
+    }
+
+    /// Puts events into the outbox and wakes the dispatcher, as the worker does.
+    async fn emit(&self, count: usize) {
+        let count = i32::try_from(count).expect("few");
+        let statement = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+             SELECT tenant_id,
+                    overlay(gen_random_uuid()::text placing
+                            lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') from 1 for 12)::uuid,
+                    'lead.assigned', 'crm', $2::text::json, now()
+             FROM tenants, generate_series(1, $1::integer) WHERE slug = 'acme'";
+        let envelope = webhook_floors::envelope();
+        self.database.execute(statement, &[&count, &envelope]).await.expect("events in the outbox");
+        self.database.batch_execute("NOTIFY connect_outbox").await.expect("a notification");
+    }
+
+    async fn delivered(&self) -> i64 {
+        self.world.database.count("SELECT count(*) FROM deliveries WHERE state = 'delivered'").await
+    }
+
+    async fn pending(&self) -> i64 {
+        self.world.database.count("SELECT count(*) FROM deliveries WHERE state = 'pending'").await
+    }
+}
+
+/// The value below which this part of the sorted values lies.
+fn at(sorted: &[f64], part: f64) -> f64 {
+    let place = (sorted.len() as f64 * part) as usize;
+    sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+}

@@ -1,0 +1,86 @@
+//! The command line and the secret.
+
+use clap::Parser;
+use common::sealed::Secret;
+use common::settings::{Environment, Section, SettingError, Variable};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Receives Connect's webhooks, verifies them and prints a line for each.
+///
+/// The subscription's secret comes from --secret-file or from CONNECT_RECEIVER_SECRET.
+#[derive(Debug, Parser)]
+#[command(name = "connect-receiver", version)]
+pub(crate) struct Arguments {
+    /// Where to listen.
+    #[arg(default_value = "127.0.0.1:9200")]
+    pub(crate) address: SocketAddr,
+    /// Holds the secret, or what `connectctl subscription create --json` printed.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Print the body of each webhook that verifies, too.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+/// The secret in the environment: a command line can be read by others on the machine.
+struct SecretSetting(Option<Secret>);
+
+impl Section for SecretSetting {
+    const VARIABLES: &'static [Variable] = &[Variable {
+        name: "CONNECT_RECEIVER_SECRET",
+        default: Some(""),
+        help: "the subscription's secret, where no file is given",
+    }];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        env.optional::<Self, _>("CONNECT_RECEIVER_SECRET").map(Self)
+    }
+}
+
+impl Arguments {
+    /// The subscription's secret. The error says where it isn't.
+    pub(crate) fn secret(&self) -> Result<Secret, String> {
+        if let Some(path) = &self.secret_file {
+            return in_file(path).map_err(|what| format!("{}: {what}", path.display()));
+        }
+        let SecretSetting(set) =
+            SecretSetting::read(&Environment::of_process()).map_err(|error| error.to_string())?;
+        set.ok_or_else(|| "needs --secret-file or CONNECT_RECEIVER_SECRET".to_owned())
+    }
+}
+
+fn in_file(path: &Path) -> Result<Secret, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let secret = match serde_json::from_str::<Value>(&text) {
+        Ok(Value::Object(made)) => made.get("secret").and_then(Value::as_str).map(str::to_owned),
+        Ok(_) | Err(_) => Some(text.trim().to_owned()),
+    };
+    secret.filter(|secret| !secret.is_empty()).map(Secret::new).ok_or_else(|| "holds no secret".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        let path = std::env::temp_dir().join(format!("connect-receiver-{}.secret", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let arguments = ["connect-receiver", "--secret-file", path.to_str().unwrap()];
+        let secret = Arguments::parse_from(arguments).secret();
+        std::fs::remove_file(&path).unwrap();
+        secret.map(|secret| secret.reveal().to_owned())
+    }
+
+    #[test]
+    fn the_file_holds_the_secret_or_what_connectctl_printed() {
+        assert_eq!(read("s3cret\n"), Ok("s3cret".to_owned()));
+        assert_eq!(read("{\"id\":\"1\",\"secret\":\"s3cret\"}\n"), Ok("s3cret".to_owned()));
+        // A secret that happens to be JSON.
+        assert_eq!(read("123456"), Ok("123456".to_owned()));
+        for empty in ["", "\n", "{}", "{\"secret\":\"\"}"] {
+            assert!(read(empty).unwrap_err().ends_with(": holds no secret"), "{empty:?}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A small webhook receiver: verifies what comes and prints a line for it. `make run` shows webhooks with it.
+//!
+//! It does what a receiver should: takes the raw body, verifies it before anything else, answers 204 at once, 401 to
+//! what doesn't verify. It stores nothing, so it doesn't drop what came twice; a real one does, by `eventId`.
+
+mod arguments;
+mod print;
+
+use arguments::Arguments;
+use bytes::Bytes;
+use clap::Parser as _;
+use common::sealed::Secret;
+use common::shutdown;
+use common::signature::verify_webhook;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use print::Webhook;
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// The largest body that is read, in bytes.
+const MAX_BODY: usize = 1 << 20;
+/// Connections at once; further ones wait to be accepted.
+const MAX_CONNECTIONS: usize = 256;
+/// How long a request's head may take, and an idle connection may stay.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+struct Receiver {
+    secret: Secret,
+    verbose: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match serve(&arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("connect-receiver: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(arguments: &Arguments) -> Result<(), String> {
+    let receiver = Arc::new(Receiver { secret: arguments.secret()?, verbose: arguments.verbose });
+    let listener = TcpListener::bind(arguments.address)
+        .await
+        .map_err(|error| format!("can't listen on {}: {error}", arguments.address))?;
+    println!("listening on http://{}", listener.local_addr().map_err(|error| error.to_string())?);
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let asked = shutdown::on_signal().map_err(|error| error.to_string())?;
+    loop {
+        let permit = Arc::clone(&connections).acquire_owned().await.map_err(|error| error.to_string())?;
+        tokio::select! {
+            () = asked.cancelled() => return Ok(()),
+            accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                let receiver = Arc::clone(&receiver);
+                tokio::spawn(async move {
+                    connected(stream, receiver).await;
+                    drop(permit);
+                });
+            },
+        }
+    }
+}
+
+async fn connected(stream: TcpStream, receiver: Arc<Receiver>) {
+    let answer = service_fn(|request| {
+        let receiver = Arc::clone(&receiver);
+        async move { Ok::<_, Infallible>(answer(request, &receiver).await) }
+    });
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+    // A connection that breaks is the sender's affair: it sends again.
+    drop(served);
+}
+
+async fn answer(request: Request<Incoming>, receiver: &Receiver) -> Response<Empty<Bytes>> {
+    let mut response = Response::new(Empty::new());
+    *response.status_mut() = status(request, receiver).await;
+    response
+}
+
+async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
+    if request.method() != Method::POST {
+        return StatusCode::METHOD_NOT_ALLOWED;
+    }
+    let (head, body) = request.into_parts();
+    let Ok(body) = Limited::new(body, MAX_BODY).collect().await else {
+        return StatusCode::PAYLOAD_TOO_LARGE;
+    };
+    let body = body.to_bytes();
+    let header =
+        |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (secret, at) = (receiver.secret.reveal().as_bytes(), common::clock::now());
+    let verdict = verify_webhook(secret, header("x-connect-signature"), &body, at.timestamp());
+    let webhook = Webhook {
+        at,
+        event_type: header("x-connect-event"),
+        delivery: header("x-connect-delivery"),
+        tenant: header("x-connect-tenant"),
+        body: &body,
+        verdict,
+    };
+    // Nobody may be looking any more.
+    drop(std::io::stdout().write_all(webhook.text(receiver.verbose).as_bytes()));
+    if verdict.is_ok() { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::tests::{Http, Outgoing};
+    use common::signature::sign_webhook;
+
+    const BODY: &str = "{\"eventType\":\"lead.assigned\"}";
+
+    fn webhook(secret: &str, age: i64) -> Outgoing {
+        let header = sign_webhook([secret.as_bytes()], ::tests::now() - age, BODY.as_bytes());
+        Outgoing::new("POST", "/webhooks", BODY).with("x-connect-signature", header)
+    }
+
+    #[tokio::test]
+    async fn only_what_verifies_is_taken() {
+        let receiver = Receiver { secret: Secret::new("s3cret".to_owned()), verbose: true };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http = Http::new(listener.local_addr().unwrap());
+        let accepting = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            connected(stream, Arc::new(receiver)).await;
+        });
+        for (request, status) in [
+            (webhook("s3cret", 0), 204),
+            (webhook("other", 0), 401),
+            (webhook("s3cret", 310), 401),
+            (webhook("s3cret", 0).with_body("{}"), 401),
+            (webhook("s3cret", 0).without("x-connect-signature"), 401),
+            (Outgoing::new("GET", "/webhooks", ""), 405),
+        ] {
+            assert_eq!(http.send(&request).await.status, status, "{request:?}");
+        }
+        accepting.abort();
+    }
+}
