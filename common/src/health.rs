@@ -1,5 +1,6 @@
 //! The operator's port: `/metrics`, `/livez`, `/readyz`.
 
+use crate::metrics::READY;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ impl Health {
 
     /// Says whether `name` is there.
     pub fn set(&self, name: &'static str, is_there: bool) {
+        metrics::gauge!(READY, "check" => name).set(f64::from(u8::from(is_there)));
         let was = self.checks().insert(name, is_there);
         if was.is_some_and(|was| was != is_there) {
             tracing::info!(check = name, ready = is_there, "readiness changed");

@@ -16,6 +16,8 @@ pub const REPLY_WAIT: &str = "connect_reply_wait_seconds";
 pub const QUEUE_READY: &str = "connect_queue_messages_ready";
 /// Consumers, by queue.
 pub const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
+/// Messages after which a queue refuses, as this program is set; by queue.
+pub const QUEUE_MAX_LENGTH: &str = "connect_queue_max_length";
 /// Seconds from publish to apply, by queue.
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
 /// Events by type and status.
@@ -54,6 +56,8 @@ pub const POOL_WAITING: &str = "connect_db_pool_waiting";
 pub const TRANSACTIONS: &str = "connect_db_transactions_total";
 /// 1 while the broker is connected.
 pub const BROKER_CONNECTED: &str = "connect_broker_connected";
+/// 1 while something that the program needs is there, by check, as `/readyz` says.
+pub const READY: &str = "connect_ready";
 /// Always 1; the version is a label.
 pub const BUILD_INFO: &str = "connect_build_info";
 

@@ -1,11 +1,13 @@
 //! Secrets: sealed at rest (D5), redacted wherever they might be printed.
 
+use crate::model::TenantId;
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 use thiserror::Error;
+use uuid::Uuid;
 
 const NONCE_BYTES: usize = 12;
 
@@ -29,6 +31,16 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
     }
+}
+
+/// What binds the sealed secret of an API key to its row.
+pub fn key_binding(tenant: TenantId, prefix: &str) -> String {
+    format!("key/{tenant}/{prefix}")
+}
+
+/// What binds the sealed secrets of a subscription to their row.
+pub fn subscription_binding(tenant: TenantId, subscription: Uuid) -> String {
+    format!("subscription/{tenant}/{subscription}")
 }
 
 /// The operator's key, under which secrets are sealed with AES-256-GCM.

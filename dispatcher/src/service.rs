@@ -5,7 +5,7 @@ use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
 use crate::settings::Settings;
-use common::broker::Broker;
+use common::broker::{Broker, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::{metrics, shutdown, vital};
@@ -81,6 +81,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let relaying = vital::spawn("relay", relay::run(relay, asked.clone()));
     let delivering = vital::spawn("deliveries", deliver::run(delivering, asked.clone()));
     drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
+    tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     tokio::spawn(observe(broker, database, consuming, health));
 
     asked.cancelled().await;

@@ -12,6 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 DIRECTORY=$ROOT/.run/test
 hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
 bring_up "$DIRECTORY"
+"$SERVICES" install checks 9>&-
 
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES

@@ -12,6 +12,7 @@ mod events;
 mod failures;
 mod faults;
 mod limits;
+mod monitoring;
 mod operator;
 mod records;
 mod results;

@@ -15,6 +15,7 @@ mod prometheus;
 mod queues;
 mod ran;
 mod services;
+mod traffic;
 mod url;
 mod world;
 
@@ -32,10 +33,11 @@ pub use eventually::{PATIENCE, eventually};
 pub use http::{Answer, Http, HttpError, Outgoing};
 pub use key::{ApiKey, EVENTS, RECORDS, now};
 pub use program::Program;
-pub use prometheus::Samples;
+pub use prometheus::{JOBS, Prometheus, Samples, Series};
 pub use queues::{QueuedMessage, Queues};
 pub use ran::Ran;
 pub use receiver::{Authority, Behaviour, Received, Receiver};
+pub use traffic::Traffic;
 pub use world::{ALL_SCOPES, Proxies, World, WorldBuilder, text};
 
 /// `CONNECT_MASTER_KEY` of all tests: 32 bytes in base64.

@@ -107,6 +107,11 @@ impl Program {
         self.operator.as_ref().expect("a program that listens").get(path).await
     }
 
+    /// The operator's port.
+    pub fn operator_address(&self) -> SocketAddr {
+        self.operator.as_ref().expect("a program that listens").address()
+    }
+
     /// A scrape of `/metrics`.
     pub async fn metrics(&self) -> Samples {
         let answer = self.operator_get("/metrics").await.expect("metrics");

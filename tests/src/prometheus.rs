@@ -1,4 +1,9 @@
-//! Reading a scrape of `/metrics`.
+//! Reading a scrape of `/metrics`, and a real Prometheus that does it.
+
+mod pace;
+mod server;
+
+pub use server::{JOBS, Prometheus, Series};
 
 use std::collections::BTreeMap;
 

@@ -4,10 +4,9 @@ use crate::consume::{CrmHandler, EventsHandler, RecordsHandler};
 use crate::outbox::Bell;
 use crate::settings::Settings;
 use crate::unit::Databases;
-use common::broker::{Broker, LaneBounds, Queue, dead_queue_name, run_lane};
+use common::broker::{Broker, LaneBounds, Queue, observe_queues, run_lane};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
-use common::metrics::{QUEUE_CONSUMERS, QUEUE_READY};
 use common::{metrics, shutdown, vital};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,8 +26,6 @@ const PREFETCH: u16 = 32;
 const UNIT_BYTES: usize = 8 << 20;
 /// Time kept for closing after the drain.
 const CLOSING: Duration = Duration::from_secs(1);
-/// How often the queues' depths are asked for.
-const LOOK_AT_QUEUES: Duration = Duration::from_secs(3);
 /// Longest that the database may work on one statement of a unit, waits for other units' locks included.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -59,7 +56,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let Pools { events, writes } = pools(&settings);
     let consuming = Arc::new(AtomicUsize::new(0));
     let lanes = start_lanes(&settings, [&broker, &replies], &events, &writes, &consuming, &asked);
-    tokio::spawn(observe_queues(broker.clone(), settings.broker.prefix.clone()));
+    tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     tokio::spawn(observe(broker, [events, writes], (consuming, lanes.len()), health.clone()));
 
     health.set("accepting", true);
@@ -157,25 +154,5 @@ async fn observe(
         health.set("postgres", databases[0].units.answers(LOOK).await);
         databases.iter().for_each(|databases| databases.units.observe());
         databases[0].counters.observe();
-    }
-}
-
-/// Keeps the queues' gauges true.
-async fn observe_queues(broker: Broker, prefix: String) {
-    let mut every = tokio::time::interval(LOOK_AT_QUEUES);
-    loop {
-        every.tick().await;
-        for queue in Queue::ALL {
-            observe_queue(&broker, queue.as_str().to_owned(), &broker.queue_name(queue)).await;
-            observe_queue(&broker, format!("{}.dead", queue.as_str()), &dead_queue_name(&prefix, queue))
-                .await;
-        }
-    }
-}
-
-async fn observe_queue(broker: &Broker, label: String, name: &str) {
-    if let Some(depth) = broker.depth(name).await {
-        ::metrics::gauge!(QUEUE_READY, "queue" => label.clone()).set(depth.ready);
-        ::metrics::gauge!(QUEUE_CONSUMERS, "queue" => label).set(depth.consumers);
     }
 }

@@ -8,6 +8,7 @@
 
 mod connection;
 mod dead;
+mod gauges;
 mod intake;
 mod lane;
 mod publisher;
@@ -18,6 +19,7 @@ mod visit;
 
 pub use connection::{Broker, QueueDepth};
 pub use dead::{DeadLetter, Death, Fate, Walk, Walked, Window};
+pub use gauges::observe_queues;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
 pub use publisher::{Outgoing, PublishError, Publisher};

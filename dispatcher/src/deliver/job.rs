@@ -12,7 +12,8 @@ use common::clock;
 use common::egress::ReceiverUrl;
 use common::message::DeliveryMeta;
 use common::metrics::{WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES};
-use common::sealed::{MasterKey, Secret};
+use common::model::TenantId;
+use common::sealed::{MasterKey, Secret, subscription_binding};
 use std::time::Duration;
 
 /// A delivery that is to be tried.
@@ -83,7 +84,7 @@ impl Means {
     }
 
     fn open(&self, job: &Job) -> Option<Vec<Secret>> {
-        let binding = format!("subscription/{}/{}", job.target.tenant_id, job.meta.subscription_id);
+        let binding = subscription_binding(TenantId(job.target.tenant_id), job.meta.subscription_id);
         job.target.sealed.iter().map(|sealed| self.master.open(sealed, &binding).ok()).collect()
     }
 

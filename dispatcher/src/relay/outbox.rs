@@ -17,6 +17,8 @@ use uuid::Uuid;
 const EVENTS: i64 = 256;
 /// Messages published together: a step with more of them takes several rounds.
 const TOGETHER: usize = 1_024;
+/// Deliveries of one step; a single event may have more.
+const DELIVERIES: usize = 8_192;
 
 impl Worker {
     /// Relays what waits in the outbox; whether there may be more.
@@ -31,7 +33,7 @@ impl Worker {
         let subscriptions = store::of_tenants(&client, &tenants).await?;
         drop(client);
 
-        let fanned: Vec<Fanned<'_>> = events.iter().map(|event| Fanned::out(event, &subscriptions)).collect();
+        let fanned = Fanned::within(&events, &subscriptions, DELIVERIES);
         let published = self.publish(&fanned).await;
         let done: Vec<&Fanned<'_>> = fanned
             .iter()
@@ -42,7 +44,7 @@ impl Worker {
         let step = Step { done: &done, now: clock::now() };
         self.relay.database.run_tx("relay", &step).await?;
         published.into_iter().collect::<Result<(), _>>()?;
-        Ok(events.len() == usize::try_from(EVENTS).unwrap_or(usize::MAX))
+        Ok(fanned.len() < events.len() || events.len() == usize::try_from(EVENTS).unwrap_or(usize::MAX))
     }
 
     /// Publishes every delivery that isn't parked. One result for each event: all of its deliveries, or not.
@@ -72,6 +74,21 @@ struct Fanned<'e> {
 }
 
 impl<'e> Fanned<'e> {
+    /// The first events that together have no more than `most` deliveries; at least one.
+    fn within(events: &'e [OutboxEvent], subscriptions: &[Subscription], most: usize) -> Vec<Self> {
+        let mut fanned: Vec<Self> = Vec::with_capacity(events.len());
+        let mut deliveries = 0;
+        for event in events {
+            let next = Self::out(event, subscriptions);
+            deliveries += next.deliveries.len();
+            if deliveries > most && !fanned.is_empty() {
+                break;
+            }
+            fanned.push(next);
+        }
+        fanned
+    }
+
     fn out(event: &'e OutboxEvent, subscriptions: &[Subscription]) -> Self {
         let delivery = |subscription: &Subscription| NewDelivery {
             tenant_id: event.tenant_id,

@@ -8,7 +8,7 @@ use crate::store::{self, api_keys};
 use common::caller::Caller;
 use common::db::Database;
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
-use common::sealed::{CannotOpen, MasterKey};
+use common::sealed::{CannotOpen, MasterKey, key_binding};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -55,7 +55,8 @@ impl Keys {
     }
 
     fn open(&self, prefix: &KeyPrefix, row: api_keys::Row) -> Result<Key, CannotOpen> {
-        let secret = self.master.open(&row.secret_sealed, &format!("key/{}/{prefix}", row.tenant_id))?;
+        let binding = key_binding(TenantId(row.tenant_id), prefix.as_str());
+        let secret = self.master.open(&row.secret_sealed, &binding)?;
         let caller = Caller {
             tenant_id: TenantId(row.tenant_id),
             tenant: row.tenant,

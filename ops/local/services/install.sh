@@ -24,6 +24,13 @@ missing_packages() {
             compiler_works || printf '%s\n' gcc libc6-dev
             command -v make >/dev/null || echo make
             ;;
+        checks)
+            # For `make test` only. Prometheus and its promtool run the alerts and the dashboard; Python and Node run
+            # the examples.
+            { command -v prometheus && command -v promtool; } >/dev/null || echo prometheus
+            command -v python3 >/dev/null || echo python3
+            command -v node >/dev/null || echo nodejs
+            ;;
         *) misused ;;
         esac
     done
@@ -61,9 +68,11 @@ install_missing() {
     rm -f "$log"
 
     # Debian has a new server start with the machine. Ours are private, so the system's stays off.
-    if [[ " ${packages[*]} " == *' rabbitmq-server '* ]] && command -v update-rc.d >/dev/null; then
-        update-rc.d rabbitmq-server disable >/dev/null 2>&1 || true
-    fi
+    local server
+    for server in rabbitmq-server prometheus; do
+        [[ " ${packages[*]} " == *" $server "* ]] && command -v update-rc.d >/dev/null || continue
+        update-rc.d "$server" disable >/dev/null 2>&1 || true
+    done
     restore_system
     trap - EXIT INT TERM
 

@@ -2,11 +2,11 @@
 
 use crate::{
     advisor, company, delivery, discovery, inbox, invoice, key, member, notification, pipeline, queue,
-    sealing, subscription, tenant, timeline, usage,
+    subscription, tenant, timeline, usage,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
-use common::settings::{BrokerSettings, DatabaseSettings, Section, Variable};
+use common::settings::{BrokerSettings, DatabaseSettings, SealingSettings, Section, Variable};
 
 /// Operates Connect: schema, agencies, members, API keys, webhooks, queues, and what the CRM shows of an agency.
 #[derive(Debug, Parser)]
@@ -146,7 +146,7 @@ const OF_SERVERS: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX
 
 fn after_help() -> String {
     let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
-    let sections = [sealing::SealingSettings::VARIABLES, EgressSettings::VARIABLES];
+    let sections = [SealingSettings::VARIABLES, EgressSettings::VARIABLES];
     let servers = DatabaseSettings::VARIABLES.iter().chain(BrokerSettings::VARIABLES);
     let servers = servers.filter(|variable| OF_SERVERS.contains(&variable.name));
     for Variable { name, default, help } in servers.chain(sections.into_iter().flatten()) {

@@ -4,14 +4,15 @@ use crate::arguments::OfTenant;
 use crate::context::Context;
 use crate::output::Show;
 use crate::rows::{self, FromRow};
-use crate::sealing::{self, SealingSettings};
+use crate::sealing;
 use crate::{lookup, text};
 use anyhow::{Context as _, anyhow, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Subcommand};
 use common::clock;
 use common::model::Scopes;
-use common::settings::SettingValue;
+use common::sealed::key_binding;
+use common::settings::{SealingSettings, SettingValue};
 use serde::Serialize;
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -177,7 +178,7 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     let sealing: SealingSettings = context.settings()?;
     let tenant = lookup::tenant(context, &new.tenant).await?;
     let (prefix, secret) = (sealing::new_prefix()?, sealing::new_secret("cs_")?);
-    let sealed = sealing.seal(&secret, &format!("key/{tenant}/{prefix}"))?;
+    let sealed = sealing::seal(&sealing, &secret, &key_binding(tenant, &prefix))?;
     let now = clock::now();
     let expires_at = new.expires_in.map(|span| expiry(now, span)).transpose()?;
     let parameters: [&(dyn ToSql + Sync); 8] =

@@ -1,35 +1,16 @@
 //! Secrets: made from the system's generator, sealed before they are stored, shown once (D5).
 
 use anyhow::Context as _;
-use common::sealed::{MasterKey, Secret};
-use common::settings::{Environment, Section, SettingError, Variable};
+use common::sealed::Secret;
+use common::settings::SealingSettings;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The key under which secrets are sealed. Read only by commands that make a secret.
-pub(crate) struct SealingSettings {
-    pub(crate) master_key: MasterKey,
-}
-
-impl Section for SealingSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: "CONNECT_MASTER_KEY",
-        default: None,
-        help: "32 bytes in base64, the same for all programs; needed by key create, subscription create and rotate-secret",
-    }];
-
-    fn read(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self { master_key: env.get::<Self, _>("CONNECT_MASTER_KEY")? })
-    }
-}
-
-impl SealingSettings {
-    /// Seals a secret for the row that `binding` names.
-    pub(crate) fn seal(&self, secret: &Secret, binding: &str) -> anyhow::Result<Vec<u8>> {
-        Ok(self.master_key.seal(secret, binding, random()?))
-    }
+/// Seals a secret for the row that `binding` names.
+pub(crate) fn seal(with: &SealingSettings, secret: &Secret, binding: &str) -> anyhow::Result<Vec<u8>> {
+    Ok(with.master_key.seal(secret, binding, random()?))
 }
 
 /// A new secret: the base64url text of 32 random bytes, after `start`.

@@ -7,7 +7,7 @@ use crate::arguments::OfTenant;
 use crate::context::Context;
 use crate::output::Show;
 use crate::rows::{self, FromRow};
-use crate::sealing::{self, SealingSettings};
+use crate::sealing;
 use crate::{delivery, lookup, receiver};
 use anyhow::{anyhow, bail, ensure};
 use chrono::{DateTime, Utc};
@@ -16,6 +16,8 @@ use common::clock;
 use common::egress::EgressSettings;
 use common::event::OutboundType;
 use common::model::TenantId;
+use common::sealed::subscription_binding;
+use common::settings::SealingSettings;
 use serde::Serialize;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Transaction};
@@ -197,7 +199,7 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     }
     let url = receiver::vet(&new.url, egress).await?;
     let (id, secret) = (Uuid::now_v7(), sealing::new_secret("whsec_")?);
-    let sealed = sealing.seal(&secret, &binding(tenant, id))?;
+    let sealed = sealing::seal(&sealing, &secret, &subscription_binding(tenant, id))?;
     let parameters: [&(dyn ToSql + Sync); 7] =
         [&tenant.0, &id, &new.key, &url.as_str(), &events, &sealed, &clock::now()];
     context.database.execute(CREATE, &parameters).await?;
@@ -229,11 +231,6 @@ impl Named {
     fn unknown(&self) -> anyhow::Error {
         anyhow!("no subscription {:?}", self.id)
     }
-}
-
-/// What a subscription's secrets are sealed for (D5).
-fn binding(tenant: TenantId, id: Uuid) -> String {
-    format!("subscription/{tenant}/{id}")
 }
 
 /// The types given, each once, as names.

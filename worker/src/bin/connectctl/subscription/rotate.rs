@@ -1,14 +1,15 @@
 //! `connectctl subscription rotate-secret`.
 
-use super::{Created, Named, binding};
+use super::{Created, Named};
 use crate::context::Context;
-use crate::sealing::{self, SealingSettings};
+use crate::sealing;
 use anyhow::Context as _;
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::Args;
 use common::clock;
 use common::model::TenantId;
-use common::settings::SettingValue;
+use common::sealed::subscription_binding;
+use common::settings::{SealingSettings, SettingValue};
 use std::time::Duration;
 
 const AGENCY: &str = "-- subscriptions.agency
@@ -47,7 +48,7 @@ impl Rotate {
         let row = context.database.query_opt(AGENCY, &[&id]).await?.ok_or_else(|| self.named.unknown())?;
         let tenant = TenantId(row.try_get("tenant_id")?);
         let secret = sealing::new_secret("whsec_")?;
-        let sealed = sealing.seal(&secret, &binding(tenant, id))?;
+        let sealed = sealing::seal(&sealing, &secret, &subscription_binding(tenant, id))?;
         match context.database.execute(ROTATE, &[&id, &sealed, &until]).await? {
             0 => Err(self.named.unknown()),
             _ => Ok(Created { id, secret: secret.reveal().to_owned() }),

@@ -1,0 +1,71 @@
+//! Outbound events that aren't relayed, and receivers that don't take them.
+
+use super::{until_fires, watch, watched};
+use tests::{Behaviour, Event, Receiver, World, event};
+
+/// What causes a webhook.
+fn enquiry() -> Event {
+    event("enquiry.submitted").email("ana@example.com")
+}
+
+async fn subscribe(world: &World, receiver: &Receiver) {
+    let url = receiver.url("/hooks");
+    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+}
+
+#[tokio::test]
+async fn without_a_dispatcher_the_outbox_is_stuck_and_nobody_consumes_webhooks() {
+    let (mut world, prometheus) = watched(World::with()).await;
+    assert_eq!(world.dispatchers.remove(0).terminate().await.code(), Some(0));
+    world.accept(enquiry()).await;
+
+    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+    prometheus.until_firing("ConnectNoConsumers", &[("queue", "webhooks")]).await;
+    prometheus.until_firing("ConnectProgramMissing", &[("job", "connect-dispatcher")]).await;
+
+    world.add_dispatcher().await;
+    prometheus.watch(&world);
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_cannot_reach_the_broker_leaves_the_outbox_stuck() {
+    let builder = World::with().through_proxies().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let mut world = builder.ingests(0).workers(0).dispatchers(1).start().await;
+    // An event that nobody wants is done with at once.
+    let receiver = Receiver::http();
+    subscribe(&world, &receiver).await;
+    // Of the proxies only the dispatcher's stays in the way.
+    let direct = world.queues.url().to_owned();
+    world.set("AMQP_URL", &direct);
+    world.add_ingest().await;
+    world.add_worker().await;
+    let prometheus = watch(&world).await;
+    world.proxies().broker.cut();
+    prometheus.until_firing("ConnectBrokerDisconnected", &[("job", "connect-dispatcher")]).await;
+    world.accept(enquiry()).await;
+    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+
+    world.proxies().broker.restore();
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_answers_500_is_told_of_as_failures_and_then_as_dead_webhooks() {
+    let builder = World::with()
+        .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+        .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
+        .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms");
+    let (world, prometheus) = watched(builder).await;
+    let receiver = Receiver::http();
+    subscribe(&world, &receiver).await;
+    receiver.answer_all(Behaviour::status(500));
+
+    let failing = prometheus.until_firing("ConnectWebhooksFailing", &[]);
+    until_fires(failing, async || drop(world.accept(enquiry()).await)).await;
+    prometheus.until_firing("ConnectWebhooksDead", &[]).await;
+
+    receiver.answer_all(Behaviour::status(204));
+    world.connectctl.json(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
+    prometheus.until_quiet().await;
+}

@@ -1,0 +1,130 @@
+//! The dashboard shows something: each of its queries has data when the programs have something to do.
+
+use super::{metrics, metrics_in, text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tests::{Behaviour, Prometheus, Receiver, Traffic, World, eventually};
+
+/// Panels that ordinary traffic has nothing for; the others don't need the `or vector(0)` that some have.
+const RARE: [&str; 2] = ["Alerts firing", "Redelivered"];
+/// For data that is on its way.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn dashboard() -> Value {
+    serde_json::from_str(&text("ops/grafana/connect.json")).expect("a dashboard in JSON")
+}
+
+fn panels(dashboard: &Value) -> &Vec<Value> {
+    dashboard["panels"].as_array().expect("panels")
+}
+
+/// The titles of each row's panels.
+fn rows(dashboard: &Value) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut rows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut row = "";
+    for panel in panels(dashboard) {
+        let title = tests::text(&panel["title"]);
+        if panel["type"] == "row" {
+            row = title;
+        } else {
+            rows.entry(row).or_default().insert(title);
+        }
+    }
+    rows
+}
+
+/// The queries of a panel, with what Grafana puts in place of its variables.
+fn queries(panel: &Value) -> Vec<String> {
+    let targets = panel["targets"].as_array().into_iter().flatten();
+    targets.map(|target| tests::text(&target["expr"]).replace("$__rate_interval", "10s")).collect()
+}
+
+#[test]
+fn every_panel_has_a_place_a_text_and_queries_about_metrics_that_there_are() {
+    let (dashboard, known) = (dashboard(), metrics());
+    let mut ids = BTreeSet::new();
+    let mut covered = BTreeSet::new();
+    for panel in panels(&dashboard) {
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{panel}");
+        let at = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
+        for (x, y) in
+            (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
+        {
+            assert!(x < 24 && covered.insert((x, y)), "{} covers another", panel["title"]);
+        }
+        if panel["type"] == "row" {
+            continue;
+        }
+        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{panel}");
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{panel}");
+        assert!(!queries(panel).is_empty(), "{panel}");
+        for query in queries(panel) {
+            assert!(metrics_in(&query).is_subset(&known), "{query}");
+            assert!(!query.contains('$') || query.contains("\"$1\""), "a variable that nobody sets: {query}");
+        }
+    }
+    assert_eq!(dashboard["templating"]["list"][0]["name"], "datasource");
+    assert_eq!(dashboard["templating"]["list"][0]["type"], "datasource");
+}
+
+#[test]
+fn the_rows_follow_a_message_and_the_runbook_names_panels_that_there_are() {
+    let (dashboard, runbook) = (dashboard(), text("ops/RUNBOOK.md"));
+    let rows = rows(&dashboard);
+    for row in ["Intake", "Queue", "Worker", "Records", "Webhooks", "Saturation"] {
+        assert!(rows[row].len() >= 6, "{row}");
+    }
+    let mut named = 0;
+    for rest in runbook.split("ow *").skip(1) {
+        let (row, rest) = rest.split_once('*').expect("the end of a row's name");
+        let sentence = rest.split(['.', '?']).next().unwrap_or_default();
+        for panel in sentence.split("**").skip(1).step_by(2) {
+            assert!(rows[row].contains(panel), "row {row} has no panel {panel}");
+            named += 1;
+        }
+    }
+    assert!(named >= 8, "{named} panels named");
+}
+
+#[tokio::test]
+async fn every_panels_query_has_data_when_the_programs_are_busy() {
+    let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let builder = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms").set("CONNECT_WEBHOOK_ATTEMPTS", "3");
+    let world = builder.start().await;
+    let receiver = Receiver::http();
+    receiver.answer("/down", Behaviour::status(503));
+    for path in ["/hooks", "/down"] {
+        let url = receiver.url(path);
+        world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    }
+    let prometheus = Prometheus::start().await;
+    prometheus.watch(&world);
+
+    let (traffic, pause) = (Traffic::of(&world), Duration::from_millis(50));
+    let callers = async {
+        futures_util::join!(traffic.events(pause), traffic.records(pause), traffic.advisors(4 * pause));
+    };
+    let looking = async {
+        let dashboard = dashboard();
+        for panel in panels(&dashboard) {
+            let title = tests::text(&panel["title"]);
+            for query in queries(panel) {
+                let query = if RARE.contains(&title) { query } else { query.replace(" or vector(0)", "") };
+                has_data(&prometheus, title, &query).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = callers => {}
+        () = looking => {}
+    }
+}
+
+async fn has_data(prometheus: &Prometheus, title: &str, query: &str) {
+    eventually(&format!("{title}: {query} has data"), PATIENCE, async || {
+        let series = prometheus.query(query).await;
+        if series.iter().any(|series| series.value.is_finite()) { Ok(()) } else { Err(format!("{series:?}")) }
+    })
+    .await;
+}

@@ -1,0 +1,48 @@
+//! What an operator is shown and told: alerts, runbook, dashboard.
+
+mod alerts;
+mod dashboard;
+mod rules;
+mod runbook;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// A file of the repository.
+fn path(relative: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(relative)
+}
+
+/// What a file of the repository says.
+fn text(relative: &str) -> String {
+    std::fs::read_to_string(path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
+}
+
+/// The files of a directory with that ending, sorted.
+fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path(directory)).unwrap_or_else(|error| panic!("{directory}: {error}"));
+    let paths = entries.map(|entry| entry.expect("an entry of a directory").path());
+    let mut found: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
+    found.sort();
+    found
+}
+
+/// The metrics of Connect's own that an expression names, without the suffixes of histograms.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':')));
+    let named = words.filter(|word| word.starts_with("connect_"));
+    let plain = |word: &str| {
+        ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|suffix| word.strip_suffix(suffix))
+            .unwrap_or(word)
+            .to_owned()
+    };
+    named.map(plain).collect()
+}
+
+/// The metrics that there are.
+fn metrics() -> BTreeSet<String> {
+    metrics_in(&text("common/src/metrics.rs"))
+}

@@ -1,0 +1,82 @@
+//! The rules hold together: they are valid, tested both ways, explained, and about metrics that there are.
+
+use super::{files, metrics, metrics_in, path, text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use tests::{JOBS, Prometheus};
+
+/// Runs promtool and gives what it printed.
+fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
+    let ran = Command::new("promtool").args(arguments).args(files).output();
+    let ran =
+        ran.unwrap_or_else(|error| panic!("promtool: {error}; see ops/local/services.sh install checks"));
+    let printed = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(ran.status.success(), "promtool {arguments:?}: {printed}");
+    printed
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_the_configuration_and_the_rules() {
+    promtool(&["check", "config"], &[path("ops/prometheus/prometheus.yml")]);
+    promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &files("ops/prometheus/rules", "yml"));
+}
+
+#[test]
+fn the_rules_pass_their_tests() {
+    promtool(&["test", "rules"], &files("ops/prometheus/tests", "yml"));
+}
+
+#[test]
+fn prometheus_has_the_jobs_that_rules_and_tests_name() {
+    let config = text("ops/prometheus/prometheus.yml");
+    let jobs: Vec<&str> =
+        config.lines().filter_map(|line| line.trim().strip_prefix("- job_name: ")).collect();
+    assert_eq!(jobs, JOBS);
+}
+
+/// For each alert that the rules' tests name: whether it fires in one of them, and whether it doesn't.
+fn tested() -> BTreeMap<String, (bool, bool)> {
+    let mut tested: BTreeMap<String, (bool, bool)> = BTreeMap::new();
+    for file in files("ops/prometheus/tests", "yml") {
+        let cases = std::fs::read_to_string(&file).expect("tests of rules");
+        let mut alert = String::new();
+        for line in cases.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix("alertname: ") {
+                name.clone_into(&mut alert);
+            } else if let Some(expected) = line.strip_prefix("exp_alerts:") {
+                let (fires, rests) = tested.entry(alert.clone()).or_default();
+                *(if expected.trim() == "[]" { rests } else { fires }) = true;
+            }
+        }
+    }
+    tested
+}
+
+#[tokio::test]
+async fn every_alert_is_tested_firing_and_not_and_says_what_it_is_and_where_to_read_on() {
+    let (rules, tested) = (Prometheus::start().await.alert_rules().await, tested());
+    let names: BTreeSet<&str> = rules.iter().map(|rule| tests::text(&rule["name"])).collect();
+    assert!(names.len() >= 12, "{names:?}");
+    for rule in &rules {
+        let name = tests::text(&rule["name"]);
+        assert_eq!(tested.get(name), Some(&(true, true)), "{name} fires and doesn't fire in a test");
+        let annotation = |name: &str| rule["annotations"][name].as_str().unwrap_or_default();
+        assert!(!annotation("summary").is_empty() && !annotation("description").is_empty(), "{rule}");
+        assert_eq!(annotation("runbook"), format!("ops/RUNBOOK.md#{}", name.to_lowercase()));
+        assert!(["critical", "warning"].map(Value::from).contains(&rule["labels"]["severity"]), "{rule}");
+    }
+    let orphans: Vec<&String> = tested.keys().filter(|name| !names.contains(name.as_str())).collect();
+    assert_eq!(orphans, Vec::<&String>::new(), "tests of no alert");
+}
+
+#[test]
+fn rules_and_their_tests_name_only_metrics_that_there_are() {
+    let known = metrics();
+    for file in files("ops/prometheus/rules", "yml").iter().chain(&files("ops/prometheus/tests", "yml")) {
+        let named = metrics_in(&std::fs::read_to_string(file).expect("a file"));
+        assert!(named.is_subset(&known), "{}: {:?}", file.display(), named.difference(&known));
+        assert!(!named.is_empty(), "{}", file.display());
+    }
+}

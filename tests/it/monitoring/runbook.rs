@@ -1,0 +1,112 @@
+//! What the runbook says can be done.
+
+use super::{metrics, metrics_in, path, text};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tests::{Prometheus, Ran};
+
+fn runbook() -> String {
+    text("ops/RUNBOOK.md")
+}
+
+/// The sections of alerts: name and text.
+fn sections(runbook: &str) -> BTreeMap<&str, &str> {
+    let sections = runbook.split("\n### ").skip(1);
+    sections.filter_map(|section| section.split_once('\n')).collect()
+}
+
+/// The blocks of code in a language.
+fn blocks<'r>(runbook: &'r str, language: &str) -> Vec<&'r str> {
+    let fence = format!("```{language}\n");
+    runbook.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[tokio::test]
+async fn every_alert_has_a_section_with_its_meaning_what_to_look_at_and_what_to_do() {
+    let (runbook, rules) = (runbook(), Prometheus::start().await.alert_rules().await);
+    let sections = sections(&runbook);
+    for rule in &rules {
+        let name = tests::text(&rule["name"]);
+        let section = sections.get(name).unwrap_or_else(|| panic!("no section {name}"));
+        for part in ["**Means.** ", "**Look at.**", "**Do.** ", "```promql"] {
+            assert!(section.contains(part), "{name} lacks {part}");
+        }
+    }
+    let alerts: Vec<&str> = rules.iter().map(|rule| tests::text(&rule["name"])).collect();
+    let orphans: Vec<&&str> = sections.keys().filter(|name| !alerts.contains(name)).collect();
+    assert_eq!(orphans, Vec::<&&str>::new(), "sections of no alert");
+}
+
+#[tokio::test]
+async fn every_query_of_the_runbook_is_one_and_about_metrics_that_there_are() {
+    let (runbook, prometheus) = (runbook(), Prometheus::start().await);
+    let queries = blocks(&runbook, "promql");
+    assert!(queries.len() > 10);
+    for query in queries {
+        prometheus.query(query.trim()).await;
+        assert!(metrics_in(query).is_subset(&metrics()), "{query}");
+    }
+}
+
+#[test]
+fn every_link_of_the_runbook_leads_somewhere() {
+    let runbook = runbook();
+    let anchors: Vec<String> = runbook
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#')))
+        .map(|heading| heading.to_lowercase().replace(' ', "-"))
+        .collect();
+    let links: Vec<&str> = runbook.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(links.len() > 10);
+    for link in links {
+        match link.strip_prefix('#') {
+            Some(anchor) => assert!(anchors.iter().any(|known| known == anchor), "#{anchor}"),
+            None => assert!(path("ops").join(link).exists(), "{link}"),
+        }
+    }
+}
+
+#[test]
+fn every_message_that_the_runbook_quotes_is_one_that_a_program_logs() {
+    let sources = ["common/src", "ingest/src", "worker/src", "dispatcher/src"]
+        .map(|crate_| read_all(&path(crate_)))
+        .concat();
+    let runbook = runbook();
+    let quoted: Vec<&str> =
+        runbook.split("`\"message\":\"").skip(1).filter_map(|rest| rest.split("\"`").next()).collect();
+    assert!(quoted.len() > 10);
+    for message in quoted {
+        assert!(sources.contains(&format!("\"{message}\"")), "nobody logs {message:?}");
+    }
+}
+
+fn read_all(directory: &Path) -> String {
+    let entries = std::fs::read_dir(directory).expect("a directory of sources");
+    let texts = entries.map(|entry| entry.expect("an entry").path()).map(|path| {
+        if path.is_dir() { read_all(&path) } else { std::fs::read_to_string(&path).expect("a source") }
+    });
+    texts.collect()
+}
+
+/// The commands that the runbook names, without arguments: `queue list`, `delivery replay`, ..
+fn commands(runbook: &str) -> Vec<Vec<&str>> {
+    let named = runbook.split("connectctl ").skip(1);
+    let words = named.map(|rest| {
+        let line = rest.split(['`', '\n', '#', ',']).next().unwrap_or_default();
+        let is_word =
+            |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
+        line.split_whitespace().take(2).take_while(is_word).collect::<Vec<_>>()
+    });
+    words.filter(|words| !words.is_empty()).collect()
+}
+
+#[tokio::test]
+async fn every_command_of_the_runbook_is_one_of_connectctls() {
+    let runbook = runbook();
+    let commands = commands(&runbook);
+    assert!(commands.len() > 10);
+    for command in commands {
+        let help = Ran::of("connectctl", &[&command[..], &["--help"]].concat(), &[]).await;
+        assert_eq!(help.code, Some(0), "connectctl {command:?}: {}", help.errors);
+    }
+}

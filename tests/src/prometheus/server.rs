@@ -1,0 +1,225 @@
+//! A real Prometheus as a child process.
+
+use super::pace;
+use crate::binaries::root;
+use crate::eventually::{PATIENCE, eventually};
+use crate::http::{Http, Outgoing};
+use crate::program::Program;
+use crate::services;
+use crate::world::World;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The jobs of `ops/prometheus/prometheus.yml`, which the rules and the dashboard name.
+pub const JOBS: [&str; 3] = ["connect-ingest", "connect-worker", "connect-dispatcher"];
+/// Scrapes and evaluations.
+const EVERY: &str = "500ms";
+/// How much faster time passes for the rules than in production: their 1 m is 1 s here.
+const FASTER: u64 = 60;
+/// Longest that an alert takes to fire or to resolve. Only a failing test waits this long.
+const ALERT: Duration = Duration::from_secs(60);
+
+/// A Prometheus with data of its own and the project's rules; killed with its value.
+#[derive(Debug)]
+pub struct Prometheus {
+    child: Child,
+    http: Http,
+    directory: PathBuf,
+}
+
+/// One series of an instant query's answer.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Labels, the name among them as `__name__`.
+    pub labels: BTreeMap<String, String>,
+    /// The value.
+    pub value: f64,
+}
+
+impl Prometheus {
+    /// Starts one that scrapes twice a second, with the rules of `ops/prometheus` sixty times as fast, and no targets.
+    pub async fn start() -> Self {
+        Self::at_pace(EVERY, FASTER).await
+    }
+
+    /// Starts one that scrapes and evaluates `every` so often, such as `2s`, with the rules as they are.
+    pub async fn in_real_time(every: &str) -> Self {
+        Self::at_pace(every, 1).await
+    }
+
+    async fn at_pace(every: &str, faster: u64) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = services::directory(&format!("prometheus{count}"));
+        write_config(&directory, every, faster);
+        let port = services::run(&["free-port"]).trim().parse().expect("a port");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", directory.join("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", directory.join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--log.level=warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap_or_else(|error| panic!("prometheus: {error}; see ops/local/services.sh install checks"));
+        let started = Self { child, http: Http::new(address), directory };
+        for job in JOBS {
+            started.set_targets(job, &[]);
+        }
+        eventually("Prometheus is ready", PATIENCE, async || match started.http.get("/-/ready").await {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        started
+    }
+
+    /// Scrapes the programs of `world` that run now, and no others. A program that ends stays a target.
+    pub fn watch(&self, world: &World) {
+        for (job, programs) in JOBS.iter().zip([&world.ingests, &world.workers, &world.dispatchers]) {
+            self.set_targets(job, &programs.iter().map(Program::operator_address).collect::<Vec<_>>());
+        }
+    }
+
+    fn set_targets(&self, job: &str, addresses: &[SocketAddr]) {
+        let (path, new) = (self.directory.join(format!("{job}.json")), self.directory.join("new"));
+        // Moved when complete: Prometheus reads it when it changes.
+        std::fs::write(&new, json!([{ "targets": addresses }]).to_string()).expect("a file of targets");
+        std::fs::rename(&new, &path).expect("a file of targets");
+    }
+
+    /// What the API answers.
+    pub async fn api(&self, path: &str, query: &[(&str, &str)]) -> Value {
+        let query: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
+        let request = Outgoing::new("GET", &format!("/api/v1/{path}?{}", query.join("&")), "");
+        let answer = self.http.send(&request).await.json();
+        assert_eq!(answer["status"], "success", "{path} {query:?}: {answer}");
+        answer["data"].clone()
+    }
+
+    /// The series that an instant query gives now.
+    pub async fn query(&self, expression: &str) -> Vec<Series> {
+        let data = self.api("query", &[("query", expression)]).await;
+        if data["resultType"] == "scalar" {
+            return vec![Series { labels: BTreeMap::new(), value: number(&data["result"][1]) }];
+        }
+        data["result"].as_array().expect("a vector").iter().map(Series::of).collect()
+    }
+
+    /// All rules that alert.
+    pub async fn alert_rules(&self) -> Vec<Value> {
+        let data = self.api("rules", &[("type", "alert")]).await;
+        let groups = data["groups"].as_array().expect("groups").iter();
+        groups.flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect()
+    }
+
+    /// Alerts that fire or may soon.
+    pub async fn alerts(&self) -> Vec<Value> {
+        self.api("alerts", &[]).await["alerts"].as_array().expect("alerts").clone()
+    }
+
+    /// Waits until an alert with these labels fires, and gives it.
+    pub async fn until_firing(&self, name: &str, labels: &[(&str, &str)]) -> Value {
+        eventually(&format!("{name} {labels:?} fires"), ALERT, async || {
+            let alerts = self.alerts().await;
+            let found = alerts.iter().find(|alert| is(alert, name, labels) && alert["state"] == "firing");
+            found.cloned().ok_or_else(|| format!("{alerts:?}"))
+        })
+        .await
+    }
+
+    /// Waits until no alert of that name and with these labels fires or is about to.
+    pub async fn until_resolved(&self, name: &str, labels: &[(&str, &str)]) {
+        eventually(&format!("{name} {labels:?} resolves"), ALERT, async || {
+            let alerts = self.alerts().await;
+            match alerts.iter().find(|alert| is(alert, name, labels)) {
+                None => Ok(()),
+                Some(alert) => Err(alert.to_string()),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until all programs are scraped and no alert fires or is about to.
+    pub async fn until_quiet(&self) {
+        eventually("all programs are up", PATIENCE, async || {
+            let up = self.query("count by (job) (up == 1)").await;
+            if up.len() == JOBS.len() { Ok(()) } else { Err(format!("{up:?}")) }
+        })
+        .await;
+        eventually("no alert fires", ALERT, async || match self.alerts().await.as_slice() {
+            [] => Ok(()),
+            alerts => Err(format!("{alerts:?}")),
+        })
+        .await;
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        self.http.address()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+        drop(std::fs::remove_dir_all(&self.directory));
+    }
+}
+
+impl Series {
+    fn of(sample: &Value) -> Self {
+        let labels = serde_json::from_value(sample["metric"].clone()).expect("labels");
+        Self { labels, value: number(&sample["value"][1]) }
+    }
+}
+
+fn number(text: &Value) -> f64 {
+    text.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no number: {text}"))
+}
+
+fn is(alert: &Value, name: &str, labels: &[(&str, &str)]) -> bool {
+    alert["labels"]["alertname"] == name
+        && labels.iter().all(|(label, value)| alert["labels"][*label] == *value)
+}
+
+/// The project's rules at that pace, and the project's jobs with targets from files.
+fn write_config(directory: &Path, every: &str, faster: u64) {
+    let rules = directory.join("rules");
+    std::fs::create_dir_all(&rules).expect("a directory for Prometheus");
+    for file in std::fs::read_dir(root().join("ops/prometheus/rules")).expect("the rules") {
+        let path = file.expect("a file of rules").path();
+        let text = std::fs::read_to_string(&path).expect("rules");
+        let copy = rules.join(path.file_name().expect("a file's name"));
+        std::fs::write(copy, pace::hurry(&text, faster)).expect("a copy of the rules");
+    }
+    let jobs = JOBS.map(|job| {
+        let path = directory.join(format!("{job}.json"));
+        json!({"job_name": job, "file_sd_configs": [{"files": [path], "refresh_interval": "1s"}]})
+    });
+    let config = json!({
+        "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
+        "rule_files": [rules.join("*.yml")],
+        "scrape_configs": jobs,
+    });
+    // JSON is YAML.
+    std::fs::write(directory.join("prometheus.yml"), config.to_string()).expect("Prometheus' settings");
+}
+
+/// Text as a part of a URL's query.
+fn escape(text: &str) -> String {
+    let escaped = text.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    });
+    escaped.collect()
+}

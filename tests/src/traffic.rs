@@ -1,0 +1,101 @@
+//! Traffic of every kind, for looking at what an operator is shown.
+
+use crate::event::{Event, batch, event};
+use crate::http::Outgoing;
+use crate::key::RECORDS;
+use crate::queues::QueuedMessage;
+use crate::world::World;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+/// Callers that don't stop, whatever they are answered.
+#[derive(Debug)]
+pub struct Traffic<'w> {
+    world: &'w World,
+}
+
+/// Rounds of all callers so far: none sends what another has sent.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+
+impl<'w> Traffic<'w> {
+    /// Of `world`'s agency.
+    pub fn of(world: &'w World) -> Self {
+        Self { world }
+    }
+
+    /// Sends batches of events, `pause` apart, for ever.
+    pub async fn events(&self, pause: Duration) {
+        loop {
+            let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
+            self.send(&self.world.key.events(batch(&events(round)))).await;
+            // A signature that doesn't hold, now and then.
+            if round.is_multiple_of(40) {
+                let request = self.world.key.events(batch(&events(round)));
+                self.send(&request.replacing("x-connect-tenant", "another")).await;
+            }
+            sleep(pause).await;
+        }
+    }
+
+    /// Creates, reads and changes records, `pause` apart, for ever.
+    pub async fn records(&self, pause: Duration) {
+        loop {
+            let lead = self.create_lead().await;
+            let target = format!("{RECORDS}/leads/{}", lead["id"].as_str().unwrap_or("none"));
+            let (key, change) = (&self.world.key, json!({"stage": "follow_up"}).to_string());
+            self.send(&key.records("GET", &target, "")).await;
+            self.send(&key.records("PATCH", &target, change.clone())).await;
+            let stale =
+                key.records("PATCH", &target, change).with("if-match", "\"2020-01-01T00:00:00.000Z\"");
+            self.send(&stale).await;
+            let trip = json!({"party": {"adults": 2}, "changeSummary": "two of us"}).to_string();
+            self.send(&key.records("PATCH", &format!("{target}/trip"), trip)).await;
+            let client = lead["clientId"].as_str().unwrap_or("none");
+            self.send(&key.records("GET", &format!("{RECORDS}/clients/{client}"), "")).await;
+            sleep(pause).await;
+        }
+    }
+
+    /// Advisors change the stage of enquiries, which is told to subscribers; `pause` apart, for ever.
+    pub async fn advisors(&self, pause: Duration) {
+        loop {
+            let lead = self.create_lead().await;
+            let action =
+                json!({"action": "stage", "tenant": "acme", "lead": lead["id"], "stage": "follow_up"});
+            let message =
+                QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
+            self.world.queues.put("crm", &message).await;
+            sleep(pause).await;
+        }
+    }
+
+    /// Gives the lead, or null.
+    async fn create_lead(&self) -> Value {
+        let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
+        let email = format!("caller{round}@example.com");
+        let body = json!({"contact": {"email": email, "name": "Cara"}, "destination": "Lisbon"}).to_string();
+        let request = self.world.key.records("POST", &format!("{RECORDS}/leads"), body);
+        self.send(&request.with("idempotency-key", format!("order-{round}"))).await["data"].clone()
+    }
+
+    /// The answer's body; null when there is none.
+    async fn send(&self, request: &Outgoing) -> Value {
+        let answer = self.world.http().try_send(request).await;
+        answer.ok().and_then(|answer| serde_json::from_slice(&answer.body).ok()).unwrap_or_default()
+    }
+}
+
+/// A batch as partners send it: most of what travellers do is looking.
+fn events(round: u64) -> Vec<Event> {
+    let types = ["contact.identified", "trip.planning_started", "trip.draft_updated", "quote.requested"];
+    let looking = (0..round % 8).map(|n| {
+        let kind = types[usize::try_from(n).unwrap_or_default() % types.len()];
+        event(kind).email(&format!("traveller{}@example.com", (round + n) % 500))
+    });
+    let enquiry = event("enquiry.submitted").email(&format!("traveller{}@example.com", round % 500));
+    let unknown = event("contact.updated").external_id("nobody").name("Nobody");
+    looking.chain([enquiry]).chain(round.is_multiple_of(9).then_some(unknown)).collect()
+}
