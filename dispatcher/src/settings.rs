@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Most attempts, so that they can be counted for ever over replays.
 const MOST_ATTEMPTS: u32 = 100;
+/// Longest wait: the broker counts a message's milliseconds in 32 bits, and there is jitter on top.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Most messages that may be open: the broker counts them in 16 bits.
 const MOST_OPEN: u32 = 20_000;
 
@@ -42,7 +44,7 @@ impl Section for WebhookSettings {
         Variable {
             name: "CONNECT_WEBHOOK_BACKOFF_CAP",
             default: Some("60m"),
-            help: "longest wait between two attempts",
+            help: "longest wait between two attempts, up to 30d",
         },
         Variable {
             name: "CONNECT_WEBHOOK_CONCURRENCY",
@@ -73,10 +75,14 @@ impl Section for WebhookSettings {
         if open > MOST_OPEN {
             return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
         }
+        let cap = env.get::<Self, Duration>("CONNECT_WEBHOOK_BACKOFF_CAP")?;
+        if cap > LONGEST_WAIT {
+            return Err(error("CONNECT_WEBHOOK_BACKOFF_CAP", "must be 30d at most"));
+        }
         let schedule = Schedule {
             attempts: u16::try_from(attempts).unwrap_or(u16::MAX),
             base: env.get::<Self, _>("CONNECT_WEBHOOK_BACKOFF_BASE")?,
-            cap: env.get::<Self, _>("CONNECT_WEBHOOK_BACKOFF_CAP")?,
+            cap,
         };
         let bounds = DeliveryBounds {
             in_all: in_all as usize,

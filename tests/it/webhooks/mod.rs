@@ -1,12 +1,19 @@
 //! Outbound webhooks: from what causes them to what a receiver gets, on the real programs.
 
 mod delivery;
+mod echo;
+mod egress;
 mod faults;
 mod isolation;
+mod operator;
+mod outcomes;
+mod schedule;
+mod subscriptions;
+mod types;
 
 use serde_json::Value;
 use std::time::Duration;
-use tests::{Authority, PATIENCE, Receiver, World, WorldBuilder, eventually, text};
+use tests::{Authority, PATIENCE, Received, Receiver, World, WorldBuilder, event, eventually, text};
 
 /// A world with a dispatcher, and a receiver with TLS that it trusts.
 struct Outbound {
@@ -28,18 +35,26 @@ impl Outbound {
     }
 
     async fn of(builder: WorldBuilder) -> Self {
+        Self::with_dispatchers(1, builder).await
+    }
+
+    /// Without a dispatcher, for tests that start one of their own.
+    async fn without_dispatcher(builder: WorldBuilder) -> Self {
+        Self::with_dispatchers(0, builder).await
+    }
+
+    /// What the builder sets comes last and counts.
+    async fn with_dispatchers(count: usize, builder: WorldBuilder) -> Self {
         let authority = Authority::new();
         let receiver = Receiver::https(&authority);
         let file = authority.file().to_str().expect("a path in Unicode").to_owned();
-        let world = builder
-            .dispatchers(1)
-            .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
-            .set("CONNECT_WEBHOOK_CA_FILE", &file)
-            .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms")
-            .set("CONNECT_WEBHOOK_BACKOFF_CAP", "10s")
-            .start()
-            .await;
-        Self { world, receiver, authority }
+        let builder = builder
+            .dispatchers(count)
+            .set_default("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+            .set_default("CONNECT_WEBHOOK_CA_FILE", &file)
+            .set_default("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms")
+            .set_default("CONNECT_WEBHOOK_BACKOFF_CAP", "10s");
+        Self { world: builder.start().await, receiver, authority }
     }
 
     /// Subscribes the receiver at `path`, with more options of `subscription create`.
@@ -48,15 +63,24 @@ impl Outbound {
     }
 
     async fn subscribe_url(&self, url: &str, options: &[&str]) -> Subscription {
-        let create = ["subscription", "create", "--tenant", "acme", "--url", url];
+        self.subscribe_of("acme", url, options).await
+    }
+
+    /// Subscribes a receiver to the events of any agency.
+    async fn subscribe_of(&self, tenant: &str, url: &str, options: &[&str]) -> Subscription {
+        let create = ["subscription", "create", "--tenant", tenant, "--url", url];
         let made = self.world.connectctl.json(&[&create, options].concat()).await;
         Subscription { id: text(&made["id"]).to_owned(), secret: text(&made["secret"]).to_owned() }
     }
 
-    /// Deliveries as `connectctl` lists them.
-    async fn deliveries(&self) -> Vec<Value> {
-        let listed = self.world.connectctl.json(&["delivery", "list", "--tenant", "acme"]).await;
-        listed.as_array().expect("an array").clone()
+    /// Pauses, resumes or removes a subscription.
+    async fn change(&self, command: &str, subscription: &Subscription) {
+        self.world.connectctl.json(&["subscription", command, &subscription.id]).await;
+    }
+
+    /// Has an enquiry opened, of which every subscriber hears once: it is assigned. Gives the result of its event.
+    async fn tell(&self) -> Value {
+        self.world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await
     }
 
     /// Rows of deliveries by state.
@@ -74,6 +98,72 @@ impl Outbound {
         eventually(&format!("{count} deliveries are {state}"), within, async || {
             let found = self.count(state).await;
             if found == count { Ok(()) } else { Err(format!("{found}")) }
+        })
+        .await;
+    }
+
+    /// Waits until nothing is on its way any more.
+    async fn until_settled(&self) {
+        let query = "SELECT (SELECT count(*) FROM outbox WHERE relayed_at IS NULL)
+                          + (SELECT count(*) FROM deliveries WHERE state = 'pending')";
+        eventually("nothing is on its way", PATIENCE, async || {
+            match self.world.database.count(query).await {
+                0 => Ok(()),
+                count => Err(format!("{count} events and deliveries")),
+            }
+        })
+        .await;
+    }
+
+    /// What came since this was last asked, once nothing is on its way any more, in the order of what caused it.
+    async fn came(&self) -> Vec<Received> {
+        self.until_settled().await;
+        let mut came = self.receiver.received();
+        self.receiver.forget();
+        came.sort_by_cached_key(|webhook| text(&webhook.json()["eventId"]).to_owned());
+        came
+    }
+
+    /// Attempts on record of the deliveries to a subscription, in their order.
+    async fn attempts(&self, subscription: &Subscription) -> Vec<Value> {
+        let query = "SELECT a.attempt, a.status, a.error, a.response, a.duration_ms, a.at
+                     FROM attempts a JOIN deliveries d USING (tenant_id, delivery_id)
+                     WHERE d.subscription_id::text = $1 ORDER BY d.event_id, a.attempt";
+        self.world.database.rows(query, &[&subscription.id]).await
+    }
+
+    /// Deliveries to a subscription, in the order of their events.
+    async fn deliveries(&self, subscription: &Subscription) -> Vec<Value> {
+        let query =
+            "SELECT d.delivery_id::text AS id, d.event_id::text AS event, d.state, d.attempts, d.parked_at
+                     FROM deliveries d WHERE d.subscription_id::text = $1 ORDER BY d.event_id";
+        self.world.database.rows(query, &[&subscription.id]).await
+    }
+
+    /// Waits until that many deliveries to a subscription wait in the database.
+    async fn until_parked(&self, subscription: &Subscription, count: usize) {
+        eventually(&format!("{count} deliveries are parked"), PATIENCE, async || {
+            let deliveries = self.deliveries(subscription).await;
+            let parked = deliveries.iter().filter(|delivery| !delivery["parked_at"].is_null()).count();
+            if parked == count { Ok(()) } else { Err(format!("{deliveries:?}")) }
+        })
+        .await;
+    }
+
+    /// Waits until a metric of the first dispatcher has that value.
+    async fn until_metric(&self, name: &str, labels: &[(&str, &str)], value: f64) {
+        eventually(&format!("{name}{labels:?} is {value}"), PATIENCE, async || {
+            let found = self.world.dispatchers[0].metrics().await.sum(name, labels);
+            if (found - value).abs() < f64::EPSILON { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+    }
+
+    /// Waits until that many messages are in a queue.
+    async fn until_depth(&self, queue: &str, depth: u32) {
+        eventually(&format!("{depth} messages are in {queue}"), PATIENCE, async || {
+            let found = self.world.queues.depth(queue).await;
+            if found == depth { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
     }

@@ -81,6 +81,11 @@ impl WorldBuilder {
         self
     }
 
+    /// A setting of all programs, unless it was set before.
+    pub fn set_default(self, name: &str, value: &str) -> Self {
+        if self.settings.iter().any(|(set, _)| set == name) { self } else { self.set(name, value) }
+    }
+
     /// Makes it.
     pub async fn start(self) -> World {
         let database = match &self.database_url {

@@ -1,0 +1,85 @@
+//! Which addresses are connected to, and how (D27).
+
+use super::Outbound;
+use serde_json::Value;
+use tests::{Receiver, World};
+
+/// A world whose subscriptions are made in development mode, and whose dispatcher isn't in it.
+async fn strict() -> Outbound {
+    let settings = World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "2");
+    let mut outbound = Outbound::without_dispatcher(settings).await;
+    outbound.world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "false");
+    outbound.world.add_dispatcher().await;
+    outbound
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_public_is_refused_at_each_attempt_and_never_connected_to() {
+    let outbound = strict().await;
+    let plain = Receiver::http();
+    let port = outbound.receiver.address().port();
+    let not_public = |address: &str| format!("address {address} is not public: loopback");
+    let cases = [
+        (outbound.receiver.url("/address"), "url loopback".to_owned()),
+        (format!("https://[::ffff:127.0.0.1]:{port}/mapped"), "url loopback".to_owned()),
+        (outbound.receiver.url_by_name("/name"), not_public("127.0.0.1")),
+        (plain.url("/plain"), "url must begin with https://".to_owned()),
+        (plain.url_by_name("/plain-name"), "url must begin with https://".to_owned()),
+    ];
+    let mut subscribed = Vec::new();
+    for (url, error) in cases {
+        subscribed.push((error, outbound.subscribe_url(&url, &[]).await));
+    }
+    outbound.tell().await;
+    outbound.until("dead", subscribed.len() as i64).await;
+    for (error, subscription) in &subscribed {
+        let attempts = outbound.attempts(subscription).await;
+        assert_eq!(attempts.len(), 2, "{error}: {attempts:?}");
+        for attempt in attempts {
+            assert_eq!((&attempt["status"], &attempt["response"]), (&Value::Null, &Value::Null), "{attempt}");
+            // A name may have an address of either family.
+            let found = attempt["error"].as_str().expect("an error").replace("::1", "127.0.0.1");
+            assert_eq!(found, *error);
+        }
+    }
+    assert_eq!((outbound.receiver.accepted(), plain.accepted()), (0, 0), "nobody was connected to");
+    let refused = 2.0 * subscribed.len() as f64;
+    outbound.until_metric("connect_webhook_attempts_total", &[("outcome", "address_refused")], refused).await;
+    outbound.until_metric("connect_webhook_attempts_total", &[], refused).await;
+}
+
+#[tokio::test]
+async fn proxies_of_the_environment_are_ignored() {
+    let mut outbound = Outbound::without_dispatcher(World::with()).await;
+    let (proxy, plain) = (Receiver::http(), Receiver::http());
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
+        for name in [name.to_owned(), name.to_lowercase()] {
+            outbound.world.set(&name, &proxy.url(""));
+        }
+    }
+    outbound.world.add_dispatcher().await;
+    outbound.subscribe("/direct", &[]).await;
+    outbound.subscribe_url(&plain.url("/direct"), &[]).await;
+    outbound.tell().await;
+    outbound.until("delivered", 2).await;
+    assert_eq!((outbound.receiver.count(), plain.count(), proxy.accepted()), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn extra_roots_are_needed_for_receivers_of_an_authority_that_nobody_knows() {
+    let mut outbound = Outbound::without_dispatcher(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+    outbound.subscribe("/hooks", &[]).await;
+    let file = outbound.authority.file().to_str().expect("a path in Unicode").to_owned();
+    outbound.world.set("CONNECT_WEBHOOK_CA_FILE", "");
+    outbound.world.add_dispatcher().await;
+    outbound.tell().await;
+    outbound.until("dead", 1).await;
+    assert_eq!(outbound.receiver.count(), 0);
+
+    outbound.world.dispatchers.clear();
+    outbound.world.set("CONNECT_WEBHOOK_CA_FILE", &file);
+    outbound.world.add_dispatcher().await;
+    outbound.tell().await;
+    outbound.until("delivered", 1).await;
+    assert_eq!(outbound.receiver.count(), 1);
+}

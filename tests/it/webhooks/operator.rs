@@ -1,0 +1,216 @@
+//! The dispatcher's readiness, gauges, drain and settings (the operator's contract).
+
+use super::Outbound;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use tests::{Behaviour, MASTER_KEY, PATIENCE, Program, Ran, World, eventually};
+
+#[tokio::test]
+async fn a_dispatcher_that_is_asked_to_end_finishes_the_attempt_under_way_and_records_it() {
+    let mut outbound = Outbound::start().await;
+    let subscription = outbound.subscribe("/slow", &[]).await;
+    outbound.receiver.hold();
+    outbound.receiver.answer("/slow", Behaviour::status(200).held());
+    outbound.tell().await;
+    outbound.receiver.wait_for(1).await;
+    outbound.world.dispatchers[0].signal("TERM");
+    outbound.world.dispatchers[0].until_unready().await;
+    assert_eq!(outbound.attempts(&subscription).await, Vec::<serde_json::Value>::new());
+    outbound.receiver.release();
+    assert_eq!(outbound.world.dispatchers[0].until_ended(PATIENCE).await.code(), Some(0));
+    assert_eq!(outbound.count("delivered").await, 1, "on record before it ended");
+    let attempts = outbound.attempts(&subscription).await;
+    assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(200)));
+
+    outbound.world.dispatchers.clear();
+    outbound.world.add_dispatcher().await;
+    outbound.tell().await;
+    outbound.until("delivered", 2).await;
+    assert_eq!(outbound.receiver.count(), 2, "nothing is repeated");
+}
+
+#[tokio::test]
+async fn an_attempt_that_outlasts_the_drain_is_made_again_by_the_next_dispatcher() {
+    let settings = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "3s").set("CONNECT_WEBHOOK_TIMEOUT", "60s");
+    let mut outbound = Outbound::of(settings).await;
+    outbound.subscribe("/stuck", &[]).await;
+    outbound.receiver.answer_next("/stuck", [Behaviour::Silent]);
+    outbound.tell().await;
+    outbound.receiver.wait_for(1).await;
+    let asked = Instant::now();
+    assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    assert_eq!(outbound.count("pending").await, 1);
+
+    outbound.world.dispatchers.clear();
+    outbound.world.add_dispatcher().await;
+    outbound.until("delivered", 1).await;
+    let [first, second] = &outbound.receiver.received()[..] else { panic!("two requests") };
+    assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));
+    assert_eq!(first.body, second.body);
+}
+
+#[tokio::test]
+async fn a_dispatcher_is_ready_while_it_has_broker_and_database() {
+    let builder = World::with().ingests(0).workers(0).dispatchers(1).through_proxies();
+    let world = builder.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let dispatcher = &world.dispatchers[0];
+    let until = async |broker: bool, postgres: bool| {
+        eventually(&format!("broker {broker}, postgres {postgres}"), PATIENCE, async || {
+            let answer = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
+            let checks = &answer.json()["checks"];
+            let expected = json!({"broker": broker, "consuming": broker, "postgres": postgres});
+            let all = if broker && postgres { 200 } else { 503 };
+            if (answer.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{answer:?}")) }
+        })
+        .await;
+    };
+    until(true, true).await;
+    world.proxies().broker.cut();
+    until(false, true).await;
+    assert_eq!(dispatcher.operator_get("/livez").await.expect("alive").status, 200);
+    world.proxies().broker.restore();
+    until(true, true).await;
+    world.proxies().postgres.cut();
+    until(true, false).await;
+    world.proxies().postgres.restore();
+    until(true, true).await;
+    world.proxies().postgres.stall();
+    until(true, false).await;
+    world.proxies().postgres.restore();
+    until(true, true).await;
+}
+
+#[tokio::test]
+async fn what_waits_in_the_outbox_is_shown_with_its_age_also_without_a_broker() {
+    let mut outbound = Outbound::without_dispatcher(World::with()).await;
+    outbound.subscribe("/hooks", &[]).await;
+    for _ in 0..3 {
+        outbound.tell().await;
+    }
+    let query = "SELECT count(*) FROM outbox WHERE relayed_at IS NULL";
+    assert_eq!(outbound.world.database.count(query).await, 3);
+    outbound.world.database.execute("UPDATE outbox SET created_at = now() - interval '1 hour'").await;
+    let mut settings = outbound.world.settings().to_vec();
+    settings.push(("AMQP_URL".to_owned(), "amqp://127.0.0.1:1/%2f".to_owned()));
+    let mut lonely = Program::spawn("connect-dispatcher", &settings);
+    lonely.until_listening().await;
+    outbound.world.dispatchers.push(lonely);
+    outbound.until_metric("connect_outbox_pending", &[], 3.0).await;
+    let metrics = outbound.world.dispatchers[0].metrics().await;
+    let oldest = metrics.sum("connect_outbox_oldest_seconds", &[]);
+    assert!((3_600.0..3_700.0).contains(&oldest), "{oldest}");
+    assert_eq!(metrics.sum("connect_broker_connected", &[]), 0.0);
+    assert_eq!(outbound.world.dispatchers[0].until_unready().await["ready"], false);
+
+    outbound.world.dispatchers.clear();
+    outbound.world.add_dispatcher().await;
+    outbound.until("delivered", 3).await;
+    outbound.until_metric("connect_outbox_pending", &[], 0.0).await;
+    outbound.until_metric("connect_outbox_oldest_seconds", &[], 0.0).await;
+}
+
+/// Metrics of the contract with their labels; those of histograms beside `le` or `quantile`.
+const METRICS: &[(&str, &[&str])] = &[
+    ("connect_outbox_pending", &[]),
+    ("connect_outbox_oldest_seconds", &[]),
+    ("connect_webhook_attempts_total", &["outcome"]),
+    ("connect_webhook_attempt_duration_seconds", &[]),
+    ("connect_webhook_retries_total", &["attempt"]),
+    ("connect_webhook_dead_total", &[]),
+    ("connect_webhook_deliveries", &["state"]),
+    ("connect_publish_total", &["outcome", "queue"]),
+    ("connect_queue_lag_seconds", &["queue"]),
+    ("connect_broker_connected", &[]),
+    ("connect_build_info", &["version"]),
+    ("connect_db_pool_size", &["pool"]),
+    ("connect_db_pool_available", &["pool"]),
+    ("connect_db_pool_waiting", &["pool"]),
+];
+
+#[tokio::test]
+async fn metrics_have_the_contracts_names_and_nobodys_data() {
+    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "2")).await;
+    let dead = outbound.subscribe("/dead", &[]).await;
+    outbound.subscribe("/well", &[]).await;
+    outbound.receiver.answer("/dead", Behaviour::status(500).with_body("a secret of the receiver's"));
+    let result = outbound.tell().await;
+    outbound.until("dead", 1).await;
+    outbound.until("delivered", 1).await;
+    let samples = eventually("all metrics are there", PATIENCE, async || {
+        let samples = outbound.world.dispatchers[0].metrics().await;
+        for (name, labels) in METRICS {
+            let wanted: BTreeSet<&str> = labels.iter().copied().collect();
+            let mut found = samples.of(name).peekable();
+            found.peek().ok_or_else(|| format!("no {name}"))?;
+            for sample in found {
+                let labels: BTreeSet<&str> = sample
+                    .labels
+                    .keys()
+                    .map(String::as_str)
+                    .filter(|label| !["le", "quantile"].contains(label))
+                    .collect();
+                if labels != wanted {
+                    return Err(format!("{name} has the labels {labels:?}"));
+                }
+            }
+        }
+        Ok(samples)
+    })
+    .await;
+    let text = format!("{:?}", samples.all());
+    let lead = tests::text(&result["leadId"]);
+    for datum in ["acme", "ana@example.com", lead, &dead.id, "localhost", "/dead", "secret"] {
+        assert!(!text.contains(datum), "{datum} is in the metrics");
+    }
+    let logs = outbound.world.dispatchers[0].logs();
+    for datum in ["ana@example.com", "a secret of the receiver's", &dead.secret, "Ana", "/dead"] {
+        assert!(!logs.contains(datum), "{datum} is in the logs");
+    }
+}
+
+#[tokio::test]
+async fn a_setting_of_webhooks_that_is_malformed_ends_the_dispatcher_with_one_line_that_names_it() {
+    let valid = [
+        ("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect"),
+        ("AMQP_URL", "amqp://127.0.0.1:1/%2f"),
+        ("CONNECT_MASTER_KEY", MASTER_KEY),
+        ("CONNECT_METRICS_ADDR", "127.0.0.1:0"),
+    ];
+    for (name, values) in [
+        ("CONNECT_WEBHOOK_ATTEMPTS", &["0", "101", "-1", "six", "6.0", "99999999999"][..]),
+        ("CONNECT_WEBHOOK_BACKOFF_BASE", &["30", "0s", "-1s", "soon"]),
+        ("CONNECT_WEBHOOK_BACKOFF_CAP", &["60", "0ms", "1 hour", "forever", "31d"]),
+        ("CONNECT_WEBHOOK_TIMEOUT", &["10", "0s", "ten"]),
+        ("CONNECT_WEBHOOK_CONCURRENCY", &["0", "5001", "many"]),
+        ("CONNECT_WEBHOOK_CONCURRENCY_EACH", &["0", "few"]),
+        ("CONNECT_WEBHOOK_RESCUE_AFTER", &["0s", "later"]),
+        ("CONNECT_WEBHOOK_ALLOW_PRIVATE", &["1", "yes", "TRUE!"]),
+        ("CONNECT_WEBHOOK_CA_FILE", &["/no/such/file.pem", "/dev/null"]),
+    ] {
+        for value in values {
+            let mut settings = valid.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+            settings.push((name.to_owned(), (*value).to_owned()));
+            let ran = Ran::of("connect-dispatcher", &[], &settings).await;
+            assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{name}={value}: {ran:?}");
+            assert_eq!(ran.errors.lines().count(), 1, "{name}={value}: {}", ran.errors);
+            assert!(
+                ran.errors.contains(&format!("{name}: ")) || ran.errors.contains(&format!("{name} ")),
+                "{}",
+                ran.errors
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn development_mode_is_warned_of_at_each_start() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    for (allowed, warned) in [("true", true), ("false", false)] {
+        world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", allowed);
+        world.add_dispatcher().await;
+        let logs = world.dispatchers.last().map(Program::logs).unwrap_or_default();
+        assert_eq!(logs.contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set"), warned, "{allowed}: {logs}");
+    }
+}

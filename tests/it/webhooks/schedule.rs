@@ -1,0 +1,150 @@
+//! When a delivery is tried again, and when no more (specification: Delivery rules; D26).
+
+use super::{Outbound, Subscription};
+use std::collections::HashSet;
+use std::time::Duration;
+use tests::{Behaviour, Received, World, text};
+
+/// Longest that the programs, the broker and this machine may take beside a wait.
+const ALLOWANCE: Duration = Duration::from_secs(4);
+/// What the jitter adds at most, as a factor.
+const JITTER: f64 = 1.1;
+/// Longer than any schedule here.
+const LONG: Duration = Duration::from_secs(60);
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Checks the waits between requests: each at least what the schedule says, and not much more.
+#[track_caller]
+fn assert_waits(received: &[Received], expected: &[Duration]) {
+    let waits: Vec<Duration> = received.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+    assert_eq!(waits.len(), expected.len(), "{waits:?}");
+    for (wait, expected) in waits.iter().zip(expected) {
+        let most = expected.mul_f64(JITTER) + ALLOWANCE;
+        assert!((*expected..=most).contains(wait), "{waits:?} instead of {expected:?}");
+    }
+}
+
+/// `t` of a request's signature.
+fn signed_at(webhook: &Received) -> i64 {
+    let signature = webhook.header("x-connect-signature");
+    let t = signature.split_once(',').and_then(|(t, _)| t.strip_prefix("t="));
+    t.and_then(|t| t.parse().ok()).unwrap_or_else(|| panic!("no t: {signature}"))
+}
+
+/// Checks that these are attempts at one delivery, each signed for itself.
+#[track_caller]
+fn assert_one_delivery(received: &[Received], subscription: &Subscription) {
+    let first = &received[0];
+    let mut signatures = HashSet::new();
+    let mut times = HashSet::new();
+    for webhook in received {
+        assert_eq!(webhook.verify(&subscription.secret), Ok(()));
+        assert_eq!(webhook.header("x-connect-delivery"), first.header("x-connect-delivery"));
+        assert_eq!(webhook.body, first.body, "the same event, byte by byte");
+        signatures.insert(webhook.header("x-connect-signature").to_owned());
+        times.insert(signed_at(webhook));
+    }
+    assert_eq!(signatures.len(), times.len(), "one signature for each second");
+    let (first, last) = (&received[0], &received[received.len() - 1]);
+    let passed = i64::try_from((last.at - first.at).as_secs()).expect("a short time");
+    assert!(signed_at(last) - signed_at(first) >= passed, "signed when it is sent");
+}
+
+#[tokio::test]
+async fn six_attempts_are_made_at_doubled_waits_and_then_it_is_a_dead_letter() {
+    let settings = World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "300ms");
+    let mut outbound = Outbound::of(settings).await;
+    let subscription = outbound.subscribe("/failing", &[]).await;
+    outbound.receiver.answer("/failing", Behaviour::status(500).with_body("not today"));
+    outbound.tell().await;
+    outbound.receiver.wait_for_within(LONG, 6).await;
+    outbound.until("dead", 1).await;
+
+    let received = outbound.receiver.received();
+    assert_waits(&received, &[ms(300), ms(600), ms(1_200), ms(2_400), ms(4_800)]);
+    assert_one_delivery(&received, &subscription);
+    let attempts = outbound.attempts(&subscription).await;
+    let seen: Vec<_> =
+        attempts.iter().map(|attempt| (attempt["attempt"].as_i64(), attempt["status"].as_i64())).collect();
+    assert_eq!(seen, (1..=6).map(|number| (Some(number), Some(500))).collect::<Vec<_>>());
+
+    for attempt in ["2", "3", "4", "5", "6"] {
+        outbound.until_metric("connect_webhook_retries_total", &[("attempt", attempt)], 1.0).await;
+    }
+    outbound.until_metric("connect_webhook_retries_total", &[], 5.0).await;
+    outbound.until_metric("connect_webhook_dead_total", &[], 1.0).await;
+    outbound.until_metric("connect_webhook_deliveries", &[("state", "dead")], 1.0).await;
+    outbound.until_metric("connect_webhook_deliveries", &[], 1.0).await;
+    outbound.until_depth("webhooks.dead", 1).await;
+    stays_dead(&mut outbound, 6).await;
+    let letter = outbound.world.queues.take("webhooks.dead").await.expect("a dead letter");
+    assert_eq!(letter.body, received[0].body, "with all that is needed");
+}
+
+/// Nothing more is sent of what is dead: not by another dispatcher, and not while other deliveries go on.
+async fn stays_dead(outbound: &mut Outbound, sent: usize) {
+    for level in 1..=6 {
+        outbound.until_depth(&format!("webhooks.retry.{level}"), 0).await;
+    }
+    outbound.until_depth("webhooks", 0).await;
+    assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
+    outbound.world.dispatchers.clear();
+    outbound.world.add_dispatcher().await;
+    outbound.receiver.answer("/failing", Behaviour::status(204));
+    outbound.tell().await;
+    outbound.until("delivered", 1).await;
+    assert_eq!(outbound.receiver.count(), sent + 1);
+    assert_eq!((outbound.count("dead").await, outbound.count("pending").await), (1, 0));
+}
+
+#[tokio::test]
+async fn what_a_receiver_asks_for_lengthens_a_wait_to_the_next_level_up_to_the_cap() {
+    let settings =
+        World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "200ms").set("CONNECT_WEBHOOK_BACKOFF_CAP", "6s");
+    let outbound = Outbound::of(settings).await;
+    let ask = |status, time: &str| Behaviour::status(status).with_header("retry-after", time);
+    // Levels are at 200, 400, 800, 1600, 3200 and 6000 ms.
+    let cases = [
+        ("/429", vec![ask(429, "1")], vec![ms(1_600)]),
+        ("/503", vec![ask(503, "2")], vec![ms(3_200)]),
+        ("/then-as-usual", vec![ask(429, "1"), Behaviour::status(500)], vec![ms(1_600), ms(400)]),
+        ("/longer-than-the-cap", vec![ask(503, "86400")], vec![ms(6_000)]),
+        ("/shorter-than-due", vec![ask(503, "0"), ask(429, "0")], vec![ms(200), ms(400)]),
+        ("/not-for-us", vec![ask(500, "86400"), ask(302, "86400")], vec![ms(200), ms(400)]),
+    ];
+    let mut subscribed = Vec::new();
+    for (path, behaviours, waits) in cases {
+        outbound.receiver.answer_next(path, behaviours);
+        subscribed.push((path, waits, outbound.subscribe(path, &[]).await));
+    }
+    outbound.tell().await;
+    outbound.until_within(LONG, "delivered", subscribed.len() as i64).await;
+    for (path, waits, subscription) in &subscribed {
+        let received = outbound.receiver.received_at(path);
+        assert_waits(&received, waits);
+        assert_one_delivery(&received, subscription);
+    }
+}
+
+#[tokio::test]
+async fn a_success_ends_the_attempts() {
+    let outbound = Outbound::start().await;
+    let subscription = outbound.subscribe("/late", &[]).await;
+    outbound.receiver.answer_next("/late", [500, 404, 429].map(Behaviour::status));
+    outbound.tell().await;
+    outbound.until("delivered", 1).await;
+    let attempts = outbound.attempts(&subscription).await;
+    let statuses: Vec<_> = attempts.iter().map(|attempt| attempt["status"].as_i64()).collect();
+    assert_eq!(statuses, [500, 404, 429, 204].map(Some));
+    for queue in ["webhooks", "webhooks.retry.1", "webhooks.retry.2", "webhooks.retry.3", "webhooks.dead"] {
+        outbound.until_depth(queue, 0).await;
+    }
+    assert_eq!(outbound.receiver.count(), 4);
+    let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
+    assert_eq!(delivery["id"], text(&delivery["id"]));
+    assert_eq!(outbound.receiver.received()[3].header("x-connect-delivery"), delivery["id"]);
+    outbound.until_metric("connect_webhook_deliveries", &[("state", "delivered")], 1.0).await;
+}

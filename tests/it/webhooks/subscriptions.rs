@@ -1,0 +1,109 @@
+//! Subscriptions that are paused, resumed and removed while deliveries are on their way (D24).
+
+use super::{Outbound, Subscription};
+use tests::{Behaviour, World, text};
+
+/// A subscription at `/one` with an attempt under way that will fail, and one at `/other` that gets everything.
+async fn with_an_attempt_under_way(outbound: &Outbound) -> Subscription {
+    let subscription = outbound.subscribe("/one", &[]).await;
+    outbound.subscribe("/other", &[]).await;
+    outbound.receiver.hold();
+    outbound.receiver.answer_next("/one", [Behaviour::status(500).held()]);
+    outbound.tell().await;
+    outbound.receiver.wait_for_at("/one", 1).await;
+    subscription
+}
+
+#[tokio::test]
+async fn a_paused_subscriptions_deliveries_wait_and_go_out_when_it_is_resumed() {
+    let mut outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
+    let subscription = with_an_attempt_under_way(&outbound).await;
+    outbound.change("pause", &subscription).await;
+    outbound.tell().await;
+    outbound.receiver.release();
+    // One comes back from the queue of its wait, the other was never sent.
+    outbound.until_parked(&subscription, 2).await;
+    outbound.receiver.wait_for_at("/other", 2).await;
+
+    // It lasts: also with another dispatcher, and for what comes later.
+    outbound.world.dispatchers[0].terminate().await;
+    outbound.world.dispatchers.clear();
+    outbound.world.add_dispatcher().await;
+    outbound.tell().await;
+    outbound.receiver.wait_for_at("/other", 3).await;
+    outbound.until_parked(&subscription, 3).await;
+    assert_eq!(outbound.receiver.received_at("/one").len(), 1, "nothing is sent while it is paused");
+    outbound.until_depth("webhooks.retry.1", 0).await;
+    outbound.until_metric("connect_webhook_deliveries", &[("state", "pending")], 3.0).await;
+
+    outbound.change("resume", &subscription).await;
+    outbound.until_settled().await;
+    let received = outbound.receiver.received_at("/one");
+    assert_eq!(received.len(), 4);
+    let made: Vec<i64> = outbound
+        .deliveries(&subscription)
+        .await
+        .iter()
+        .map(|delivery| delivery["attempts"].as_i64().expect("a number"))
+        .collect();
+    assert_eq!(made, [2, 1, 1], "the attempt before the pause counts");
+    assert!(received.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));
+    let first = received[0].header("x-connect-delivery");
+    assert_eq!(received.iter().filter(|webhook| webhook.header("x-connect-delivery") == first).count(), 2);
+}
+
+#[tokio::test]
+async fn a_removed_subscriptions_deliveries_are_dropped_and_it_hears_of_nothing_more() {
+    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
+    let waiting = outbound.subscribe("/waiting", &[]).await;
+    outbound.change("pause", &waiting).await;
+    let failing = with_an_attempt_under_way(&outbound).await;
+    outbound.until_parked(&waiting, 1).await;
+    for subscription in [&waiting, &failing] {
+        outbound.change("remove", subscription).await;
+    }
+    outbound.receiver.release();
+    outbound.until("dropped", 2).await;
+    outbound.tell().await;
+    outbound.until_settled().await;
+    let count = |path| outbound.receiver.received_at(path).len();
+    assert_eq!((count("/one"), count("/waiting"), count("/other")), (1, 0, 2));
+    for (subscription, attempts) in [(&failing, 1), (&waiting, 0)] {
+        let [dropped] = &outbound.deliveries(subscription).await[..] else { panic!("one delivery each") };
+        assert_eq!(text(&dropped["state"]), "dropped");
+        assert_eq!(outbound.attempts(subscription).await.len(), attempts, "what was tried is on record");
+    }
+    for queue in ["webhooks", "webhooks.retry.1", "webhooks.dead"] {
+        outbound.until_depth(queue, 0).await;
+    }
+    outbound.until_metric("connect_webhook_deliveries", &[("state", "dropped")], 2.0).await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_ends_well_after_its_subscription_was_paused_or_removed_has_ended_well() {
+    let outbound = Outbound::start().await;
+    let (paused, removed) =
+        (outbound.subscribe("/paused", &[]).await, outbound.subscribe("/removed", &[]).await);
+    outbound.receiver.hold();
+    outbound.receiver.answer_all(Behaviour::status(200).held());
+    outbound.tell().await;
+    outbound.receiver.wait_for(2).await;
+    outbound.change("pause", &paused).await;
+    outbound.change("remove", &removed).await;
+    outbound.receiver.release();
+    outbound.until("delivered", 2).await;
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_only_of_what_happens_after_it_subscribed() {
+    let outbound = Outbound::start().await;
+    outbound.subscribe("/old", &[]).await;
+    outbound.tell().await;
+    outbound.until("delivered", 1).await;
+    let new = outbound.subscribe("/new", &[]).await;
+    let later = outbound.tell().await;
+    outbound.until("delivered", 3).await;
+    let [webhook] = &outbound.receiver.received_at("/new")[..] else { panic!("one webhook") };
+    assert_eq!(webhook.json()["payload"]["leadId"], later["leadId"]);
+    assert_eq!((webhook.verify(&new.secret), outbound.receiver.received_at("/old").len()), (Ok(()), 2));
+}
