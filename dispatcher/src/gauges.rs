@@ -1,6 +1,6 @@
 //! Gauges of the outbox and of deliveries, refreshed in the background, never at a scrape.
 
-use crate::store::{self, State};
+use crate::store::{self, State, Waiting};
 use common::clock;
 use common::db::{Database, TxError};
 use common::metrics::{OUTBOX_OLDEST, OUTBOX_PENDING, WEBHOOK_DELIVERIES};
@@ -8,46 +8,61 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// How often the outbox is looked at.
+/// How often each is looked at, at most.
 const LOOK: Duration = Duration::from_secs(2);
-/// Counting deliveries reads all of them. It may take this part of the time.
-const SHARE_OF_COUNTING: u32 = 50;
+/// The part of the time that looking may take: one in so many. The more there is to count, the rarer it is counted.
+const SHARE: u32 = 50;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug)]
+enum Counted {
+    Outbox,
+    OpenDeliveries,
+    EndedDeliveries,
+}
 
 /// Keeps the gauges true until `shutdown`.
 pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
-    let mut count_at = Instant::now();
+    tokio::join!(
+        repeat(Counted::Outbox, &database, &shutdown),
+        repeat(Counted::OpenDeliveries, &database, &shutdown),
+        repeat(Counted::EndedDeliveries, &database, &shutdown),
+    );
+}
+
+async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken) {
     loop {
-        if let Err(error) = observe_outbox(&database).await {
-            tracing::debug!(%error, "can't look at the outbox");
+        let begun = Instant::now();
+        if let Err(error) = count(what, database).await {
+            tracing::warn!(%error, ?what, "gauges can't be refreshed");
         }
-        let now = Instant::now();
-        if now >= count_at {
-            if let Err(error) = observe_deliveries(&database).await {
-                tracing::debug!(%error, "can't count deliveries");
-            }
-            count_at = now + (now.elapsed() * SHARE_OF_COUNTING).max(LOOK);
-        }
-        if shutdown.run_until_cancelled(sleep(LOOK)).await.is_none() {
+        let pause = (begun.elapsed() * SHARE).max(LOOK);
+        if shutdown.run_until_cancelled(sleep(pause)).await.is_none() {
             return;
         }
     }
 }
 
-async fn observe_outbox(database: &Database) -> Result<(), TxError> {
-    let waiting = store::waiting(&database.client().await?).await?;
-    let age = waiting.oldest.map(|oldest| (clock::now() - oldest).to_std().unwrap_or_default());
-    metrics::gauge!(OUTBOX_PENDING).set(number(waiting.events));
-    metrics::gauge!(OUTBOX_OLDEST).set(age.unwrap_or_default().as_secs_f64());
+async fn count(what: Counted, database: &Database) -> Result<(), TxError> {
+    let client = database.client().await?;
+    match what {
+        Counted::Outbox => show_outbox(store::waiting(&client).await?),
+        Counted::OpenDeliveries => show(store::count_open(&client).await?),
+        Counted::EndedDeliveries => show(store::count_ended(&client).await?),
+    }
     Ok(())
 }
 
-async fn observe_deliveries(database: &Database) -> Result<(), TxError> {
-    let counts = store::counts(&database.client().await?).await?;
-    for state in State::ALL {
-        let count = counts.iter().find(|(counted, _)| *counted == state).map_or(0, |(_, count)| *count);
+fn show_outbox(waiting: Waiting) {
+    let age = waiting.oldest.map(|oldest| (clock::now() - oldest).to_std().unwrap_or_default());
+    metrics::gauge!(OUTBOX_PENDING).set(number(waiting.events));
+    metrics::gauge!(OUTBOX_OLDEST).set(age.unwrap_or_default().as_secs_f64());
+}
+
+fn show(counts: [(State, i64); 2]) {
+    for (state, count) in counts {
         metrics::gauge!(WEBHOOK_DELIVERIES, "state" => state.as_str()).set(number(count));
     }
-    Ok(())
 }
 
 /// Exact below 2^53.

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9103);
 /// How often readiness is looked at, and the longest that the database may take to answer.
 const LOOK: Duration = Duration::from_secs(1);
-/// Connections: relay, look-ups, ledger, gauges, and one to look whether the database answers.
-const CONNECTIONS: usize = 5;
+/// Connections: relay, look-ups, ledger, three for gauges, and one to look whether the database answers.
+const CONNECTIONS: usize = 7;
 /// Time kept for closing after the drain.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -58,18 +58,21 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let ended = CancellationToken::new();
     let levels = settings.webhooks.schedule.levels();
     let broker = Broker::start_with_retries(&settings.broker, "connect-dispatcher", levels, ended.clone());
+    let publishing = Broker::start(&settings.broker, "connect-dispatcher publishing", ended.clone());
     let database = database(&settings);
     let consuming = Arc::new(AtomicBool::new(false));
     let congestion = Congestion::default();
     let relay = Relay {
         url: settings.database.url.clone(),
         database: database.clone(),
-        broker: broker.clone(),
+        broker: publishing.clone(),
         congestion: congestion.clone(),
         rescue_after: settings.webhooks.rescue_after,
     };
     let delivering = Delivering {
         broker: broker.clone(),
+        publishing,
+        queues: settings.broker.clone(),
         database: database.clone(),
         sender,
         master: settings.sealing.master_key,

@@ -3,7 +3,8 @@
 use super::error::TxError;
 use crate::sealed::Secret;
 use futures_util::future::poll_fn;
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -15,8 +16,15 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
 #[derive(Debug)]
 pub struct Session {
     client: Client,
-    bell: Arc<Notify>,
+    bell: Arc<Bell>,
     driver: JoinHandle<()>,
+}
+
+/// What the session was notified of.
+#[derive(Debug, Default)]
+struct Bell {
+    rung: Notify,
+    channels: Mutex<BTreeSet<String>>,
 }
 
 impl Session {
@@ -26,7 +34,7 @@ impl Session {
         config.application_name(name).connect_timeout(within).tcp_user_timeout(within);
         let late = |_| TxError::Unavailable("no answer in time".to_owned());
         let (client, connection) = timeout(within, config.connect(NoTls)).await.map_err(late)??;
-        let bell = Arc::new(Notify::new());
+        let bell = Arc::new(Bell::default());
         let driver = tokio::spawn(drive(connection, Arc::clone(&bell)));
         Ok(Self { client, bell, driver })
     }
@@ -39,7 +47,12 @@ impl Session {
     /// Waits for a notification of what the session listens to, or for the connection's end. One that came since the
     /// last wait counts.
     pub async fn notified(&self) {
-        self.bell.notified().await;
+        self.bell.rung.notified().await;
+    }
+
+    /// Whether there was a notification on `channel` since this was last asked.
+    pub fn take(&self, channel: &str) -> bool {
+        self.bell.channels.lock().unwrap_or_else(PoisonError::into_inner).remove(channel)
     }
 }
 
@@ -50,11 +63,13 @@ impl Drop for Session {
 }
 
 /// Moves the connection's bytes; ends with it, upon which the client's calls fail.
-async fn drive(mut connection: Connection<Socket, NoTlsStream>, bell: Arc<Notify>) {
+async fn drive(mut connection: Connection<Socket, NoTlsStream>, bell: Arc<Bell>) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if matches!(message, AsyncMessage::Notification(_)) {
-            bell.notify_one();
+        if let AsyncMessage::Notification(notification) = message {
+            let channel = notification.channel().to_owned();
+            bell.channels.lock().unwrap_or_else(PoisonError::into_inner).insert(channel);
+            bell.rung.notify_one();
         }
     }
-    bell.notify_one();
+    bell.rung.notify_one();
 }

@@ -46,6 +46,11 @@ impl Congestion {
         }
     }
 
+    /// Nothing is known of its lane any more: it is like any other.
+    pub(super) fn clear(&self, id: Uuid) {
+        self.sets().full.remove(&id);
+    }
+
     fn sets(&self) -> MutexGuard<'_, Sets> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

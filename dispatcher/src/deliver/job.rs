@@ -1,7 +1,7 @@
 //! One attempt: opened, sent, and what follows from how it went.
 
 use super::lanes::Answer;
-use super::ledger::{Entry, Fate};
+use super::ledger::{Entry, Fate, Opened};
 use crate::schedule::Schedule;
 use crate::send::{Attempt, Outcome, Sender, WebhookRequest};
 use crate::store::{AttemptRow, Conclusion, State, Target};
@@ -15,6 +15,9 @@ use common::metrics::{WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, 
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding};
 use std::time::Duration;
+
+/// How long deliveries wait whose secret can't be opened.
+const SEALED_WAIT: Duration = Duration::from_secs(30);
 
 /// A delivery that is to be tried.
 #[derive(Debug)]
@@ -43,7 +46,15 @@ impl Means {
     /// Makes the attempt. Gives what is to be put on record, and whether the receiver answered.
     pub(super) async fn attempt(&self, job: Job) -> (Entry, Answer) {
         let at = clock::now();
-        let attempt = self.send(&job, at).await;
+        let Some(secrets) = self.open(&job) else {
+            tracing::error!(
+                subscription = %job.meta.subscription_id,
+                "the subscription's secret can't be opened with this CONNECT_MASTER_KEY; its deliveries wait"
+            );
+            // A fault of ours, not the receiver's: no attempt is used up.
+            return (Entry::parked(job.meta, job.receipt, SEALED_WAIT, Opened::Yes), Answer::Came);
+        };
+        let attempt = self.send(&job, &secrets, at).await;
         count(&attempt);
         let answer = match attempt.outcome {
             Outcome::Delivered
@@ -51,7 +62,6 @@ impl Means {
             | Outcome::ClientError
             | Outcome::ServerError
             | Outcome::OtherStatus
-            | Outcome::SecretSealed
             | Outcome::AddressRefused => Answer::Came,
             Outcome::Timeout
             | Outcome::NotResolved
@@ -62,21 +72,16 @@ impl Means {
         (self.conclude(job, &attempt, at), answer)
     }
 
-    async fn send(&self, job: &Job, now: DateTime<Utc>) -> Attempt {
+    async fn send(&self, job: &Job, secrets: &[Secret], now: DateTime<Utc>) -> Attempt {
         let Ok(url) = ReceiverUrl::parse(&job.target.url) else {
             return nothing_sent(Outcome::AddressRefused, "the subscription's URL can't be read");
-        };
-        let Some(secrets) = self.open(job) else {
-            let why = "the subscription's secret can't be opened with this CONNECT_MASTER_KEY";
-            tracing::error!(subscription = %job.meta.subscription_id, "{why}");
-            return nothing_sent(Outcome::SecretSealed, why);
         };
         let request = WebhookRequest {
             url: &url,
             tenant: &job.target.slug,
             event_type: &job.meta.event_type,
             delivery_id: job.meta.delivery_id,
-            secrets: &secrets,
+            secrets,
             body: job.body.clone(),
             now,
         };
@@ -112,23 +117,20 @@ impl Means {
             }
         };
         let next = wait.map(|wait| clock::now() + TimeDelta::from_std(wait.length).unwrap_or(TimeDelta::MAX));
-        let conclusion =
-            Conclusion { state, attempts: job.meta.attempt, next_attempt_at: next, ..unchanged(&job.meta) };
-        Entry { meta: job.meta, conclusion, attempt: Some(row), fate, receipt: job.receipt }
-    }
-}
-
-/// What is known of a delivery from its message alone: the attempt that it stands for isn't made.
-pub(super) fn unchanged(meta: &DeliveryMeta) -> Conclusion {
-    Conclusion {
-        tenant_id: meta.tenant_id.0,
-        delivery_id: meta.delivery_id,
-        event_id: meta.event_id,
-        subscription_id: meta.subscription_id,
-        state: State::Pending,
-        attempts: meta.attempt - 1,
-        next_attempt_at: None,
-        parked_at: None,
+        let conclusion = Conclusion {
+            state,
+            attempts: job.meta.attempt,
+            next_attempt_at: next,
+            ..Conclusion::unchanged(&job.meta)
+        };
+        Entry {
+            meta: job.meta,
+            conclusion,
+            attempt: Some(row),
+            fate,
+            receipt: job.receipt,
+            opened: Opened::Yes,
+        }
     }
 }
 

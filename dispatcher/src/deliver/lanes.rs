@@ -1,8 +1,9 @@
 //! A lane for each subscription, so that a slow or dead receiver delays only itself (D28). Pure: time is handed in.
 //!
 //! - All lanes together have a bounded number of attempts under way, and so has each lane.
-//! - Slow lanes together have half of that, and lanes of which nothing is known yet a quarter: however many there are,
-//!   the others go on. An attempt under way that takes much longer than usual makes its lane slow at once.
+//! - Slow lanes together have half of that, lanes of which nothing is known yet a quarter, and a quarter is kept for lanes
+//!   with nothing under way: however many receivers hang, known ones or not, the others go on. An attempt under way
+//!   that takes much longer than usual makes its lane slow at once.
 //! - A lane takes no more than it can work off soon. The rest is handed back, to wait in the database: it holds neither
 //!   the queue's head nor the share of messages that this program may have open.
 //! - Lanes that have something waiting start it in turn.
@@ -30,7 +31,8 @@ const IN_VAIN: Duration = Duration::from_secs(5);
 const NEWEST: f64 = 0.2;
 /// A lane that nothing came for is forgotten after this.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// The share of a lane whose receiver isn't known to answer, as a divisor of the share of one that is.
+/// The share of a lane whose receiver answered once and doesn't, as a divisor of the share of one that does. A lane of
+/// which nothing is known has one attempt.
 const DOUBTFUL_DIVISOR: usize = 8;
 
 /// How much is under way at once.
@@ -136,8 +138,13 @@ impl<J> Lane<J> {
 
     /// How many attempts the lane may have under way.
     fn share(&self, each: usize, now: Instant) -> usize {
-        let is_doubtful = self.is_suspect || self.mean.is_none() || self.is_stuck(now);
-        if is_doubtful { (each / DOUBTFUL_DIVISOR).max(1) } else { each }
+        if self.mean.is_none() {
+            1
+        } else if self.is_suspect || self.is_stuck(now) {
+            (each / DOUBTFUL_DIVISOR).max(1)
+        } else {
+            each
+        }
     }
 
     /// How long the job at place `at` waits until it is started.
@@ -190,7 +197,7 @@ impl<J> Lanes<J> {
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
             let class = lane.class(now);
             let has_room = match class {
-                Class::Fast => true,
+                Class::Fast => self.running < self.bounds.in_all / 4 * 3 || lane.began.is_empty(),
                 Class::Slow => self.running_slow < (self.bounds.in_all / 2).max(1),
                 Class::New => self.running_new < (self.bounds.in_all / 4).max(1),
             };
@@ -269,15 +276,34 @@ impl<J> Lanes<J> {
             }
         }
         self.waiting -= away.len();
+        self.recount(now);
+        for (id, lane) in &self.lanes {
+            if lane.began.is_empty() && lane.waiting.is_empty() {
+                // Nothing ends here that could say so later.
+                self.congestion.clear(*id);
+            }
+        }
         self.lanes.retain(|id, lane| {
             let keep =
                 !lane.began.is_empty() || !lane.waiting.is_empty() || now - lane.last_used < FORGET_AFTER;
             if !keep {
-                self.congestion.end(*id);
+                self.congestion.clear(*id);
             }
             keep
         });
         away
+    }
+
+    /// Attempts of new lanes that don't end soon count among the slow ones, and leave their place to other new lanes.
+    fn recount(&mut self, now: Instant) {
+        let most = (self.bounds.in_all / 2).max(1);
+        for (began, class) in self.lanes.values_mut().flat_map(|lane| &mut lane.began) {
+            if *class == Class::New && now - *began > STUCK && self.running_slow < most {
+                *class = Class::Slow;
+                self.running_new -= 1;
+                self.running_slow += 1;
+            }
+        }
     }
 
     /// Gives back all that waits: it isn't started any more.

@@ -3,9 +3,10 @@
 //! The order makes each end safe against a crash at any point: first the message of the next attempt is published, then
 //! the record is committed, then the message is concluded. What is repeated after a crash is recognised by the record.
 
+use super::dead_letters::DeadLetters;
 use super::open::OpenAttempts;
 use crate::schedule::Wait;
-use crate::store::{self, AttemptRow, Conclusion};
+use crate::store::{self, AttemptRow, Conclusion, State};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use common::broker::{Broker, Outgoing, Publisher, Receipt};
@@ -16,6 +17,7 @@ use deadpool_postgres::Transaction;
 use futures_util::{future::join_all, try_join};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 /// Most ends of one transaction.
 const TOGETHER: usize = 512;
@@ -37,6 +39,42 @@ pub(super) struct Entry {
     pub fate: Fate,
     /// Concludes it.
     pub receipt: Receipt,
+    /// Whether its attempt was opened, so that further messages of it wait for this.
+    pub opened: Opened,
+}
+
+/// Whether a message's attempt was opened (see [`OpenAttempts`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    Yes,
+    No,
+}
+
+impl Entry {
+    /// Its delivery waits in the database, for `wait` at least.
+    pub(super) fn parked(meta: DeliveryMeta, receipt: Receipt, wait: Duration, opened: Opened) -> Self {
+        let now = clock::now();
+        let conclusion = Conclusion {
+            next_attempt_at: Some(now),
+            parked_at: Some(now),
+            parked_until: (!wait.is_zero()).then(|| now + wait),
+            ..Conclusion::unchanged(&meta)
+        };
+        Self { meta, conclusion, attempt: None, fate: Fate::Done, receipt, opened }
+    }
+
+    /// Its delivery has no receiver any more.
+    pub(super) fn dropped(meta: DeliveryMeta, receipt: Receipt) -> Self {
+        let conclusion = Conclusion { state: State::Dropped, ..Conclusion::unchanged(&meta) };
+        Self { meta, conclusion, attempt: None, fate: Fate::Done, receipt, opened: Opened::No }
+    }
+
+    /// In one order everywhere, so that transactions never wait for each other in a ring; of several entries of one
+    /// delivery the one that counts comes last.
+    fn order(&self) -> (Uuid, Uuid, bool, i16, bool) {
+        let Conclusion { tenant_id, delivery_id, state, attempts, .. } = self.conclusion;
+        (tenant_id, delivery_id, state == State::Delivered, attempts, self.attempt.is_some())
+    }
 }
 
 /// What becomes of a message.
@@ -55,38 +93,76 @@ pub(super) enum Fate {
     Dead,
 }
 
-/// Writes entries as they come, until their channel closes.
-pub(super) async fn keep(
-    broker: Broker,
-    database: Database,
-    open: OpenAttempts,
-    mut entries: mpsc::Receiver<Entry>,
-) {
-    let names: Vec<String> = (0..=u8::MAX).map(|level| broker.retry_queue_name(level)).collect();
-    let mut publisher = Publisher::new(broker, "webhooks.retry");
-    let mut batch = Vec::with_capacity(TOGETHER);
-    while entries.recv_many(&mut batch, TOGETHER).await > 0 {
-        let now = clock::now();
-        retry(&mut publisher, &names, &mut batch, now).await;
-        // In one order everywhere, so that transactions never wait for each other in a ring.
-        batch.sort_unstable_by_key(|entry| (entry.conclusion.tenant_id, entry.conclusion.delivery_id));
-        record(&database, &batch, now).await;
-        let concluded = batch.drain(..).map(|entry| {
-            let second = open.end(&entry.meta);
-            conclude(entry, second)
-        });
-        join_all(concluded).await;
-    }
+/// What the ledger writes with.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub database: Database,
+    pub broker: Broker,
+    pub open: OpenAttempts,
+    pub dead_letters: DeadLetters,
 }
 
-/// Concludes the entry's message, and forgets the second messages of its attempt.
-async fn conclude(entry: Entry, second: Vec<Receipt>) {
-    match entry.fate {
-        Fate::Done | Fate::Retry { .. } => entry.receipt.done().await,
-        Fate::Dead => entry.receipt.dead("attempts").await,
+impl Ledger {
+    /// Writes entries as they come, until their channel closes.
+    pub(super) async fn keep(self, mut entries: mpsc::Receiver<Entry>) {
+        let names: Vec<String> = (0..=u8::MAX).map(|level| self.broker.retry_queue_name(level)).collect();
+        let mut publisher = Publisher::new(self.broker.clone(), "webhooks.retry");
+        let mut batch = Vec::with_capacity(TOGETHER);
+        while entries.recv_many(&mut batch, TOGETHER).await > 0 {
+            let now = clock::now();
+            retry(&mut publisher, &names, &mut batch, now).await;
+            batch.sort_unstable_by_key(Entry::order);
+            let refused = self.record(&batch, now).await;
+            let concluded =
+                batch.drain(..).enumerate().map(|(at, entry)| self.conclude(entry, refused.contains(&at)));
+            join_all(concluded).await;
+        }
     }
-    for receipt in second {
-        receipt.done().await;
+
+    /// Commits the batch, however long the database is away: until then its messages stay open. When it refuses the
+    /// batch, entry by entry; gives the places of what it refuses even so.
+    async fn record(&self, batch: &[Entry], now: DateTime<Utc>) -> Vec<usize> {
+        if self.record_together(batch, now).await.is_ok() {
+            return Vec::new();
+        }
+        let mut refused = Vec::new();
+        for (at, entry) in batch.iter().enumerate() {
+            if let Err(error) = self.record_together(std::slice::from_ref(entry), now).await {
+                tracing::error!(%error, delivery = %entry.meta.delivery_id, "a delivery can't be put on record");
+                refused.push(at);
+            }
+        }
+        refused
+    }
+
+    async fn record_together(&self, batch: &[Entry], now: DateTime<Utc>) -> Result<(), TxError> {
+        let work = Record { batch, now };
+        loop {
+            match self.database.run_tx("conclude", &work).await {
+                Ok(()) => return Ok(()),
+                Err(error @ (TxError::Unavailable(_) | TxError::Conflict(_))) => {
+                    tracing::warn!(%error, deliveries = batch.len(), "can't put deliveries on record, trying again");
+                    tokio::time::sleep(OUTAGE_WAIT).await;
+                }
+                Err(error @ (TxError::Refused(_) | TxError::Abandoned(_))) => return Err(error),
+            }
+        }
+    }
+
+    /// Concludes the entry's message, and forgets the second messages of its attempt.
+    async fn conclude(&self, entry: Entry, is_refused: bool) {
+        let second = match entry.opened {
+            Opened::Yes => self.open.end(&entry.meta),
+            Opened::No => Vec::new(),
+        };
+        match entry.fate {
+            _ if is_refused => self.dead_letters.take(entry.receipt, "record").await,
+            Fate::Done | Fate::Retry { .. } => entry.receipt.done().await,
+            Fate::Dead => self.dead_letters.take(entry.receipt, "attempts").await,
+        }
+        for receipt in second {
+            receipt.done().await;
+        }
     }
 }
 
@@ -125,15 +201,6 @@ fn next<'a>(entry: &Entry, queue: &'a str, wait: Wait, body: &'a Bytes, now: Dat
     Outgoing { queue, meta: meta.to_header(), body, waits: Some(wait.length) }
 }
 
-/// Commits the batch, however long the database is away: until then its messages stay open.
-async fn record(database: &Database, batch: &[Entry], now: DateTime<Utc>) {
-    let work = Record { batch, now };
-    while let Err(error) = database.run_tx("conclude", &work).await {
-        tracing::warn!(%error, deliveries = batch.len(), "can't put deliveries on record, trying again");
-        tokio::time::sleep(OUTAGE_WAIT).await;
-    }
-}
-
 struct Record<'a> {
     batch: &'a [Entry],
     now: DateTime<Utc>,
@@ -145,13 +212,9 @@ impl Work for Record<'_> {
     async fn run(&self, tx: &Transaction<'_>) -> Result<(), TxError> {
         let mut ends: Vec<&Conclusion> = Vec::with_capacity(self.batch.len());
         for entry in self.batch {
-            // Two messages of one delivery: one statement can't touch a row twice; what was delivered counts, else the later.
+            // One statement can't touch a row twice.
             match ends.last_mut() {
-                Some(last) if last.delivery_id == entry.conclusion.delivery_id => {
-                    if last.state != store::State::Delivered {
-                        *last = &entry.conclusion;
-                    }
-                }
+                Some(last) if last.delivery_id == entry.conclusion.delivery_id => *last = &entry.conclusion,
                 Some(_) | None => ends.push(&entry.conclusion),
             }
         }

@@ -5,6 +5,7 @@
 //! prefetch bounds all of it.
 
 mod congestion;
+mod dead_letters;
 mod job;
 mod judge;
 mod lanes;
@@ -15,18 +16,20 @@ pub use congestion::Congestion;
 
 use crate::schedule::Schedule;
 use crate::send::Sender;
-use crate::store::{self, Conclusion, Known, State, Target};
+use crate::store::{self, Known, Target};
 use common::broker::{Broker, Intake, Queue, Receipt, Received, run_intake};
 use common::clock;
 use common::db::{Database, TxError};
 use common::message::DeliveryMeta;
 use common::metrics::{APPLY_DURATION, QUEUE_LAG};
 use common::sealed::MasterKey;
+use common::settings::BrokerSettings;
+use dead_letters::DeadLetters;
 use futures_util::try_join;
-use job::{Job, Means, unchanged};
+use job::{Job, Means};
 use judge::{Judgement, judge};
 use lanes::{Away, Bounds, Lanes};
-use ledger::{Entry, Fate};
+use ledger::{Entry, Ledger, Opened};
 use open::OpenAttempts;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,8 +62,13 @@ pub struct DeliveryBounds {
 /// What delivering needs.
 #[derive(Debug)]
 pub struct Delivering {
-    /// The broker.
+    /// Where messages are taken from.
     pub broker: Broker,
+    /// Where messages of next attempts are published: a broker short of memory blocks connections that publish, and
+    /// the queue must be worked off all the same.
+    pub publishing: Broker,
+    /// The queues' names and bounds.
+    pub queues: BrokerSettings,
     /// Where everything is looked up and put on record.
     pub database: Database,
     /// Sends.
@@ -79,9 +87,20 @@ pub struct Delivering {
 
 /// Delivers until `shutdown`, then finishes the attempts under way and puts them on record.
 pub async fn run(delivering: Delivering, shutdown: CancellationToken) {
-    let Delivering { broker, database, sender, master, schedule, bounds, congestion, consuming } = delivering;
+    let Delivering {
+        broker,
+        publishing,
+        queues,
+        database,
+        sender,
+        master,
+        schedule,
+        bounds,
+        congestion,
+        consuming,
+    } = delivering;
     let lane_bounds = Bounds { in_all: bounds.in_all, each: bounds.each, open: usize::from(bounds.open) };
-    // Every entry is an open message, so that the channel never fills.
+    // An entry is an open message: one at most of each that the broker has handed out.
     let (ledger, entries) = mpsc::channel(usize::from(bounds.open));
     let shared = Arc::new(Shared {
         database: database.clone(),
@@ -89,10 +108,15 @@ pub async fn run(delivering: Delivering, shutdown: CancellationToken) {
         lanes: Mutex::new(Lanes::new(lane_bounds, congestion)),
         ledger,
         open: OpenAttempts::default(),
+        dead_letters: DeadLetters::default(),
         attempts: TaskTracker::new(),
     });
-    let keeping = ledger::keep(broker.clone(), database, shared.open.clone(), entries);
-    let keeper = common::vital::spawn("ledger", keeping);
+    let dead_letters = shared.dead_letters.clone();
+    let watch =
+        dead_letters.clone().watch(broker.clone(), queues.prefix, queues.max_length, shutdown.clone());
+    drop(common::vital::spawn("room for dead letters", watch));
+    let ledger = Ledger { database, broker: publishing, open: shared.open.clone(), dead_letters };
+    let keeper = common::vital::spawn("ledger", ledger.keep(entries));
     let evictions = common::vital::spawn("lanes", Arc::clone(&shared).keep_lanes(shutdown.clone()));
     let mut deliverer = Deliverer { shared: Arc::clone(&shared), consuming, shutdown: shutdown.clone() };
     let open = run_intake(&broker, Queue::Webhooks, (bounds.open, UNIT), &mut deliverer, &shutdown).await;
@@ -117,6 +141,7 @@ struct Shared {
     lanes: Mutex<Lanes<Job>>,
     ledger: mpsc::Sender<Entry>,
     open: OpenAttempts,
+    dead_letters: DeadLetters,
     attempts: TaskTracker,
 }
 
@@ -189,17 +214,17 @@ impl Shared {
             let target = looked.targets.get(&meta.subscription_id);
             match (judge(&meta, known, target), target) {
                 (Judgement::Done, _) => receipt.done().await,
-                (Judgement::Dead, _) => receipt.dead("attempts").await,
-                (Judgement::Drop, _) => self.end(meta, receipt, State::Dropped).await,
+                (Judgement::Dead, _) => self.dead_letters.take(receipt, "attempts").await,
+                (Judgement::Drop, _) => self.hand_in(Entry::dropped(meta, receipt)).await,
                 (Judgement::Park, _) | (Judgement::Attempt { .. }, None) => {
-                    self.park(meta, receipt, Duration::ZERO).await;
+                    self.hand_in(Entry::parked(meta, receipt, Duration::ZERO, Opened::No)).await;
                 }
                 (Judgement::Attempt { made }, Some(target)) => {
                     let Some(receipt) = self.open.begin(&meta, receipt) else { continue };
                     let job = Job { meta, body: body.into(), receipt, target: target.clone(), made };
                     let admitted = self.lanes().admit(job.meta.subscription_id, job, Instant::now());
-                    if let Err(Away { job, wait }) = admitted {
-                        self.park(job.meta, job.receipt, wait).await;
+                    if let Err(away) = admitted {
+                        self.put_off(away).await;
                     }
                 }
             }
@@ -232,18 +257,8 @@ impl Shared {
         drop(self.ledger.send(entry).await);
     }
 
-    /// Lets a delivery wait in the database, for `wait` at least.
-    async fn park(&self, meta: DeliveryMeta, receipt: Receipt, wait: Duration) {
-        let now = clock::now();
-        let conclusion =
-            Conclusion { parked_at: Some(now), next_attempt_at: Some(now + wait), ..unchanged(&meta) };
-        self.hand_in(Entry { meta, conclusion, attempt: None, fate: Fate::Done, receipt }).await;
-    }
-
-    /// Ends a delivery without an attempt.
-    async fn end(&self, meta: DeliveryMeta, receipt: Receipt, state: State) {
-        let conclusion = Conclusion { state, ..unchanged(&meta) };
-        self.hand_in(Entry { meta, conclusion, attempt: None, fate: Fate::Done, receipt }).await;
+    async fn put_off(&self, Away { job, wait }: Away<Job>) {
+        self.hand_in(Entry::parked(job.meta, job.receipt, wait, Opened::Yes)).await;
     }
 
     /// Parks what lanes can't get to soon.
@@ -251,8 +266,8 @@ impl Shared {
         let mut every = interval(LOOK_AT_LANES);
         while shutdown.run_until_cancelled(every.tick()).await.is_some() {
             let away = self.lanes().evict(Instant::now());
-            for Away { job, wait } in away {
-                self.park(job.meta, job.receipt, wait).await;
+            for away in away {
+                self.put_off(away).await;
             }
             self.start();
         }

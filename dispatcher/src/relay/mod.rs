@@ -14,18 +14,20 @@ mod turn;
 pub use fan_out::{Key, OutboxEvent, Subscription, delivery_id};
 
 use crate::deliver::Congestion;
-use common::broker::{Broker, Publisher};
+use common::broker::{Broker, Outgoing, PublishError, Publisher, Queue};
 use common::db::{Database, TxError};
+use common::message::DeliveryMeta;
 use common::sealed::Secret;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use turn::Turn;
+use uuid::Uuid;
 
 /// Longest wait for a notification: what a lost one costs.
 const POLL: Duration = Duration::from_millis(250);
-/// Wait after a fault of the database, or of the broker.
-const RETRY: Duration = Duration::from_millis(250);
+/// Waits after faults of the database or the broker: the first and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 /// How often parked deliveries are looked for.
 const LOOK_AT_PARKED: Duration = Duration::from_millis(500);
 /// How often what the queue has lost is looked for.
@@ -51,20 +53,23 @@ pub struct Relay {
 /// Relays until `shutdown`.
 pub async fn run(relay: Relay, shutdown: CancellationToken) {
     let mut worker = Worker {
-        queue: relay.broker.queue_name(common::broker::Queue::Webhooks),
+        queue: relay.broker.queue_name(Queue::Webhooks),
         publisher: Publisher::new(relay.broker.clone(), "webhooks"),
         parked_due: Instant::now(),
+        parked_after: Uuid::nil(),
         lost_due: Instant::now(),
+        faults: 0,
         relay,
     };
     while let Some(turn) = shutdown.run_until_cancelled(Turn::take(&worker.relay.url)).await {
         let ended = match turn {
-            Ok(turn) => worker.turn(turn, &shutdown).await,
+            Ok(turn) => worker.turn(&turn, &shutdown).await,
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
             tracing::warn!(%error, "relay begins anew");
-            shutdown.run_until_cancelled(sleep(RETRY)).await;
+            let wait = worker.after_fault();
+            shutdown.run_until_cancelled(sleep(wait)).await;
         }
     }
 }
@@ -75,7 +80,7 @@ enum RelayError {
     #[error("{0}")]
     Database(#[from] TxError),
     #[error("{0}")]
-    Broker(#[from] common::broker::PublishError),
+    Broker(#[from] PublishError),
 }
 
 struct Worker {
@@ -83,45 +88,60 @@ struct Worker {
     publisher: Publisher,
     queue: String,
     parked_due: Instant,
+    /// The subscription after which parked deliveries are looked for, so that each has its turn.
+    parked_after: Uuid,
     lost_due: Instant,
+    /// Steps that failed one after the other.
+    faults: u32,
 }
 
 impl Worker {
     /// Relays for as long as it is this copy's turn, or until `shutdown`. A step that has begun is finished: what was
     /// published is marked.
-    async fn turn(&mut self, mut turn: Turn, shutdown: &CancellationToken) -> Result<(), TxError> {
+    async fn turn(&mut self, turn: &Turn, shutdown: &CancellationToken) -> Result<(), TxError> {
         tracing::info!("relaying the outbox");
         while !shutdown.is_cancelled() {
-            let wait = match self.step(&mut turn).await {
-                Ok(true) => continue,
-                Ok(false) => POLL,
+            turn.check()?;
+            let wait = match self.step(turn).await {
+                Ok(more) => {
+                    self.faults = 0;
+                    if more {
+                        continue;
+                    }
+                    POLL
+                }
                 Err(RelayError::Database(error)) => return Err(error),
                 // It stays this copy's turn: the broker is no nearer to another one.
                 Err(RelayError::Broker(error)) => {
                     tracing::warn!(%error, "what is to be relayed waits");
-                    RETRY
+                    self.after_fault()
                 }
             };
-            if let Some(waited) = shutdown.run_until_cancelled(turn.wait(wait)).await {
-                waited?;
-            }
+            shutdown.run_until_cancelled(turn.wait(wait)).await;
         }
         Ok(())
     }
 
+    /// How long to wait after a fault: longer each time, since what was published may have to be published again.
+    fn after_fault(&mut self) -> Duration {
+        let wait = RETRY.0.saturating_mul(1_u32.checked_shl(self.faults).unwrap_or(u32::MAX)).min(RETRY.1);
+        self.faults += 1;
+        wait
+    }
+
     /// Relays a step's worth; whether there may be more.
-    async fn step(&mut self, turn: &mut Turn) -> Result<bool, RelayError> {
+    async fn step(&mut self, turn: &Turn) -> Result<bool, RelayError> {
         Ok(self.relay_outbox().await? | self.relay_parked(turn).await?)
     }
 
     /// Parked deliveries, when it is time or somebody called; and what the queue has lost, from time to time.
-    async fn relay_parked(&mut self, turn: &mut Turn) -> Result<bool, RelayError> {
+    async fn relay_parked(&mut self, turn: &Turn) -> Result<bool, RelayError> {
         let now = Instant::now();
         if now >= self.lost_due {
             self.lost_due = now + LOOK_FOR_LOST;
             self.rescue().await?;
         }
-        if now < self.parked_due && !turn.was_called() {
+        if now < self.parked_due && !turn.was_called_for_parked() {
             return Ok(false);
         }
         let more = self.unpark().await?;
@@ -131,10 +151,6 @@ impl Worker {
 }
 
 /// A delivery's message for `queue`.
-fn message<'a>(
-    queue: &'a str,
-    meta: &common::message::DeliveryMeta,
-    envelope: &'a str,
-) -> common::broker::Outgoing<'a> {
-    common::broker::Outgoing { queue, meta: meta.to_header(), body: envelope.as_bytes(), waits: None }
+fn message<'a>(queue: &'a str, meta: &DeliveryMeta, envelope: &'a str) -> Outgoing<'a> {
+    Outgoing { queue, meta: meta.to_header(), body: envelope.as_bytes(), waits: None }
 }

@@ -33,34 +33,37 @@ impl Worker {
         let subscriptions = store::of_tenants(&client, &tenants).await?;
         drop(client);
 
-        let fanned = Fanned::within(&events, &subscriptions, DELIVERIES);
-        let published = self.publish(&fanned).await;
-        let done: Vec<&Fanned<'_>> = fanned
-            .iter()
-            .zip(&published)
-            .filter(|(_, result)| result.is_ok())
-            .map(|(fanned, _)| fanned)
-            .collect();
-        let step = Step { done: &done, now: clock::now() };
-        self.relay.database.run_tx("relay", &step).await?;
-        published.into_iter().collect::<Result<(), _>>()?;
+        let mut fanned = Fanned::within(&events, &subscriptions, DELIVERIES);
+        let results = self.publish(&fanned).await;
+        for (fanned, results) in fanned.iter_mut().zip(&results) {
+            fanned.park_refused(results);
+        }
+        let unavailable = Err(PublishError::Unavailable);
+        let (done, open): (Vec<_>, Vec<_>) =
+            fanned.iter().zip(&results).partition(|(_, results)| !results.contains(&unavailable));
+        let done: Vec<&Fanned<'_>> = done.into_iter().map(|(fanned, _)| fanned).collect();
+        self.relay.database.run_tx("relay", &Step { done: &done, now: clock::now() }).await?;
+        if !open.is_empty() {
+            return Err(PublishError::Unavailable.into());
+        }
         Ok(fanned.len() < events.len() || events.len() == usize::try_from(EVENTS).unwrap_or(usize::MAX))
     }
 
-    /// Publishes every delivery that isn't parked. One result for each event: all of its deliveries, or not.
-    async fn publish(&mut self, fanned: &[Fanned<'_>]) -> Vec<Result<(), PublishError>> {
+    /// Publishes every delivery that isn't parked. For each event the results of its deliveries, in their order.
+    async fn publish(&mut self, fanned: &[Fanned<'_>]) -> Vec<Vec<Result<(), PublishError>>> {
         let now = clock::now();
-        let mut results = vec![Ok(()); fanned.len()];
-        let due: Vec<(usize, Outgoing<'_>)> = fanned
-            .iter()
-            .enumerate()
-            .flat_map(|(at, fanned)| fanned.messages(&self.queue, now).map(move |message| (at, message)))
-            .collect();
+        let mut results: Vec<Vec<_>> =
+            fanned.iter().map(|fanned| vec![Ok(()); fanned.deliveries.len()]).collect();
+        let due: Vec<(usize, usize)> =
+            fanned.iter().enumerate().flat_map(|(at, fanned)| fanned.due(at)).collect();
         for round in due.chunks(TOGETHER) {
-            let messages: Vec<Outgoing<'_>> = round.iter().map(|(_, message)| message.clone()).collect();
+            let messages: Vec<Outgoing<'_>> = round
+                .iter()
+                .map(|&(event, delivery)| fanned[event].message(delivery, &self.queue, now))
+                .collect();
             let published = self.publisher.publish(&messages, CONFIRM_WITHIN).await;
-            for ((at, _), result) in round.iter().zip(published) {
-                results[*at] = results[*at].and(result);
+            for (&(event, delivery), result) in round.iter().zip(published) {
+                results[event][delivery] = result;
             }
         }
         results
@@ -101,20 +104,31 @@ impl<'e> Fanned<'e> {
         Self { event, deliveries: wanted.map(delivery).collect() }
     }
 
-    /// The messages of the deliveries that go out at once.
-    fn messages<'a>(&'a self, queue: &'a str, now: DateTime<Utc>) -> impl Iterator<Item = Outgoing<'a>> {
-        self.deliveries.iter().filter(|delivery| !delivery.is_parked).map(move |delivery| {
-            let meta = DeliveryMeta {
-                tenant_id: TenantId(delivery.tenant_id),
-                delivery_id: delivery.delivery_id,
-                subscription_id: delivery.subscription_id,
-                event_id: delivery.event_id,
-                event_type: self.event.event_type.clone(),
-                attempt: 1,
-                published_at: now,
-            };
-            super::message(queue, &meta, &self.event.envelope)
-        })
+    /// The places of the deliveries that go out at once, with the event's own.
+    fn due(&self, event: usize) -> impl Iterator<Item = (usize, usize)> {
+        let deliveries = self.deliveries.iter().enumerate();
+        deliveries.filter(|(_, delivery)| !delivery.is_parked).map(move |(at, _)| (event, at))
+    }
+
+    fn message<'a>(&'a self, at: usize, queue: &'a str, now: DateTime<Utc>) -> Outgoing<'a> {
+        let delivery = &self.deliveries[at];
+        let meta = DeliveryMeta {
+            tenant_id: TenantId(delivery.tenant_id),
+            delivery_id: delivery.delivery_id,
+            subscription_id: delivery.subscription_id,
+            event_id: delivery.event_id,
+            event_type: self.event.event_type.clone(),
+            attempt: 1,
+            published_at: now,
+        };
+        super::message(queue, &meta, &self.event.envelope)
+    }
+
+    /// What the queue has no room for begins in the database.
+    fn park_refused(&mut self, results: &[Result<(), PublishError>]) {
+        for (delivery, result) in self.deliveries.iter_mut().zip(results) {
+            delivery.is_parked |= *result == Err(PublishError::Refused);
+        }
     }
 }
 

@@ -5,8 +5,10 @@ use crate::store::{self, Lanes, Parked};
 use chrono::{DateTime, Utc};
 use common::broker::Outgoing;
 use common::clock;
+use common::db::{TxError, Work};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
+use deadpool_postgres::Transaction;
 use std::collections::HashSet;
 use uuid::Uuid;
 
@@ -27,32 +29,48 @@ impl Worker {
             .map(|(parked, meta)| super::message(&self.queue, meta, &parked.envelope))
             .collect();
         let published = self.publisher.publish(&messages, CONFIRM_WITHIN).await;
-        let queued: Vec<&Parked> = parked
+        let mut queued: Vec<&Parked> = parked
             .iter()
             .zip(&published)
             .filter(|(_, result)| result.is_ok())
             .map(|(parked, _)| parked)
             .collect();
         if !queued.is_empty() {
-            store::unpark(&self.relay.database.client().await?, &queued).await?;
+            // In the order in which the ledger takes its rows: these two meet.
+            queued.sort_unstable_by_key(|parked| (parked.tenant_id, parked.delivery_id));
+            self.relay.database.run_tx("unpark", &Unpark { queued: &queued }).await?;
         }
         published.into_iter().collect::<Result<(), _>>()?;
         Ok(!parked.is_empty())
     }
 
-    /// What is due; for a lane that has recovered also what was put off because it hadn't.
-    async fn due(&self, now: DateTime<Utc>) -> Result<Vec<Parked>, RelayError> {
+    /// What is due; for a lane that has recovered also what was put off because it hadn't. Goes through the
+    /// subscriptions in turn.
+    async fn due(&mut self, now: DateTime<Utc>) -> Result<Vec<Parked>, RelayError> {
         let congestion = &self.relay.congestion;
         let (full, recovered) = (congestion.full(), congestion.recovered());
+        let lanes = Lanes { full: &full, recovered: &recovered };
         let client = self.relay.database.client().await?;
-        let parked = store::parked(&client, now, Lanes { full: &full, recovered: &recovered }, STEP).await?;
-        let come: HashSet<Uuid> = parked.iter().map(|parked| parked.subscription_id).collect();
-        congestion.is_over(recovered.into_iter().filter(|id| !come.contains(id)));
+        let mut parked = store::parked(&client, now, lanes, self.parked_after, STEP).await?;
+        if parked.is_empty() && !self.parked_after.is_nil() {
+            parked = store::parked(&client, now, lanes, Uuid::nil(), STEP).await?;
+        }
+        let is_part = i64::try_from(parked.len()).unwrap_or(i64::MAX) >= STEP.1;
+        let last = parked.last().map(|parked| parked.subscription_id);
+        self.parked_after = last.filter(|_| is_part).unwrap_or_default();
+        if !is_part {
+            let come: HashSet<Uuid> = parked.iter().map(|parked| parked.subscription_id).collect();
+            congestion.is_over(recovered.iter().copied().filter(|id| !come.contains(id)));
+        }
         Ok(parked)
     }
 
-    /// Parks what is long overdue: the queue has lost it, or is so far behind that a second message does no harm.
+    /// Parks what is long overdue while the queue is empty: the queue has lost it.
     pub(super) async fn rescue(&mut self) -> Result<(), RelayError> {
+        let queue = self.relay.broker.depth(&self.queue).await;
+        if queue.is_none_or(|queue| queue.ready > 0) {
+            return Ok(());
+        }
         let now = clock::now();
         let client = self.relay.database.client().await?;
         let rescued = store::rescue(&client, now, now - self.relay.rescue_after, LOST).await?;
@@ -60,6 +78,19 @@ impl Worker {
             tracing::warn!(rescued, "overdue deliveries are put into the queue again");
         }
         Ok(())
+    }
+}
+
+/// Says that deliveries are in the queue now.
+struct Unpark<'a> {
+    queued: &'a [&'a Parked],
+}
+
+impl Work for Unpark<'_> {
+    type Output = ();
+
+    async fn run(&self, tx: &Transaction<'_>) -> Result<(), TxError> {
+        store::unpark(tx, self.queued).await
     }
 }
 

@@ -47,13 +47,11 @@ pub enum Outcome {
     TlsFailed,
     /// The connection broke before a status, or what came is no HTTP.
     ConnectionLost,
-    /// Nothing was sent: the subscription's secret can't be opened with this master key.
-    SecretSealed,
 }
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::Delivered,
         Self::Redirect,
         Self::ClientError,
@@ -65,7 +63,6 @@ impl Outcome {
         Self::ConnectFailed,
         Self::TlsFailed,
         Self::ConnectionLost,
-        Self::SecretSealed,
     ];
 
     /// The metric's label.
@@ -82,7 +79,6 @@ impl Outcome {
             Self::ConnectFailed => "connect_failed",
             Self::TlsFailed => "tls_failed",
             Self::ConnectionLost => "connection_lost",
-            Self::SecretSealed => "secret_sealed",
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{column, execute, query};
 use chrono::{DateTime, Utc};
 use common::db::TxError;
+use common::message::DeliveryMeta;
 use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
@@ -24,23 +25,26 @@ pub(super) const KNOWN: &str = "
     JOIN deliveries d ON d.tenant_id = asked.tenant_id AND d.delivery_id = asked.delivery_id";
 
 // A message may be handled before the relay has committed its row: then this makes it, and the relay finds it there.
-// What was delivered stays so, whatever a second message of the same delivery came to.
+// What was delivered stays so, and an attempt that is on record isn't undone by a second one of its number.
 pub(super) const CONCLUDE: &str = "
     -- deliveries.conclude
     INSERT INTO deliveries AS d (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at,
-                                 parked_at, created_at)
-    SELECT tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, $9
+                                 parked_at, parked_until, created_at)
+    SELECT tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, parked_until, $10
     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::smallint[], $7::timestamptz[],
-                $8::timestamptz[])
-         AS new (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at)
+                $8::timestamptz[], $9::timestamptz[])
+         AS new (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, parked_until)
     ORDER BY tenant_id, delivery_id
     ON CONFLICT (tenant_id, delivery_id) DO UPDATE
     SET state = excluded.state, attempts = greatest(d.attempts, excluded.attempts),
-        next_attempt_at = excluded.next_attempt_at, parked_at = excluded.parked_at
-    WHERE d.state = 'pending' OR excluded.state = 'delivered'";
+        next_attempt_at = excluded.next_attempt_at, parked_at = excluded.parked_at, parked_until = excluded.parked_until
+    WHERE excluded.state = 'delivered'
+       OR d.state = 'pending' AND (excluded.attempts > d.attempts
+                                   OR excluded.attempts = d.attempts
+                                      AND (excluded.state = 'dropped' OR excluded.parked_at IS NOT NULL))";
 
-// Of each subscription what is due first, so that none keeps the others waiting. What is parked for a removed one goes
-// through the queue, too: there it is dropped.
+// Of each subscription what is due first, one subscription after the other from the given one on, so that none keeps
+// the others waiting. What was parked for one while it was removed goes through the queue, too: there it is dropped.
 pub(super) const PARKED: &str = "
     -- deliveries.parked
     SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.attempts, d.parked_at, o.event_type,
@@ -49,19 +53,20 @@ pub(super) const PARKED: &str = "
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d
         WHERE d.tenant_id = s.tenant_id AND d.subscription_id = s.subscription_id
-          AND d.parked_at IS NOT NULL
-          AND d.next_attempt_at <= $1::timestamptz + CASE WHEN s.subscription_id = ANY($5::uuid[]) THEN interval '1 minute'
-                                             ELSE interval '0' END
+          AND d.parked_at IS NOT NULL AND d.next_attempt_at <= $1
+          AND (d.parked_until <= $1 OR d.parked_until IS NULL OR s.subscription_id = ANY($5::uuid[]))
         ORDER BY d.next_attempt_at LIMIT $3::bigint
     ) AS d
     JOIN outbox o ON o.tenant_id = d.tenant_id AND o.event_id = d.event_id
-    WHERE (s.paused_at IS NULL OR s.removed_at IS NOT NULL) AND s.subscription_id <> ALL($2::uuid[])
+    WHERE s.subscription_id > $6 AND s.subscription_id <> ALL($2::uuid[])
+      AND (s.paused_at IS NULL AND s.removed_at IS NULL OR s.removed_at > $1 - interval '1 hour')
+    ORDER BY s.subscription_id
     LIMIT $4::bigint";
 
 // Only what hasn't been parked anew since it was read.
 pub(super) const UNPARK: &str = "
     -- deliveries.unpark
-    UPDATE deliveries d SET parked_at = NULL
+    UPDATE deliveries d SET parked_at = NULL, parked_until = NULL
     FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS done (tenant_id, delivery_id, parked_at)
     WHERE d.tenant_id = done.tenant_id AND d.delivery_id = done.delivery_id AND d.parked_at = done.parked_at";
 
@@ -74,9 +79,16 @@ pub(super) const RESCUE: &str = "
         ORDER BY next_attempt_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
     )";
 
-pub(super) const COUNTS: &str = "
-    -- deliveries.counts
-    SELECT state, count(*) FROM deliveries GROUP BY state";
+pub(super) const OPEN: &str = "
+    -- deliveries.open
+    SELECT (SELECT count(*) FROM deliveries WHERE state = 'pending' AND parked_at IS NULL)
+           + (SELECT count(*) FROM deliveries WHERE parked_at IS NOT NULL),
+           (SELECT count(*) FROM deliveries WHERE state = 'dead')";
+
+// Reads all of them.
+pub(super) const ENDED: &str = "
+    -- deliveries.ended
+    SELECT count(*) FILTER (WHERE state = 'delivered'), count(*) FILTER (WHERE state = 'dropped') FROM deliveries";
 
 /// What has become of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,6 +168,25 @@ pub struct Conclusion {
     pub next_attempt_at: Option<DateTime<Utc>>,
     /// Since when it waits in the database.
     pub parked_at: Option<DateTime<Utc>>,
+    /// Until when its receiver is busy with others.
+    pub parked_until: Option<DateTime<Utc>>,
+}
+
+impl Conclusion {
+    /// What is known from a message alone: the attempt that it stands for isn't made.
+    pub fn unchanged(meta: &DeliveryMeta) -> Self {
+        Self {
+            tenant_id: meta.tenant_id.0,
+            delivery_id: meta.delivery_id,
+            event_id: meta.event_id,
+            subscription_id: meta.subscription_id,
+            state: State::Pending,
+            attempts: meta.attempt - 1,
+            next_attempt_at: None,
+            parked_at: None,
+            parked_until: None,
+        }
+    }
 }
 
 /// A delivery that waits in the database, with its event.
@@ -228,6 +259,7 @@ pub async fn conclude(
             &column(ends, |end| end.attempts),
             &column(ends, |end| end.next_attempt_at),
             &column(ends, |end| end.parked_at),
+            &column(ends, |end| end.parked_until),
             &now,
         ],
     )
@@ -240,18 +272,20 @@ pub async fn conclude(
 pub struct Lanes<'a> {
     /// They get nothing.
     pub full: &'a [Uuid],
-    /// They get what is due within a minute, too.
+    /// They get what was put off, too.
     pub recovered: &'a [Uuid],
 }
 
-/// Deliveries that wait in the database and are due, `each` of a subscription and `limit` in all at most.
+/// Deliveries that wait in the database and are due, of the subscriptions `after` this one, `each` of a subscription and
+/// `limit` in all at most.
 pub async fn parked(
     on: &impl GenericClient,
     now: DateTime<Utc>,
     lanes: Lanes<'_>,
+    after: Uuid,
     (each, limit): (i64, i64),
 ) -> Result<Vec<Parked>, TxError> {
-    let rows = query(on, PARKED, &[&now, &lanes.full, &each, &limit, &lanes.recovered]).await?;
+    let rows = query(on, PARKED, &[&now, &lanes.full, &each, &limit, &lanes.recovered, &after]).await?;
     let parked = |row: &tokio_postgres::Row| Parked {
         tenant_id: row.get(0),
         delivery_id: row.get(1),
@@ -283,8 +317,22 @@ pub async fn rescue(
     execute(on, RESCUE, &[&now, &overdue, &limit]).await
 }
 
-/// Deliveries by state.
-pub async fn counts(on: &impl GenericClient) -> Result<Vec<(State, i64)>, TxError> {
-    let rows = query(on, COUNTS, &[]).await?;
-    rows.iter().map(|row| Ok((State::parse(row.get(0))?, row.get(1)))).collect()
+/// Deliveries that are pending and dead, from their indexes.
+pub async fn count_open(on: &impl GenericClient) -> Result<[(State, i64); 2], TxError> {
+    pair(on, OPEN, [State::Pending, State::Dead]).await
+}
+
+/// Deliveries that are delivered and dropped. Reads them all.
+pub async fn count_ended(on: &impl GenericClient) -> Result<[(State, i64); 2], TxError> {
+    pair(on, ENDED, [State::Delivered, State::Dropped]).await
+}
+
+async fn pair(
+    on: &impl GenericClient,
+    sql: &str,
+    [first, second]: [State; 2],
+) -> Result<[(State, i64); 2], TxError> {
+    let rows = query(on, sql, &[]).await?;
+    let counts = rows.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
+    Ok([(first, counts.0), (second, counts.1)])
 }

@@ -9,8 +9,8 @@ mod subscriptions;
 
 pub use attempts::{AttemptRow, insert as insert_attempts};
 pub use deliveries::{
-    Conclusion, Known, Lanes, NewDelivery, Parked, State, conclude, counts, insert as insert_deliveries,
-    known, parked, rescue, unpark,
+    Conclusion, Known, Lanes, NewDelivery, Parked, State, conclude, count_ended, count_open,
+    insert as insert_deliveries, known, parked, rescue, unpark,
 };
 pub use outbox::{Waiting, pending, relayed, waiting};
 pub use subscriptions::{Target, of_tenants, targets};
@@ -24,9 +24,10 @@ use tokio_postgres::types::ToSql;
 pub const STATEMENTS: &[&str] = &[
     attempts::INSERT,
     deliveries::CONCLUDE,
-    deliveries::COUNTS,
+    deliveries::ENDED,
     deliveries::INSERT,
     deliveries::KNOWN,
+    deliveries::OPEN,
     deliveries::PARKED,
     deliveries::RESCUE,
     deliveries::UNPARK,

@@ -71,17 +71,33 @@ fn a_lane_has_its_bound_and_all_together_have_theirs() {
     let mut world = World::new(BOUNDS);
     world.prove(1..=3);
     assert_eq!(world.offer(id(1), 0..20) + world.offer(id(2), 20..40) + world.offer(id(3), 40..60), 0);
-    assert_eq!(world.start().len(), 8);
+    assert_eq!(world.start().len(), 6, "a quarter is kept for lanes with nothing under way");
     assert!((1..=3).all(|lane| world.of(id(lane)) <= 4));
     assert!(world.start().is_empty());
     world.finish(id(1), Answer::Came);
     assert!(!world.start().is_empty());
-    assert_eq!(world.running.len(), 8);
+    assert!(world.running.len() <= 7);
+}
+
+#[test]
+fn known_receivers_that_hang_leave_room_for_those_that_do_not() {
+    let mut world = World::new(BOUNDS);
+    world.prove(1..=4);
+    world.offer(id(1), 0..4);
+    world.offer(id(2), 4..8);
+    assert_eq!(world.start().len(), 6);
+    world.pass(100);
+    world.offer(id(3), 8..10);
+    world.offer(id(4), 10..12);
+    assert_eq!(world.start().len(), 2, "one for each that has nothing under way");
+    world.pass(1);
+    world.finish(id(3), Answer::Came);
+    assert_eq!(world.start().len(), 1);
 }
 
 #[test]
 fn lanes_start_in_turn() {
-    let mut world = World::new(BOUNDS);
+    let mut world = World::new(Bounds { in_all: 12, ..BOUNDS });
     world.prove(1..=2);
     world.offer(id(1), 0..4);
     world.offer(id(2), 4..8);
@@ -205,6 +221,21 @@ fn what_cannot_be_started_for_lanes_like_its_own_does_not_wait_for_ever() {
     world.pass(1_500);
     assert_eq!(world.lanes.evict(world.now).len(), 48);
     assert_eq!(world.lanes.waiting, 0);
+}
+
+#[test]
+fn a_lane_that_gave_everything_back_is_not_full() {
+    let mut world = World::new(Bounds { in_all: 8, each: 2, open: 1_000 });
+    world.prove(1..=1);
+    world.lanes.lanes.get_mut(&id(1)).expect("a lane").mean = Some(Duration::from_secs(2));
+    world.lanes.running_slow = 4;
+    assert_eq!(world.offer(id(1), 0..3), 1, "two now, the third in two seconds");
+    assert_eq!(world.congestion.full(), [id(1)]);
+    assert!(world.start().is_empty(), "others have what slow lanes may have");
+    world.pass(1_100);
+    assert_eq!(world.lanes.evict(world.now).len(), 2);
+    assert!(world.congestion.full().is_empty());
+    world.lanes.running_slow = 0;
 }
 
 #[test]

@@ -65,7 +65,7 @@ FROM finished WHERE deliveries.tenant_id = $1 AND deliveries.delivery_id = finis
 RETURNING deliveries.delivery_id, finished.state = 'dead' AS was_dead";
 
 const WAKE: &str = "-- dispatcher.wake
-SELECT pg_notify('connect_outbox', '')";
+SELECT pg_notify('connect_parked', '')";
 
 /// Deliveries of a transaction.
 const BATCH: i64 = 500;
