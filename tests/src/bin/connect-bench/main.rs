@@ -2,26 +2,32 @@
 //!
 //! Each figure is the median of several rounds. In a round the floor is taken right after the load, so that a ratio
 //! holds when the machine's speed drifts.
-
 //!
-//! `connect-bench [BATCH [CONCURRENCY]]` takes one row of the table of events only.
+//! `connect-bench [records | BATCH [CONCURRENCY]]`: all of it, the records API only, or some rows of the events.
 
+mod burst;
 mod cpu;
 mod events;
 mod figures;
 mod floor;
+mod reads;
 mod records;
 mod stages;
 mod traffic;
+mod writes;
 
 use tests::World;
 
 #[tokio::main]
 async fn main() {
-    let wanted: Vec<usize> =
-        std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let only_records = arguments == ["records"];
+    let number = |argument: &String| argument.parse().expect("`records`, or a batch and a concurrency");
+    let wanted: Vec<usize> = if only_records { Vec::new() } else { arguments.iter().map(number).collect() };
     let world = World::start().await;
-    events::run(&world, &wanted).await;
+    if !only_records {
+        events::run(&world, &wanted).await;
+    }
     if wanted.is_empty() {
         records::run(&world).await;
     }
