@@ -10,6 +10,7 @@ mod leads;
 mod limits;
 mod lookups;
 mod lost_updates;
+mod reads;
 mod scopes;
 mod signature;
 mod strict;
