@@ -26,17 +26,25 @@ impl Default for ReadLimit {
 }
 
 impl ReadLimit {
+    /// Whether a read of `key` would be counted at `now`.
+    pub fn has_room(&self, key: &KeyPrefix, per_second: u32, now: Instant) -> bool {
+        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        next(buckets.get(key), per_second, now).is_some()
+    }
+
     /// Counts a read of `key` at `now`; 429 when it had `per_second` of them, and doesn't count it then.
     pub fn take(&self, key: &KeyPrefix, per_second: u32, now: Instant) -> Result<(), Refusal> {
         let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let full_at = buckets.get(key).map_or(now, |at| now.max(*at));
-        let next = full_at + BURST / per_second.max(1);
-        if next > now + BURST {
-            return Err(Refusal::RateLimited);
-        }
+        let next = next(buckets.get(key), per_second, now).ok_or(Refusal::RateLimited)?;
         buckets.insert(key.clone(), next);
         Ok(())
     }
+}
+
+/// When a bucket will be full again after one more read; `None` when it has none left.
+fn next(full_at: Option<&Instant>, per_second: u32, now: Instant) -> Option<Instant> {
+    let next = full_at.map_or(now, |at| now.max(*at)) + BURST / per_second.max(1);
+    (next <= now + BURST).then_some(next)
 }
 
 #[cfg(test)]
@@ -59,6 +67,15 @@ mod tests {
         assert_eq!(passing(&limit, "ck_1", 10, start + Duration::from_millis(99)), 0);
         assert_eq!(passing(&limit, "ck_1", 10, start + Duration::from_millis(300)), 3);
         assert_eq!(passing(&limit, "ck_1", 10, start + Duration::from_secs(60)), 10);
+    }
+
+    #[test]
+    fn asking_counts_nothing_and_says_what_counting_would() {
+        let (limit, now) = (ReadLimit::default(), Instant::now());
+        for left in [3, 2, 1, 0] {
+            assert!((0..100).all(|_| limit.has_room(&key("ck_1"), 3, now) == (left > 0)), "{left}");
+            assert_eq!(limit.take(&key("ck_1"), 3, now).is_ok(), left > 0, "{left}");
+        }
     }
 
     #[test]

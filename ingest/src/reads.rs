@@ -1,12 +1,15 @@
 //! Reads of records, from the database for reads. A record of another agency isn't there.
 
 use crate::error::Refusal;
+use crate::lookups::{Kind, Lookups, Source, unanswered};
 use crate::outage::Outage;
 use crate::store::{self, Unreadable, clients, leads, trips};
-use common::db::{Database, TxError};
+use common::db::Database;
 use common::model::{ClientId, LeadId, TenantId};
 use common::view::{ClientView, LeadView, TripView};
 use common::write::WriteRefusal;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -36,14 +39,26 @@ impl ClientKey {
 /// The records.
 #[derive(Debug)]
 pub struct Reads {
-    db: Database,
-    outage: Outage,
+    source: Source,
+    clients: Lookups<ClientView>,
+    leads: Lookups<LeadView>,
+    trips: Lookups<Option<TripView>>,
 }
 
 impl Reads {
-    /// Records in `db`.
-    pub const fn new(db: Database) -> Self {
-        Self { db, outage: Outage::new("records reads") }
+    /// Records in `db`, which has that many `connections`; a statement may take `within`.
+    pub fn start(db: Database, connections: usize, within: Duration) -> Self {
+        let outage = Arc::new(Outage::new("records reads"));
+        let source = Source { db, most: connections, within, outage };
+        let clients = Kind { statement: clients::BY_IDS, view: clients::view };
+        let leads = Kind { statement: leads::BY_IDS, view: leads::view };
+        let trips = Kind { statement: trips::OF_LEADS, view: trips::view };
+        Self {
+            clients: Lookups::start(clients, source.clone()),
+            leads: Lookups::start(leads, source.clone()),
+            trips: Lookups::start(trips, source.clone()),
+            source,
+        }
     }
 
     /// A client. 404 when there is none; as everywhere here, 503 `replay_store_unavailable` when the database doesn't
@@ -54,8 +69,7 @@ impl Reads {
         id: ClientId,
         deadline: Instant,
     ) -> Result<ClientView, Refusal> {
-        let rows = self.ask(clients::BY_ID, &[&tenant.0, &id.0], deadline).await?;
-        views(&rows, clients::view)?.pop().ok_or_else(not_found)
+        self.clients.find(tenant, id.0, deadline).await?.ok_or_else(not_found)
     }
 
     /// The client with that identity: none or one.
@@ -76,8 +90,7 @@ impl Reads {
 
     /// An enquiry. 404 when there is none.
     pub async fn lead(&self, tenant: TenantId, id: LeadId, deadline: Instant) -> Result<LeadView, Refusal> {
-        let rows = self.ask(leads::BY_ID, &[&tenant.0, &id.0], deadline).await?;
-        views(&rows, leads::view)?.pop().ok_or_else(not_found)
+        self.leads.find(tenant, id.0, deadline).await?.ok_or_else(not_found)
     }
 
     /// The enquiries with that id of the caller's, the newest first.
@@ -93,8 +106,7 @@ impl Reads {
 
     /// The trip of an enquiry. 404 when there is no enquiry, 409 `trip_not_open` when it has no trip.
     pub async fn trip(&self, tenant: TenantId, id: LeadId, deadline: Instant) -> Result<TripView, Refusal> {
-        let rows = self.ask(trips::OF_LEAD, &[&tenant.0, &id.0], deadline).await?;
-        let trip = views(&rows, trips::view)?.pop().ok_or_else(not_found)?;
+        let trip = self.trips.find(tenant, id.0, deadline).await?.ok_or_else(not_found)?;
         trip.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))
     }
 
@@ -104,25 +116,14 @@ impl Reads {
         parameters: &[&(dyn ToSql + Sync)],
         deadline: Instant,
     ) -> Result<Vec<Row>, Refusal> {
-        let rows = store::ask(&self.db, deadline, async |client| {
+        let rows = store::ask(&self.source.db, deadline, async |client| {
             let statement = client.prepare_cached(statement).await?;
             client.query(&statement, parameters).await
         })
-        .await;
-        match rows {
-            Ok(rows) => {
-                self.outage.worked();
-                Ok(rows)
-            }
-            Err(error @ (TxError::Unavailable(_) | TxError::Conflict(_))) => {
-                self.outage.failed(&error);
-                Err(Refusal::ReplayStoreUnavailable)
-            }
-            Err(error @ (TxError::Refused(_) | TxError::Abandoned(_))) => {
-                tracing::error!(%error, "a read was refused");
-                Err(Refusal::Internal)
-            }
-        }
+        .await
+        .map_err(|error| unanswered(&self.source.outage, &error))?;
+        self.source.outage.worked();
+        Ok(rows)
     }
 }
 

@@ -94,7 +94,7 @@ fn start_services(
         auth: Auth::new(keys, replays, ingest.store_timeout),
         events,
         writes,
-        reads: Reads::new(read_db),
+        reads: Reads::start(read_db, ingest.read_connections as usize, ingest.store_timeout),
         read_limit: ReadLimit::default(),
     })
 }

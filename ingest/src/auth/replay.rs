@@ -6,6 +6,7 @@
 
 use super::replay_group::{Entry, Stored, firsts, judge, sort};
 use crate::error::Refusal;
+use crate::gather::gather;
 use crate::maintenance::Partitions;
 use crate::outage::Outage;
 use crate::store::{self, replay_entries};
@@ -83,7 +84,7 @@ impl ReplayStore {
 impl Writer {
     async fn run(self, mut waiting: mpsc::Receiver<Waiting>) {
         let mut group = Vec::with_capacity(GROUP);
-        while waiting.recv_many(&mut group, GROUP).await > 0 {
+        while gather(&mut waiting, &mut group, GROUP).await {
             // Nobody is told of those, so they stay unused.
             group.retain(|waiting| !waiting.verdict.is_closed());
             if !group.is_empty() {

@@ -3,6 +3,7 @@
 use super::Services;
 use super::records::Known;
 use super::resource::Resource;
+use crate::auth::Verified;
 use crate::conditions::has_already;
 use crate::error::Refusal;
 use crate::query;
@@ -25,10 +26,28 @@ pub(super) async fn answer(
     resource: &Resource,
 ) -> Result<Response, Refusal> {
     let verified = &known.verified;
-    services.auth.admit(verified, None).await?;
-    let caller = verified.caller();
-    services.read_limit.take(&caller.key, verified.reads_per_second(), Instant::now())?;
-    let (reads, tenant, deadline) = (&services.reads, caller.tenant_id, verified.deadline());
+    let (key, per_second) = (&verified.caller().key, verified.reads_per_second());
+    let has_room = services.read_limit.has_room(key, per_second, Instant::now());
+    let shown =
+        async { Ok(if has_room { Some(show(services, head, verified, resource).await) } else { None }) };
+    // Looked up while the signature is written: a read waits for one round trip, not for two. Whatever was found, the
+    // signature speaks first, then the limit; a signature that is refused doesn't wait for it and isn't counted.
+    let (_, shown) = tokio::try_join!(services.auth.admit(verified, None), shown)?;
+    services.read_limit.take(key, per_second, Instant::now())?;
+    match shown {
+        Some(shown) => shown,
+        None => show(services, head, verified, resource).await,
+    }
+}
+
+/// What was asked for.
+async fn show(
+    services: &Services,
+    head: &RequestHead,
+    verified: &Verified,
+    resource: &Resource,
+) -> Result<Response, Refusal> {
+    let (reads, tenant, deadline) = (&services.reads, verified.caller().tenant_id, verified.deadline());
     match resource {
         Resource::Clients => {
             let key = client_key(head)?;

@@ -6,33 +6,44 @@ use common::view::{ClientView, TravelerView};
 use tokio_postgres::Row;
 
 macro_rules! select {
-    ($name:literal, $condition:literal) => {
+    ($name:literal, $from:literal, $condition:literal) => {
         concat!(
             "-- clients.",
             $name,
             "
     SELECT c.client_id, c.name, c.email, c.phone, c.company, c.external_id, c.marketing_opt_in, c.client_type,
-           c.created_at, c.updated_at, r.names, r.types, r.ages, r.emails, r.phones
-    FROM clients c CROSS JOIN LATERAL (
-        SELECT array_agg(v.name ORDER BY v.position) AS names, array_agg(v.type ORDER BY v.position) AS types,
-               array_agg(v.age ORDER BY v.position) AS ages, array_agg(v.email ORDER BY v.position) AS emails,
-               array_agg(v.phone ORDER BY v.position) AS phones
-        FROM travelers v WHERE v.tenant_id = c.tenant_id AND v.client_id = c.client_id) r
-    WHERE c.tenant_id = $1 AND ",
+           c.created_at, c.updated_at, r.names, r.types, r.ages, r.emails, r.phones",
+            $from,
+            " CROSS JOIN LATERAL (
+        SELECT array_agg(v.name) AS names, array_agg(v.type) AS types, array_agg(v.age) AS ages,
+               array_agg(v.email) AS emails, array_agg(v.phone) AS phones
+        FROM (SELECT t.name, t.type, t.age, t.email, t.phone FROM travelers t
+              WHERE t.tenant_id = c.tenant_id AND t.client_id = c.client_id ORDER BY t.position) v) r",
             $condition
         )
     };
 }
 
-/// By its id.
-pub const BY_ID: &str = select!("by_id", "c.client_id = $2");
+/// By their ids: those of many requests at once, each with its agency, told apart by `place`.
+pub const BY_IDS: &str = select!(
+    "by_ids",
+    ", w.place
+    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, client_id, place)
+    JOIN clients c ON c.tenant_id = w.tenant_id AND c.client_id = w.client_id",
+    ""
+);
 /// By its email, lower case.
-pub const BY_EMAIL: &str = select!("by_email", "c.email_key = $2");
+pub const BY_EMAIL: &str =
+    select!("by_email", " FROM clients c", " WHERE c.tenant_id = $1 AND c.email_key = $2");
 /// By the caller's own id.
-pub const BY_EXTERNAL_ID: &str = select!("by_external_id", "c.external_id = $2");
+pub const BY_EXTERNAL_ID: &str =
+    select!("by_external_id", " FROM clients c", " WHERE c.tenant_id = $1 AND c.external_id = $2");
 /// By the digits of its phone: the oldest that has it (D10).
-pub const BY_PHONE: &str =
-    select!("by_phone", "c.phone_digits = $2 ORDER BY c.created_at, c.client_id LIMIT 1");
+pub const BY_PHONE: &str = select!(
+    "by_phone",
+    " FROM clients c",
+    " WHERE c.tenant_id = $1 AND c.phone_digits = $2 ORDER BY c.created_at, c.client_id LIMIT 1"
+);
 
 /// A row as the API shows it.
 pub fn view(row: &Row) -> Result<ClientView, Unreadable> {

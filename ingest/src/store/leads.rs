@@ -7,27 +7,36 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 macro_rules! select {
-    ($name:literal, $condition:literal) => {
+    ($name:literal, $from:literal, $condition:literal) => {
         concat!(
             "-- leads.",
             $name,
             "
     SELECT l.lead_id, l.enquiry_number, l.title, l.stage, l.follow_up, l.client_id, t.trip_id, l.external_id,
-           l.owner_email, m.name AS owner_name, COALESCE(t.brief, l.brief)::text AS brief, l.created_at, l.updated_at
-    FROM leads l
+           l.owner_email, m.name AS owner_name, COALESCE(t.brief, l.brief)::text AS brief, l.created_at, l.updated_at",
+            $from,
+            "
     LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
-    LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
-    WHERE l.tenant_id = $1 AND ",
+    LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email",
             $condition
         )
     };
 }
 
-/// By its id.
-pub const BY_ID: &str = select!("by_id", "l.lead_id = $2");
+/// By their ids: those of many requests at once, each with its agency, told apart by `place`.
+pub const BY_IDS: &str = select!(
+    "by_ids",
+    ", w.place
+    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
+    JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id",
+    ""
+);
 /// By the caller's own id, which may be sent twice: the newest first (D11), bounded so that an answer stays small.
-pub const BY_EXTERNAL_ID: &str =
-    select!("by_external_id", "l.external_id = $2 ORDER BY l.lead_id DESC LIMIT 100");
+pub const BY_EXTERNAL_ID: &str = select!(
+    "by_external_id",
+    " FROM leads l",
+    " WHERE l.tenant_id = $1 AND l.external_id = $2 ORDER BY l.lead_id DESC LIMIT 100"
+);
 
 /// A row as the API shows it.
 pub fn view(row: &Row) -> Result<LeadView, Unreadable> {

@@ -16,18 +16,18 @@ use tokio::time::{Instant, timeout_at};
 /// Every statement that is prepared, for a test against the schema.
 pub const STATEMENTS: &[&str] = &[
     api_keys::FIND,
-    clients::BY_ID,
+    clients::BY_IDS,
     clients::BY_EMAIL,
     clients::BY_EXTERNAL_ID,
     clients::BY_PHONE,
     key_revision::READ,
-    leads::BY_ID,
+    leads::BY_IDS,
     leads::BY_EXTERNAL_ID,
     replay_entries::REMEMBER,
     replay_entries::STORED,
     replay_partitions::LIST,
     schema::IS_THERE,
-    trips::OF_LEAD,
+    trips::OF_LEADS,
 ];
 
 /// A row that doesn't hold what the schema promises.

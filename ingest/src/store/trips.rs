@@ -6,17 +6,18 @@ use common::view::{ProposalView, TripView};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The trip of an enquiry; its columns are null when the enquiry has none.
-pub const OF_LEAD: &str = "-- trips.of_lead
+/// The trips of enquiries, those of many requests at once, each with its agency, told apart by `place`. A trip's columns
+/// are null when its enquiry has none.
+pub const OF_LEADS: &str = "-- trips.of_leads
     SELECT t.trip_id, l.lead_id, l.enquiry_number, t.title, l.stage, t.brief::text AS brief, l.owner_email,
-           m.name AS owner_name, p.status, p.sent_at, t.created_at, t.updated_at
-    FROM leads l
+           m.name AS owner_name, p.status, p.sent_at, t.created_at, t.updated_at, w.place
+    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
+    JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id
     LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
     LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
     LEFT JOIN LATERAL (
         SELECT n.status, n.sent_at FROM proposals n WHERE n.tenant_id = t.tenant_id AND n.trip_id = t.trip_id
-        ORDER BY n.proposal_id DESC LIMIT 1) p ON true
-    WHERE l.tenant_id = $1 AND l.lead_id = $2";
+        ORDER BY n.proposal_id DESC LIMIT 1) p ON true";
 
 /// A row as the API shows it; `None` when there is no trip.
 pub fn view(row: &Row) -> Result<Option<TripView>, Unreadable> {

@@ -16,6 +16,7 @@ mod outbound;
 mod quota;
 mod read_modify_write;
 mod readme;
+mod reads;
 mod routes;
 mod scopes;
 mod signature;

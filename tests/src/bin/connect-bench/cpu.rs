@@ -10,6 +10,10 @@ const PROGRAMS: [&str; 6] =
 pub(crate) fn seconds() -> BTreeMap<&'static str, f64> {
     let mut used = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        // Not `self`, which would count this program twice.
+        if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         // The name stands in parentheses, cut to 15 characters; from the 12th field after it come user and system
         // time, its own and its ended children's: a server's connections may have ended meanwhile.

@@ -2,34 +2,43 @@
 //!
 //! Each figure is the median of several rounds. In a round the floor is taken right after the load, so that a ratio
 //! holds when the machine's speed drifts.
-
 //!
-//! `connect-bench [webhooks | BATCH [CONCURRENCY]]`: all of it, webhooks only, or some rows of the events.
+//! `connect-bench [records | webhooks | BATCH [CONCURRENCY]]`: all of it, one part only, or some rows of the events.
 
+mod burst;
 mod cpu;
 mod events;
 mod figures;
 mod floor;
+mod reads;
 mod records;
 mod stages;
 mod traffic;
 mod webhook_floors;
 mod webhooks;
+mod writes;
 
 use tests::World;
 
 #[tokio::main]
 async fn main() {
-    if std::env::args().nth(1).as_deref() == Some("webhooks") {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments == ["webhooks"] {
         return webhooks::run().await;
     }
-    let wanted: Vec<usize> =
-        std::env::args().skip(1).map(|argument| argument.parse().expect("a number")).collect();
+    let only_records = arguments == ["records"];
+    let number =
+        |argument: &String| argument.parse().expect("`records`, `webhooks`, or a batch and a concurrency");
+    let wanted: Vec<usize> = if only_records { Vec::new() } else { arguments.iter().map(number).collect() };
     let world = World::start().await;
-    events::run(&world, &wanted).await;
+    if !only_records {
+        events::run(&world, &wanted).await;
+    }
     if wanted.is_empty() {
         records::run(&world).await;
-        webhooks::run().await;
+        if !only_records {
+            webhooks::run().await;
+        }
     }
     // Figures of programs in trouble say nothing.
     for program in world.ingests.iter().chain(&world.workers) {

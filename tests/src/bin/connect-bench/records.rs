@@ -1,114 +1,118 @@
-//! The records API: reads beside the bare look-up by primary key, and writes, alone and during another agency's burst
-//! of events.
+//! The records API: reads and writes, alone and during another agency's burst of events, each beside its floor.
 
-use crate::figures::{Stretch, millis};
-use crate::traffic;
+use crate::burst::during_burst;
+use crate::cpu;
+use crate::figures::{Stretch, median, millis};
+use crate::reads::{self, Lookup};
+use crate::writes::{self, Insert};
 use futures_util::future::join_all;
-use serde_json::json;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tests::{ApiKey, Http, World};
-use uuid::Uuid;
+use tests::World;
 
-const STRETCH: Duration = Duration::from_secs(2);
+/// Callers at once, each with a connection of its own.
 const CONCURRENCY: usize = 8;
+/// Rounds, of which the median counts.
+const ROUNDS: usize = 3;
+/// How long each stretch lasts.
+const STRETCH: Duration = Duration::from_millis(1_500);
 
-/// Runs it all and prints the rows.
+/// One kind of request and its floor, round by round.
+struct Row {
+    loads: Vec<Stretch>,
+    floors: Vec<Stretch>,
+}
+
+/// Runs it all and prints the table.
 pub(crate) async fn run(world: &World) {
-    println!("records at concurrency {CONCURRENCY}:");
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1000000"]).await;
-    let client = create(world, world.http()).await;
-    let target = format!("{}/clients/{client}", tests::RECORDS);
-    let reads = measure(async || read(world, world.http(), &target).await).await;
-    let floor = floor(world, client).await;
-    show("GET /clients/{id}", &reads);
-    println!(
-        "{:>36} {floor:>9.0}/s   ratio {:.0}%",
-        "bare SELECT by primary key",
-        reads.rate / floor * 100.0
-    );
-    let idle = measure(async || _ = create(world, world.http()).await).await;
-    show("POST /clients", &idle);
     let other = world.add_tenant("burst").await;
-    let during = burst(world, &other, measure(async || _ = create(world, world.http()).await)).await;
-    show("POST /clients during a burst", &during);
+    let client = writes::create(world).await;
+    let lookups = join_all((0..CONCURRENCY).map(|_| Lookup::new(world, client))).await;
+    let inserts = join_all((0..CONCURRENCY).map(|_| Insert::new(world))).await;
+    let read = async || measure(async |_| reads::read(world, client).await).await;
+    let lookup = async || measure(async |caller| lookups[caller].once().await).await;
+    let write = async || measure(async |_| _ = writes::create(world).await).await;
+    let insert = async || measure(async |caller| inserts[caller].once().await).await;
+    // Connections and statements are made when first used.
+    futures_util::join!(read(), write());
+
+    let [mut reads, mut writes, mut reads_in_burst, mut writes_in_burst] = [const { Row::new() }; 4];
+    for _ in 0..ROUNDS {
+        reads.add(read().await, lookup().await);
+        writes.add(write().await, insert().await);
+        let in_burst = async { (read().await, lookup().await, write().await, insert().await) };
+        let (read, lookup, write, insert) = during_burst(world, &other, in_burst).await;
+        reads_in_burst.add(read, lookup);
+        writes_in_burst.add(write, insert);
+    }
     println!(
-        "p99 under the burst: {:.1} times the idle one",
-        during.p99.as_secs_f64() / idle.p99.as_secs_f64()
+        "records at concurrency {CONCURRENCY}; the floor of a read is the bare prepared SELECT by primary key, of a"
     );
+    println!("write the bare inserts of its rows; the burst is another agency's, full batches without pause");
+    println!(
+        "{:>20} {:>8} {:>9} {:>9}   {:>8} {:>9} {:>9} {:>7}",
+        "", "/s", "p50", "p99", "floor /s", "p50", "p99", "ratio"
+    );
+    reads.show("GET /clients/{id}");
+    reads_in_burst.show("during the burst");
+    writes.show("POST /clients");
+    writes_in_burst.show("during the burst");
+    println!("aims: GET at least 25% of its floor: {:.0}%", reads.ratio() * 100.0);
+    println!(
+        "      p99 of POST in the burst at most 3 times the idle one: {:.1}",
+        writes_in_burst.slower_than(&writes)
+    );
+    let before = cpu::seconds();
+    let stretch = read().await;
+    let spent = cpu::per_thousand(&before, &cpu::seconds(), stretch.rate * STRETCH.as_secs_f64());
+    println!("processor for 1,000 GETs: {spent}");
 }
 
-fn show(what: &str, stretch: &Stretch) {
-    let (p50, p99) = (millis(stretch.p50.as_secs_f64()), millis(stretch.p99.as_secs_f64()));
-    println!("{what:>36} {:>9.0}/s   p50 {p50}   p99 {p99}", stretch.rate);
-}
-
-/// Does the same from several callers at once, for one stretch.
-async fn measure(once: impl AsyncFn()) -> Stretch {
+/// Does the same from several callers at once, for one stretch. `once` is told which caller it is, from 0.
+async fn measure(once: impl AsyncFn(usize)) -> Stretch {
     let started = Instant::now();
-    let caller = || async {
+    let caller = async |caller| {
         let mut times = Vec::new();
         while started.elapsed() < STRETCH {
             let sent = Instant::now();
-            once().await;
+            once(caller).await;
             times.push(sent.elapsed());
         }
         times
     };
-    let times = join_all((0..CONCURRENCY).map(|_| caller())).await.concat();
+    let times = join_all((0..CONCURRENCY).map(caller)).await.concat();
     Stretch::new(times.len(), started.elapsed(), times)
 }
 
-async fn create(world: &World, http: &Http) -> Uuid {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let body = json!({"name": "Bench", "email": format!("record.{count}@example.net")}).to_string();
-    let request = world.key.records("POST", &format!("{}/clients", tests::RECORDS), body);
-    let answer = http.send(&request.with("idempotency-key", format!("bench-{count}"))).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    answer.json()["data"]["id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
-}
+impl Row {
+    const fn new() -> Self {
+        Self { loads: Vec::new(), floors: Vec::new() }
+    }
 
-/// Each read differs in its query, so that its signature does.
-async fn read(world: &World, http: &Http, target: &str) {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let target = format!("{target}?n={}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let answer = http.send(&world.key.records("GET", &target, "")).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-}
+    fn add(&mut self, load: Stretch, floor: Stretch) {
+        self.loads.push(load);
+        self.floors.push(floor);
+    }
 
-/// The bare prepared look-up, over as many connections; look-ups in a second.
-async fn floor(world: &World, client: Uuid) -> f64 {
-    let started = Instant::now();
-    let caller = || async {
-        let connection = world.database.connect().await;
-        let sql = "SELECT * FROM clients WHERE tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme') AND client_id = $1";
-        let statement = connection.prepare(sql).await.expect("the look-up fits the schema");
-        let mut count = 0_u32;
-        while started.elapsed() < STRETCH {
-            connection.query_one(&statement, &[&client]).await.expect("the client is there");
-            count += 1;
-        }
-        count
-    };
-    let count: u32 = join_all((0..CONCURRENCY).map(|_| caller())).await.into_iter().sum();
-    f64::from(count) / started.elapsed().as_secs_f64()
-}
+    fn show(&self, what: &str) {
+        let [load, floor] = [&self.loads, &self.floors].map(|stretches| {
+            let middle = |figure: fn(&Stretch) -> f64| median(stretches.iter().map(figure));
+            let rate = middle(|stretch| stretch.rate);
+            let p50 = millis(middle(|stretch| stretch.p50.as_secs_f64()));
+            let p99 = millis(middle(|stretch| stretch.p99.as_secs_f64()));
+            format!("{rate:>8.0} {p50:>9} {p99:>9}")
+        });
+        println!("{what:>20} {load}   {floor} {:>6.0}%", self.ratio() * 100.0);
+    }
 
-/// Measures while another agency sends batches of 100 without pause.
-async fn burst<T>(world: &World, other: &ApiKey, measured: impl Future<Output = T>) -> T {
-    let is_over = AtomicBool::new(false);
-    let sender = || async {
-        while !is_over.load(Ordering::Relaxed) {
-            let body = traffic::body(&traffic::next("burst", 100)).replace("\"acme\"", "\"burst\"");
-            let answer = world.http().send(&other.events(body)).await;
-            assert_eq!(answer.status, 200, "{answer:?}");
-        }
-    };
-    let measured = async {
-        let measured = measured.await;
-        is_over.store(true, Ordering::Relaxed);
-        measured
-    };
-    futures_util::join!(join_all((0..CONCURRENCY).map(|_| sender())), measured).1
+    /// How fast it is, in parts of its floor.
+    fn ratio(&self) -> f64 {
+        median(self.loads.iter().zip(&self.floors).map(|(load, floor)| load.rate / floor.rate))
+    }
+
+    /// How many times as long as in `idle` all but one in a hundred take.
+    fn slower_than(&self, idle: &Self) -> f64 {
+        let times = |(load, idle): (&Stretch, &Stretch)| load.p99.as_secs_f64() / idle.p99.as_secs_f64();
+        median(self.loads.iter().zip(&idle.loads).map(times))
+    }
 }
