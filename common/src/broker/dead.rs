@@ -74,7 +74,7 @@ impl Walked {
 }
 
 /// A way through the dead letters of a queue, once, from the oldest on. At most as many are seen as were there at the
-/// start: what is put back and dies again is not seen a second time.
+/// start: what is put back and dies again is not seen a second time. Nobody else sees what a walk has in its hands.
 pub struct Walk<'v> {
     visit: &'v Visit,
     queue: String,
