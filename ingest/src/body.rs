@@ -175,7 +175,12 @@ mod tests {
 
     fn head(announced: Option<&'static str>) -> RequestHead {
         let length = announced.map(|length| (CONTENT_LENGTH, HeaderValue::from_static(length)));
-        RequestHead { method: Method::POST, uri: Uri::default(), headers: length.into_iter().collect() }
+        RequestHead {
+            method: Method::POST,
+            uri: Uri::default(),
+            headers: length.into_iter().collect(),
+            trail: Trail { request_id: Uuid::nil(), context: TraceContext::begin(false) },
+        }
     }
 
     fn reader() -> BodyReader {
