@@ -163,9 +163,11 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::trace::{TraceContext, Trail};
     use futures_util::stream;
     use hyper::header::{CONTENT_LENGTH, HeaderValue};
     use hyper::{Method, Uri};
+    use uuid::Uuid;
 
     type Chunk = Result<Bytes, &'static str>;
 

@@ -2,8 +2,8 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError, TraceSettings,
-    Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError,
+    TraceSettings, Variable, error,
 };
 
 /// How much the worker takes on.

@@ -203,7 +203,8 @@ impl Section for TraceSettings {
         const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let Some(base) = env.optional::<Self, String>(NAME)? else { return Ok(Self { url: None }) };
         let url = format!("{}/v1/traces", base.trim_end_matches('/')).parse::<Uri>().ok();
-        let url = url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some());
+        let url =
+            url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some());
         let wrong = || error(NAME, "must be a URL such as http://localhost:4318");
         Ok(Self { url: Some(url.ok_or_else(wrong)?) })
     }

@@ -22,8 +22,7 @@ pub(super) fn body(service: &str, spans: &[FinishedSpan]) -> Vec<u8> {
 
 fn span(span: &FinishedSpan) -> Value {
     let begun = span.begun_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let attributes: Vec<Value> =
-        span.attributes.iter().map(|(name, value)| attribute(name, value)).collect();
+    let attributes: Vec<Value> = span.attributes.iter().map(|(name, value)| attribute(name, value)).collect();
     let mut json = json!({
         "traceId": span.context.trace_id.to_string(),
         "spanId": span.context.span_id.to_string(),
@@ -66,8 +65,7 @@ mod tests {
     use super::*;
 
     fn finished(parent: Option<TraceContext>, is_failed: bool) -> Value {
-        let context =
-            TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
+        let context = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
         let one = FinishedSpan {
             context,
             parent: parent.map(|parent| parent.span_id),
@@ -79,7 +77,10 @@ mod tests {
             is_failed,
         };
         let body: Value = serde_json::from_slice(&body("connect-ingest", &[one])).unwrap();
-        assert_eq!(body["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"], "connect-ingest");
+        assert_eq!(
+            body["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"],
+            "connect-ingest"
+        );
         body["resourceSpans"][0]["scopeSpans"][0]["spans"][0].clone()
     }
 

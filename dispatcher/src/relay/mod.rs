@@ -136,5 +136,11 @@ fn message<'a>(
     meta: &common::message::DeliveryMeta,
     envelope: &'a str,
 ) -> common::broker::Outgoing<'a> {
-    common::broker::Outgoing { queue, meta: meta.to_header(), body: envelope.as_bytes(), waits: None }
+    common::broker::Outgoing {
+        queue,
+        meta: meta.to_header(),
+        traceparent: meta.traceparent.clone(),
+        body: envelope.as_bytes(),
+        waits: None,
+    }
 }
