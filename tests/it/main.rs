@@ -16,5 +16,6 @@ mod operator;
 mod records;
 mod results;
 mod schema;
+mod traces;
 mod vectors;
 mod webhooks;

@@ -63,6 +63,7 @@ impl CrmHandler {
                 Ok((action, id)) => (action.action.name().as_str(), self.act(&action, &id, trail).await),
                 Err(refusal) => ("unknown", Ended::Malformed(refusal)),
             };
+            tracing::debug!(action = label, "action ended");
             observe(meta.as_ref(), label, &ended, started);
             conclude(message, label, &ended)
         };

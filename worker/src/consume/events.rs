@@ -55,6 +55,7 @@ impl EventsHandler {
                 self.apply_singly(&events).await?
             }
         };
+        tracing::debug!(batches = batches.len(), events = events.len(), "applied");
         let mut results = results.into_iter();
         let of_batch =
             |batch: &&Batch<'_>| BatchResult::new(results.by_ref().take(batch.envelopes.len()).collect());
@@ -205,5 +206,35 @@ fn observe(batches: &[&Batch<'_>], results: &[BatchResult], started: Instant) {
             let (event_type, status) = (envelope.event_type.as_str(), result.status.as_str());
             metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::caller::Caller;
+    use common::model::{KeyPrefix, Scopes, TenantId};
+
+    fn batch(id: u128) -> Batch<'static> {
+        let caller = Caller {
+            tenant_id: TenantId(Uuid::nil()),
+            tenant: "acme".to_owned(),
+            key: KeyPrefix::parse("ck_test").unwrap(),
+            scopes: Scopes::parse(&["events:ingest"]).unwrap(),
+            origin: None,
+        };
+        let (request_id, published_at) = (Uuid::from_u128(id), clock::now());
+        let meta = BatchMeta { request_id, caller, published_at, events: 1, traceparent: None };
+        Batch { meta, traced: TraceSpan::begin(None, "batch", SpanKind::Consumer), envelopes: Vec::new() }
+    }
+
+    #[test]
+    fn the_lines_of_a_unit_name_every_request_in_it() {
+        let (one, two) = (batch(1), batch(2));
+        let batches = [&one, &two];
+        let requests = Listed(&batches, |batch: &Batch<'_>| batch.meta.request_id).to_string();
+        assert_eq!(requests, format!("{} {}", Uuid::from_u128(1), Uuid::from_u128(2)));
+        let traces = Listed(&batches, Batch::trace_id).to_string();
+        assert_eq!(traces, format!("{} {}", one.trace_id(), two.trace_id()));
     }
 }

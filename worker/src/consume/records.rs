@@ -36,6 +36,7 @@ impl RecordsHandler {
             Ok(write) => self.write(meta, context, body, write).await,
             Err(refusal) => Err(refusal),
         };
+        tracing::debug!(is_written = done.is_ok(), "write answered");
         match done {
             Ok(written) => WriteAnswer::Written(written),
             Err(refusal) => WriteAnswer::Refused(refusal),
