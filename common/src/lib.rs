@@ -20,6 +20,7 @@ pub mod settings;
 pub mod shutdown;
 pub mod signature;
 pub mod telemetry;
+pub mod trace;
 pub mod view;
 pub mod vital;
 pub mod write;

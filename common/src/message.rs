@@ -18,14 +18,20 @@ pub struct BatchMeta {
     pub published_at: DateTime<Utc>,
     /// How many events it holds.
     pub events: u16,
+    /// The request's place in its trace. The release before sent none.
+    #[serde(default)]
+    pub traceparent: Option<String>,
 }
 
 /// Metadata of an advisor action. The CRM needn't send any; only the queue's lag is known from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionMeta {
     /// When it was published.
     pub published_at: DateTime<Utc>,
+    /// The sender's place in a trace. A header of that name does as well.
+    #[serde(default)]
+    pub traceparent: Option<String>,
 }
 
 /// Metadata of a delivery on the webhooks queue. The body is the envelope, byte by byte as it is signed.
@@ -46,6 +52,12 @@ pub struct DeliveryMeta {
     pub attempt: i16,
     /// When it was put into the queue, or, before a retry, into the queue of its wait.
     pub published_at: DateTime<Utc>,
+    /// The place of what caused the event in its trace, where that is known.
+    #[serde(default)]
+    pub traceparent: Option<String>,
+    /// The request that caused the event, where that is known.
+    #[serde(default)]
+    pub request_id: Option<Uuid>,
 }
 
 impl DeliveryMeta {

@@ -54,6 +54,8 @@ pub const POOL_AVAILABLE: &str = "connect_db_pool_available";
 pub const POOL_WAITING: &str = "connect_db_pool_waiting";
 /// Transactions by name and outcome.
 pub const TRANSACTIONS: &str = "connect_db_transactions_total";
+/// Spans handed over for export, by outcome: `exported`, `failed` (the collector didn't take them), `dropped` (too many).
+pub const TRACE_SPANS: &str = "connect_trace_spans_total";
 /// 1 while the broker is connected.
 pub const BROKER_CONNECTED: &str = "connect_broker_connected";
 /// 1 while something that the program needs is there, by check, as `/readyz` says.

@@ -1,6 +1,6 @@
 //! How each service begins and ends: arguments, settings, logs, exit codes.
 
-use crate::settings::{Environment, LogSettings, SettingError, Variable, answer_arguments};
+use crate::settings::{Environment, LogSettings, SettingError, TraceSettings, Variable, answer_arguments};
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -18,6 +18,9 @@ pub trait Program: Sized {
 
     /// How it logs.
     fn log(&self) -> &LogSettings;
+
+    /// Where its spans go.
+    fn trace(&self) -> &TraceSettings;
 }
 
 /// Runs a service. Whatever keeps it from running is one line on standard error and exit code 1.
@@ -34,7 +37,13 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
     if let Err(error) = crate::telemetry::start(settings.log()) {
         return refuse(&error);
     }
-    match service(settings).await {
+    let exporter = match crate::trace::start(settings.trace(), P::NAME) {
+        Ok(exporter) => exporter,
+        Err(error) => return refuse(&error),
+    };
+    let ended = service(settings).await;
+    exporter.flush().await;
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&error),
     }

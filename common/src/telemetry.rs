@@ -1,4 +1,5 @@
-//! Logs on standard error. They carry ids, never bodies or persons' data.
+//! Logs on standard error. They carry ids, never bodies or persons' data. What a line is about, its request and trace
+//! above all, is in the fields of its span.
 
 use crate::settings::LogSettings;
 use tracing_subscriber::EnvFilter;

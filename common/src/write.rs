@@ -27,6 +27,9 @@ pub struct WriteMeta {
     pub idempotency_key: Option<String>,
     /// `If-Match` of a PATCH.
     pub if_match: Option<IfMatch>,
+    /// The request's place in its trace. The release before sent none.
+    #[serde(default)]
+    pub traceparent: Option<String>,
 }
 
 /// What a records write writes.

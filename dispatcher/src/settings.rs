@@ -7,7 +7,7 @@ use common::egress::EgressSettings;
 use common::program::Program;
 use common::settings::{
     BrokerSettings, DatabaseSettings, Environment, LogSettings, SealingSettings, Section, ServiceSettings,
-    SettingError, Variable, error,
+    SettingError, TraceSettings, Variable, error,
 };
 use std::time::Duration;
 
@@ -106,6 +106,8 @@ pub struct Settings {
     pub service: ServiceSettings,
     /// Logs.
     pub log: LogSettings,
+    /// Where spans are exported to.
+    pub trace: TraceSettings,
     /// When and how much is delivered.
     pub webhooks: WebhookSettings,
     /// How receivers are reached.
@@ -124,6 +126,7 @@ impl Program for Settings {
         EgressSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
+        TraceSettings::VARIABLES,
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
@@ -133,6 +136,7 @@ impl Program for Settings {
             sealing: SealingSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,
+            trace: TraceSettings::read(env)?,
             webhooks: WebhookSettings::read(env)?,
             sender: SenderSettings::read(env)?,
         })
@@ -140,5 +144,9 @@ impl Program for Settings {
 
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn trace(&self) -> &TraceSettings {
+        &self.trace
     }
 }

@@ -163,9 +163,11 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use common::trace::{TraceContext, Trail};
     use futures_util::stream;
     use hyper::header::{CONTENT_LENGTH, HeaderValue};
     use hyper::{Method, Uri};
+    use uuid::Uuid;
 
     type Chunk = Result<Bytes, &'static str>;
 
@@ -175,7 +177,12 @@ mod tests {
 
     fn head(announced: Option<&'static str>) -> RequestHead {
         let length = announced.map(|length| (CONTENT_LENGTH, HeaderValue::from_static(length)));
-        RequestHead { method: Method::POST, uri: Uri::default(), headers: length.into_iter().collect() }
+        RequestHead {
+            method: Method::POST,
+            uri: Uri::default(),
+            headers: length.into_iter().collect(),
+            trail: Trail { request_id: Uuid::nil(), context: TraceContext::begin(false) },
+        }
     }
 
     fn reader() -> BodyReader {

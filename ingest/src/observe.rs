@@ -1,19 +1,30 @@
-//! What the operator sees of each request: a count, a duration, a line in the log. No bodies, no headers.
+//! What the operator sees of each request: a count, a duration, a line in the log, a span. No bodies, no headers.
+//!
+//! Each request gets an id here, which its answer returns, and its place in a trace: its caller's, or a new one where
+//! that sent none or nothing that could be read.
 
 use crate::error::Refusal;
 use crate::request::RequestHead;
 use common::metrics::{HTTP_DURATION, HTTP_REQUESTS};
+use common::trace::{SpanKind, TRACEPARENT, TraceContext, TraceSpan, Trail};
 use futures_util::FutureExt;
 use hyper::body::Incoming;
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::service::Service;
-use hyper::{Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use std::convert::Infallible;
 use std::mem;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
+use tracing::Instrument;
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 use warp::Reply;
 use warp::reply::Response;
+
+/// The answer's header that names the request. A caller's own is neither believed nor logged.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The pattern of the route that answered, as an extension of its response.
 #[derive(Clone, Copy, Debug)]
@@ -26,20 +37,53 @@ where
 {
     let begun = Instant::now();
     let method = label(request.method());
+    let mut traced = TraceSpan::begin(parent(request.headers()), "request", SpanKind::Server);
+    let trail = Trail { request_id: Uuid::now_v7(), context: traced.context() };
+    let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
+    // There at every level of the log: each line of the request names it.
+    let span = tracing::error_span!("request", %request_id, %trace_id);
     // A panic costs its request, not the others on its connection.
-    let answer = AssertUnwindSafe(routes.call(with_head(request))).catch_unwind().await;
-    let response = answer.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
+    let answering = AssertUnwindSafe(routes.call(with_head(request, trail)).instrument(span.clone()));
+    let answer = answering.catch_unwind().await;
+    let mut response = answer.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
+    response.headers_mut().insert(REQUEST_ID, id_header(request_id));
     let route = response.extensions().get::<RouteLabel>().map_or("unknown", |label| label.0);
-    note(route, method, response.status(), begun);
+    span.in_scope(|| note(route, method, response.status(), begun));
+    tell(&mut traced, request_id, (route, method), response.status());
     Ok(response)
 }
 
+/// The caller's place in its trace. Of several there is no telling which.
+fn parent(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut sent = headers.get_all(TRACEPARENT).iter();
+    let one = sent.next().filter(|_| sent.next().is_none())?;
+    TraceContext::parse(one.to_str().ok()?)
+}
+
+fn id_header(id: Uuid) -> HeaderValue {
+    let mut text = [0; Hyphenated::LENGTH];
+    let text = id.hyphenated().encode_lower(&mut text);
+    HeaderValue::from_str(text).expect("digits and hyphens")
+}
+
+/// What the collector is told of a request.
+fn tell(traced: &mut TraceSpan, id: Uuid, (route, method): (&'static str, &'static str), status: StatusCode) {
+    traced.set("connect.request_id", || id.to_string());
+    traced.set("http.route", || route);
+    traced.set("http.request.method", || method);
+    traced.set("http.response.status_code", || i64::from(status.as_u16()));
+    if status.is_server_error() {
+        traced.fail();
+    }
+}
+
 /// Moves the headers into the [`RequestHead`] that the routes are given.
-fn with_head(mut request: Request<Incoming>) -> Request<Incoming> {
+fn with_head(mut request: Request<Incoming>, trail: Trail) -> Request<Incoming> {
     let head = RequestHead {
         method: request.method().clone(),
         uri: request.uri().clone(),
         headers: mem::take(request.headers_mut()),
+        trail,
     };
     request.extensions_mut().insert(Arc::new(head));
     request

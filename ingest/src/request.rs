@@ -1,5 +1,6 @@
 //! The head of a request as it was sent.
 
+use common::trace::Trail;
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Uri};
 
@@ -14,6 +15,8 @@ pub struct RequestHead {
     pub uri: Uri,
     /// All headers, repeated ones included.
     pub headers: HeaderMap,
+    /// What all that the request causes is due to.
+    pub trail: Trail,
 }
 
 impl RequestHead {

@@ -4,7 +4,7 @@ use common::program::Program;
 use common::sealed::MasterKey;
 use common::settings::{
     BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, SealingSettings, Section,
-    ServiceSettings, SettingError, Variable, error,
+    ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub struct Settings {
     pub service: ServiceSettings,
     /// Logs.
     pub log: LogSettings,
+    /// Where spans are exported to.
+    pub trace: TraceSettings,
 }
 
 impl Program for Settings {
@@ -39,6 +41,7 @@ impl Program for Settings {
         IngestSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
+        TraceSettings::VARIABLES,
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
@@ -48,11 +51,16 @@ impl Program for Settings {
             ingest: IngestSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,
+            trace: TraceSettings::read(env)?,
         })
     }
 
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn trace(&self) -> &TraceSettings {
+        &self.trace
     }
 }
 

@@ -11,9 +11,9 @@ use common::caller::Caller;
 use common::clock;
 use common::message::BatchMeta;
 use common::metrics::BATCH_EVENTS;
+use common::trace::Trail;
 use std::time::Duration;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 /// The way to the queue of events.
 #[derive(Clone, Debug)]
@@ -43,18 +43,33 @@ impl Events {
     /// of a `BatchResult`.
     ///
     /// 503 `overloaded` when the broker doesn't take it, 503 `processing_timeout` when there is no result in time.
-    pub async fn submit(&self, caller: &Caller, events: u16, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub async fn submit(
+        &self,
+        trail: Trail,
+        caller: &Caller,
+        events: u16,
+        body: &[u8],
+    ) -> Result<Vec<u8>, Refusal> {
         metrics::histogram!(BATCH_EVENTS).record(events);
-        let id = Uuid::now_v7();
-        let meta = BatchMeta { request_id: id, caller: caller.clone(), published_at: clock::now(), events };
+        let Trail { request_id: id, context } = trail;
+        let traceparent = context.to_header();
+        let meta = BatchMeta {
+            request_id: id,
+            caller: caller.clone(),
+            published_at: clock::now(),
+            events,
+            traceparent: Some(traceparent.clone()),
+        };
         let meta = serde_json::to_string(&meta).map_err(|error| {
-            tracing::error!(request = %id, %error, "metadata can't be written");
+            tracing::error!(%error, "metadata can't be written");
             Refusal::Internal
         })?;
         let deadline = Instant::now() + self.reply_within;
-        let request = RpcRequest { id, meta: &meta, body, confirm_within: self.publish_within, deadline };
+        let traceparent = Some(traceparent.as_str());
+        let confirm_within = self.publish_within;
+        let request = RpcRequest { id, meta: &meta, traceparent, body, confirm_within, deadline };
         self.rpc.call(request).await.map_err(|error| {
-            tracing::debug!(request = %id, %error, "no result");
+            tracing::debug!(%error, "no result");
             refusal(error)
         })
     }

@@ -8,10 +8,10 @@ use crate::error::Refusal;
 use common::broker::{CallError, Rpc, RpcRequest};
 use common::caller::Caller;
 use common::clock;
+use common::trace::Trail;
 use common::write::{IfMatch, WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
-use uuid::Uuid;
 
 /// The way to the queue of records writes.
 #[derive(Clone, Debug)]
@@ -52,8 +52,15 @@ impl Writes {
     /// Publishes a write with its `body` as sent, and gives the worker's answer.
     ///
     /// 503 `overloaded` when the broker doesn't take it, 503 `processing_timeout` when there is no answer in time.
-    pub async fn submit(&self, caller: &Caller, write: Write, body: &[u8]) -> Result<Written, Refusal> {
-        let id = Uuid::now_v7();
+    pub async fn submit(
+        &self,
+        trail: Trail,
+        caller: &Caller,
+        write: Write,
+        body: &[u8],
+    ) -> Result<Written, Refusal> {
+        let Trail { request_id: id, context } = trail;
+        let traceparent = context.to_header();
         let published_at = clock::now();
         let meta = WriteMeta {
             request_id: id,
@@ -64,17 +71,20 @@ impl Writes {
             path: write.path,
             idempotency_key: write.idempotency_key,
             if_match: write.if_match,
+            traceparent: Some(traceparent.clone()),
         };
         let meta = serde_json::to_string(&meta).map_err(|error| {
-            tracing::error!(request = %id, %error, "metadata can't be written");
+            tracing::error!(%error, "metadata can't be written");
             Refusal::Internal
         })?;
         let deadline = Instant::now() + self.reply_within;
-        let request = RpcRequest { id, meta: &meta, body, confirm_within: self.reply_within, deadline };
+        let traceparent = Some(traceparent.as_str());
+        let confirm_within = self.reply_within;
+        let request = RpcRequest { id, meta: &meta, traceparent, body, confirm_within, deadline };
         let answer = match self.rpc.call(request).await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::debug!(request = %id, %error, "no answer");
+                tracing::debug!(%error, "no answer");
                 return Err(refusal(error, deadline).await);
             }
         };
@@ -82,7 +92,7 @@ impl Writes {
             Ok(WriteAnswer::Written(written)) => Ok(written),
             Ok(WriteAnswer::Refused(refusal)) => Err(Refusal::Write(refusal)),
             Err(error) => {
-                tracing::error!(request = %id, %error, "the worker's answer can't be read");
+                tracing::error!(%error, "the worker's answer can't be read");
                 Err(Refusal::Internal)
             }
         }

@@ -17,5 +17,6 @@ mod operator;
 mod records;
 mod results;
 mod schema;
+mod traces;
 mod vectors;
 mod webhooks;

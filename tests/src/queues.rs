@@ -78,6 +78,14 @@ impl QueuedMessage {
         meta[name].clone()
     }
 
+    /// A header, when it is there and text.
+    pub fn header(&self, name: &str) -> Option<String> {
+        match self.properties.headers().as_ref()?.inner().get(name)? {
+            AMQPValue::LongString(text) => Some(text.to_string()),
+            _ => None,
+        }
+    }
+
     /// Names of its headers, sorted, but for the broker's own count of deliveries.
     pub fn headers(&self) -> Vec<String> {
         let headers = self.properties.headers().clone().unwrap_or_default();

@@ -10,6 +10,7 @@ use common::clock;
 use common::db::{Database, TxError, Work};
 use common::event::{Actor, RESERVED_PREFIX};
 use common::model::{ClientId, LeadId, TenantId};
+use common::trace::Trail;
 use common::write::WriteRefusal;
 use deadpool_postgres::Transaction;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,6 +28,8 @@ pub struct ActionWork<'a> {
     pub action: &'a AdvisorAction,
     /// The message that it came with: an action is done once for each.
     pub message_id: &'a str,
+    /// What its log lines name, and its place in its trace.
+    pub trail: Trail,
     /// Whether it wrote to the outbox.
     pub emitted: Emitted,
 }
@@ -131,8 +134,9 @@ impl ActionWork<'_> {
         now: DateTime<Utc>,
     ) -> Result<Result<Acted, WriteRefusal>, TxError> {
         let ctx = &mut Context { now, next_id: &mut Uuid::now_v7, numbers, skip_discovery: false };
+        let cause = Cause { trail: Some(self.trail), ..Cause::crm(now) };
         let decide = AssertUnwindSafe(|| {
-            let lead = advisor::act(state, &self.action.action, &Cause::crm(now), ctx)?;
+            let lead = advisor::act(state, &self.action.action, &cause, ctx)?;
             let acted = self.done(state, lead, false)?;
             self.enter(state, &acted.done);
             Ok(acted)
@@ -150,7 +154,7 @@ impl ActionWork<'_> {
             event_id: self.event_id(),
             event_type: self.action.action.name().in_ledger().to_owned(),
             key_prefix: SENDER.to_owned(),
-            request_id: Uuid::try_parse(self.message_id).unwrap_or_else(|_| Uuid::now_v7()),
+            request_id: self.trail.request_id,
             ordinal: 0,
             client_id: Some(done.client_id),
             lead_id: Some(done.lead_id),

@@ -3,7 +3,7 @@
 use common::program::Program;
 use common::settings::{
     BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError,
-    Variable, error,
+    TraceSettings, Variable, error,
 };
 
 /// How much the worker takes on.
@@ -75,6 +75,8 @@ pub struct Settings {
     pub service: ServiceSettings,
     /// Logs.
     pub log: LogSettings,
+    /// Where spans are exported to.
+    pub trace: TraceSettings,
     /// How much it takes on.
     pub worker: WorkerSettings,
 }
@@ -88,6 +90,7 @@ impl Program for Settings {
         BrokerSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
+        TraceSettings::VARIABLES,
         WorkerSettings::VARIABLES,
     ];
 
@@ -97,11 +100,16 @@ impl Program for Settings {
             broker: BrokerSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,
+            trace: TraceSettings::read(env)?,
             worker: WorkerSettings::read(env)?,
         })
     }
 
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn trace(&self) -> &TraceSettings {
+        &self.trace
     }
 }

@@ -9,6 +9,7 @@ use common::db::{Database, TxError, Work};
 use common::event::{Envelope, EventResult};
 use common::message::BatchMeta;
 use common::model::TenantId;
+use common::trace::TraceContext;
 use deadpool_postgres::Transaction;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,8 @@ pub struct UnitEvent<'a> {
     pub envelope: &'a Envelope<'a>,
     /// Its place in the batch.
     pub ordinal: i16,
+    /// The batch's place in its trace.
+    pub context: TraceContext,
 }
 
 /// Applies `events` in their order, all of them or none, and gives a result for each.
@@ -79,8 +82,8 @@ impl Work for Unit<'_> {
 }
 
 fn rule_event<'a>(event: &UnitEvent<'a>) -> Event<'a> {
-    let UnitEvent { meta, envelope, ordinal } = *event;
-    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal }
+    let UnitEvent { meta, envelope, ordinal, context } = *event;
+    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal, context: Some(context) }
 }
 
 /// Reserves the enquiry numbers that the events can take.

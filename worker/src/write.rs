@@ -12,6 +12,7 @@ use common::db::{Database, TxError, Work};
 use common::event::{Actor, RESERVED_PREFIX};
 use common::model::{ClientId, TenantId};
 use common::record::canonical;
+use common::trace::{TraceContext, Trail};
 use common::write::{WriteMeta, WriteRefusal, Written, etag};
 use deadpool_postgres::Transaction;
 use sha2::{Digest, Sha256};
@@ -25,6 +26,8 @@ pub struct WriteWork<'a> {
     pub counters: &'a Database,
     /// Who writes what, on which condition.
     pub meta: &'a WriteMeta,
+    /// Its place in its trace.
+    pub context: TraceContext,
     /// The body as sent.
     pub body: &'a [u8],
     /// The body as read.
@@ -140,6 +143,7 @@ impl WriteWork<'_> {
             key_prefix: Some(self.meta.caller.key.as_str().to_owned()),
             origin: self.meta.caller.origin.clone().unwrap_or_else(|| "connect-api".to_owned()),
             occurred_at: now,
+            trail: Some(Trail { request_id: self.meta.request_id, context: self.context }),
         };
         let ctx = &mut Context { now, next_id: &mut Uuid::now_v7, numbers, skip_discovery: false };
         let condition = self.meta.if_match.as_ref();

@@ -5,6 +5,7 @@ use super::reply::Replies;
 use super::rpc::META_HEADER;
 use super::topology::Queue;
 use crate::metrics::{DEAD_LETTERED, REDELIVERED};
+use crate::trace::{TRACEPARENT, TraceContext};
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 /// Longest that closing a channel may take; a broker that blocks publishers doesn't answer.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
@@ -28,6 +30,8 @@ pub struct Message {
     pub body: Vec<u8>,
     /// JSON metadata of the publisher, when it is there and text.
     pub meta: Option<String>,
+    /// The publisher's place in a trace, as a header says it.
+    pub traceparent: Option<String>,
     /// The publisher's own id of the message, when there is one that isn't blank.
     pub message_id: Option<String>,
     /// Whether an answer is wanted.
@@ -212,7 +216,14 @@ impl Lane {
                 delivery.ack(BasicAckOptions::default()).await.map(drop)
             }
             Verdict::Dead { reason, reply } => {
-                tracing::error!(queue = self.queue.as_str(), reason, "message dead-lettered");
+                let (request_id, trace_id) = due_to(delivery);
+                tracing::error!(
+                    queue = self.queue.as_str(),
+                    reason,
+                    request_id,
+                    trace_id,
+                    "message dead-lettered"
+                );
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason)
                     .increment(1);
                 if let Some(reply) = reply {
@@ -228,7 +239,11 @@ impl Lane {
     async fn reply(&mut self, delivery: &Delivery, body: &[u8]) {
         let properties = &delivery.properties;
         if let Some(reply_to) = properties.reply_to().clone() {
-            self.replies.send(reply_to, properties.correlation_id().clone(), body).await;
+            let was_sent = self.replies.send(reply_to, properties.correlation_id().clone(), body).await;
+            if !was_sent {
+                let (request_id, trace_id) = due_to(delivery);
+                tracing::debug!(request_id, trace_id, "an answer could not be sent");
+            }
         }
     }
 }
@@ -247,11 +262,20 @@ pub(super) fn message_of(queue: Queue, delivery: &mut Delivery) -> Message {
     }
     Message {
         body: std::mem::take(&mut delivery.data),
-        meta: meta(delivery),
+        meta: header(delivery, META_HEADER),
+        traceparent: header(delivery, TRACEPARENT),
         message_id: message_id(delivery),
         wants_reply: delivery.properties.reply_to().is_some(),
         redelivered: delivery.redelivered,
     }
+}
+
+/// Request and trace of a message, for the log. An id of a stranger's may be anything: only a UUID is a request's.
+fn due_to(delivery: &Delivery) -> (Option<String>, Option<String>) {
+    let request = delivery.properties.correlation_id().as_ref();
+    let request = request.and_then(|id| Uuid::try_parse(id.as_str()).ok());
+    let trace = header(delivery, TRACEPARENT).and_then(|header| TraceContext::parse(&header));
+    (request.map(|id| id.to_string()), trace.map(|context| context.trace_id.to_string()))
 }
 
 fn message_id(delivery: &Delivery) -> Option<String> {
@@ -259,9 +283,9 @@ fn message_id(delivery: &Delivery) -> Option<String> {
     (!id.trim().is_empty()).then(|| id.to_owned())
 }
 
-fn meta(delivery: &Delivery) -> Option<String> {
+fn header(delivery: &Delivery, name: &str) -> Option<String> {
     let headers = delivery.properties.headers().as_ref()?;
-    let AMQPValue::LongString(text) = headers.inner().get(&ShortString::from(META_HEADER))? else {
+    let AMQPValue::LongString(text) = headers.inner().get(&ShortString::from(name))? else {
         return None;
     };
     std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned)

@@ -1,11 +1,10 @@
 //! Publishing with confirms: what is said to be published is on the broker's disk.
 
 use super::connection::{Broker, Link};
-use super::rpc::{META_HEADER, PERSISTENT};
+use super::rpc::{PERSISTENT, headers};
 use crate::metrics::PUBLISHES;
 use futures_util::future::join_all;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,8 @@ pub struct Outgoing<'a> {
     pub queue: &'a str,
     /// JSON for the consumer.
     pub meta: String,
+    /// The header that other tools see, too: the place in a trace.
+    pub traceparent: Option<String>,
     /// The message.
     pub body: &'a [u8],
     /// How long it stays in the queue before it moves on to where the queue forwards to; `None` until it is consumed.
@@ -130,12 +131,10 @@ const fn outcome(result: &Result<(), PublishError>) -> &'static str {
 async fn send(channel: &Channel, message: &Outgoing<'_>) -> lapin::Result<PublisherConfirm> {
     // Mandatory: a message for a queue that is gone comes back instead of vanishing.
     let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-    let mut headers = FieldTable::default();
-    headers.insert(META_HEADER.into(), AMQPValue::LongString(message.meta.as_str().into()));
     let mut properties = BasicProperties::default()
         .with_delivery_mode(PERSISTENT)
         .with_content_type("application/json".into())
-        .with_headers(headers);
+        .with_headers(headers(&message.meta, message.traceparent.as_deref()));
     if let Some(waits) = message.waits {
         properties = properties.with_expiration(waits.as_millis().to_string().into());
     }

@@ -26,13 +26,14 @@ impl Replies {
         Self { broker, channel: None }
     }
 
-    /// Sends an answer, if that can be done soon.
-    pub(super) async fn send(&mut self, to: ShortString, id: Option<ShortString>, body: &[u8]) {
+    /// Sends an answer, if that can be done soon; whether it was.
+    pub(super) async fn send(&mut self, to: ShortString, id: Option<ShortString>, body: &[u8]) -> bool {
         let sent = timeout(WITHIN, self.try_send(to, id, body)).await;
-        if !matches!(sent, Ok(Some(()))) {
+        let was_sent = matches!(sent, Ok(Some(())));
+        if !was_sent {
             self.channel = None;
-            tracing::debug!("an answer could not be sent");
         }
+        was_sent
     }
 
     async fn try_send(&mut self, to: ShortString, id: Option<ShortString>, body: &[u8]) -> Option<()> {

@@ -3,6 +3,7 @@
 use super::connection::{Broker, Link};
 use super::topology::Queue;
 use crate::metrics::{PUBLISHES, REPLY_WAIT};
+use crate::trace::TRACEPARENT;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions};
@@ -38,6 +39,8 @@ pub struct RpcRequest<'a> {
     pub id: Uuid,
     /// JSON for the other end.
     pub meta: &'a str,
+    /// The header that other tools see, too: the place in a trace.
+    pub traceparent: Option<&'a str>,
     /// The message.
     pub body: &'a [u8],
     /// How long the broker may take to confirm.
@@ -158,8 +161,7 @@ impl Session {
     async fn publish(&self, queue: &str, request: RpcRequest<'_>) -> Result<(), CallError> {
         // Mandatory: a message for a queue that is gone comes back instead of vanishing.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let mut headers = FieldTable::default();
-        headers.insert(META_HEADER.into(), AMQPValue::LongString(request.meta.into()));
+        let headers = headers(request.meta, request.traceparent);
         let properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
@@ -187,6 +189,16 @@ impl Session {
             drop(waiting.send(delivery.data));
         }
     }
+}
+
+/// The headers of what the programs publish.
+pub(super) fn headers(meta: &str, traceparent: Option<&str>) -> FieldTable {
+    let mut headers = FieldTable::default();
+    headers.insert(META_HEADER.into(), AMQPValue::LongString(meta.into()));
+    if let Some(traceparent) = traceparent {
+        headers.insert(TRACEPARENT.into(), AMQPValue::LongString(traceparent.into()));
+    }
+    headers
 }
 
 async fn keep_session(

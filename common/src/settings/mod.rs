@@ -4,7 +4,9 @@
 mod sections;
 mod value;
 
-pub use sections::{BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings};
+pub use sections::{
+    BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings, TraceSettings,
+};
 pub use value::{ByteSize, SettingValue};
 
 use std::collections::HashMap;

@@ -2,6 +2,7 @@
 
 use super::{ByteSize, Environment, Section, SettingError, Variable, error};
 use crate::sealed::{MasterKey, Secret};
+use hyper::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -184,9 +185,49 @@ impl Section for LogSettings {
     }
 }
 
+/// Where spans are exported to.
+#[derive(Clone, Debug)]
+pub struct TraceSettings {
+    /// Where traces are posted to (OTLP/HTTP); `None` to export none.
+    pub url: Option<Uri>,
+}
+
+impl Section for TraceSettings {
+    const VARIABLES: &'static [Variable] = &[Variable {
+        name: "OTEL_EXPORTER_OTLP_ENDPOINT",
+        default: Some(""),
+        help: "collector that spans are exported to with OTLP/HTTP (JSON), such as http://localhost:4318; none are when not set",
+    }];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+        let Some(base) = env.optional::<Self, String>(NAME)? else { return Ok(Self { url: None }) };
+        let url = format!("{}/v1/traces", base.trim_end_matches('/')).parse::<Uri>().ok();
+        let url =
+            url.filter(|url| matches!(url.scheme_str(), Some("http" | "https")) && url.host().is_some());
+        let wrong = || error(NAME, "must be a URL such as http://localhost:4318");
+        Ok(Self { url: Some(url.ok_or_else(wrong)?) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traces_are_posted_below_the_endpoint() {
+        let of = |base| TraceSettings::read(&Environment::of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", base)]));
+        for (base, url) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("https://collector.example/otlp/", "https://collector.example/otlp/v1/traces"),
+        ] {
+            assert_eq!(of(base).unwrap().url.unwrap().to_string(), url);
+        }
+        assert!(of(" ").unwrap().url.is_none());
+        for bad in ["localhost:4318", "grpc://localhost:4317", "http://", "/v1"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_fault_names_the_setting_and_never_its_value() {

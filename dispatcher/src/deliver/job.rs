@@ -14,7 +14,10 @@ use common::message::DeliveryMeta;
 use common::metrics::{WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES};
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding};
+use common::trace::{SpanKind, TraceContext, TraceSpan};
 use std::time::Duration;
+use tracing::Instrument;
+use tracing::field::display;
 
 /// How long deliveries wait whose secret can't be opened.
 const SEALED_WAIT: Duration = Duration::from_secs(30);
@@ -45,6 +48,15 @@ pub(super) struct Means {
 impl Means {
     /// Makes the attempt. Gives what is to be put on record, and whether the receiver answered.
     pub(super) async fn attempt(&self, job: Job) -> (Entry, Answer) {
+        let parent = job.meta.traceparent.as_deref().and_then(TraceContext::parse);
+        let traced = TraceSpan::begin(parent, "delivery", SpanKind::Client);
+        let (delivery_id, trace_id) = (job.meta.delivery_id, traced.context().trace_id);
+        let request_id = job.meta.request_id.map(display);
+        let span = tracing::error_span!("delivery", %delivery_id, request_id, %trace_id);
+        self.attempt_traced(job, traced).instrument(span).await
+    }
+
+    async fn attempt_traced(&self, job: Job, mut traced: TraceSpan) -> (Entry, Answer) {
         let at = clock::now();
         let Some(secrets) = self.open(&job) else {
             tracing::error!(
@@ -54,8 +66,11 @@ impl Means {
             // A fault of ours, not the receiver's: no attempt is used up.
             return (Entry::parked(job.meta, job.receipt, SEALED_WAIT, Opened::Yes), Answer::Came);
         };
-        let attempt = self.send(&job, &secrets, at).await;
+        let attempt = self.send(&job, &secrets, traced.context(), at).await;
         count(&attempt);
+        tell(&mut traced, &job.meta, &attempt);
+        drop(traced);
+        tracing::debug!(outcome = attempt.outcome.as_str(), attempt = job.meta.attempt, "attempted");
         let answer = match attempt.outcome {
             Outcome::Delivered
             | Outcome::Redirect
@@ -72,7 +87,13 @@ impl Means {
         (self.conclude(job, &attempt, at), answer)
     }
 
-    async fn send(&self, job: &Job, secrets: &[Secret], now: DateTime<Utc>) -> Attempt {
+    async fn send(
+        &self,
+        job: &Job,
+        secrets: &[Secret],
+        context: TraceContext,
+        now: DateTime<Utc>,
+    ) -> Attempt {
         let Ok(url) = ReceiverUrl::parse(&job.target.url) else {
             return nothing_sent(Outcome::AddressRefused, "the subscription's URL can't be read");
         };
@@ -84,6 +105,7 @@ impl Means {
             secrets,
             body: job.body.clone(),
             now,
+            context,
         };
         self.sender.send(&request).await
     }
@@ -110,7 +132,7 @@ impl Means {
             None => {
                 metrics::counter!(WEBHOOK_DEAD).increment(1);
                 tracing::warn!(
-                    delivery = %job.meta.delivery_id, subscription = %job.meta.subscription_id, attempts = made,
+                    subscription = %job.meta.subscription_id, attempts = made,
                     outcome = attempt.outcome.as_str(), "attempts used up: dead letter"
                 );
                 (State::Dead, Fate::Dead)
@@ -144,6 +166,23 @@ fn row(meta: &DeliveryMeta, attempt: &Attempt, at: DateTime<Utc>) -> AttemptRow 
         error: attempt.error.clone(),
         response: attempt.response.clone(),
         duration_ms: i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
+    }
+}
+
+/// What the collector is told of an attempt. Receivers' URLs may hold secrets.
+fn tell(traced: &mut TraceSpan, meta: &DeliveryMeta, attempt: &Attempt) {
+    traced.set("connect.delivery_id", || meta.delivery_id.to_string());
+    traced.set("connect.event_type", || meta.event_type.clone());
+    traced.set("connect.attempt", || i64::from(meta.attempt));
+    traced.set("connect.outcome", || attempt.outcome.as_str());
+    if let Some(request_id) = meta.request_id {
+        traced.set("connect.request_id", || request_id.to_string());
+    }
+    if let Some(status) = attempt.status {
+        traced.set("http.response.status_code", || i64::from(status));
+    }
+    if !attempt.outcome.is_delivered() {
+        traced.fail();
     }
 }
 

@@ -59,6 +59,8 @@ mod tests {
             event_type: "lead.assigned".to_owned(),
             attempt,
             published_at: chrono::DateTime::UNIX_EPOCH,
+            traceparent: None,
+            request_id: None,
         }
     }
 

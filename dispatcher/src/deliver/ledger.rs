@@ -198,7 +198,7 @@ fn next<'a>(entry: &Entry, queue: &'a str, wait: Wait, body: &'a Bytes, now: Dat
         published_at: now,
         ..entry.meta.clone()
     };
-    Outgoing { queue, meta: meta.to_header(), body, waits: Some(wait.length) }
+    Outgoing { queue, meta: meta.to_header(), traceparent: meta.traceparent, body, waits: Some(wait.length) }
 }
 
 struct Record<'a> {

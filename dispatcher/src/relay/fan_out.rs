@@ -42,6 +42,10 @@ pub struct OutboxEvent {
     pub origin: String,
     /// The webhook's body.
     pub envelope: String,
+    /// The place of what caused it in its trace, where that is known.
+    pub traceparent: Option<String>,
+    /// The request that caused it, where that is known.
+    pub request_id: Option<Uuid>,
 }
 
 impl Subscription {
@@ -84,6 +88,8 @@ mod tests {
             key_prefix: key_prefix.map(str::to_owned),
             origin: origin.to_owned(),
             envelope: String::new(),
+            traceparent: None,
+            request_id: None,
         }
     }
 

@@ -152,5 +152,6 @@ impl Worker {
 
 /// A delivery's message for `queue`.
 fn message<'a>(queue: &'a str, meta: &DeliveryMeta, envelope: &'a str) -> Outgoing<'a> {
-    Outgoing { queue, meta: meta.to_header(), body: envelope.as_bytes(), waits: None }
+    let traceparent = meta.traceparent.clone();
+    Outgoing { queue, meta: meta.to_header(), traceparent, body: envelope.as_bytes(), waits: None }
 }

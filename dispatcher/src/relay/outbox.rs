@@ -120,6 +120,8 @@ impl<'e> Fanned<'e> {
             event_type: self.event.event_type.clone(),
             attempt: 1,
             published_at: now,
+            traceparent: self.event.traceparent.clone(),
+            request_id: self.event.request_id,
         };
         super::message(queue, &meta, &self.event.envelope)
     }

@@ -103,5 +103,7 @@ fn meta(parked: &Parked, now: DateTime<Utc>) -> DeliveryMeta {
         event_type: parked.event_type.clone(),
         attempt: parked.attempts.saturating_add(1),
         published_at: now,
+        traceparent: parked.traceparent.clone(),
+        request_id: parked.request_id,
     }
 }

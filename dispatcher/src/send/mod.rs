@@ -24,6 +24,7 @@ use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use common::egress::ReceiverUrl;
 use common::sealed::Secret;
+use common::trace::TraceContext;
 use connector::Connector;
 use failure::Failure;
 use http_body_util::Full;
@@ -61,6 +62,8 @@ pub struct WebhookRequest<'a> {
     pub body: Bytes,
     /// Now: the signature's `t`.
     pub now: DateTime<Utc>,
+    /// The attempt's place in its trace: the receiver's parent.
+    pub context: TraceContext,
 }
 
 /// Sends webhooks. Connections are kept alive; cheap to clone, and to use from many tasks at once.

@@ -15,8 +15,9 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("Connect/", env!("CA
 const SIGNATURE: HeaderName = HeaderName::from_static("x-connect-signature");
 const TENANT: HeaderName = HeaderName::from_static("x-connect-tenant");
 const EVENT: HeaderName = HeaderName::from_static("x-connect-event");
+const TRACEPARENT: HeaderName = HeaderName::from_static(common::trace::TRACEPARENT);
 const DELIVERY: HeaderName = HeaderName::from_static("x-connect-delivery");
-/// Those here, `Content-Length`, and room for one that traces.
+/// Those here, and `Content-Length`.
 const HEADERS: usize = 9;
 
 /// The request, signed. Its length is added when it is written.
@@ -41,6 +42,7 @@ fn headers(webhook: &WebhookRequest<'_>) -> HeaderMap {
     headers.insert(TENANT, value(webhook.tenant));
     headers.insert(EVENT, value(webhook.event_type));
     headers.insert(DELIVERY, value(delivery));
+    headers.insert(TRACEPARENT, value(&webhook.context.to_header()));
     headers
 }
 

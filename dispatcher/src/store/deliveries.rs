@@ -48,7 +48,7 @@ pub(super) const CONCLUDE: &str = "
 pub(super) const PARKED: &str = "
     -- deliveries.parked
     SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.attempts, d.parked_at, o.event_type,
-           o.envelope::text
+           o.envelope::text, o.traceparent, o.request_id
     FROM subscriptions s
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d
@@ -208,6 +208,10 @@ pub struct Parked {
     pub event_type: String,
     /// The webhook's body.
     pub envelope: String,
+    /// The place of what caused the event in its trace, where that is known.
+    pub traceparent: Option<String>,
+    /// The request that caused the event, where that is known.
+    pub request_id: Option<Uuid>,
 }
 
 /// Makes deliveries, due at `now`.
@@ -295,6 +299,8 @@ pub async fn parked(
         parked_at: row.get(5),
         event_type: row.get(6),
         envelope: row.get(7),
+        traceparent: row.get(8),
+        request_id: row.get(9),
     };
     Ok(rows.iter().map(parked).collect())
 }

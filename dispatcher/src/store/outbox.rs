@@ -8,7 +8,7 @@ use deadpool_postgres::GenericClient;
 
 pub(super) const PENDING: &str = "
     -- outbox.pending
-    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::text
+    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::text, traceparent, request_id
     FROM outbox WHERE relayed_at IS NULL ORDER BY event_id LIMIT $1::bigint";
 
 pub(super) const RELAYED: &str = "
@@ -43,6 +43,8 @@ pub async fn pending(on: &impl GenericClient, limit: i64) -> Result<Vec<OutboxEv
         key_prefix: row.get(3),
         origin: row.get(4),
         envelope: row.get(5),
+        traceparent: row.get(6),
+        request_id: row.get(7),
     };
     Ok(rows.iter().map(event).collect())
 }

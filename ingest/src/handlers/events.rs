@@ -50,7 +50,7 @@ where
     let (admitted, events) =
         tokio::join!(services.auth.admit(&verified, None), async { count_events(bytes, &caller.tenant) });
     admitted?;
-    services.events.submit(caller, events?, bytes).await
+    services.events.submit(head.trail, caller, events?, bytes).await
 }
 
 /// How many events a valid batch has; 400 with all places at fault for any other.

@@ -36,7 +36,7 @@ pub(super) async fn answer(
     let idempotency_key = key?.map(|key| key.as_str().to_owned());
     let (target, if_match) = checked?;
     let write = Write { target, path: head.uri.path().to_owned(), idempotency_key, if_match };
-    written(services.writes.submit(known.verified.caller(), write, bytes).await?)
+    written(services.writes.submit(head.trail, known.verified.caller(), write, bytes).await?)
 }
 
 /// The record is one that can exist, the condition is well formed, the body valid.

@@ -1,5 +1,6 @@
 //! The queue of advisor actions: one action, one transaction, one answer (operator's contract: Advisor actions).
 
+use super::parent;
 use crate::action::{Acted, ActionWork};
 use crate::outbox::Emitted;
 use crate::unit::Databases;
@@ -9,10 +10,12 @@ use common::clock;
 use common::db::TxError;
 use common::message::ActionMeta;
 use common::metrics::{ACTIONS, APPLY_DURATION, QUEUE_LAG};
+use common::trace::{SpanKind, TraceContext, TraceSpan, Trail};
 use common::write::WriteRefusal;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 use uuid::Uuid;
 
 /// Wait between tries while the database can't be reached.
@@ -46,18 +49,31 @@ impl CrmHandler {
 
     async fn handle_one(&self, message: &Message) -> Verdict {
         let started = Instant::now();
-        let (label, ended) = match read(message) {
-            Ok((action, message_id)) => (action.action.name().as_str(), self.act(&action, &message_id).await),
-            Err(refusal) => ("unknown", Ended::Malformed(refusal)),
+        let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
+        let sent = meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
+        let parent = parent(sent.or(message.traceparent.as_deref()));
+        let mut traced = TraceSpan::begin(parent, "action", SpanKind::Consumer);
+        let read = read(message);
+        let trail = Trail { request_id: request_id(&read), context: traced.context() };
+        let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
+        traced.set("connect.request_id", || request_id.to_string());
+        let span = tracing::error_span!("action", %request_id, %trace_id);
+        let acting = async {
+            let (label, ended) = match read {
+                Ok((action, id)) => (action.action.name().as_str(), self.act(&action, &id, trail).await),
+                Err(refusal) => ("unknown", Ended::Malformed(refusal)),
+            };
+            tracing::debug!(action = label, "action ended");
+            observe(meta.as_ref(), label, &ended, started);
+            conclude(message, label, &ended)
         };
-        observe(message, label, &ended, started);
-        conclude(message, label, &ended)
+        acting.instrument(span).await
     }
 
     /// Does an action, waiting for the database as long as it takes.
-    async fn act(&self, action: &AdvisorAction, message_id: &str) -> Ended {
+    async fn act(&self, action: &AdvisorAction, message_id: &str, trail: Trail) -> Ended {
         let counters = &self.databases.counters;
-        let work = ActionWork { counters, action, message_id, emitted: Emitted::default() };
+        let work = ActionWork { counters, action, message_id, trail, emitted: Emitted::default() };
         loop {
             match self.databases.units.run_tx("apply_action", &work).await {
                 Ok(Ok(acted)) => {
@@ -109,6 +125,12 @@ fn read(message: &Message) -> Result<(AdvisorAction, String), WriteRefusal> {
     Ok((AdvisorAction::parse(&message.body)?, message_id))
 }
 
+/// What the log and the ledger call an action: its message, where that has such an id.
+fn request_id(read: &Result<(AdvisorAction, String), WriteRefusal>) -> Uuid {
+    let sent = read.as_ref().ok().and_then(|(_, message_id)| Uuid::try_parse(message_id).ok());
+    sent.unwrap_or_else(Uuid::now_v7)
+}
+
 /// Who asked for an answer gets one, whatever it is. Where nobody did, only what can't be put right otherwise is kept as
 /// a dead letter.
 fn conclude(message: &Message, label: &'static str, ended: &Ended) -> Verdict {
@@ -132,7 +154,7 @@ fn json(answer: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(answer).expect("answers have string keys")
 }
 
-fn observe(message: &Message, label: &'static str, ended: &Ended, started: Instant) {
+fn observe(meta: Option<&ActionMeta>, label: &'static str, ended: &Ended, started: Instant) {
     let status = match ended {
         Ended::Acted(Acted { repeated: false, .. }) => "done",
         Ended::Acted(Acted { repeated: true, .. }) => "repeated",
@@ -144,9 +166,8 @@ fn observe(message: &Message, label: &'static str, ended: &Ended, started: Insta
     metrics::counter!(ACTIONS, "action" => label, "status" => status).increment(1);
     let queue = Queue::Crm.as_str();
     metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
-    let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
-    if let Some(ActionMeta { published_at }) = meta {
-        let lag = (clock::now() - published_at).to_std().unwrap_or_default();
+    if let Some(meta) = meta {
+        let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
     }
 }

@@ -1,6 +1,7 @@
 //! The events queue: several waiting batches are applied as one unit; a unit that fails is applied event by event,
 //! so that one bad event fails alone (D8).
 
+use super::parent;
 use crate::unit::{self, Databases, UnitEvent};
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
@@ -8,9 +9,13 @@ use common::db::TxError;
 use common::event::{BatchResult, Envelope, EventResult, InboundType, parse_batch};
 use common::message::BatchMeta;
 use common::metrics::{APPLY_DURATION, EVENTS, QUEUE_LAG};
+use common::trace::{SpanKind, TraceContext, TraceId, TraceSpan};
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
+use uuid::Uuid;
 
 /// Wait between tries while the database can't be reached.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
@@ -27,6 +32,7 @@ pub struct EventsHandler {
 /// A message that could be read.
 struct Batch<'m> {
     meta: BatchMeta,
+    traced: TraceSpan,
     envelopes: Vec<Envelope<'m>>,
 }
 
@@ -49,6 +55,7 @@ impl EventsHandler {
                 self.apply_singly(&events).await?
             }
         };
+        tracing::debug!(batches = batches.len(), events = events.len(), "applied");
         let mut results = results.into_iter();
         let of_batch =
             |batch: &&Batch<'_>| BatchResult::new(results.by_ref().take(batch.envelopes.len()).collect());
@@ -59,7 +66,8 @@ impl EventsHandler {
     async fn apply_singly(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
         let mut results = Vec::with_capacity(events.len());
         for event in events {
-            results.push(self.apply_single(*event).await?);
+            let span = batch_span(event.meta.request_id, event.context);
+            results.push(self.apply_single(*event).instrument(span).await?);
         }
         Ok(results)
     }
@@ -74,7 +82,7 @@ impl EventsHandler {
             Ok(Some(result)) => result,
             Ok(None) => failed(event.envelope),
             Err(error) => {
-                tracing::error!(%error, request = %event.meta.request_id, ordinal = event.ordinal, "event failed");
+                tracing::error!(%error, ordinal = event.ordinal, "event failed");
                 failed(event.envelope)
             }
         })
@@ -108,7 +116,7 @@ impl Handler for EventsHandler {
         let started = Instant::now();
         let read: Vec<Result<Batch<'_>, &'static str>> = unit.iter().map(Batch::read).collect();
         let batches: Vec<&Batch<'_>> = read.iter().filter_map(|batch| batch.as_ref().ok()).collect();
-        let Ok(results) = self.apply(&batches).await else {
+        let Ok(results) = self.apply(&batches).instrument(unit_span(&batches)).await else {
             return vec![Verdict::Leave; unit.len()];
         };
         observe(&batches, &results, started);
@@ -126,7 +134,14 @@ impl<'m> Batch<'m> {
     fn read(message: &'m Message) -> Result<Self, &'static str> {
         let meta = read_meta(message).ok_or("metadata")?;
         let envelopes = parse_batch(&message.body, &meta.caller.tenant).map_err(|_| "body")?;
-        Ok(Self { meta, envelopes })
+        let mut traced = TraceSpan::begin(parent(meta.traceparent.as_deref()), "batch", SpanKind::Consumer);
+        traced.set("connect.request_id", || meta.request_id.to_string());
+        traced.set("connect.events", || i64::from(meta.events));
+        Ok(Self { meta, traced, envelopes })
+    }
+
+    fn trace_id(&self) -> TraceId {
+        self.traced.context().trace_id
     }
 
     fn events(&self) -> impl Iterator<Item = UnitEvent<'_>> {
@@ -135,7 +150,36 @@ impl<'m> Batch<'m> {
             meta: &self.meta,
             envelope,
             ordinal,
+            context: self.traced.context(),
         })
+    }
+}
+
+/// What the log lines of a unit name: the request that it belongs to, or all of them. A unit has few messages.
+fn unit_span(batches: &[&Batch<'_>]) -> Span {
+    if let [batch] = batches {
+        return batch_span(batch.meta.request_id, batch.traced.context());
+    }
+    let request_ids = Listed(batches, |batch: &Batch<'_>| batch.meta.request_id);
+    let trace_ids = Listed(batches, Batch::trace_id);
+    tracing::error_span!("unit", %request_ids, %trace_ids)
+}
+
+/// What the log lines of a batch name.
+fn batch_span(request_id: Uuid, TraceContext { trace_id, .. }: TraceContext) -> Span {
+    tracing::error_span!("batch", %request_id, %trace_id)
+}
+
+/// Something of each batch, with spaces between.
+struct Listed<'b, 'm, F>(&'b [&'b Batch<'m>], F);
+
+impl<'m, T: Display, F: Fn(&Batch<'m>) -> T> Display for Listed<'_, 'm, F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (at, batch) in self.0.iter().enumerate() {
+            let space = if at == 0 { "" } else { " " };
+            write!(f, "{space}{}", (self.1)(batch))?;
+        }
+        Ok(())
     }
 }
 
@@ -162,5 +206,35 @@ fn observe(batches: &[&Batch<'_>], results: &[BatchResult], started: Instant) {
             let (event_type, status) = (envelope.event_type.as_str(), result.status.as_str());
             metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::caller::Caller;
+    use common::model::{KeyPrefix, Scopes, TenantId};
+
+    fn batch(id: u128) -> Batch<'static> {
+        let caller = Caller {
+            tenant_id: TenantId(Uuid::nil()),
+            tenant: "acme".to_owned(),
+            key: KeyPrefix::parse("ck_test").unwrap(),
+            scopes: Scopes::parse(&["events:ingest"]).unwrap(),
+            origin: None,
+        };
+        let (request_id, published_at) = (Uuid::from_u128(id), clock::now());
+        let meta = BatchMeta { request_id, caller, published_at, events: 1, traceparent: None };
+        Batch { meta, traced: TraceSpan::begin(None, "batch", SpanKind::Consumer), envelopes: Vec::new() }
+    }
+
+    #[test]
+    fn the_lines_of_a_unit_name_every_request_in_it() {
+        let (one, two) = (batch(1), batch(2));
+        let batches = [&one, &two];
+        let requests = Listed(&batches, |batch: &Batch<'_>| batch.meta.request_id).to_string();
+        assert_eq!(requests, format!("{} {}", Uuid::from_u128(1), Uuid::from_u128(2)));
+        let traces = Listed(&batches, Batch::trace_id).to_string();
+        assert_eq!(traces, format!("{} {}", one.trace_id(), two.trace_id()));
     }
 }

@@ -1,5 +1,6 @@
 //! The records queue: one write, one transaction, one answer.
 
+use super::parent;
 use crate::outbox::Emitted;
 use crate::rules::records::Write;
 use crate::unit::Databases;
@@ -9,9 +10,11 @@ use common::clock;
 use common::db::TxError;
 use common::metrics::{APPLY_DURATION, QUEUE_LAG};
 use common::record::parse;
+use common::trace::{SpanKind, TraceContext, TraceSpan};
 use common::write::{WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 /// Wait between tries while the database can't be reached; the write's deadline ends them.
 const OUTAGE_WAIT: Duration = Duration::from_millis(100);
@@ -28,11 +31,12 @@ impl RecordsHandler {
         Self { databases }
     }
 
-    async fn answer(&self, meta: &WriteMeta, body: &[u8]) -> WriteAnswer {
+    async fn answer(&self, meta: &WriteMeta, context: TraceContext, body: &[u8]) -> WriteAnswer {
         let done = match read(meta.target, body) {
-            Ok(write) => self.write(meta, body, write).await,
+            Ok(write) => self.write(meta, context, body, write).await,
             Err(refusal) => Err(refusal),
         };
+        tracing::debug!(is_written = done.is_ok(), "write answered");
         match done {
             Ok(written) => WriteAnswer::Written(written),
             Err(refusal) => WriteAnswer::Refused(refusal),
@@ -40,10 +44,23 @@ impl RecordsHandler {
     }
 
     /// Writes, waiting for the database until the deadline. What its caller was told 503 about isn't begun any more.
-    async fn write(&self, meta: &WriteMeta, body: &[u8], write: Write) -> Result<Written, WriteRefusal> {
+    async fn write(
+        &self,
+        meta: &WriteMeta,
+        context: TraceContext,
+        body: &[u8],
+        write: Write,
+    ) -> Result<Written, WriteRefusal> {
         let counters = &self.databases.counters;
-        let mut work =
-            WriteWork { counters, meta, body, write, skip_itinerary: false, emitted: Emitted::default() };
+        let mut work = WriteWork {
+            counters,
+            meta,
+            context,
+            body,
+            write,
+            skip_itinerary: false,
+            emitted: Emitted::default(),
+        };
         while clock::now() < meta.deadline {
             let error = match self.databases.units.run_tx("apply_write", &work).await {
                 Ok(done) => {
@@ -54,10 +71,10 @@ impl RecordsHandler {
             };
             let is_lasting = !matches!(error, TxError::Unavailable(_));
             if is_lasting && (work.skip_itinerary || !has_itinerary(&work.write)) {
-                tracing::error!(%error, request = %meta.request_id, "write failed");
+                tracing::error!(%error, "write failed");
                 return Err(fault(&work.write));
             }
-            tracing::warn!(%error, request = %meta.request_id, "write is tried again");
+            tracing::warn!(%error, "write is tried again");
             // The rest of the change is kept even when the itinerary can't be stored (D21b).
             work.skip_itinerary = is_lasting;
             tokio::time::sleep(OUTAGE_WAIT).await;
@@ -104,7 +121,14 @@ impl Handler for RecordsHandler {
                 continue;
             };
             let started = Instant::now();
-            let answer = self.answer(&meta, &message.body).await;
+            let parent = parent(meta.traceparent.as_deref());
+            let mut traced = TraceSpan::begin(parent, "write", SpanKind::Consumer);
+            traced.set("connect.request_id", || meta.request_id.to_string());
+            let context = traced.context();
+            let span =
+                tracing::error_span!("write", request_id = %meta.request_id, trace_id = %context.trace_id);
+            let answer = self.answer(&meta, context, &message.body).instrument(span).await;
+            drop(traced);
             let queue = Queue::Records.as_str();
             metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
             let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();

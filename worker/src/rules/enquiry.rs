@@ -105,7 +105,8 @@ pub fn open(
     if let Some(words) = new.message {
         post_message(state, lead_id, words, cause, ctx);
     }
-    routing::announce(state, lead_id, None, &Cause::crm(ctx.now), ctx)?;
+    let routing = Cause { trail: cause.trail, ..Cause::crm(ctx.now) };
+    routing::announce(state, lead_id, None, &routing, ctx)?;
     Ok(Opened { lead_id, trip_id })
 }
 

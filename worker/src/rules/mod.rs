@@ -46,6 +46,7 @@ use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::event::{Envelope, EventResult, InboundType};
 use common::model::{ClientId, DiscoveryId, LeadId, Scope, TripId};
+use common::trace::{TraceContext, Trail};
 use contact::Identity;
 use payload::Payload;
 use uuid::Uuid;
@@ -61,6 +62,8 @@ pub struct Event<'a> {
     pub request_id: Uuid,
     /// Its place in that message's batch.
     pub ordinal: i16,
+    /// Its batch's place in a trace.
+    pub context: Option<TraceContext>,
 }
 
 /// What rules can't make themselves.
@@ -85,12 +88,14 @@ pub struct Cause {
     pub origin: String,
     /// When it happened.
     pub occurred_at: DateTime<Utc>,
+    /// The request that it came with, for traces.
+    pub trail: Option<Trail>,
 }
 
 impl Cause {
     /// The CRM itself: routing and advisors' actions (D16, D24).
     pub fn crm(now: DateTime<Utc>) -> Self {
-        Self { key_prefix: None, origin: "crm".to_owned(), occurred_at: now }
+        Self { key_prefix: None, origin: "crm".to_owned(), occurred_at: now, trail: None }
     }
 }
 
@@ -125,6 +130,7 @@ impl Event<'_> {
             key_prefix: Some(self.caller.key.as_str().to_owned()),
             origin: self.envelope.origin.clone(),
             occurred_at: self.envelope.occurred_at,
+            trail: self.context.map(|context| Trail { request_id: self.request_id, context }),
         }
     }
 }

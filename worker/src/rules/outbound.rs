@@ -28,6 +28,7 @@ pub fn emit(
         key_prefix: cause.key_prefix.clone(),
         origin: cause.origin.clone(),
         occurred_at: cause.occurred_at,
+        trail: cause.trail,
         client_id: lead::get(state, lead_id)?.client_id,
         payload: Value::Object(payload),
     });

@@ -95,6 +95,7 @@ impl Simulation {
             envelope,
             request_id: Uuid::nil(),
             ordinal,
+            context: None,
         });
         let events: Vec<_> = events.collect();
         let mut wanted = Wanted::default();

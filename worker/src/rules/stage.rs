@@ -73,7 +73,12 @@ mod tests {
     #[test]
     fn a_move_is_told_to_subscribers_with_its_cause() {
         let (mut world, lead) = opened();
-        let cause = Cause { key_prefix: Some("ck_x".into()), origin: "site".into(), occurred_at: world.now };
+        let cause = Cause {
+            key_prefix: Some("ck_x".into()),
+            origin: "site".into(),
+            occurred_at: world.now,
+            trail: None,
+        };
         assert!(
             world.run(|state, ctx| move_to(state, lead, Stage::Lost, Some("too dear"), &cause, ctx)).unwrap()
         );

@@ -131,15 +131,26 @@ impl World {
         let (caller, request_id) = (self.caller.clone(), Uuid::from_u128(self.messages));
         let batch = parse_batch(body.as_bytes(), "acme").unwrap();
         let events = (0_i16..).zip(&batch);
-        let events =
-            events.map(|(ordinal, envelope)| Event { caller: &caller, envelope, request_id, ordinal });
+        let events = events.map(|(ordinal, envelope)| Event {
+            caller: &caller,
+            envelope,
+            request_id,
+            ordinal,
+            context: None,
+        });
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
     }
 
     /// Numbers wanted by a batch.
     pub(super) fn opens_wanted(&self, body: &str) -> usize {
         let batch = parse_batch(body.as_bytes(), "acme").unwrap();
-        let event = |envelope| Event { caller: &self.caller, envelope, request_id: Uuid::nil(), ordinal: 0 };
+        let event = |envelope| Event {
+            caller: &self.caller,
+            envelope,
+            request_id: Uuid::nil(),
+            ordinal: 0,
+            context: None,
+        };
         opens_wanted(&self.state, &batch.iter().map(event).collect::<Vec<_>>())
     }
 

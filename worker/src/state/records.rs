@@ -6,6 +6,7 @@ use common::model::{
     Brief, ClientId, DiscoveryId, Email, LeadId, Phone, ProposalId, Stage, TenantId, TripId,
 };
 use common::record::Traveler;
+use common::trace::Trail;
 use common::view::TravelerView;
 use serde_json::Value;
 use uuid::Uuid;
@@ -498,4 +499,6 @@ pub struct OutboundEvent {
     pub client_id: ClientId,
     /// A JSON object (D25).
     pub payload: Value,
+    /// The request that caused it, for traces.
+    pub trail: Option<Trail>,
 }

@@ -31,10 +31,10 @@ pub(super) const NOTIFICATIONS: &str = "
 
 pub(super) const OUTBOX: &str = "
     -- outbox.insert
-    INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, created_at)
-    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, $7
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[])
-         AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope)";
+    INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id, created_at)
+    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, traceparent, request_id, $9
+    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
+         AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id)";
 
 pub(super) const SUBSCRIBED: &str = "
     -- subscriptions.subscribed
@@ -110,6 +110,8 @@ pub(super) async fn outbox(
             event.key_prefix.as_deref(),
             event.origin.as_str(),
             envelope(states, event.tenant, event),
+            event.trail.map(|trail| trail.context.to_header()),
+            event.trail.map(|trail| trail.request_id),
         ],
         now
     )?;

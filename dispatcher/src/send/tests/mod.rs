@@ -62,6 +62,7 @@ fn webhook<'a>(url: &'a ReceiverUrl, secrets: &'a [Secret]) -> WebhookRequest<'a
         secrets,
         body: Bytes::from_static(BODY.as_bytes()),
         now: common::clock::now(),
+        context: common::trace::TraceContext::begin(false),
     }
 }
 

@@ -34,7 +34,12 @@ fn apply(
     let wanted = crate::write::wanted(tenant().id, "connect-api:1".to_owned(), body);
     let mut state = simulation.state(&wanted, loading);
     let now = simulation.now.unwrap();
-    let cause = Cause { key_prefix: Some("ck_test".to_owned()), origin: "acme".to_owned(), occurred_at: now };
+    let cause = Cause {
+        key_prefix: Some("ck_test".to_owned()),
+        origin: "acme".to_owned(),
+        occurred_at: now,
+        trail: None,
+    };
     let record = simulation.run(now, |ctx| write(&mut state, body, condition, false, &cause, ctx))?;
     let shown = shown(&state, record);
     simulation.rows.take_back(state);

@@ -105,7 +105,12 @@ impl World {
 
 /// The caller, with the origin that its key is registered with.
 fn cause(world: &World) -> Cause {
-    Cause { key_prefix: Some("ck_test".to_owned()), origin: "acme-app".to_owned(), occurred_at: world.now }
+    Cause {
+        key_prefix: Some("ck_test".to_owned()),
+        origin: "acme-app".to_owned(),
+        occurred_at: world.now,
+        trail: None,
+    }
 }
 
 /// The condition that a record has the version that was shown.

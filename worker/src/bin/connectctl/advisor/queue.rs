@@ -31,8 +31,8 @@ async fn call(rpc: &Rpc, id: Uuid, body: &[u8], within: Duration) -> anyhow::Res
     if !matches!(timeout_at(deadline, rpc.ready()).await, Ok(Some(()))) {
         bail!("the broker can't be reached; nothing was published");
     }
-    let meta = serde_json::to_string(&ActionMeta { published_at: clock::now() })?;
-    let request = RpcRequest { id, meta: &meta, body, confirm_within: within, deadline };
+    let meta = serde_json::to_string(&ActionMeta { published_at: clock::now(), traceparent: None })?;
+    let request = RpcRequest { id, meta: &meta, traceparent: None, body, confirm_within: within, deadline };
     rpc.call(request).await.map_err(|error| match error {
         CallError::Unavailable => anyhow!("the broker can't be reached; nothing was published"),
         CallError::Refused => anyhow!("the queue takes no more; nothing was published"),

@@ -129,6 +129,7 @@ impl About {
         Self {
             kind: Some(meta.event_type),
             tenant_id: Some(meta.tenant_id),
+            request_id: meta.request_id,
             delivery_id: Some(meta.delivery_id),
             subscription_id: Some(meta.subscription_id),
             event_id: Some(meta.event_id),
@@ -147,7 +148,7 @@ impl Show for Letter {
             self.at.clone(),
             Some(self.why.to_owned()),
             kind.clone(),
-            request_id.or(*delivery_id).map(|id| id.to_string()),
+            delivery_id.or(*request_id).map(|id| id.to_string()),
             Some(self.bytes.to_string()),
         ]
     }
