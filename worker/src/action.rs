@@ -55,7 +55,11 @@ impl Work for ActionWork<'_> {
         let Some(tenant) = store::find_tenant(tx, &self.action.tenant).await? else {
             return Ok(Err(WriteRefusal::NotFound));
         };
-        let before = store::applied(tx, tenant, &self.event_id()).await?.and_then(|entry| entry.lead_id);
+        let before = store::applied(tx, tenant, &self.event_id()).await?;
+        if before.as_ref().is_some_and(|entry| entry.event_type != self.action.action.name().in_ledger()) {
+            return Ok(Err(WriteRefusal::IdempotencyKeyReused));
+        }
+        let before = before.and_then(|entry| entry.lead_id);
         let wanted = match before {
             Some(lead) => showing(tenant, lead),
             None => self.wanted(tx, tenant).await?,

@@ -77,7 +77,7 @@ fn why(queue: Queue, reason: Option<&str>, metadata: Metadata) -> &'static str {
         (Some("expired"), _) => "waited too long",
         (Some("maxlen"), _) => "the queue was full",
         // Actions of the CRM have none of ours.
-        (Some(_), _) if queue == Queue::Crm => "not an action that can be read",
+        (Some(_), _) if queue == Queue::Crm => "not an action that can be read, or one that failed inside",
         (_, Metadata::Missing) => "has no metadata",
         (_, Metadata::Unreadable) => "its metadata can't be read",
         (_, Metadata::Readable) if queue == Queue::Webhooks => {
@@ -164,7 +164,7 @@ mod tests {
             (Queue::Events, Some("rejected"), Metadata::Missing, "has no metadata"),
             (Queue::Events, Some("rejected"), Metadata::Unreadable, "its metadata can't be read"),
             (Queue::Records, Some("rejected"), Metadata::Readable, "its body can't be read"),
-            (Queue::Crm, Some("rejected"), Metadata::Missing, "not an action that can be read"),
+            (Queue::Crm, Some("rejected"), Metadata::Missing, "not an action that can be read, or one that failed inside"),
             (Queue::Events, None, Metadata::Readable, "put there directly"),
         ];
         for (queue, reason, metadata, expected) in told {
