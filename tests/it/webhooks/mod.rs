@@ -7,7 +7,10 @@ mod faults;
 mod isolation;
 mod operator;
 mod outcomes;
+mod replay;
+mod rotation;
 mod schedule;
+mod settings;
 mod subscriptions;
 mod types;
 

@@ -1,10 +1,10 @@
-//! The dispatcher's readiness, gauges, drain and settings (the operator's contract).
+//! The dispatcher's drain, readiness, gauges and metrics (the operator's contract).
 
 use super::Outbound;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use tests::{Behaviour, MASTER_KEY, PATIENCE, Program, Ran, World, eventually};
+use tests::{Behaviour, PATIENCE, Program, World, eventually};
 
 #[tokio::test]
 async fn a_dispatcher_that_is_asked_to_end_finishes_the_attempt_under_way_and_records_it() {
@@ -167,50 +167,5 @@ async fn metrics_have_the_contracts_names_and_nobodys_data() {
     let logs = outbound.world.dispatchers[0].logs();
     for datum in ["ana@example.com", "a secret of the receiver's", &dead.secret, "Ana", "/dead"] {
         assert!(!logs.contains(datum), "{datum} is in the logs");
-    }
-}
-
-#[tokio::test]
-async fn a_setting_of_webhooks_that_is_malformed_ends_the_dispatcher_with_one_line_that_names_it() {
-    let valid = [
-        ("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect"),
-        ("AMQP_URL", "amqp://127.0.0.1:1/%2f"),
-        ("CONNECT_MASTER_KEY", MASTER_KEY),
-        ("CONNECT_METRICS_ADDR", "127.0.0.1:0"),
-    ];
-    for (name, values) in [
-        ("CONNECT_WEBHOOK_ATTEMPTS", &["0", "101", "-1", "six", "6.0", "99999999999"][..]),
-        ("CONNECT_WEBHOOK_BACKOFF_BASE", &["30", "0s", "-1s", "soon"]),
-        ("CONNECT_WEBHOOK_BACKOFF_CAP", &["60", "0ms", "1 hour", "forever", "31d"]),
-        ("CONNECT_WEBHOOK_TIMEOUT", &["10", "0s", "ten"]),
-        ("CONNECT_WEBHOOK_CONCURRENCY", &["0", "5001", "many"]),
-        ("CONNECT_WEBHOOK_CONCURRENCY_EACH", &["0", "few"]),
-        ("CONNECT_WEBHOOK_RESCUE_AFTER", &["0s", "later"]),
-        ("CONNECT_WEBHOOK_ALLOW_PRIVATE", &["1", "yes", "TRUE!"]),
-        ("CONNECT_WEBHOOK_CA_FILE", &["/no/such/file.pem", "/dev/null"]),
-    ] {
-        for value in values {
-            let mut settings = valid.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-            settings.push((name.to_owned(), (*value).to_owned()));
-            let ran = Ran::of("connect-dispatcher", &[], &settings).await;
-            assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{name}={value}: {ran:?}");
-            assert_eq!(ran.errors.lines().count(), 1, "{name}={value}: {}", ran.errors);
-            assert!(
-                ran.errors.contains(&format!("{name}: ")) || ran.errors.contains(&format!("{name} ")),
-                "{}",
-                ran.errors
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn development_mode_is_warned_of_at_each_start() {
-    let mut world = World::with().ingests(0).workers(0).start().await;
-    for (allowed, warned) in [("true", true), ("false", false)] {
-        world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", allowed);
-        world.add_dispatcher().await;
-        let logs = world.dispatchers.last().map(Program::logs).unwrap_or_default();
-        assert_eq!(logs.contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set"), warned, "{allowed}: {logs}");
     }
 }

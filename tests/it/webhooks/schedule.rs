@@ -148,3 +148,21 @@ async fn a_success_ends_the_attempts() {
     assert_eq!(outbound.receiver.received()[3].header("x-connect-delivery"), delivery["id"]);
     outbound.until_metric("connect_webhook_deliveries", &[("state", "delivered")], 1.0).await;
 }
+
+#[tokio::test]
+async fn a_wait_that_the_broker_has_lost_ends_when_it_is_overdue() {
+    let settings =
+        World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "5s").set("CONNECT_WEBHOOK_RESCUE_AFTER", "1s");
+    let outbound = Outbound::of(settings).await;
+    let subscription = outbound.subscribe("/hooks", &[]).await;
+    outbound.receiver.answer_next("/hooks", [Behaviour::status(500)]);
+    outbound.tell().await;
+    outbound.until_depth("webhooks.retry.1", 1).await;
+    let lost = outbound.world.queues.take("webhooks.retry.1").await;
+    assert!(lost.is_some(), "it waits there");
+    outbound.until_within(LONG, "delivered", 1).await;
+    let received = outbound.receiver.received();
+    assert_eq!(received.len(), 2);
+    assert_one_delivery(&received, &subscription);
+    assert!(received[1].at - received[0].at >= ms(6_000), "not before its time, and then some");
+}
