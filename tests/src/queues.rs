@@ -80,10 +80,10 @@ impl QueuedMessage {
 
     /// A header, when it is there and text.
     pub fn header(&self, name: &str) -> Option<String> {
-        match self.properties.headers().as_ref()?.inner().get(name)? {
-            AMQPValue::LongString(text) => Some(text.to_string()),
-            _ => None,
-        }
+        let AMQPValue::LongString(text) = self.properties.headers().as_ref()?.inner().get(name)? else {
+            return None;
+        };
+        Some(text.to_string())
     }
 
     /// Names of its headers, sorted, but for the broker's own count of deliveries.

@@ -13,6 +13,7 @@ const SHARED: &[&str] = &[
     "CONNECT_SHUTDOWN_TIMEOUT",
     "RUST_LOG",
     "CONNECT_LOG",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
 ];
 const OF_INGEST: &[&str] = &[
     "DATABASE_READ_URL",
@@ -95,6 +96,7 @@ async fn each_malformed_setting_is_named_and_its_value_is_not_repeated() {
         ("CONNECT_QUEUE_MAX_LENGTH", "0"),
         ("CONNECT_QUEUE_MAX_LENGTH", "many"),
         ("CONNECT_LOG", "xml"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"),
         ("RUST_LOG", "info,=,hunter2=nonsense"),
         ("CONNECT_INGEST_ADDR", "localhost"),
         ("CONNECT_REPLY_TIMEOUT", "0s"),

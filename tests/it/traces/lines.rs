@@ -69,7 +69,7 @@ async fn an_advisor_action_brings_its_trace_in_the_header_of_its_message() {
     let receiver = Receiver::http();
     let opened = world.accept(enquiry()).await;
     subscribe(&world, &receiver.url("/hooks")).await;
-    let action = json!({"action": "stage", "tenant": "acme", "lead": opened["leadId"], "to": "lost", "reason": "too dear"});
+    let action = json!({"action": "stage", "tenant": "acme", "lead": opened["leadId"], "stage": "lost", "reason": "too dear"});
     let id = Uuid::now_v7();
     let message = QueuedMessage::new(action.to_string().as_bytes()).with_header("traceparent", SENT);
     world.queues.put("crm", &message.with_id(&id.to_string())).await;

@@ -54,7 +54,7 @@ impl CrmHandler {
         let parent = parent(sent.or(message.traceparent.as_deref()));
         let mut traced = TraceSpan::begin(parent, "action", SpanKind::Consumer);
         let read = read(message);
-        let trail = Trail { request_id: request_id(&read), context: traced.context() };
+        let trail = Trail { request_id: request_id(message, &read), context: traced.context() };
         let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
         traced.set("connect.request_id", || request_id.to_string());
         let span = tracing::error_span!("action", %request_id, %trace_id);
@@ -126,9 +126,12 @@ fn read(message: &Message) -> Result<(AdvisorAction, String), WriteRefusal> {
 }
 
 /// What the log and the ledger call an action: its message, where that has such an id.
-fn request_id(read: &Result<(AdvisorAction, String), WriteRefusal>) -> Uuid {
-    let sent = read.as_ref().ok().and_then(|(_, message_id)| Uuid::try_parse(message_id).ok());
-    sent.unwrap_or_else(Uuid::now_v7)
+fn request_id(message: &Message, read: &Result<(AdvisorAction, String), WriteRefusal>) -> Uuid {
+    let known_by = match read {
+        Ok((_, message_id)) => Some(message_id.as_str()),
+        Err(_) => message.message_id.as_deref(),
+    };
+    known_by.and_then(|id| Uuid::try_parse(id).ok()).unwrap_or_else(Uuid::now_v7)
 }
 
 /// Who asked for an answer gets one, whatever it is. Where nobody did, only what can't be put right otherwise is kept as

@@ -134,7 +134,6 @@ impl About {
             subscription_id: Some(meta.subscription_id),
             event_id: Some(meta.event_id),
             published_at: Some(clock::to_text(meta.published_at)),
-            ..Self::default()
         }
     }
 }
