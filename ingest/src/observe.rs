@@ -2,6 +2,7 @@
 
 use crate::error::Refusal;
 use crate::request::RequestHead;
+use crate::route::Route;
 use common::metrics::{HTTP_DURATION, HTTP_REQUESTS};
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -15,9 +16,9 @@ use std::time::Instant;
 use warp::Reply;
 use warp::reply::Response;
 
-/// The pattern of the route that answered, as an extension of its response.
+/// The route that answered, as an extension of its response.
 #[derive(Clone, Copy, Debug)]
-pub struct RouteLabel(pub &'static str);
+pub struct RouteLabel(pub Route);
 
 /// Has `routes` answer a request, and notes how that went.
 pub async fn observed<S>(routes: &S, request: Request<Incoming>) -> Result<Response, Infallible>
@@ -29,7 +30,7 @@ where
     // A panic costs its request, not the others on its connection.
     let answer = AssertUnwindSafe(routes.call(with_head(request))).catch_unwind().await;
     let response = answer.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
-    let route = response.extensions().get::<RouteLabel>().map_or("unknown", |label| label.0);
+    let route = response.extensions().get::<RouteLabel>().map_or("unknown", |label| label.0.pattern());
     note(route, method, response.status(), begun);
     Ok(response)
 }

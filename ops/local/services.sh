@@ -6,8 +6,8 @@
 # know nothing of the servers that the system itself may run. What is committed or confirmed is on disk, as in
 # production, so that tests which kill a server mean something.
 #
-#   services.sh install [postgres] [rabbitmq] [tools]
-#                                     installs what is missing (default: all three); starts nothing
+#   services.sh install [postgres] [rabbitmq] [tools] [browser] [python]
+#                                     installs what is missing (default: the first three); starts nothing
 #   services.sh start-postgres DIR [PORT]
 #                                     prints DATABASE_URL=postgres://connect@127.0.0.1:PORT/connect
 #   services.sh stop-postgres DIR [fast|immediate]

@@ -11,6 +11,7 @@ mod events;
 mod failures;
 mod faults;
 mod limits;
+mod openapi;
 mod operator;
 mod records;
 mod results;

@@ -24,6 +24,9 @@ missing_packages() {
             compiler_works || printf '%s\n' gcc libc6-dev
             command -v make >/dev/null || echo make
             ;;
+        # For the tests of the API's description: what opens its page, and what the other tools are written in.
+        browser) command -v chromium >/dev/null || echo chromium ;;
+        python) python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv ;;
         *) misused ;;
         esac
     done
