@@ -28,7 +28,7 @@ pub fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, Refusal> {
     let malformed = || Refusal::InvalidRequest("If-Match: must be * or a list of quoted ETags".to_owned());
     let Some(text) = joined(headers, &IF_MATCH).map_err(|NotText| malformed())? else { return Ok(None) };
     if text.len() > LONGEST {
-        return Err(Refusal::InvalidRequest("If-Match: must have at most 4096 characters".to_owned()));
+        return Err(Refusal::InvalidRequest(format!("If-Match: must have at most {LONGEST} characters")));
     }
     Ok(Some(match list(&text).ok_or_else(malformed)? {
         Listed::Any => IfMatch::Any,

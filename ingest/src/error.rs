@@ -43,13 +43,13 @@ pub enum Refusal {
 }
 
 /// A row of the table.
-struct Row {
-    status: StatusCode,
+pub(crate) struct Row {
+    pub(crate) status: StatusCode,
     /// `{statusCode, code, message}`, and the ids that go with the code.
-    body: Value,
+    pub(crate) body: Value,
     /// Seconds.
-    retry_after: Option<u32>,
-    allow: Option<&'static str>,
+    pub(crate) retry_after: Option<u32>,
+    pub(crate) allow: Option<&'static str>,
 }
 
 impl Row {
@@ -77,7 +77,8 @@ impl Row {
 const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
 
 impl Refusal {
-    fn row(&self) -> Row {
+    /// What it is answered as; also what the API's description says of it.
+    pub(crate) fn row(&self) -> Row {
         use StatusCode as S;
         match self {
             Self::Unauthorized => Row::new(S::UNAUTHORIZED, "unauthorized", INVALID_CREDENTIALS),

@@ -5,6 +5,7 @@
 
 use crate::error::Refusal;
 use crate::request::RequestHead;
+use crate::route::Route;
 use common::metrics::{HTTP_DURATION, HTTP_REQUESTS};
 use common::trace::{SpanKind, TRACEPARENT, TraceContext, TraceSpan, Trail};
 use futures_util::FutureExt;
@@ -26,9 +27,9 @@ use warp::reply::Response;
 /// The answer's header that names the request. A caller's own is neither believed nor logged.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The pattern of the route that answered, as an extension of its response.
+/// The route that answered, as an extension of its response.
 #[derive(Clone, Copy, Debug)]
-pub struct RouteLabel(pub &'static str);
+pub struct RouteLabel(pub Route);
 
 /// Has `routes` answer a request, and notes how that went.
 pub async fn observed<S>(routes: &S, request: Request<Incoming>) -> Result<Response, Infallible>
@@ -47,7 +48,7 @@ where
     let answer = answering.catch_unwind().await;
     let mut response = answer.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
     response.headers_mut().insert(REQUEST_ID, id_header(request_id));
-    let route = response.extensions().get::<RouteLabel>().map_or("unknown", |label| label.0);
+    let route = response.extensions().get::<RouteLabel>().map_or("unknown", |label| label.0.pattern());
     span.in_scope(|| note(route, method, response.status(), begun));
     tell(&mut traced, request_id, (route, method), response.status());
     Ok(response)

@@ -1,11 +1,13 @@
 //! The table of routes, and nothing else.
 
 use crate::body::discard;
+use crate::docs::{Asset, Docs};
 use crate::error::Refusal;
 use crate::handlers::resource::Resource;
 use crate::handlers::{self, Services};
 use crate::observe::RouteLabel;
 use crate::request::RequestHead;
+use crate::route::Route;
 use std::convert::Infallible;
 use std::sync::Arc;
 use warp::path::FullPath;
@@ -21,20 +23,27 @@ pub fn routes(services: Arc<Services>) -> impl Filter<Extract = (Response,), Err
             async move { handlers::events::post(&services, &head, body).await }
         });
     let events = warp::path!("api" / "v1" / "crm" / "connect" / "events")
-        .and(post_events.or(refuse(Refusal::MethodNotAllowed("POST"))).unify())
-        .map(labelled("/api/v1/crm/connect/events"));
+        .and(post_events.or(refuse(Refusal::MethodNotAllowed(Route::Events.methods()))).unify())
+        .map(labelled(Route::Events));
 
     let records = resource().and(head()).and(warp::body::stream()).then(
         move |resource: Resource, head: Arc<RequestHead>, body| {
             let services = Arc::clone(&services);
             async move {
                 let answer = handlers::records::answer(&services, &head, body, &resource).await;
-                labelled(resource.pattern())(answer)
+                labelled(resource.route())(answer)
             }
         },
     );
 
-    exact_path().and(events.or(records).unify()).or(refuse(Refusal::NotFound)).unify().recover(fault).unify()
+    let Docs { openapi, page } = Docs::new();
+    let openapi = warp::path!("api" / "v1" / "crm" / "connect" / "openapi.json")
+        .and(show(openapi, Route::OpenApi))
+        .map(labelled(Route::OpenApi));
+    let page = warp::path!("docs").and(show(page, Route::Docs)).map(labelled(Route::Docs));
+
+    let known = events.or(records).unify().or(openapi).unify().or(page).unify();
+    exact_path().and(known).or(refuse(Refusal::NotFound)).unify().recover(fault).unify()
 }
 
 /// What the paths of the records API address.
@@ -59,6 +68,16 @@ fn exact_path() -> impl Filter<Extract = (), Error = Rejection> + Copy {
         .untuple_one()
 }
 
+/// Answers a GET with `asset`.
+fn show(asset: Asset, route: Route) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
+    let asset = Arc::new(asset);
+    let shown = warp::get().and(head()).and(warp::body::stream()).map(move |head: Arc<RequestHead>, body| {
+        discard(&head, body);
+        asset.answer(&head.headers)
+    });
+    shown.or(refuse(Refusal::MethodNotAllowed(route.methods()))).unify()
+}
+
 /// Answers whatever comes here with `refusal`.
 fn refuse(refusal: Refusal) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
     warp::any().and(head()).and(warp::body::stream()).map(move |head: Arc<RequestHead>, body| {
@@ -79,9 +98,9 @@ fn head() -> impl Filter<Extract = (Arc<RequestHead>,), Error = Rejection> + Cop
 }
 
 /// Names the route for metrics: by its pattern, so that there are as many names as routes.
-fn labelled(pattern: &'static str) -> impl Fn(Response) -> Response + Copy {
+fn labelled(route: Route) -> impl Fn(Response) -> Response + Copy {
     move |mut response| {
-        response.extensions_mut().insert(RouteLabel(pattern));
+        response.extensions_mut().insert(RouteLabel(route));
         response
     }
 }

@@ -6,9 +6,9 @@
 # know nothing of the servers that the system itself may run. What is committed or confirmed is on disk, as in
 # production, so that tests which kill a server mean something.
 #
-#   services.sh install [postgres] [rabbitmq] [tools] [checks]
-#                                     installs what is missing (default: the first three; checks is what only the
-#                                     tests need); starts nothing
+#   services.sh install [postgres] [rabbitmq] [tools] [checks] [browser] [python]
+#                                     installs what is missing (default: the first three; the others are what only
+#                                     the tests need); starts nothing
 #   services.sh start-postgres DIR [PORT]
 #                                     prints DATABASE_URL=postgres://connect@127.0.0.1:PORT/connect
 #   services.sh stop-postgres DIR [fast|immediate]

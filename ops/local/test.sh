@@ -11,8 +11,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/test
 hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
+"$SERVICES" install postgres rabbitmq tools checks browser python 9>&-
+"$ROOT/ops/local/python.sh" >/dev/null 9>&-
 bring_up "$DIRECTORY"
-"$SERVICES" install checks 9>&-
 
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES

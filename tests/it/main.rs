@@ -13,6 +13,7 @@ mod failures;
 mod faults;
 mod limits;
 mod monitoring;
+mod openapi;
 mod operator;
 mod records;
 mod results;

@@ -11,8 +11,10 @@ use deserr::Deserr;
 
 /// Most travelers of a client (specification: Limits).
 pub const TRAVELERS_MAX: usize = 50;
+/// Greatest age, in years.
+pub const AGE_MAX: u32 = 150;
 /// An age in years.
-pub type Age = Whole<150>;
+pub type Age = Whole<AGE_MAX>;
 
 /// What a client is made of, or what changes of it. A PATCH changes only the fields that were sent.
 #[derive(Clone, Debug, Default, PartialEq, Deserr)]

@@ -31,7 +31,7 @@ mod tree;
 mod trip;
 
 pub use canonical::canonical;
-pub use client::{Age, ClientBody, TRAVELERS_MAX, Traveler, TravelerType};
+pub use client::{AGE_MAX, Age, ClientBody, TRAVELERS_MAX, Traveler, TravelerType};
 pub use itinerary::Itinerary;
 pub use lead::{Attribution, Contact, LeadBody, LeadPatch};
 pub use leaf::{Nationality, Whole};

@@ -10,6 +10,9 @@ const HEADER: &str = "idempotency-key";
 pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
+    /// Most characters.
+    pub const LONGEST: usize = 200;
+
     /// The key of a POST. 400 when there is none (`idempotency_key_required`, also for an empty one), when it is given
     /// more than once, or can't be one (`invalid_request`).
     pub fn read(headers: &HeaderMap) -> Result<Self, Refusal> {
@@ -31,7 +34,7 @@ impl IdempotencyKey {
 
     /// `None` when the text can't be one.
     pub fn parse(text: &str) -> Option<Self> {
-        let fits = (1..=200).contains(&text.len());
+        let fits = (1..=Self::LONGEST).contains(&text.len());
         let printable = text.bytes().all(|b| (0x20..=0x7e).contains(&b));
         (fits && printable).then(|| Self(text.to_owned()))
     }

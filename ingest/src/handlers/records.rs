@@ -34,7 +34,7 @@ where
 {
     let Some(act) = resource.act(&head.method) else {
         discard(head, body);
-        return Refusal::MethodNotAllowed(resource.methods()).into_response();
+        return Refusal::MethodNotAllowed(resource.route().methods()).into_response();
     };
     let answered = match check(services, head, body, resource, act).await {
         Ok(known) => match act {

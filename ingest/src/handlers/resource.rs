@@ -1,5 +1,6 @@
 //! What the records routes address (specification: Records routes).
 
+use crate::route::Route;
 use common::model::Scope;
 use hyper::Method;
 
@@ -28,14 +29,14 @@ pub enum Act {
 }
 
 impl Resource {
-    /// The pattern of its path, as metrics name it.
-    pub const fn pattern(&self) -> &'static str {
+    /// The route it is addressed at.
+    pub const fn route(&self) -> Route {
         match self {
-            Self::Clients => "/api/v1/crm/connect/clients",
-            Self::Client(_) => "/api/v1/crm/connect/clients/{clientId}",
-            Self::Leads => "/api/v1/crm/connect/leads",
-            Self::Lead(_) => "/api/v1/crm/connect/leads/{leadId}",
-            Self::Trip(_) => "/api/v1/crm/connect/leads/{leadId}/trip",
+            Self::Clients => Route::Clients,
+            Self::Client(_) => Route::Client,
+            Self::Leads => Route::Leads,
+            Self::Lead(_) => Route::Lead,
+            Self::Trip(_) => Route::Trip,
         }
     }
 
@@ -45,11 +46,6 @@ impl Resource {
             Self::Clients | Self::Leads => true,
             Self::Client(_) | Self::Lead(_) | Self::Trip(_) => false,
         }
-    }
-
-    /// Its methods, as in an `Allow` header.
-    pub const fn methods(&self) -> &'static str {
-        if self.is_list() { "GET, POST" } else { "GET, PATCH" }
     }
 
     /// What `method` does with it; `None` when it doesn't take that method.
@@ -92,9 +88,12 @@ mod tests {
             for method in [other, Method::HEAD, Method::PUT, Method::DELETE] {
                 assert_eq!(resource.act(&method), None);
             }
-            assert_eq!(resource.methods(), format!("GET, {write}"));
+            assert_eq!(resource.route().methods(), format!("GET, {write}"));
             assert_eq!(resource.scope(Act::Read).as_str(), read_scope);
             assert_eq!(resource.scope(Act::Write).as_str(), write_scope);
+            let described = resource.route().endpoints().iter().map(|endpoint| endpoint.scope());
+            let scopes = [Act::Read, Act::Write].map(|act| Some(resource.scope(act)));
+            assert_eq!(described.collect::<Vec<_>>(), scopes);
         }
     }
 }

@@ -31,6 +31,9 @@ missing_packages() {
             command -v python3 >/dev/null || echo python3
             command -v node >/dev/null || echo nodejs
             ;;
+        # For the tests of the API's description: what opens its page, and what the other tools are written in.
+        browser) command -v chromium >/dev/null || echo chromium ;;
+        python) python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv ;;
         *) misused ;;
         esac
     done

@@ -163,7 +163,12 @@ mod tests {
             (Queue::Events, Some("rejected"), Metadata::Missing, "has no metadata"),
             (Queue::Events, Some("rejected"), Metadata::Unreadable, "its metadata can't be read"),
             (Queue::Records, Some("rejected"), Metadata::Readable, "its body can't be read"),
-            (Queue::Crm, Some("rejected"), Metadata::Missing, "not an action that can be read, or one that failed inside"),
+            (
+                Queue::Crm,
+                Some("rejected"),
+                Metadata::Missing,
+                "not an action that can be read, or one that failed inside",
+            ),
             (Queue::Events, None, Metadata::Readable, "put there directly"),
         ];
         for (queue, reason, metadata, expected) in told {

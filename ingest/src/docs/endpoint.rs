@@ -1,0 +1,192 @@
+//! An endpoint, or a webhook, on the page.
+
+use super::fields::{kind, schema};
+use super::markdown::{inline, markdown, schema_link};
+use crate::openapi::document::{Content, Document, Operation, Parameter, Response};
+use maud::{Markup, html};
+use std::collections::BTreeSet;
+
+/// An endpoint. `everywhere` are the refusals that all signed endpoints share.
+pub(super) fn endpoint(
+    document: &Document,
+    method: &str,
+    path: &str,
+    operation: &Operation,
+    everywhere: &BTreeSet<(String, String)>,
+) -> Markup {
+    html! {
+        section.operation id=(operation.operation_id) {
+            h3 { (operation.summary) }
+            p.call { span class={ "method " (method) } { (method.to_uppercase()) } " " code.path { (path) } }
+            (credentials(operation))
+            (markdown(document, &operation.description))
+            (parameters(document, &operation.parameters))
+            (body(document, operation))
+            h4 { "Answers" }
+            (answers(document, operation, everywhere))
+            @for sample in &operation.samples {
+                details { summary { "Call it with " (sample.label) } pre { code { (sample.source) } } }
+            }
+            @for (status, response) in &operation.responses {
+                @if status.starts_with('2') { (examples("Example of the answer", response.content.as_ref())) }
+            }
+        }
+    }
+}
+
+/// A webhook.
+pub(super) fn webhook(document: &Document, kind: &str, operation: &Operation) -> Markup {
+    html! {
+        section.operation id=(operation.operation_id) {
+            h3 { code { (kind) } }
+            (markdown(document, &operation.description))
+            (body(document, operation))
+        }
+    }
+}
+
+/// The scope and the scheme; nothing where no credentials are needed.
+fn credentials(operation: &Operation) -> Markup {
+    let schemes = operation.security.first();
+    let scope = schemes.and_then(|schemes| schemes.values().flatten().next());
+    let version =
+        schemes.and_then(|schemes| schemes.keys().find_map(|name| name.strip_prefix("ConnectSignature")));
+    html! {
+        @if let (Some(scope), Some(version)) = (scope, version) {
+            p.needs { "Scope " code { (scope) } ", signed with " a href="#signing" { (version.to_lowercase()) } }
+        } @else {
+            p.needs { "No credentials" }
+        }
+    }
+}
+
+fn parameters(document: &Document, parameters: &[Parameter]) -> Markup {
+    html! {
+        @if !parameters.is_empty() {
+            h4 { "Parameters" }
+            table.fields {
+                thead { tr { th scope="col" { "parameter" } th scope="col" { "type" } th scope="col" { "what it is" } } }
+                tbody {
+                    @for parameter in parameters {
+                        tr {
+                            th scope="row" {
+                                code { (parameter.name) } " " span.place { (parameter.place) }
+                                @if parameter.required { " " span.required { "required" } }
+                            }
+                            td { (kind(&parameter.schema)) }
+                            td { (inline(document, parameter.description)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn body(document: &Document, operation: &Operation) -> Markup {
+    let content = operation.request_body.as_ref().map(|body| &body.content);
+    let media = content.and_then(|content| content.types.first()).map(|(_, media)| media);
+    let name = media.and_then(|media| media.schema.reference.as_deref());
+    html! {
+        @if let Some((name, named)) = name.and_then(|name| Some((name, document.schema(name)?))) {
+            h4 { "Body: " (schema_link(name)) }
+            @if !named.description.starts_with(&operation.description) { p { (inline(document, &named.description)) } }
+            (schema(document, named))
+            (examples("Example of the body", content))
+        }
+    }
+}
+
+fn examples(title: &str, content: Option<&Content>) -> Markup {
+    html! {
+        @for (_, media) in content.into_iter().flat_map(|content| &content.types) {
+            @for (_, example) in &media.examples {
+                details { summary { (title) } pre { code { (example.value.get()) } } }
+            }
+        }
+    }
+}
+
+fn answers(document: &Document, operation: &Operation, everywhere: &BTreeSet<(String, String)>) -> Markup {
+    let shared: Vec<_> =
+        codes(operation).filter(|(status, code, _)| is_in(everywhere, status, code)).collect();
+    html! {
+        table.answers {
+            thead { tr { th scope="col" { "status" } th scope="col" { "code" } th scope="col" { "what it means" } } }
+            tbody {
+                @for (status, response) in operation.responses.iter().filter(|(status, _)| !is_refusal(status)) {
+                    tr {
+                        th scope="row" { span class={ "status s" (status[..1]) } { (status) } }
+                        td { (shown(response)) }
+                        td { (inline(document, &response.description)) (headers(document, response)) }
+                    }
+                }
+                @for (status, code, meaning) in codes(operation).filter(|(status, code, _)| !is_in(everywhere, status, code)) {
+                    tr {
+                        th scope="row" { span class={ "status s" (status[..1]) } { (status) } }
+                        td { code { (code) } }
+                        td { (inline(document, meaning)) }
+                    }
+                }
+                @if !shared.is_empty() {
+                    tr {
+                        th scope="row" { a href="#errors" { "others" } }
+                        td colspan="2" {
+                            "As everywhere: "
+                            @for (i, (status, code, _)) in shared.iter().enumerate() {
+                                @if i > 0 { ", " }
+                                (status) " " code { (code) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a success shows.
+fn shown(response: &Response) -> Markup {
+    let media = response.content.iter().flat_map(|content| &content.types).next();
+    html! {
+        @if let Some((media_type, media)) = media {
+            @if let Some(data) = media.schema.property("data") {
+                code { "data" } ": " (kind(data))
+            } @else if media.schema.reference.is_some() {
+                (kind(&media.schema))
+            } @else {
+                code { (media_type) }
+            }
+        }
+    }
+}
+
+fn headers(document: &Document, response: &Response) -> Markup {
+    html! {
+        @for (name, header) in &response.headers {
+            " " span.header { code { (name) } ": " (inline(document, header.description)) }
+        }
+    }
+}
+
+fn is_refusal(status: &str) -> bool {
+    status.starts_with(['4', '5'])
+}
+
+fn is_in(everywhere: &BTreeSet<(String, String)>, status: &str, code: &str) -> bool {
+    everywhere.contains(&(status.to_owned(), code.to_owned()))
+}
+
+/// An operation's refusals: status, code, meaning.
+pub(super) fn codes(operation: &Operation) -> impl Iterator<Item = (&str, &str, &'static str)> {
+    let refusals = operation.responses.iter().filter(|(status, _)| is_refusal(status));
+    refusals.flat_map(|(status, response)| {
+        let media = response.content.iter().flat_map(|content| &content.types).map(|(_, media)| media);
+        media.flat_map(move |media| {
+            media
+                .examples
+                .iter()
+                .map(move |(code, example)| (status.as_str(), code.as_str(), example.summary))
+        })
+    })
+}

@@ -1,0 +1,98 @@
+//! Schemas as people read them: a table of fields, a type in words.
+
+use super::markdown::{inline, schema_link};
+use crate::openapi::document::Document;
+use crate::openapi::schema::Schema;
+use maud::{Markup, html};
+use serde_json::Value;
+
+/// A schema: its fields, or what else it is.
+pub(super) fn schema(document: &Document, schema: &Schema) -> Markup {
+    html! {
+        @if !schema.one_of.is_empty() {
+            @for (i, choice) in schema.one_of.iter().enumerate() {
+                @if i > 0 { p.or { "or" } }
+                (fields(document, choice))
+            }
+        } @else if schema.properties.is_empty() {
+            p { (kind(schema)) }
+        } @else {
+            (fields(document, schema))
+        }
+        @if schema.additional_properties == Some(false) {
+            p.rule { "No other fields." }
+        }
+    }
+}
+
+fn fields(document: &Document, schema: &Schema) -> Markup {
+    html! {
+        table.fields {
+            thead { tr { th scope="col" { "field" } th scope="col" { "type" } th scope="col" { "what it is" } } }
+            tbody {
+                @for (name, field) in &schema.properties {
+                    tr {
+                        th scope="row" {
+                            code { (name) }
+                            @if schema.required.contains(name) { " " span.required { "required" } }
+                        }
+                        td { (kind(field)) }
+                        td { (inline(document, &field.description)) @if !field.properties.is_empty() { (fields(document, field)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A type with its rules, in words.
+pub(super) fn kind(schema: &Schema) -> Markup {
+    html! {
+        @if let Some(name) = &schema.reference {
+            (schema_link(name))
+        } @else if let Some(value) = &schema.constant {
+            (literal(value))
+        } @else if !schema.values.is_empty() {
+            @for (i, value) in schema.values.iter().enumerate() { @if i > 0 { ", " } (literal(value)) }
+        } @else if !schema.any_of.is_empty() && schema.properties.is_empty() {
+            @for (i, choice) in schema.any_of.iter().enumerate() { @if i > 0 { " or " } (kind(choice)) }
+        } @else if let Some(items) = &schema.items {
+            "array of " (kind(items))
+        } @else {
+            (schema.types.first().copied().unwrap_or("any"))
+        }
+        @let rules = rules(schema);
+        @if !rules.is_empty() { ", " (rules.join(", ")) }
+        @if schema.types.len() > 1 { " or null" }
+    }
+}
+
+fn literal(value: &Value) -> Markup {
+    html! { code { @if let Some(text) = value.as_str() { (text) } @else { (value.to_string()) } } }
+}
+
+/// What the JSON type leaves open.
+fn rules(schema: &Schema) -> Vec<String> {
+    let mut rules = Vec::new();
+    rules.extend(schema.format.map(str::to_owned));
+    rules.extend(schema.pattern.map(|pattern| match pattern {
+        r"\S" => "not blank".to_owned(),
+        r"^\s*$" => "blank".to_owned(),
+        "[0-9]" => "with a digit".to_owned(),
+        other => format!("as {other}"),
+    }));
+    rules.extend(range(schema.min_length, schema.max_length, "characters"));
+    rules.extend(range(schema.min_items, schema.max_items, "items"));
+    rules.extend(range(schema.minimum, schema.maximum, ""));
+    rules
+}
+
+fn range<N: ToString>(min: Option<N>, max: Option<N>, what: &str) -> Option<String> {
+    let range = match (min, max) {
+        (Some(min), Some(max)) => format!("{} to {} {what}", min.to_string(), max.to_string()),
+        (None, Some(max)) => format!("at most {} {what}", max.to_string()),
+        (Some(min), None) => format!("at least {} {what}", min.to_string()),
+        (None, None) => return None,
+    };
+    Some(range.trim().to_owned())
+}

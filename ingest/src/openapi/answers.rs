@@ -1,0 +1,141 @@
+//! The refusals of an endpoint by status, and the schemas of their bodies: made from the one table of refusals.
+
+use super::document::{Content, Example, Header, Named, Response};
+use super::refusals;
+use super::schema::{Schema, array, of_type, reference};
+use super::texts::{instant, string, uuid};
+use crate::error::Refusal;
+use crate::route::Endpoint;
+use serde_json::value::to_raw_value;
+use std::collections::BTreeMap;
+
+/// The refusals of an endpoint, by status.
+pub(super) fn of_endpoint(endpoint: Endpoint) -> Named<String, Response> {
+    let mut by_status: BTreeMap<u16, Vec<Refusal>> = BTreeMap::new();
+    for refusal in refusals::all().into_iter().filter(|refusal| refusals::is_given_by(refusal, endpoint)) {
+        by_status.entry(refusal.row().status.as_u16()).or_default().push(refusal);
+    }
+    by_status.into_iter().map(|(status, refusals)| (status.to_string(), response(&refusals))).collect()
+}
+
+/// One answer for all refusals of a status. Of those that share a code the last one speaks, which is that of the rules.
+fn response(refusals: &[Refusal]) -> Response {
+    let mut by_code: Named<String, &Refusal> = Vec::new();
+    for refusal in refusals {
+        by_code.retain(|(known, _)| *known != code(refusal));
+        by_code.push((code(refusal), refusal));
+    }
+    let lines = by_code.iter().map(|(code, refusal)| format!("`{code}`: {}", refusals::meaning(refusal)));
+    let schemas: Vec<Schema> = by_code.iter().map(|(code, _)| reference(schema_name(code))).collect();
+    let schema = match &schemas[..] {
+        [one] => one.clone(),
+        _ => Schema { one_of: schemas, ..Schema::default() },
+    };
+    let examples = by_code.iter().map(|(code, refusal)| (code.clone(), example(refusal))).collect();
+    Response {
+        description: lines.collect::<Vec<_>>().join("\n\n"),
+        headers: headers(refusals),
+        content: Some(Content::json(schema, examples)),
+        links: Vec::new(),
+    }
+}
+
+fn example(refusal: &Refusal) -> Example {
+    let value = to_raw_value(&refusal.row().body).expect("an error body has string keys");
+    Example { summary: refusals::meaning(refusal), value }
+}
+
+/// What comes with all of them.
+fn headers(refusals: &[Refusal]) -> Named<&'static str, Header> {
+    let mut headers = Vec::new();
+    if refusals.iter().all(|refusal| refusal.row().retry_after.is_some()) {
+        let seconds = Schema { minimum: Some(1), ..of_type("integer") };
+        let description = "Seconds after which it may be tried again.";
+        headers.push(("Retry-After", Header { description, required: true, schema: seconds }));
+    }
+    if refusals.iter().all(|refusal| refusal.row().allow.is_some()) {
+        let description = "The methods that the path takes.";
+        headers.push(("Allow", Header { description, required: true, schema: string() }));
+    }
+    headers
+}
+
+/// The schemas of all error bodies, one for each code.
+pub(super) fn schemas() -> Named<String, Schema> {
+    let mut schemas: Named<String, Schema> = Vec::new();
+    for refusal in refusals::all() {
+        let (name, new) = (schema_name(&code(&refusal)), error(&refusal));
+        match schemas.iter_mut().find(|(known, _)| *known == name) {
+            // One code with two meanings, such as no route and no record.
+            Some((_, known)) if known.description != new.description => {
+                known.description = format!("{}\n\n{}", known.description, new.description);
+            }
+            Some(_) => {}
+            None => schemas.push((name, new)),
+        }
+    }
+    schemas
+}
+
+/// `{statusCode, code, message}` and the ids that go with the code.
+fn error(refusal: &Refusal) -> Schema {
+    let body = refusal.row().body;
+    let only = |name: &str, kind| Schema { constant: Some(body[name].clone()), ..of_type(kind) };
+    let mut fields = vec![
+        ("statusCode", only("statusCode", "integer")),
+        ("code", only("code", "string")),
+        ("message", string().about("For people; branch on `code`.")),
+    ];
+    fields.extend(body.as_object().into_iter().flat_map(|body| body.keys()).filter_map(|name| id(name)));
+    Schema { properties: fields, ..of_type("object") }.complete().about(refusals::meaning(refusal))
+}
+
+/// What goes with a code (specification: Errors, Records routes).
+fn id(name: &str) -> Option<(&'static str, Schema)> {
+    match name {
+        "clientId" => Some(("clientId", uuid())),
+        "stage" => Some(("stage", reference("Stage"))),
+        "updatedAt" => Some(("updatedAt", instant().about("The current version."))),
+        "errors" => Some(("errors", array(string()))),
+        _ => None,
+    }
+}
+
+/// The code of a refusal.
+pub(crate) fn code(refusal: &Refusal) -> String {
+    refusal.row().body["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The name of a code's schema: `ClientExistsError` of `client_exists`.
+pub(crate) fn schema_name(code: &str) -> String {
+    let words = code.trim_end_matches("_error").split('_');
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    words.map(capital).chain(["Error".to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_of_a_refusal_has_the_fields_of_its_body() {
+        for refusal in refusals::all() {
+            let (schema, body) = (error(&refusal), refusal.row().body);
+            let mut described: Vec<_> = schema.properties.iter().map(|(name, _)| *name).collect();
+            described.sort_unstable();
+            assert_eq!(described, body.as_object().unwrap().keys().collect::<Vec<_>>(), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn codes_name_their_schemas() {
+        assert_eq!(schema_name("client_exists"), "ClientExistsError");
+        assert_eq!(schema_name("internal_error"), "InternalError");
+        let schemas = schemas();
+        let (_, not_found) = schemas.iter().find(|(name, _)| name == "NotFoundError").unwrap();
+        assert!(
+            not_found.description.contains("No such route")
+                && not_found.description.contains("No such record")
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! A call of each endpoint in the shell, signed. Tests run them all.
+
+use super::examples;
+use crate::route::{Endpoint, Kind};
+use common::signature::Scheme;
+
+/// The call. What differs from caller to caller are variables.
+pub(super) fn sample(endpoint: Endpoint) -> String {
+    let mut lines = Vec::new();
+    let body = examples::request(endpoint);
+    if let Some(body) = body {
+        lines.push(format!("BODY='{}'", body.trim()));
+    }
+    let Some(scheme) = endpoint.scheme() else {
+        return format!("curl -sS --fail-with-body \"$CONNECT_URL{}\"", endpoint.route().pattern());
+    };
+    lines.push("T=$(date +%s)".to_owned());
+    let target = target(endpoint);
+    lines.push(format!("TARGET={target}"));
+    lines.push(mac(scheme, endpoint.method(), body.is_some()));
+    lines.push(call(endpoint, scheme, body.is_some()));
+    lines.join("\n")
+}
+
+fn mac(scheme: Scheme, method: &str, has_body: bool) -> String {
+    let body = if has_body { "\"$BODY\"" } else { "''" };
+    let signed = match scheme {
+        Scheme::V1 => format!("'%s.%s' \"$T\" {body}"),
+        Scheme::V2 => format!("'%s.%s.%s.%s' \"$T\" {method} \"$TARGET\" {body}"),
+    };
+    format!(
+        "MAC=$(printf {signed} |\n  openssl dgst -sha256 -hmac \"$CONNECT_SECRET\" -hex | sed 's/.*= //')"
+    )
+}
+
+fn call(endpoint: Endpoint, scheme: Scheme, has_body: bool) -> String {
+    let name = match scheme {
+        Scheme::V1 => "v1",
+        Scheme::V2 => "v2",
+    };
+    let mut parts = vec![
+        format!("curl -sS --fail-with-body -X {} \"$CONNECT_URL$TARGET\"", endpoint.method()),
+        "-H \"X-Connect-Key: $CONNECT_KEY\" -H \"X-Connect-Tenant: $CONNECT_TENANT\"".to_owned(),
+        format!("-H \"X-Connect-Signature: t=$T,{name}=$MAC\""),
+    ];
+    if endpoint.kind() == Kind::Create {
+        parts.push("-H 'Idempotency-Key: order-4711'".to_owned());
+    }
+    if has_body {
+        parts.push("-H 'Content-Type: application/json' --data-binary \"$BODY\"".to_owned());
+    }
+    parts.join(" \\\n  ")
+}
+
+/// The request target in the shell: it is signed as it is sent.
+fn target(endpoint: Endpoint) -> String {
+    let path = endpoint.route().pattern().replace("{clientId}", "$CLIENT_ID").replace("{leadId}", "$LEAD_ID");
+    match endpoint {
+        Endpoint::FindClients => format!("'{path}?email=ana%40example.com'"),
+        Endpoint::FindLeads => format!("'{path}?externalId=order-4711'"),
+        _ => path,
+    }
+}

@@ -1,0 +1,15 @@
+//! The document against the code.
+
+mod cases;
+mod readers;
+mod references;
+mod views;
+
+use super::document::Document;
+use super::schema::Schema;
+
+/// A named schema of the document, which must be there.
+#[track_caller]
+fn named<'d>(document: &'d Document, name: &str) -> &'d Schema {
+    document.schema(name).unwrap_or_else(|| panic!("no schema {name}"))
+}

@@ -1,0 +1,105 @@
+//! The description of the API against the running programs: every route is in it, what it says holds, its page opens.
+
+mod document;
+mod page;
+mod routes;
+mod rules;
+mod samples;
+mod schemathesis;
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tests::{Answer, World};
+use tokio::process::Command;
+
+/// Where programs get the description.
+const OPENAPI: &str = "/api/v1/crm/connect/openapi.json";
+/// Where people do.
+const DOCS: &str = "/docs";
+
+/// An answer to a GET without credentials.
+async fn get(world: &World, target: &str) -> Answer {
+    world.http().get(target).await.expect("an answer")
+}
+
+/// The document as it is served.
+async fn document(world: &World) -> Value {
+    let answer = get(world, OPENAPI).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()
+}
+
+/// All endpoints of a document: path, method in upper case, operation.
+fn endpoints(document: &Value) -> Vec<(&str, String, &Value)> {
+    let paths = document["paths"].as_object().expect("paths");
+    let of = |(path, item)| {
+        let operations: &Value = item;
+        let operations = operations.as_object().expect("operations").iter();
+        operations.map(move |(method, operation)| (path, method.to_uppercase(), operation))
+    };
+    paths.iter().map(|(path, item)| (path.as_str(), item)).flat_map(of).collect()
+}
+
+/// How a tool ended.
+#[derive(Debug)]
+struct Ended {
+    succeeded: bool,
+    output: String,
+    errors: String,
+}
+
+/// Runs a tool to its end, which must come within `minutes`.
+async fn run(command: &mut Command, minutes: u64) -> Ended {
+    let ended = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let ended = tokio::time::timeout(Duration::from_secs(60 * minutes), ended).await;
+    let ended = ended.unwrap_or_else(|_| panic!("not within {minutes} minutes: {command:?}"));
+    let ended = ended.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    Ended {
+        succeeded: ended.status.success(),
+        output: String::from_utf8_lossy(&ended.stdout).into_owned(),
+        errors: String::from_utf8_lossy(&ended.stderr).into_owned(),
+    }
+}
+
+/// A file or directory of the project.
+fn project(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
+/// A Python tool of the tests; installs it where it is missing.
+async fn python_tool(name: &str) -> Command {
+    let installed = run(&mut Command::new(project("ops/local/python.sh")), 10).await;
+    assert!(installed.succeeded, "{installed:?}");
+    Command::new(PathBuf::from(installed.output.trim()).join(name))
+}
+
+/// A directory for a test's files, gone with its value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("connect-openapi-{}", uuid::Uuid::now_v7()));
+        std::fs::create_dir(&path).expect("a directory for files");
+        Self(path)
+    }
+
+    /// Writes a file and gives its path.
+    fn put(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).expect("a file is written");
+        path
+    }
+
+    /// The path of a file that a tool writes.
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
