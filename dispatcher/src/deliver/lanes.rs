@@ -1,9 +1,9 @@
 //! A lane for each subscription, so that a slow or dead receiver delays only itself (D28). Pure: time is handed in.
 //!
 //! - All lanes together have a bounded number of attempts under way, and so has each lane.
-//! - Slow lanes together have half of that, lanes of which nothing is known yet a quarter, and a quarter is kept for lanes
-//!   with nothing under way: however many receivers hang, known ones or not, the others go on. An attempt under way
-//!   that takes much longer than usual makes its lane slow at once.
+//! - Slow lanes together have three eighths of that, lanes of which nothing is known yet an eighth, and an eighth is kept
+//!   for lanes with nothing under way: however many receivers hang, known ones or not, the others go on. An attempt
+//!   under way that takes much longer than usual makes its lane slow at once.
 //! - A lane takes no more than it can work off soon. The rest is handed back, to wait in the database: it holds neither
 //!   the queue's head nor the share of messages that this program may have open.
 //! - Lanes that have something waiting start it in turn.
@@ -44,6 +44,12 @@ pub(super) struct Bounds {
     pub each: usize,
     /// Messages that may be open.
     pub open: usize,
+}
+
+impl Bounds {
+    const fn most_slow(&self) -> usize {
+        if self.in_all < 3 { 1 } else { self.in_all * 3 / 8 }
+    }
 }
 
 /// How an attempt went, as far as lanes care.
@@ -197,9 +203,11 @@ impl<J> Lanes<J> {
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
             let class = lane.class(now);
             let has_room = match class {
-                Class::Fast => self.running < self.bounds.in_all / 4 * 3 || lane.began.is_empty(),
-                Class::Slow => self.running_slow < (self.bounds.in_all / 2).max(1),
-                Class::New => self.running_new < (self.bounds.in_all / 4).max(1),
+                Class::Fast => {
+                    self.running < self.bounds.in_all - self.bounds.in_all / 8 || lane.began.is_empty()
+                }
+                Class::Slow => self.running_slow < self.bounds.most_slow(),
+                Class::New => self.running_new < (self.bounds.in_all / 8).max(1),
             };
             if !has_room {
                 passed_over.push_back(id);
@@ -296,7 +304,7 @@ impl<J> Lanes<J> {
 
     /// Attempts of new lanes that don't end soon count among the slow ones, and leave their place to other new lanes.
     fn recount(&mut self, now: Instant) {
-        let most = (self.bounds.in_all / 2).max(1);
+        let most = self.bounds.most_slow();
         for (began, class) in self.lanes.values_mut().flat_map(|lane| &mut lane.began) {
             if *class == Class::New && now - *began > STUCK && self.running_slow < most {
                 *class = Class::Slow;

@@ -71,24 +71,24 @@ fn a_lane_has_its_bound_and_all_together_have_theirs() {
     let mut world = World::new(BOUNDS);
     world.prove(1..=3);
     assert_eq!(world.offer(id(1), 0..20) + world.offer(id(2), 20..40) + world.offer(id(3), 40..60), 0);
-    assert_eq!(world.start().len(), 6, "a quarter is kept for lanes with nothing under way");
+    assert_eq!(world.start().len(), 7, "an eighth is kept for lanes with nothing under way");
     assert!((1..=3).all(|lane| world.of(id(lane)) <= 4));
     assert!(world.start().is_empty());
     world.finish(id(1), Answer::Came);
     assert!(!world.start().is_empty());
-    assert!(world.running.len() <= 7);
+    assert!(world.running.len() <= 8);
 }
 
 #[test]
 fn known_receivers_that_hang_leave_room_for_those_that_do_not() {
-    let mut world = World::new(BOUNDS);
+    let mut world = World::new(Bounds { in_all: 16, each: 8, open: 100 });
     world.prove(1..=4);
-    world.offer(id(1), 0..4);
-    world.offer(id(2), 4..8);
-    assert_eq!(world.start().len(), 6);
+    world.offer(id(1), 0..8);
+    world.offer(id(2), 8..16);
+    assert_eq!(world.start().len(), 14);
     world.pass(100);
-    world.offer(id(3), 8..10);
-    world.offer(id(4), 10..12);
+    world.offer(id(3), 16..18);
+    world.offer(id(4), 18..20);
     assert_eq!(world.start().len(), 2, "one for each that has nothing under way");
     world.pass(1);
     world.finish(id(3), Answer::Came);
@@ -150,7 +150,7 @@ fn a_suspect_lane_has_a_small_share_until_it_answers() {
 }
 
 #[test]
-fn slow_lanes_together_have_half() {
+fn slow_lanes_and_new_ones_have_their_parts() {
     let mut world = World::new(Bounds { in_all: 8, each: 2, open: 1_000 });
     for lane in 1..=8 {
         world.offer(id(lane), 0..1);
@@ -161,11 +161,11 @@ fn slow_lanes_together_have_half() {
     for lane in 1..=8 {
         world.offer(id(lane), 0..1);
     }
-    assert_eq!(world.start().len(), 4, "half of the attempts for those who were slow");
+    assert_eq!(world.start().len(), 3, "three eighths of the attempts for those who were slow");
     for lane in 9..=12 {
         world.offer(id(lane), 0..1);
     }
-    assert_eq!(world.start().len(), 2, "a quarter for those of whom nothing is known");
+    assert_eq!(world.start().len(), 1, "an eighth for those of whom nothing is known");
     for lane in 13..=14 {
         world
             .lanes
@@ -173,7 +173,7 @@ fn slow_lanes_together_have_half() {
             .insert(id(lane), Lane { mean: Some(Duration::from_millis(1)), ..Lane::new(world.now) });
         world.offer(id(lane), 0..2);
     }
-    assert_eq!(world.start().len(), 2, "the rest for those who answer soon");
+    assert_eq!(world.start().len(), 3, "the rest for those who answer soon");
     world.finish(id(1), Answer::Came);
     assert_eq!(world.start().len(), 1, "the next of the slow");
 }
@@ -217,9 +217,9 @@ fn what_cannot_be_started_for_lanes_like_its_own_does_not_wait_for_ever() {
     for lane in 1..=10 {
         assert_eq!(world.offer(id(lane), 0..5), 0);
     }
-    assert_eq!(world.start().len(), 2, "a quarter");
+    assert_eq!(world.start().len(), 1, "an eighth");
     world.pass(1_500);
-    assert_eq!(world.lanes.evict(world.now).len(), 48);
+    assert_eq!(world.lanes.evict(world.now).len(), 49);
     assert_eq!(world.lanes.waiting, 0);
 }
 
@@ -228,7 +228,7 @@ fn a_lane_that_gave_everything_back_is_not_full() {
     let mut world = World::new(Bounds { in_all: 8, each: 2, open: 1_000 });
     world.prove(1..=1);
     world.lanes.lanes.get_mut(&id(1)).expect("a lane").mean = Some(Duration::from_secs(2));
-    world.lanes.running_slow = 4;
+    world.lanes.running_slow = 3;
     assert_eq!(world.offer(id(1), 0..3), 1, "two now, the third in two seconds");
     assert_eq!(world.congestion.full(), [id(1)]);
     assert!(world.start().is_empty(), "others have what slow lanes may have");

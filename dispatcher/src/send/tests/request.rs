@@ -2,7 +2,7 @@
 
 use super::*;
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "Host",
     "Content-Type",
     "User-Agent",
@@ -10,6 +10,7 @@ const NAMES: [&str; 8] = [
     "X-Connect-Tenant",
     "X-Connect-Event",
     "X-Connect-Delivery",
+    "Traceparent",
     "Content-Length",
 ];
 
