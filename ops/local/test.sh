@@ -11,9 +11,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/test
 hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
-"$SERVICES" install postgres rabbitmq tools browser python 9>&-
-"$ROOT/ops/local/python.sh" >/dev/null 9>&-
 bring_up "$DIRECTORY"
+# What only tests need: a browser for the API's page, Python tools for its description.
+"$SERVICES" install browser python 9>&-
+"$ROOT/ops/local/python.sh" >/dev/null 9>&-
 
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES
