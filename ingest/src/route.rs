@@ -195,4 +195,36 @@ mod tests {
             assert!(route.endpoints().iter().all(|endpoint| endpoint.route() == route));
         }
     }
+
+    /// A new route or endpoint doesn't compile until it is counted here, and then has to be in the lists above.
+    #[test]
+    fn no_route_and_no_endpoint_is_forgotten() {
+        let place = |route| match route {
+            Route::Events => 0,
+            Route::Clients => 1,
+            Route::Client => 2,
+            Route::Leads => 3,
+            Route::Lead => 4,
+            Route::Trip => 5,
+            Route::OpenApi => 6,
+            Route::Docs => 7,
+        };
+        assert!(Route::ALL.into_iter().map(place).eq(0..8));
+        let place = |endpoint: &Endpoint| match endpoint {
+            Endpoint::SendEvents => 0,
+            Endpoint::FindClients => 1,
+            Endpoint::CreateClient => 2,
+            Endpoint::GetClient => 3,
+            Endpoint::ChangeClient => 4,
+            Endpoint::FindLeads => 5,
+            Endpoint::CreateLead => 6,
+            Endpoint::GetLead => 7,
+            Endpoint::ChangeLead => 8,
+            Endpoint::GetTrip => 9,
+            Endpoint::ChangeTrip => 10,
+            Endpoint::GetOpenApi => 11,
+            Endpoint::GetDocs => 12,
+        };
+        assert!(Route::ALL.iter().flat_map(|route| route.endpoints()).map(place).eq(0..13));
+    }
 }

@@ -14,6 +14,9 @@ hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting fo
 "$SERVICES" install postgres rabbitmq tools checks browser python 9>&-
 "$ROOT/ops/local/python.sh" >/dev/null 9>&-
 bring_up "$DIRECTORY"
+# What only tests need: a browser for the API's page, Python tools for its description.
+"$SERVICES" install browser python 9>&-
+"$ROOT/ops/local/python.sh" >/dev/null 9>&-
 
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES

@@ -103,7 +103,7 @@ def is_uuid(value):
 def vary_conditions(case):
     """The examples' key would be a replay, and their version stale, nearly always."""
     headers = case.headers or {}
-    if headers.get("Idempotency-Key") == "order-4711" and mostly():
+    if str(headers.get("Idempotency-Key")).endswith("-4711") and mostly():
         headers["Idempotency-Key"] = f"order-{next(turns)}"
     if headers.get("If-Match") == '"2026-05-01T10:00:00.000Z"' and mostly():
         headers["If-Match"] = "*"

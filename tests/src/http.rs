@@ -1,5 +1,6 @@
 //! A small HTTP/1.1 client that sends what it is told, right or wrong.
 
+use crate::described;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -69,7 +70,9 @@ impl Http {
     /// [`send`](Self::send) to a server that may be gone.
     pub async fn try_send(&self, request: &Outgoing) -> Result<Answer, HttpError> {
         let exchange = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
-        exchange.unwrap_or_else(|_| Err(HttpError(format!("no answer in {TIMEOUT:?}"))))
+        let answer = exchange.unwrap_or_else(|_| Err(HttpError(format!("no answer in {TIMEOUT:?}"))))?;
+        described::check(self, request, &answer).await;
+        Ok(answer)
     }
 
     /// A GET without signature.
@@ -77,7 +80,8 @@ impl Http {
         self.try_send(&Outgoing::new("GET", target, Bytes::new())).await
     }
 
-    async fn exchange(&self, request: &Outgoing) -> Result<Answer, HttpError> {
+    /// One request and its answer, which nothing judges.
+    pub(crate) async fn exchange(&self, request: &Outgoing) -> Result<Answer, HttpError> {
         while let Some(mut connection) = self.take_idle() {
             match connection.try_send_request(request.to_hyper(self.address)?).await {
                 Ok(response) => return self.receive(connection, response).await,

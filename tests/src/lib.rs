@@ -7,6 +7,7 @@
 mod binaries;
 mod connectctl;
 mod database;
+mod described;
 mod environment;
 mod eventually;
 mod http;

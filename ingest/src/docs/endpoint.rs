@@ -1,10 +1,13 @@
 //! An endpoint, or a webhook, on the page.
 
-use super::fields::{kind, schema};
+use super::fields::{head, kind, schema};
 use super::markdown::{inline, markdown, schema_link};
 use crate::openapi::document::{Content, Document, Operation, Parameter, Response};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
+
+/// Status and code of a refusal.
+pub(super) type Code<'d> = (&'d str, &'d str);
 
 /// An endpoint. `everywhere` are the refusals that all signed endpoints share.
 pub(super) fn endpoint(
@@ -12,12 +15,12 @@ pub(super) fn endpoint(
     method: &str,
     path: &str,
     operation: &Operation,
-    everywhere: &BTreeSet<(String, String)>,
+    everywhere: &BTreeSet<Code<'_>>,
 ) -> Markup {
     html! {
         section.operation id=(operation.operation_id) {
             h3 { (operation.summary) }
-            p.call { span class={ "method " (method) } { (method.to_uppercase()) } " " code.path { (path) } }
+            p.call { (verb(method)) " " code.path { (path) } }
             (credentials(operation))
             (markdown(document, &operation.description))
             (parameters(document, &operation.parameters))
@@ -27,11 +30,16 @@ pub(super) fn endpoint(
             @for sample in &operation.samples {
                 details { summary { "Call it with " (sample.label) } pre { code { (sample.source) } } }
             }
-            @for (status, response) in &operation.responses {
-                @if status.starts_with('2') { (examples("Example of the answer", response.content.as_ref())) }
+            @for (_, response) in operation.responses.iter().filter(|(status, _)| status.starts_with('2')) {
+                (examples("Example of the answer", response.content.as_ref()))
             }
         }
     }
+}
+
+/// A method, in its colour.
+pub(super) fn verb(method: &str) -> Markup {
+    html! { span class={ "method " (method) } { (method.to_uppercase()) } }
 }
 
 /// A webhook.
@@ -49,13 +57,15 @@ pub(super) fn webhook(document: &Document, kind: &str, operation: &Operation) ->
 fn credentials(operation: &Operation) -> Markup {
     let schemes = operation.security.first();
     let scope = schemes.and_then(|schemes| schemes.values().flatten().next());
-    let version =
-        schemes.and_then(|schemes| schemes.keys().find_map(|name| name.strip_prefix("ConnectSignature")));
+    let version = |name: &'static str| name.strip_prefix("ConnectSignature");
+    let version = schemes.and_then(|schemes| schemes.keys().find_map(|name| version(name)));
     html! {
-        @if let (Some(scope), Some(version)) = (scope, version) {
-            p.needs { "Scope " code { (scope) } ", signed with " a href="#signing" { (version.to_lowercase()) } }
-        } @else {
-            p.needs { "No credentials" }
+        p.needs {
+            @if let (Some(scope), Some(version)) = (scope, version) {
+                "Scope " code { (scope) } ", signed with " a href="#signing" { (version.to_lowercase()) }
+            } @else {
+                "No credentials"
+            }
         }
     }
 }
@@ -65,7 +75,7 @@ fn parameters(document: &Document, parameters: &[Parameter]) -> Markup {
         @if !parameters.is_empty() {
             h4 { "Parameters" }
             table.fields {
-                thead { tr { th scope="col" { "parameter" } th scope="col" { "type" } th scope="col" { "what it is" } } }
+                (head(["parameter", "type", "what it is"]))
                 tbody {
                     @for parameter in parameters {
                         tr {
@@ -90,7 +100,10 @@ fn body(document: &Document, operation: &Operation) -> Markup {
     html! {
         @if let Some((name, named)) = name.and_then(|name| Some((name, document.schema(name)?))) {
             h4 { "Body: " (schema_link(name)) }
-            @if !named.description.starts_with(&operation.description) { p { (inline(document, &named.description)) } }
+            // That of a webhook was told already.
+            @if named.description != operation.description {
+                p { (inline(document, &named.description)) }
+            }
             (schema(document, named))
             (examples("Example of the body", content))
         }
@@ -107,33 +120,30 @@ fn examples(title: &str, content: Option<&Content>) -> Markup {
     }
 }
 
-fn answers(document: &Document, operation: &Operation, everywhere: &BTreeSet<(String, String)>) -> Markup {
-    let shared: Vec<_> =
-        codes(operation).filter(|(status, code, _)| is_in(everywhere, status, code)).collect();
+fn answers(document: &Document, operation: &Operation, everywhere: &BTreeSet<Code<'_>>) -> Markup {
+    let (shared, own): (Vec<_>, Vec<_>) = codes(operation).partition(|(code, _)| everywhere.contains(code));
     html! {
         table.answers {
-            thead { tr { th scope="col" { "status" } th scope="col" { "code" } th scope="col" { "what it means" } } }
+            (head(["status", "code", "what it means"]))
             tbody {
-                @for (status, response) in operation.responses.iter().filter(|(status, _)| !is_refusal(status)) {
-                    tr {
-                        th scope="row" { span class={ "status s" (status[..1]) } { (status) } }
-                        td { (shown(response)) }
-                        td { (inline(document, &response.description)) (headers(document, response)) }
+                @for (status, response) in &operation.responses {
+                    @if !is_refusal(status) {
+                        tr {
+                            (status_cell(status))
+                            td { (shown(response)) }
+                            td { (inline(document, &response.description)) (headers(document, response)) }
+                        }
                     }
                 }
-                @for (status, code, meaning) in codes(operation).filter(|(status, code, _)| !is_in(everywhere, status, code)) {
-                    tr {
-                        th scope="row" { span class={ "status s" (status[..1]) } { (status) } }
-                        td { code { (code) } }
-                        td { (inline(document, meaning)) }
-                    }
+                @for ((status, code), meaning) in &own {
+                    tr { (status_cell(status)) td { code { (code) } } td { (inline(document, meaning)) } }
                 }
                 @if !shared.is_empty() {
                     tr {
                         th scope="row" { a href="#errors" { "others" } }
                         td colspan="2" {
                             "As everywhere: "
-                            @for (i, (status, code, _)) in shared.iter().enumerate() {
+                            @for (i, ((status, code), _)) in shared.iter().enumerate() {
                                 @if i > 0 { ", " }
                                 (status) " " code { (code) }
                             }
@@ -143,6 +153,10 @@ fn answers(document: &Document, operation: &Operation, everywhere: &BTreeSet<(St
             }
         }
     }
+}
+
+fn status_cell(status: &str) -> Markup {
+    html! { th scope="row" { span class={ "status s" (status[..1]) } { (status) } } }
 }
 
 /// What a success shows.
@@ -173,20 +187,12 @@ fn is_refusal(status: &str) -> bool {
     status.starts_with(['4', '5'])
 }
 
-fn is_in(everywhere: &BTreeSet<(String, String)>, status: &str, code: &str) -> bool {
-    everywhere.contains(&(status.to_owned(), code.to_owned()))
-}
-
-/// An operation's refusals: status, code, meaning.
-pub(super) fn codes(operation: &Operation) -> impl Iterator<Item = (&str, &str, &'static str)> {
+/// An operation's refusals, each with its meaning.
+pub(super) fn codes(operation: &Operation) -> impl Iterator<Item = (Code<'_>, &'static str)> {
     let refusals = operation.responses.iter().filter(|(status, _)| is_refusal(status));
     refusals.flat_map(|(status, response)| {
-        let media = response.content.iter().flat_map(|content| &content.types).map(|(_, media)| media);
-        media.flat_map(move |media| {
-            media
-                .examples
-                .iter()
-                .map(move |(code, example)| (status.as_str(), code.as_str(), example.summary))
-        })
+        let media = response.content.iter().flat_map(|content| &content.types);
+        let examples = media.flat_map(|(_, media)| &media.examples);
+        examples.map(move |(code, example)| ((status.as_str(), code.as_str()), example.summary))
     })
 }

@@ -28,7 +28,7 @@ pub(super) fn schema(document: &Document, schema: &Schema) -> Markup {
 fn fields(document: &Document, schema: &Schema) -> Markup {
     html! {
         table.fields {
-            thead { tr { th scope="col" { "field" } th scope="col" { "type" } th scope="col" { "what it is" } } }
+            (head(["field", "type", "what it is"]))
             tbody {
                 @for (name, field) in &schema.properties {
                     tr {
@@ -37,12 +37,20 @@ fn fields(document: &Document, schema: &Schema) -> Markup {
                             @if schema.required.contains(name) { " " span.required { "required" } }
                         }
                         td { (kind(field)) }
-                        td { (inline(document, &field.description)) @if !field.properties.is_empty() { (fields(document, field)) } }
+                        td {
+                            (inline(document, &field.description))
+                            @if !field.properties.is_empty() { (fields(document, field)) }
+                        }
                     }
                 }
             }
         }
     }
+}
+
+/// The head of a table.
+pub(super) fn head(titles: [&str; 3]) -> Markup {
+    html! { thead { tr { @for title in titles { th scope="col" { (title) } } } } }
 }
 
 /// A type with its rules, in words.

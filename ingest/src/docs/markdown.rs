@@ -10,7 +10,17 @@ pub(super) fn markdown(document: &Document, text: &str) -> Markup {
         Event::Code(code) if document.schema(&code).is_some() => link(&code),
         // The texts are ours, and none has HTML: what looks like it is meant as it is.
         Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
-        other => other,
+        Event::Start(_)
+        | Event::End(_)
+        | Event::Text(_)
+        | Event::Code(_)
+        | Event::InlineMath(_)
+        | Event::DisplayMath(_)
+        | Event::FootnoteReference(_)
+        | Event::SoftBreak
+        | Event::HardBreak
+        | Event::Rule
+        | Event::TaskListMarker(_) => event,
     });
     let mut html = String::new();
     push_html(&mut html, events);

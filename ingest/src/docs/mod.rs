@@ -1,5 +1,5 @@
-//! The description of the API, served: for programs as JSON, for people as a page. Both are made once, at start, of the
-//! one document; both are open to everybody.
+//! The description of the API, served: for programs as JSON, for people as a page. Both are made once, at start, of
+//! the one document; both are open to everybody.
 
 mod endpoint;
 mod fields;
@@ -54,12 +54,13 @@ impl Default for Docs {
     }
 }
 
-/// What the page may do: show itself in its one style sheet, which is named by its digest. No script, no picture, nothing
-/// from elsewhere, no frame around it.
+/// What the page may do: show itself in its one style sheet, which is named by its digest. No script, no picture,
+/// nothing from elsewhere, no frame around it.
 fn page_policy() -> String {
     let style = STANDARD.encode(Sha256::digest(page::STYLE));
     format!(
-        "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'; \
+        frame-ancestors 'none'"
     )
 }
 

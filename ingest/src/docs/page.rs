@@ -1,7 +1,7 @@
-//! The page: navigation beside, chapters, endpoints, webhooks and schemas one below the other. Plain HTML and one style
-//! sheet, so that it works without scripts, prints, and can be read aloud.
+//! The page: navigation beside, chapters, endpoints, webhooks and schemas one below the other. Plain HTML and one
+//! style sheet, so that it works without scripts, prints, and can be read aloud.
 
-use super::endpoint::{codes, endpoint, webhook};
+use super::endpoint::{Code, codes, endpoint, verb, webhook};
 use super::fields::schema;
 use super::markdown::{inline, markdown};
 use crate::openapi::document::{Document, Operation, PathItem};
@@ -43,13 +43,22 @@ pub(super) fn page(document: &Document) -> String {
     page.into_string()
 }
 
-/// All operations of a group of paths.
-fn operations<'d>(
+/// All operations: path, or type of webhook; method; operation.
+fn all_operations<'d>(
     items: &'d [(&'static str, PathItem)],
 ) -> impl Iterator<Item = (&'static str, &'static str, &'d Operation)> {
-    items.iter().flat_map(|(path, item)| {
-        item.operations.iter().map(move |(method, operation)| (*path, *method, operation))
-    })
+    let of = |(path, item): &'d (&'static str, PathItem)| {
+        item.operations.iter().map(|(method, operation)| (*path, *method, operation))
+    };
+    items.iter().flat_map(of)
+}
+
+/// Those of a group.
+fn operations<'d>(
+    items: &'d [(&'static str, PathItem)],
+    tag: &str,
+) -> impl Iterator<Item = (&'static str, &'static str, &'d Operation)> {
+    all_operations(items).filter(move |(.., operation)| operation.tags == [tag])
 }
 
 /// Schemas but those of refusals, which the chapter on errors tells of.
@@ -61,55 +70,72 @@ fn navigation(document: &Document) -> Markup {
     html! {
         nav aria-label="Contents" {
             p.title { a href="#content" { (document.info.title) " API" } }
-            ul { @for chapter in &document.info.chapters { li { a href={ "#" (chapter.id) } { (chapter.title) } } } }
+            ul {
+                @for chapter in &document.info.chapters {
+                    li { a href={ "#" (chapter.id) } { (chapter.title) } }
+                }
+            }
             @for tag in &document.tags {
                 p { (tag.name) }
                 ul {
-                    @for (_, method, operation) in operations(&document.paths).filter(|(.., operation)| operation.tags == [tag.name]) {
-                        li { a href={ "#" (operation.operation_id) } { span class={ "method " (method) } { (method.to_uppercase()) } " " (operation.summary) } }
+                    @for (_, method, operation) in operations(&document.paths, tag.name) {
+                        (entry(operation, &html! { (verb(method)) " " (operation.summary) }))
                     }
-                    @for (kind, _, operation) in operations(&document.webhooks).filter(|(.., operation)| operation.tags == [tag.name]) {
-                        li { a href={ "#" (operation.operation_id) } { (kind) } }
+                    @for (kind, _, operation) in operations(&document.webhooks, tag.name) {
+                        (entry(operation, &html! { (kind) }))
                     }
                 }
             }
             p { "Schemas" }
-            ul { @for (name, _) in shown_schemas(document) { li { a href={ "#schema-" (name) } { (name) } } } }
+            ul {
+                @for (name, _) in shown_schemas(document) {
+                    li { a href={ "#schema-" (name) } { (name) } }
+                }
+            }
         }
     }
+}
+
+fn entry(operation: &Operation, text: &Markup) -> Markup {
+    html! { li { a href={ "#" (operation.operation_id) } { (text) } } }
 }
 
 fn endpoints(document: &Document) -> Markup {
     let everywhere = shared_refusals(document);
     html! {
-        @for tag in &document.tags {
-            @let of_tag = operations(&document.paths).filter(|(.., operation)| operation.tags == [tag.name]);
-            @let sections: Vec<Markup> = of_tag.map(|(path, method, it)| endpoint(document, method, path, it, &everywhere)).collect();
-            @if !sections.is_empty() {
-                section.group { h2 { (tag.name) } p { (tag.description) } @for section in &sections { (section) } }
+        @for tag in document.tags.iter().filter(|tag| operations(&document.paths, tag.name).next().is_some()) {
+            section.group {
+                h2 { (tag.name) }
+                p { (tag.description) }
+                @for (path, method, operation) in operations(&document.paths, tag.name) {
+                    (endpoint(document, method, path, operation, &everywhere))
+                }
             }
         }
     }
 }
 
 /// The refusals that every endpoint with credentials gives, but for 400, of which each has its own to tell.
-fn shared_refusals(document: &Document) -> BTreeSet<(String, String)> {
-    let signed = operations(&document.paths).filter(|(.., operation)| !operation.security.is_empty());
+fn shared_refusals(document: &Document) -> BTreeSet<Code<'_>> {
+    let signed = all_operations(&document.paths).filter(|(.., operation)| !operation.security.is_empty());
     let sets = signed.map(|(.., operation)| {
-        codes(operation)
-            .filter(|(status, ..)| *status != "400")
-            .map(|(status, code, _)| (status.to_owned(), code.to_owned()))
-            .collect::<BTreeSet<_>>()
+        let refusals = codes(operation).map(|(code, _)| code);
+        refusals.filter(|(status, _)| *status != "400").collect::<BTreeSet<_>>()
     });
-    sets.reduce(|shared, set| shared.intersection(&set).cloned().collect()).unwrap_or_default()
+    sets.reduce(|shared, set| &shared & &set).unwrap_or_default()
 }
 
 fn webhooks(document: &Document) -> Markup {
     html! {
         section.group {
             h2 { "Webhooks" }
-            p { "Sent to your receiver; see " a href="#webhooks" { "Receiving webhooks" } " for headers, signature and retries." }
-            @for (kind, _, operation) in operations(&document.webhooks) { (webhook(document, kind, operation)) }
+            p {
+                "Sent to your receiver; see " a href="#webhooks" { "Receiving webhooks" }
+                " for headers, signature and retries."
+            }
+            @for (kind, _, operation) in all_operations(&document.webhooks) {
+                (webhook(document, kind, operation))
+            }
         }
     }
 }

@@ -18,7 +18,8 @@ pub(super) fn of_endpoint(endpoint: Endpoint) -> Named<String, Response> {
     by_status.into_iter().map(|(status, refusals)| (status.to_string(), response(&refusals))).collect()
 }
 
-/// One answer for all refusals of a status. Of those that share a code the last one speaks, which is that of the rules.
+/// One answer for all refusals of a status. Of those that share a code the last one speaks, which is that of the
+/// rules.
 fn response(refusals: &[Refusal]) -> Response {
     let mut by_code: Named<String, &Refusal> = Vec::new();
     for refusal in refusals {

@@ -1,7 +1,7 @@
 //! A call of each endpoint in the shell, signed. Tests run them all.
 
 use super::examples;
-use crate::route::{Endpoint, Kind};
+use crate::route::Endpoint;
 use common::signature::Scheme;
 
 /// The call. What differs from caller to caller are variables.
@@ -43,9 +43,7 @@ fn call(endpoint: Endpoint, scheme: Scheme, has_body: bool) -> String {
         "-H \"X-Connect-Key: $CONNECT_KEY\" -H \"X-Connect-Tenant: $CONNECT_TENANT\"".to_owned(),
         format!("-H \"X-Connect-Signature: t=$T,{name}=$MAC\""),
     ];
-    if endpoint.kind() == Kind::Create {
-        parts.push("-H 'Idempotency-Key: order-4711'".to_owned());
-    }
+    parts.extend(examples::idempotency_key(endpoint).map(|key| format!("-H 'Idempotency-Key: {key}'")));
     if has_body {
         parts.push("-H 'Content-Type: application/json' --data-binary \"$BODY\"".to_owned());
     }
@@ -58,6 +56,16 @@ fn target(endpoint: Endpoint) -> String {
     match endpoint {
         Endpoint::FindClients => format!("'{path}?email=ana%40example.com'"),
         Endpoint::FindLeads => format!("'{path}?externalId=order-4711'"),
-        _ => path,
+        Endpoint::SendEvents
+        | Endpoint::CreateClient
+        | Endpoint::GetClient
+        | Endpoint::ChangeClient
+        | Endpoint::CreateLead
+        | Endpoint::GetLead
+        | Endpoint::ChangeLead
+        | Endpoint::GetTrip
+        | Endpoint::ChangeTrip
+        | Endpoint::GetOpenApi
+        | Endpoint::GetDocs => path,
     }
 }

@@ -1,5 +1,5 @@
-//! How webhooks are delivered (specification: Delivery rules; D26). The dispatcher's settings decide; a test compares
-//! these with their defaults.
+//! How webhooks are delivered (specification: Delivery rules; D26). The dispatcher's settings decide; a test
+//! compares these with their defaults.
 
 use serde_json::{Value, json};
 

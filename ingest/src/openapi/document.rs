@@ -1,4 +1,5 @@
-//! The parts of an OpenAPI 3.1 document, as far as this one has them. Names keep the order in which they are written.
+//! The parts of an OpenAPI 3.1 document, as far as this one has them. Names keep the order in which they are
+//! written.
 
 use super::schema::{Schema, in_order};
 use serde::Serialize;

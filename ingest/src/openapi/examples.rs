@@ -27,6 +27,25 @@ pub(super) const fn request(endpoint: Endpoint) -> Option<&'static str> {
     }
 }
 
+/// The `Idempotency-Key` of an endpoint that takes one: the caller's own id of what is created.
+pub(super) const fn idempotency_key(endpoint: Endpoint) -> Option<&'static str> {
+    match endpoint {
+        Endpoint::CreateClient => Some("person-4711"),
+        Endpoint::CreateLead => Some("order-4711"),
+        Endpoint::SendEvents
+        | Endpoint::FindClients
+        | Endpoint::GetClient
+        | Endpoint::ChangeClient
+        | Endpoint::FindLeads
+        | Endpoint::GetLead
+        | Endpoint::ChangeLead
+        | Endpoint::GetTrip
+        | Endpoint::ChangeTrip
+        | Endpoint::GetOpenApi
+        | Endpoint::GetDocs => None,
+    }
+}
+
 const fn answer(endpoint: Endpoint) -> Option<&'static str> {
     match endpoint {
         Endpoint::SendEvents => Some(include_str!("examples/batch_result.json")),

@@ -1,6 +1,7 @@
 //! Headers of requests and of successful answers (specification: Headers on records routes; D17, D19).
 
 use super::document::{Header, Named, Parameter};
+use super::examples;
 use super::schema::{Schema, of_type, one_of_texts};
 use super::texts::string;
 use crate::auth::IdempotencyKey;
@@ -9,7 +10,7 @@ use crate::route::{Endpoint, Kind};
 /// Those of a request, but for the credentials.
 pub(super) fn of_request(endpoint: Endpoint) -> Vec<Parameter> {
     match endpoint.kind() {
-        Kind::Create => vec![idempotency_key()],
+        Kind::Create => vec![idempotency_key(endpoint)],
         Kind::Change => vec![if_match()],
         Kind::Read | Kind::Description => vec![if_none_match()],
         Kind::Intake | Kind::LookUp => Vec::new(),
@@ -21,7 +22,7 @@ pub(super) fn of_success(endpoint: Endpoint) -> Named<&'static str, Header> {
     let mut headers = Vec::new();
     match endpoint.kind() {
         Kind::Read | Kind::Create | Kind::Change => {
-            headers.push(("ETag", etag("The record's `updatedAt` in double quotes.")))
+            headers.push(("ETag", etag("The record's `updatedAt` in double quotes.")));
         }
         Kind::Description => headers.push(("ETag", etag("The version of the description."))),
         Kind::Intake | Kind::LookUp => {}
@@ -45,7 +46,7 @@ fn etag(description: &'static str) -> Header {
     }
 }
 
-fn idempotency_key() -> Parameter {
+fn idempotency_key(endpoint: Endpoint) -> Parameter {
     let max = IdempotencyKey::LONGEST;
     let schema = Schema {
         min_length: Some(1),
@@ -53,19 +54,22 @@ fn idempotency_key() -> Parameter {
         pattern: Some("^[ -~]*[!-~][ -~]*$"),
         ..string()
     };
-    let description = "Makes the request safe to repeat. Printable ASCII, of your choice, such as your own id of what is created. Sent again with the same key and body it answers the same; with another body it is 422.";
+    let description = "Makes the request safe to repeat. Printable ASCII, of your choice, such as your own \
+        id of what is created. Sent again with the same key and body it answers the same; with another body \
+        it is 422.";
     Parameter {
         name: "Idempotency-Key",
         place: "header",
         required: true,
         description,
         schema,
-        example: Some("order-4711"),
+        example: examples::idempotency_key(endpoint),
     }
 }
 
 fn if_match() -> Parameter {
-    let description = "The version that the change is based on: the `ETag` of the record as you read it, a list of them, or `*`. With a stale one the answer is 412; without it, the change wins.";
+    let description = "The version that the change is based on: the `ETag` of the record as you read it, a \
+        list of them, or `*`. With a stale one the answer is 412; without it, the change wins.";
     let example = Some("\"2026-05-01T10:00:00.000Z\"");
     Parameter { name: "If-Match", place: "header", required: false, description, schema: etags(), example }
 }

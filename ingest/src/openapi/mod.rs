@@ -1,8 +1,9 @@
 //! The description of the API, as an OpenAPI 3.1 document.
 //!
-//! It is built from what the code itself goes by: the table of routes, the table of refusals, the limits that bodies are
-//! read with, the lists of event types, stages and scopes. What can't be shared stands in an exhaustive `match`, so that a new
-//! variant doesn't compile undescribed. Tests hold the rest against the readers of bodies and the views of records.
+//! It is built from what the code itself goes by: the table of routes, the table of refusals, the limits that
+//! bodies are read with, the lists of event types, stages and scopes. What can't be shared stands in an exhaustive
+//! `match`, so that a new variant doesn't compile undescribed. Tests hold the rest against the readers of bodies, the
+//! views of records and the running programs.
 
 mod answers;
 mod curl;
@@ -52,7 +53,8 @@ fn info() -> Info {
     Info {
         title: "Connect",
         version: "1.0",
-        summary: "The integration service of a travel-agency CRM: events in, records in and out, webhooks out.",
+        summary: "The integration service of a travel-agency CRM: events in, records in and out, webhooks \
+            out.",
         description: text.join("\n\n"),
         chapters,
     }

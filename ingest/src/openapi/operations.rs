@@ -86,9 +86,10 @@ fn shown(endpoint: Endpoint) -> Schema {
 
 fn successes(endpoint: Endpoint) -> Named<String, Response> {
     let status = if endpoint.kind() == Kind::Create { "201" } else { "200" };
-    let content = match endpoint {
-        Endpoint::GetDocs => Content::of("text/html; charset=utf-8", shown(endpoint), Vec::new()),
-        _ => Content::json(shown(endpoint), examples::of_answer(endpoint)),
+    let content = if endpoint == Endpoint::GetDocs {
+        Content::of("text/html; charset=utf-8", shown(endpoint), Vec::new())
+    } else {
+        Content::json(shown(endpoint), examples::of_answer(endpoint))
     };
     let description = match endpoint.kind() {
         Kind::Intake => "A result for each event.",
@@ -133,7 +134,17 @@ fn links(endpoint: Endpoint) -> Named<&'static str, Value> {
             ("readTrip", link("getTrip", "leadId", created)),
             ("changeTrip", link("changeTrip", "leadId", created)),
         ],
-        _ => Vec::new(),
+        Endpoint::SendEvents
+        | Endpoint::FindClients
+        | Endpoint::GetClient
+        | Endpoint::ChangeClient
+        | Endpoint::FindLeads
+        | Endpoint::GetLead
+        | Endpoint::ChangeLead
+        | Endpoint::GetTrip
+        | Endpoint::ChangeTrip
+        | Endpoint::GetOpenApi
+        | Endpoint::GetDocs => Vec::new(),
     }
 }
 

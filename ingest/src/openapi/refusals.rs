@@ -1,5 +1,5 @@
-//! What each endpoint may refuse with. Statuses, codes, fields and headers are those of the one table of refusals; here
-//! stands which endpoint can give a refusal, and what it means to a caller.
+//! What each endpoint may refuse with. Statuses, codes, fields and headers are those of the one table of refusals;
+//! here stands which endpoint can give a refusal, and what it means to a caller.
 
 use crate::error::Refusal;
 use crate::route::{Endpoint, Kind};
@@ -106,13 +106,15 @@ fn is_given_by_record(refusal: &WriteRefusal, endpoint: Endpoint) -> bool {
     }
 }
 
-const INVALID: &str = "The request is at fault; the message names every place. Nothing was written, and the same request fails again.";
+const INVALID: &str = "The request is at fault; the message names every place. Nothing was written, and the \
+same request fails again.";
 
 /// What it means to a caller, and what to do.
 pub(super) const fn meaning(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Unauthorized => {
-            "The credentials do not hold: a header is missing, malformed or repeated, the key unknown, revoked or expired, the timestamp outside ±300 s, the signature wrong or used before. Sign anew."
+            "The credentials do not hold: a header is missing, malformed or repeated, the key unknown, \
+            revoked or expired, the timestamp outside ±300 s, the signature wrong or used before. Sign anew."
         }
         Refusal::Forbidden => "The key lacks the scope, or `X-Connect-Tenant` is not the key's agency.",
         Refusal::InvalidRequest(_) => INVALID,
@@ -127,13 +129,16 @@ pub(super) const fn meaning(refusal: &Refusal) -> &'static str {
         }
         Refusal::Internal => "A fault of ours.",
         Refusal::ReplayStoreUnavailable => {
-            "The store does not answer. Nothing was ingested, written or read: sign anew and send again after `Retry-After`."
+            "The store does not answer. Nothing was ingested, written or read: sign anew and send again \
+            after `Retry-After`."
         }
         Refusal::Overloaded => {
-            "Too much at once. Nothing was ingested, written or read: sign anew and send again after `Retry-After`."
+            "Too much at once. Nothing was ingested, written or read: sign anew and send again after \
+            `Retry-After`."
         }
         Refusal::ProcessingTimeout => {
-            "No result in time. The batch is or may be queued, and is then applied exactly once: sign anew and send it again, and what was applied is `duplicate`, with its ids."
+            "No result in time. The batch is or may be queued, and is then applied exactly once: sign anew \
+            and send it again, and what was applied is `duplicate`, with its ids."
         }
         Refusal::Write(refusal) => meaning_of_record(refusal),
     }
@@ -149,7 +154,8 @@ const fn meaning_of_record(refusal: &WriteRefusal) -> &'static str {
             "None of `email`, `phone`, `externalId` (or `clientId`) says whose it is."
         }
         WriteRefusal::NotFound => {
-            "No such record in your agency; also for another agency's record, and for an id that can't be one."
+            "No such record in your agency; also for another agency's record, and for an id that can't be \
+            one."
         }
         WriteRefusal::ClientExists { .. } => "The identity is that of a client; `clientId` names it.",
         WriteRefusal::IdentityTaken { .. } => {
@@ -174,10 +180,12 @@ const fn meaning_of_record(refusal: &WriteRefusal) -> &'static str {
             "The agency's quota of writes for the month is used up. Replays still pass."
         }
         WriteRefusal::LeadCreateFailed => {
-            "The enquiry could not be opened, and nothing was kept: send it again with the same `Idempotency-Key`."
+            "The enquiry could not be opened, and nothing was kept: send it again with the same \
+            `Idempotency-Key`."
         }
         WriteRefusal::ProcessingTimeout => {
-            "No answer in time. The write is not begun any more, but may have been before: repeat a POST with its `Idempotency-Key`; read the record before a PATCH is repeated."
+            "No answer in time. The write is not begun any more, but may have been before: repeat a POST \
+            with its `Idempotency-Key`; read the record before a PATCH is repeated."
         }
         WriteRefusal::InternalError => "A fault of ours.",
     }

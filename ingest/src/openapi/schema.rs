@@ -84,7 +84,7 @@ pub(super) fn of_type(name: &'static str) -> Schema {
 
 /// An object with these fields.
 pub(super) fn object<const N: usize>(properties: [(&'static str, Schema); N]) -> Schema {
-    Schema { properties: properties.to_vec(), ..of_type("object") }
+    Schema { properties: Vec::from(properties), ..of_type("object") }
 }
 
 /// An array of `items`.
@@ -148,7 +148,7 @@ impl Schema {
 
     /// At least one of these holds, too.
     pub(super) fn with_any_of<const N: usize>(self, any_of: [Self; N]) -> Self {
-        Self { any_of: any_of.to_vec(), ..self }
+        Self { any_of: Vec::from(any_of), ..self }
     }
 
     /// The schema of a field.

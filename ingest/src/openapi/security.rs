@@ -21,7 +21,10 @@ pub(super) fn required(endpoint: Endpoint) -> Vec<BTreeMap<&'static str, Vec<&'s
 
 /// The schemes that [`required`] and webhooks name.
 pub(super) fn schemes() -> Value {
-    let header = |name: &str, description: &str| json!({"type": "apiKey", "in": "header", "name": name, "description": description});
+    let header = |name: &str, description: &str| {
+        json!({"type": "apiKey", "in": "header", "name": name, "\
+        description": description})
+    };
     json!({
         "ConnectKey": header("X-Connect-Key", "The visible prefix of an active API key."),
         "ConnectTenant": header("X-Connect-Tenant", "The slug of the key's agency; trimmed, in any case."),
@@ -31,10 +34,12 @@ pub(super) fn schemes() -> Value {
     })
 }
 
-const V1: &str = "`t=<unix seconds>,v1=<64 hex digits>`: HMAC-SHA256 over `<t>.<raw body>`, keyed with the key's secret. For the events route only.";
+const V1: &str = "`t=<unix seconds>,v1=<64 hex digits>`: HMAC-SHA256 over `<t>.<raw body>`, keyed with the \
+key's secret. For the events route only.";
 
-const V2: &str = "`t=<unix seconds>,v2=<64 hex digits>`: HMAC-SHA256 over `<t>.<METHOD>.<path with query, exactly as sent>.<raw body>`, keyed with the \
-key's secret. For the records routes only.";
+const V2: &str = "`t=<unix seconds>,v2=<64 hex digits>`: HMAC-SHA256 over `<t>.<METHOD>.<path with query, \
+exactly as sent>.<raw body>`, keyed with the key's secret. For the records routes only.";
 
-const WEBHOOK: &str = "`t=<unix seconds>,v1=<64 hex digits>`: HMAC-SHA256 over `<t>.<raw body>`, keyed with the subscription's secret. While a rotated \
-secret still signs there is a second `v1`; one that verifies is enough.";
+const WEBHOOK: &str = "`t=<unix seconds>,v1=<64 hex digits>`: HMAC-SHA256 over `<t>.<raw body>`, keyed with \
+the subscription's secret. While a rotated secret still signs there is a second `v1`; one that verifies is \
+enough.";

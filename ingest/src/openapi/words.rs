@@ -24,7 +24,8 @@ pub(super) const WEBHOOKS: &str = "Webhooks";
 pub(super) const TAGS: [(&str, &str); 5] = [
     (
         EVENTS,
-        "Send what happened to travellers, in signed batches, and hear what became of each event once it is committed.",
+        "Send what happened to travellers, in signed batches, and hear what became of each event once it is \
+        committed.",
     ),
     (CLIENTS, "Create, look up, read and change clients: the agency's travellers."),
     (LEADS, "Open enquiries, read them and their trips, and change both."),
@@ -52,31 +53,34 @@ pub(super) const fn of(endpoint: Endpoint) -> Words {
     Words { id, tag, summary, description }
 }
 
-const SEND_EVENTS: &str = "Validation is all-or-nothing: one envelope at fault refuses the batch with 400, the message names every place \
-(`events[3].actor.email: ...`), and nothing is written. Otherwise the answer is 200, after the batch is committed, with a \
-result for each event in its order: `accepted`, `duplicate` (applied before; with the same ids) or `failed` with an `error`.
+const SEND_EVENTS: &str = "Validation is all-or-nothing: one envelope at fault refuses the batch with 400, \
+the message names every place (`events[3].actor.email: ...`), and nothing is written. Otherwise the answer \
+is 200, after the batch is committed, with a result for each event in its order: `accepted`, `duplicate` \
+(applied before; with the same ids) or `failed` with an `error`.
 
-An `eventId` has one effect, however often it is sent. Events of a batch apply in their order. A `failed` event is not remembered: \
-mend its cause and send it again under the same id.
+An `eventId` has one effect, however often it is sent. Events of a batch apply in their order. A `failed` \
+event is not remembered: mend its cause and send it again under the same id.
 
-The two credit events also need the scope `credit:write`; without it they are `failed` with `insufficient_scope`, and the rest of \
-the batch applies.";
+The two credit events also need the scope `credit:write`; without it they are `failed` with \
+`insufficient_scope`, and the rest of the batch applies.";
 
-const FIND_CLIENTS: &str = "An exact look-up by the first of `email`, `externalId`, `phone` that is given. The answer is an empty list, \
-or a list of one.";
+const FIND_CLIENTS: &str = "An exact look-up by the first of `email`, `externalId`, `phone` that is given. \
+The answer is an empty list, or a list of one.";
 
-const CREATE_CLIENT: &str = "A client whose identity is held by another one is refused, and named. An address on the domain of a company \
-account joins that account.";
+const CREATE_CLIENT: &str = "A client whose identity is held by another one is refused, and named. An \
+address on the domain of a company account joins that account.";
 
 const GET: &str = "The record, with its version as `ETag`.";
 
 const CHANGE_CLIENT: &str =
     "Changes the fields that are sent and leaves the others. `travelers` replaces the whole roster.";
 
-const FIND_LEADS: &str = "The enquiries that were created with that `externalId`, or sent as `payload.externalLeadId`; the newest first.";
+const FIND_LEADS: &str = "The enquiries that were created with that `externalId`, or sent as \
+`payload.externalLeadId`; the newest first.";
 
-const CREATE_LEAD: &str = "Does what an `enquiry.submitted` event does: the client is matched or created, the enquiry opens at `inquiry` with an \
-enquiry number, is routed to an advisor, and gets a trip workspace. `message` opens its inbox thread.";
+const CREATE_LEAD: &str = "Does what an `enquiry.submitted` event does: the client is matched or created, \
+the enquiry opens at `inquiry` with an enquiry number, is routed to an advisor, and gets a trip workspace. \
+`message` opens its inbox thread.";
 
 const GET_LEAD: &str = "The enquiry, with what its trip shows: brief and stage. Its version is the `ETag`.";
 
@@ -84,10 +88,12 @@ const CHANGE_LEAD: &str = "Stage, owner, follow-up flag and title. A new owner i
 
 const GET_TRIP: &str = "Brief, stage, owner and where the proposal stands. Its version is the `ETag`.";
 
-const CHANGE_TRIP: &str = "Updates the brief; a change of dates is recorded as a correction. An `itinerary` becomes the draft proposal's while the \
-enquiry is at `inquiry` or `follow_up` and nothing was sent; otherwise the answer has `itineraryApplied: false` and says why, and the rest \
-of the change is kept. What changed, `changeSummary` and `message` are posted to the inbox thread, and the owner is notified.";
+const CHANGE_TRIP: &str = "Updates the brief; a change of dates is recorded as a correction. An `itinerary` \
+becomes the draft proposal's while the enquiry is at `inquiry` or `follow_up` and nothing was sent; \
+otherwise the answer has `itineraryApplied: false` and says why, and the rest of the change is kept. What \
+changed, `changeSummary` and `message` are posted to the inbox thread, and the owner is notified.";
 
-const GET_OPENAPI: &str = "For generators, linters and test tools. It changes only with the release that is running; its `ETag` tells.";
+const GET_OPENAPI: &str = "For generators, linters and test tools. It changes only with the release that is \
+running; its `ETag` tells.";
 
 const GET_DOCS: &str = "The same for people, without scripts.";

@@ -16,12 +16,16 @@ async fn envelopes(world: &World) -> Vec<Value> {
         (3, json!({"action": "stage", "lead": lead, "stage": "negotiation"})),
         (
             4,
-            json!({"action": "proposal-send", "lead": lead, "title": "Goa", "url": "https://example.com/p", "channel": "email"}),
+            json!({"action": "proposal-send", "lead": lead, "title": "Goa", "url": "https://example.com/p", "\
+                channel": "\
+                email"}),
         ),
         (5, json!({"action": "proposal-view", "lead": lead})),
         (
             7,
-            json!({"action": "booking-confirm", "lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "INR", "creditUsed": 2.5}),
+            json!({"action": "booking-confirm", "lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "\
+                INR", "\
+                creditUsed": 2.5}),
         ),
         (8, json!({"action": "booking-cancel", "bookingRef": "B-1", "reason": "ill"})),
     ] {

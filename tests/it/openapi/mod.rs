@@ -1,4 +1,5 @@
-//! The description of the API against the running programs: every route is in it, what it says holds, its page opens.
+//! The description of the API against the running programs: every route is in it, what it says holds, its page
+//! opens.
 
 mod document;
 mod page;

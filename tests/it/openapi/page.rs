@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-/// Opens an address in headless Chromium, and gives the page's elements as they are once it is loaded. What the console
-/// says is in the errors.
+/// Opens an address in headless Chromium, and gives the page's elements as they are once it is loaded. What the
+/// console says is in the errors.
 async fn open(address: SocketAddr, path: &str) -> Ended {
     let mut install = Command::new(project("ops/local/services.sh"));
     let installed = run(install.args(["install", "browser"]), 10).await;
@@ -88,7 +88,8 @@ async fn a_page_that_breaks_its_policy_is_told_on() {
     let body = "<body style='color:red'><script>1</script><img src='/x.png'></body>";
     let length = body.len();
     let answer = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: {policy}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: {policy}\r\ncontent-length: \
+        {length}\r\nconnection: close\r\n\r\n{body}"
     );
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -9,6 +9,7 @@ use dispatcher::settings::WebhookSettings;
 use serde_json::{Value, json};
 use tests::{World, text};
 use worker::rules::records::NotApplied;
+use worker::rules::{InternalError, Refusal};
 use worker::state::{ClientType, ProposalStatus};
 
 /// The values of a schema's field.
@@ -40,7 +41,7 @@ async fn webhooks_are_delivered_by_the_dispatchers_defaults() {
 }
 
 #[tokio::test]
-async fn states_are_those_that_the_rules_know() {
+async fn states_and_reasons_are_those_that_the_rules_know() {
     let world = World::with().workers(0).start().await;
     let document = document(&world).await;
     let name = |reason| match reason {
@@ -56,6 +57,21 @@ async fn states_are_those_that_the_rules_know() {
         NotApplied::UpdateFailed,
     ];
     assert_eq!(values(&document, "Trip", "itineraryNotAppliedReason"), reasons.map(name));
+    let name = |reason: Refusal| match reason {
+        Refusal::InsufficientScope
+        | Refusal::ContactNotFound
+        | Refusal::BookingNotFound
+        | Refusal::InvalidPayload
+        | Refusal::Internal(_) => reason.reason(),
+    };
+    let reasons = [
+        Refusal::InsufficientScope,
+        Refusal::ContactNotFound,
+        Refusal::BookingNotFound,
+        Refusal::InvalidPayload,
+        Refusal::Internal(InternalError("any")),
+    ];
+    assert_eq!(values(&document, "EventResult", "error"), reasons.map(name));
     let name = |status| match status {
         ProposalStatus::Draft | ProposalStatus::Sent | ProposalStatus::Viewed | ProposalStatus::Discarded => {
             ProposalStatus::as_str(status)

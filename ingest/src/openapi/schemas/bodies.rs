@@ -101,7 +101,10 @@ pub(crate) fn new_lead() -> Schema {
     Schema { properties: fields, ..of_type("object") }
         .strict()
         .with_any_of([having(["clientId"]), identified])
-        .about("An enquiry to be opened: `clientId`, or a `contact` with at least one of `email`, `phone`, `externalId`.")
+        .about(
+            "An enquiry to be opened: `clientId`, or a `contact` with at least one of `email`, `phone`, \
+            `externalId`.",
+        )
 }
 
 /// `PATCH /leads/{leadId}`
@@ -110,13 +113,13 @@ pub(crate) fn lead_change() -> Schema {
         (
             "stage",
             one_of_texts(SETTABLE.map(Stage::as_str)).about(
-                "`building_proposal` and `negotiation` need a trip. Another known stage is 422 `stage_not_allowed`, an unknown one 400.",
+                "`building_proposal` and `negotiation` need a trip. Another known stage is 422 \
+                `stage_not_allowed`, an unknown one 400.",
             ),
         ),
         (
             "reason",
-            verbatim(text::NOTES)
-                .about("Why. For `lost` at least 5 characters, else 422 `reason_required`."),
+            verbatim(text::NOTES).about("Why. For `lost` at least 5 characters, else 422 `reason_required`."),
         ),
         ("owner", email().about("The new owner: an active member of the agency, who is notified.")),
         ("followUp", boolean().about("The follow-up flag.")),
@@ -210,8 +213,10 @@ pub(crate) fn budget() -> Schema {
         ("currency", currency().about("An ISO 4217 code.")),
     ]);
     let notes = object([("notes", prose(text::NOTES).about("In the customer's words."))]);
-    Schema { one_of: vec![stated.complete().strict(), notes.complete().strict()], ..Schema::default() }
-        .about("A figure with its currency, or notes when that isn't known. Half of the pair, or both kinds, is 400.")
+    Schema { one_of: vec![stated.complete().strict(), notes.complete().strict()], ..Schema::default() }.about(
+        "A figure with its currency, or notes when that isn't known. Half of the pair, or both kinds, \
+            is 400.",
+    )
 }
 
 /// `itinerary`

@@ -35,12 +35,19 @@ pub(crate) fn envelope() -> Schema {
         (
             "eventId",
             event_id.about(&format!(
-                "Unique in your agency: what is sent again under it is `duplicate`. `{RESERVED_PREFIX}` is reserved."
+                "Unique in your agency: what is sent again under it is `duplicate`. `{RESERVED_PREFIX}` is \
+                reserved."
             )),
         ),
         ("eventType", one_of_texts(InboundType::ALL.iter().map(|kind| kind.as_str()))),
         ("occurredAt", instant().about("RFC 3339, with an offset.")),
-        ("tenant", line(text::ENVELOPE_ID).about("Your agency's slug; compared trimmed and case-insensitively.")),
+        (
+            "tenant",
+            line(text::ENVELOPE_ID).about(
+                "Your agency's slug; compared trimmed and \
+            case-insensitively.",
+            ),
+        ),
         ("origin", line(text::ENVELOPE_ID).about("The emitting system. Prevents loops: see Webhooks.")),
         ("actor", reference("InboundActor")),
         (
@@ -67,7 +74,10 @@ pub(crate) fn actor() -> Schema {
     ])
     .requiring(["type"])
     .with_any_of([stated("email", NOT_BLANK), stated("phone", HAS_DIGIT), stated("externalId", NOT_BLANK)])
-    .about("The traveller the event is about: at least one of `email`, `phone`, `externalId`. Null and blank count as absent.")
+    .about(
+        "The traveller the event is about: at least one of `email`, `phone`, `externalId`. Null and blank \
+        count as absent.",
+    )
 }
 
 /// A text that may be blank or null.
@@ -101,15 +111,23 @@ pub(crate) fn event_result() -> Schema {
         ("eventId", string()),
         (
             "status",
-            one_of_texts(statuses.map(EventStatus::as_str))
-                .about("`duplicate` repeats what the first result said. A `failed` event is not remembered: mend its cause and send it again under the same id."),
+            one_of_texts(statuses.map(EventStatus::as_str)).about(
+                "`duplicate` repeats what the first result said. A `failed` event is not remembered: \
+                    mend its cause and send it again under the same id.",
+            ),
         ),
         ("error", error()),
         ("clientId", uuid().about("The client matched or created.")),
         ("leadId", uuid().about("The enquiry opened or attached to.")),
         ("tripId", uuid().about("Its trip workspace.")),
         ("warnings", array(string()).about("What was left out, such as `brief_field_rejected:budget`.")),
-        ("travellerDiscovery", object([("discoveryId", uuid())]).complete().about("Only for `traveller.discovery_upserted`: send the id back as `payload.hosTripDiscoveryId`.")),
+        (
+            "travellerDiscovery",
+            object([("discoveryId", uuid())]).complete().about(
+                "Only for \
+            `traveller.discovery_upserted`: send the id back as `payload.hosTripDiscoveryId`.",
+            ),
+        ),
     ])
     .requiring(["eventId", "status"])
     .about("What became of one event.")

@@ -32,10 +32,12 @@ pub(crate) const fn meaning(kind: OutboundType) -> &'static str {
         OutboundType::ProposalSent => "A proposal was sent to the traveller.",
         OutboundType::ProposalViewed => "The traveller opened the hosted proposal.",
         OutboundType::BookingConfirmed => {
-            "The trip is booked. `bookingRef` identifies the booking: dedupe on it. For a corporate employee it tells the travel credit used; answer with `booking.credit_applied`."
+            "The trip is booked. `bookingRef` identifies the booking: dedupe on it. For a corporate employee \
+            it tells the travel credit used; answer with `booking.credit_applied`."
         }
         OutboundType::BookingCancelled => {
-            "The booking was cancelled, under the `bookingRef` of its `booking.confirmed`. Return any credit used."
+            "The booking was cancelled, under the `bookingRef` of its `booking.confirmed`. Return any credit \
+            used."
         }
     }
 }
@@ -48,7 +50,13 @@ pub(crate) fn envelope(kind: OutboundType) -> Schema {
         ("eventType", Schema { constant: Some(kind.as_str().into()), ..of_type("string") }),
         ("occurredAt", instant()),
         ("tenant", string().about("The agency's slug.")),
-        ("origin", string().about("What caused it: `crm` for advisors, an event's own `origin`, for records writes the key's registered origin or `connect-api`.")),
+        (
+            "origin",
+            string().about(
+                "What caused it: `crm` for advisors, an event's own `origin`, for records \
+            writes the key's registered origin or `connect-api`.",
+            ),
+        ),
         ("actor", reference("OutboundActor")),
         ("payload", payload(kind)),
     ])

@@ -1,5 +1,5 @@
-//! What the payloads of inbound events may say. Payloads are open and read leniently: what can't be read is left
-//! out and named in `warnings` (D15). So these describe, and the envelope's schema doesn't refer to them.
+//! What the payloads of inbound events may say. Payloads are open and read leniently: what can't be read is left out
+//! and named in `warnings` (D15). So these describe, and the envelope's schema doesn't refer to them.
 
 use crate::openapi::schema::{Schema, array, having, object, of_type, reference};
 use crate::openapi::texts::{amount, currency, date, instant, line, prose, string, uuid, verbatim, whole};
@@ -40,16 +40,20 @@ pub(crate) const fn of(kind: InboundType) -> Option<&'static str> {
 pub(crate) const fn effect(kind: InboundType) -> &'static str {
     match kind {
         InboundType::ContactIdentified => {
-            "Creates the client or updates the matched one; opens no enquiry. An address on a company's domain joins that company's account."
+            "Creates the client or updates the matched one; opens no enquiry. An address on a company's \
+            domain joins that company's account."
         }
         InboundType::ContactUpdated => {
-            "Changes `name` and `phone` of the matched client, never the email, and never creates one: `failed` with `contact_not_found` when none matches."
+            "Changes `name` and `phone` of the matched client, never the email, and never creates one: \
+            `failed` with `contact_not_found` when none matches."
         }
         InboundType::EnquirySubmitted => {
             "Upserts the client and opens an enquiry at `inquiry`, with a trip workspace."
         }
         InboundType::DiscoveryUpserted => {
-            "Upserts the client, reuses the open enquiry or opens one, and records what the traveller looks for, where the agency has Traveller Discovery (else the warning `traveller_discovery_not_enabled`)."
+            "Upserts the client, reuses the open enquiry or opens one, and records what the traveller looks \
+            for, where the agency has Traveller Discovery (else the warning \
+            `traveller_discovery_not_enabled`)."
         }
         InboundType::TripPlanningStarted | InboundType::TripDraftUpdated => "Timeline only.",
         InboundType::QuoteRequested => "Timeline only; never opens an enquiry.",
@@ -59,10 +63,12 @@ pub(crate) const fn effect(kind: InboundType) -> &'static str {
             "Moves the enquiry to `trip_booked`; with a `bookingRef`, `booking.confirmed` is emitted."
         }
         InboundType::BookingCreditApplied => {
-            "Confirms the corporate credit of an invoice, your answer to `booking.confirmed`. Needs `credit:write`."
+            "Confirms the corporate credit of an invoice, your answer to `booking.confirmed`. Needs \
+            `credit:write`."
         }
         InboundType::EmployeeCreditUpdated => {
-            "Refreshes the corporate credit shown on the client's open enquiries; the newest `asOf` wins. Needs `credit:write`."
+            "Refreshes the corporate credit shown on the client's open enquiries; the newest `asOf` wins. \
+            Needs `credit:write`."
         }
     }
 }
@@ -81,10 +87,17 @@ fn enquiry() -> Schema {
         ("guestNationality", string().about("ISO 3166-1 alpha-2.")),
         ("message", prose(text::MESSAGE).about("The customer's words; they open the inbox thread.")),
         ("attribution", reference("Attribution")),
-        ("externalLeadId", line(text::EXTERNAL_ID).about("Your own id for the enquiry; `GET /leads` finds it.")),
+        (
+            "externalLeadId",
+            line(text::EXTERNAL_ID).about("Your own id for the enquiry; `GET /leads` finds it."),
+        ),
         ("itinerarySnapshot", reference("Itinerary")),
     ])
-    .about("Payload of `enquiry.submitted`. What is left out stays unstated. What can't be read gives a warning such as `brief_field_rejected:budget`, or `itinerary_rejected`; the enquiry opens all the same.")
+    .about(
+        "Payload of `enquiry.submitted`. What is left out stays unstated. What can't be read gives a \
+        warning such as `brief_field_rejected:budget`, or `itinerary_rejected`; the enquiry opens all the \
+        same.",
+    )
 }
 
 /// `travelDates` of an event
@@ -110,9 +123,18 @@ fn discovery() -> Schema {
         ("discovery", found),
         ("profilePatch", profile),
         ("essence", verbatim(text::MESSAGE)),
-        ("hosTripDiscoveryId", uuid().about("`travellerDiscovery.discoveryId` of an earlier result: updates that record.")),
+        (
+            "hosTripDiscoveryId",
+            uuid().about(
+                "`travellerDiscovery.discoveryId` of an earlier result: updates \
+            that record.",
+            ),
+        ),
     ])
-    .about("Payload of `traveller.discovery_upserted`. Unknown keys are ignored; what can't be read gives the warning `traveller_discovery_field_rejected:<field>`.")
+    .about(
+        "Payload of `traveller.discovery_upserted`. Unknown keys are ignored; what can't be read gives \
+        the warning `traveller_discovery_field_rejected:<field>`.",
+    )
 }
 
 fn booking_names() -> Vec<(&'static str, Schema)> {
@@ -126,7 +148,8 @@ fn booking_names() -> Vec<(&'static str, Schema)> {
 /// `booking.started` and `booking.abandoned`
 fn booking() -> Schema {
     Schema { properties: booking_names(), ..of_type("object") }.about(
-        "Payload of `booking.started` and `booking.abandoned`. Without a name the client's open enquiry is meant. One that is not this client's gives the warning `enquiry_not_found`.",
+        "Payload of `booking.started` and `booking.abandoned`. Without a name the client's open enquiry is \
+        meant. One that is not this client's gives the warning `enquiry_not_found`.",
     )
 }
 
@@ -143,7 +166,8 @@ fn completed_booking() -> Schema {
         ("creditUsed", amount().about("Corporate credit counted as paid.")),
     ]);
     Schema { properties: fields, ..of_type("object") }.about(
-        "Payload of `booking.completed`. Without a name the client's open enquiry is meant, else its newest. What can't be read gives the warning `booking_field_rejected:<field>`.",
+        "Payload of `booking.completed`. Without a name the client's open enquiry is meant, else its newest. \
+        What can't be read gives the warning `booking_field_rejected:<field>`.",
     )
 }
 
@@ -153,7 +177,13 @@ fn credit_applied() -> Schema {
         ("bookingRef", line(text::BOOKING_REF).about("The booking.")),
         ("tripId", uuid().about("Or its trip, whose newest invoice is meant.")),
         ("requestedRupees", amount()),
-        ("appliedRupees", amount().about("Credit taken, in major units. Needed: without it the event is `failed` with `invalid_payload`.")),
+        (
+            "appliedRupees",
+            amount().about(
+                "Credit taken, in major units. Needed: without it the event is \
+            `failed` with `invalid_payload`.",
+            ),
+        ),
         ("reason", string()),
     ])
     .requiring(["appliedRupees"])
@@ -172,5 +202,8 @@ fn credit_updated() -> Schema {
         ("asOf", instant().about("RFC 3339, with an offset. Needed: without it nothing is refreshed.")),
     ])
     .requiring(["asOf"])
-    .about("Payload of `employee.credit_updated`. What can't be read gives the warning `credit_field_rejected:<field>`.")
+    .about(
+        "Payload of `employee.credit_updated`. What can't be read gives the warning \
+        `credit_field_rejected:<field>`.",
+    )
 }

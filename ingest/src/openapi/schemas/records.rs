@@ -102,7 +102,8 @@ pub(crate) fn trip() -> Schema {
 
 fn not_applied() -> Schema {
     one_of_texts(["advisor_working", "proposal_sent", "no_proposal", "update_failed"]).about(
-        "Only when `itineraryApplied` is false. The itinerary is applied while the enquiry is at `inquiry` or `follow_up` and nothing was sent.",
+        "Only when `itineraryApplied` is false. The itinerary is applied while the enquiry is at `inquiry` \
+        or `follow_up` and nothing was sent.",
     )
 }
 
@@ -110,7 +111,8 @@ fn not_applied() -> Schema {
 pub(crate) fn stage() -> Schema {
     let settable = SETTABLE.map(|stage| format!("`{stage}`")).join(", ");
     one_of_texts(Stage::ALL.map(Stage::as_str)).about(&format!(
-        "Where an enquiry stands. {settable} can be set by you, the others by proposals, bookings and advisors. Closed are `lost`, `archived`, `trip_booked`, `travelled`."
+        "Where an enquiry stands. {settable} can be set by you, the others by proposals, bookings and \
+        advisors. Closed are `lost`, `archived`, `trip_booked`, `travelled`."
     ))
 }
 

@@ -40,7 +40,7 @@ fn what_is_named_is_there() {
                 |scheme| {
                     assert!(json["components"]["securitySchemes"].get(scheme).is_some(), "{scheme}");
                 },
-            )
+            );
         }
         "tags" if value[0].is_string() => assert!(tags.contains(value[0].as_str().unwrap()), "{value}"),
         _ => {}

@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::{Value, to_value};
 use uuid::Uuid;
 
-/// Checks that a record shows the fields of the schema: these that are required when it is bare, all when it is full.
+/// Checks that a record shows the fields of the schema: those that are required when it is bare, all when it is
+/// full.
 #[track_caller]
 fn assert_shows(name: &str, bare: &impl Serialize, full: &impl Serialize) {
     let document = openapi::document();
