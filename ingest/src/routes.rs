@@ -42,7 +42,8 @@ pub fn routes(services: Arc<Services>) -> impl Filter<Extract = (Response,), Err
         .map(labelled(Route::OpenApi));
     let page = warp::path!("docs").and(show(page, Route::Docs)).map(labelled(Route::Docs));
 
-    let known = events.or(records).unify().or(openapi).unify().or(page).unify();
+    // Boxed: the type of so many alternatives is more than the compiler takes.
+    let known = events.or(records).unify().or(openapi).unify().or(page).unify().boxed();
     exact_path().and(known).or(refuse(Refusal::NotFound)).unify().recover(fault).unify()
 }
 

@@ -112,7 +112,7 @@ async fn what_is_not_there_has_no_secret_to_rotate() {
 async fn what_has_waited_for_a_subscription_goes_out_at_once_when_it_is_resumed() {
     let subscribed = subscribed().await;
     subscribed.connectctl.json(&["subscription", "pause", &subscribed.id]).await;
-    let mut listener = Listener::to(&subscribed.database, "connect_outbox").await;
+    let mut listener = Listener::to(&subscribed.database, "connect_parked").await;
     subscribed.connectctl.json(&["subscription", "resume", &subscribed.id]).await;
     listener.until_notified().await;
 }

@@ -16,7 +16,7 @@ async fn a_dead_delivery_begins_anew_with_its_id_and_its_dead_letter_is_gone() {
     let dead = [ids[0], ids[1], ids[2], ids[1]].map(|id| dead_letter(acme, id, subscription));
     world.queues.put_all("webhooks.dead", &dead).await;
     world.queues.put("webhooks.dead", &QueuedMessage::new(b"{}")).await;
-    let mut listener = Listener::to(&world.database, "connect_outbox").await;
+    let mut listener = Listener::to(&world.database, "connect_parked").await;
 
     let replayed = world.connectctl.json(&["delivery", "replay", &ids[1].to_string()]).await;
     assert_eq!((&replayed["id"], &replayed["state"]), (&json!(ids[1]), &json!("pending")));

@@ -18,10 +18,10 @@ FROM (
     SELECT tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at
     FROM deliveries
     WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2) AND ($3::uuid IS NULL OR subscription_id = $3)
-    ORDER BY delivery_id DESC LIMIT $4
+    ORDER BY created_at DESC, event_id DESC, delivery_id DESC LIMIT $4
 ) d
 LEFT JOIN outbox o ON o.tenant_id = d.tenant_id AND o.event_id = d.event_id
-ORDER BY d.delivery_id DESC";
+ORDER BY d.created_at DESC, d.event_id DESC, d.delivery_id DESC";
 
 /// The operator doesn't name the agency, and every key begins with it.
 const FIND: &str = "-- deliveries.find
