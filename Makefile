@@ -18,7 +18,7 @@ test: ## run all tests against real servers; ARGS="name" picks
 lint: ## check formatting, clippy, and what else is installed of shellcheck and cargo-deny
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run ops/local/*.sh; \
+	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run ops/local/*.sh ops/grafana/picture/*.sh tests/examples/*.sh; \
 	else echo 'skipped: shellcheck is not installed'; fi
 	@if command -v cargo-deny >/dev/null; then cargo deny check; \
 	else echo 'skipped: cargo-deny is not installed'; fi

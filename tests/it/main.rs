@@ -9,6 +9,7 @@ mod drain;
 mod envelope;
 mod equivalence;
 mod events;
+mod examples;
 mod failures;
 mod faults;
 mod limits;

@@ -34,11 +34,17 @@ pub(crate) fn root() -> &'static Path {
 /// The path of a program of this workspace. The first call builds them all.
 pub(crate) fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).join(name)
+    BUILT.get_or_init(|| build("--bins")).join(name)
 }
 
-/// Cargo builds only what the tests link, and they link none of the programs.
-fn build() -> PathBuf {
+/// The path of an example of this workspace. The first call builds them all.
+pub(crate) fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("--examples").join("examples")).join(name)
+}
+
+/// Cargo builds only what the tests link, and they link none of the programs. Gives the directory of the profile.
+fn build(which: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the path of this test");
     // <target>/<profile>/deps/it-<hash>, or <target>/<profile>/connect-bench
     let beside = own.parent().expect("a build directory");
@@ -47,13 +53,13 @@ fn build() -> PathBuf {
     let programs = programs.to_owned();
     let profile = programs.file_name().and_then(|name| name.to_str()).expect("a profile's directory");
     let mut command = Command::new(variable("CARGO").as_deref().unwrap_or("cargo"));
-    command.current_dir(root()).args(["build", "--quiet", "--workspace", "--bins"]);
+    command.current_dir(root()).args(["build", "--quiet", "--workspace", which]);
     command.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
     command.arg("--target-dir").arg(programs.parent().expect("a target directory"));
     for name in OF_THIS_CRATE {
         command.env_remove(name);
     }
     let status = command.status().expect("cargo runs");
-    assert!(status.success(), "the programs don't build");
+    assert!(status.success(), "{which} don't build");
     programs
 }

@@ -1,10 +1,11 @@
 //! Programs that do one thing and end.
 
-use crate::binaries::binary;
+use crate::binaries::{binary, example, root};
 use crate::environment::variable;
 use serde_json::Value;
 use std::process::Stdio;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 /// No such program takes longer.
@@ -26,7 +27,7 @@ impl Ran {
     pub async fn of(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
         let mut command = Command::new(binary(name));
         command.args(arguments).env_clear();
-        Self::end(command, settings, &format!("{name} {arguments:?}")).await
+        Self::end(command, settings, b"", &format!("{name} {arguments:?}")).await
     }
 
     /// Runs a script in bash, which finds the programs by their names and ends at the first command that fails.
@@ -35,13 +36,32 @@ impl Ran {
         let path = format!("{}:{}", programs.display(), variable("PATH").unwrap_or_default());
         let mut command = Command::new("bash");
         command.args(["-euo", "pipefail", "-c", script]).env_clear().env("PATH", path);
-        Self::end(command, settings, script).await
+        Self::end(command, settings, b"", script).await
     }
 
-    async fn end(mut command: Command, settings: &[(String, String)], what: &str) -> Self {
-        command.stdin(Stdio::null()).kill_on_drop(true);
+    /// Runs one of `tests/examples`, by its file's name, with these settings beside the environment, and gives it
+    /// `input` to read. Those in Rust are built first.
+    pub async fn example(
+        file: &str,
+        arguments: &[&str],
+        settings: &[(String, String)],
+        input: &[u8],
+    ) -> Self {
+        let path = file.strip_suffix(".rs").map_or_else(|| root().join("tests/examples").join(file), example);
+        let mut command = Command::new(path);
+        command.args(arguments);
+        Self::end(command, settings, input, &format!("{file} {arguments:?}")).await
+    }
+
+    async fn end(mut command: Command, settings: &[(String, String)], input: &[u8], what: &str) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command.envs(settings.iter().map(|(name, value)| (name, value)));
-        let output = tokio::time::timeout(TIMEOUT, command.output()).await;
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let mut pipe = child.stdin.take().expect("standard input is a pipe");
+        // One that ends without reading is no fault.
+        drop(pipe.write_all(input).await);
+        drop(pipe);
+        let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await;
         let output = output.unwrap_or_else(|_| panic!("{what} didn't end in {TIMEOUT:?}"));
         let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
         Self {

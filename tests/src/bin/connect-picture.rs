@@ -20,9 +20,11 @@ async fn main() {
     let mut world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let receiver = Receiver::http();
     receiver.answer("/down", Behaviour::status(503));
-    for path in ["/hooks", "/down"] {
+    // Some receiver is always down.
+    for (path, events) in [("/hooks", "lead.assigned,lead.stage_changed"), ("/down", "lead.stage_changed")] {
         let url = receiver.url(path);
-        world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+        let create = ["subscription", "create", "--tenant", "acme", "--url", &url, "--events", events];
+        world.connectctl.json(&create).await;
     }
     let prometheus = Prometheus::in_real_time(EVERY).await;
     let minutes = std::env::args().nth(1).map_or(MINUTES, |given| given.parse().expect("minutes"));

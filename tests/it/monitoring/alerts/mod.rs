@@ -1,5 +1,5 @@
 //! Something breaks, a real Prometheus with the project's rules says so; it is mended, and Prometheus stops saying so.
-//! The rules' time passes sixty times as fast.
+//! The rules' time passes forty times as fast.
 
 mod intake;
 mod queues;

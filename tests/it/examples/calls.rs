@@ -1,0 +1,107 @@
+//! Sending a batch, creating a lead.
+
+use super::LANGUAGES;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tests::{ApiKey, PATIENCE, Ran, Samples, World, eventually};
+
+/// Runs an example with the credentials of `key`.
+async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: &str) -> Ran {
+    let url = format!("http://{}", world.http().address());
+    let settings = [
+        ("CONNECT_URL", &url),
+        ("CONNECT_TENANT", &key.tenant),
+        ("CONNECT_KEY", &key.prefix),
+        ("CONNECT_SECRET", &key.secret),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.clone()));
+    Ran::example(&format!("{name}.{language}"), &[argument], &settings, b"").await
+}
+
+/// Runs an example that must succeed, and gives what it printed.
+async fn printed(world: &World, name: &str, language: &str, argument: &str) -> Value {
+    let ran = run(world, &world.key, name, language, argument).await;
+    assert_eq!(ran.code, Some(0), "{name}.{language}: {ran:?}");
+    assert_eq!(ran.errors, "");
+    ran.json()
+}
+
+/// Waits until the clock shows another second.
+async fn another_second() {
+    let now = tests::now();
+    eventually("another second", PATIENCE, async || {
+        if tests::now() == now { Err("the same".to_owned()) } else { Ok(()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_is_sent_and_sent_again_it_is_a_duplicate() {
+    let world = World::start().await;
+    for language in LANGUAGES {
+        let enquiry = format!("web-{language}");
+        let first = printed(&world, "send-batch", language, &enquiry).await;
+        assert_eq!((&first["accepted"], &first["failed"]), (&json!(2), &json!(0)), "{language}: {first}");
+        // The same bytes signed within the same second are the same signature (D3).
+        another_second().await;
+        let again = printed(&world, "send-batch", language, &enquiry).await;
+        assert_eq!(again["duplicate"], 2, "{language}: {again}");
+        assert_eq!(first["results"][1]["leadId"], again["results"][1]["leadId"]);
+        let lead = world.lead(&first["results"][1]["leadId"]).await;
+        assert_eq!((&lead["externalId"], &lead["destination"]), (&json!(enquiry), &json!("Kerala")));
+        assert_eq!(lead["party"]["adults"], 2);
+    }
+    assert_eq!(world.pipeline(&[]).await.len(), LANGUAGES.len());
+}
+
+#[tokio::test]
+async fn a_lead_is_created_and_with_the_same_key_it_is_the_same_lead() {
+    let world = World::start().await;
+    for language in LANGUAGES {
+        let order = format!("order-{language}");
+        let first = printed(&world, "create-lead", language, &order).await;
+        assert_eq!(first["data"]["externalId"], json!(order), "{language}: {first}");
+        assert_eq!(first, printed(&world, "create-lead", language, &order).await, "{language}");
+    }
+    assert_eq!(world.pipeline(&[]).await.len(), LANGUAGES.len());
+}
+
+#[tokio::test]
+async fn what_is_refused_is_said_with_exit_code_1() {
+    let world = World::start().await;
+    let wrong = ApiKey { secret: "wrong".to_owned(), ..world.key.clone() };
+    for (name, language) in ["send-batch", "create-lead"].iter().flat_map(|name| LANGUAGES.map(|l| (name, l)))
+    {
+        let ran = run(&world, &wrong, name, language, "refused-1").await;
+        assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{name}.{language}: {ran:?}");
+        assert!(ran.errors.contains("refused with 401"), "{ran:?}");
+    }
+    assert_eq!(world.pipeline(&[]).await.len(), 0);
+}
+
+/// Requests that were answered 503 so far.
+fn unavailable(samples: &Samples) -> f64 {
+    samples.sum("connect_http_requests_total", &[("status", "503")])
+}
+
+#[tokio::test]
+async fn a_503_is_sent_again_and_has_one_effect() {
+    let world = World::with().through_proxies().start().await;
+    for language in LANGUAGES {
+        let before = unavailable(&world.ingests[0].metrics().await);
+        world.proxies().postgres.cut();
+        let runs = ["send-batch", "create-lead"].map(|name| printed(&world, name, language, language));
+        let mend = async {
+            eventually("both are told to come again", PATIENCE, async || {
+                let more = unavailable(&world.ingests[0].metrics().await) - before;
+                if more >= 2.0 { Ok(()) } else { Err(format!("{more} are")) }
+            })
+            .await;
+            world.proxies().postgres.restore();
+        };
+        let (printed, ()) = futures_util::join!(join_all(runs), mend);
+        assert_eq!(printed[0]["failed"], 0, "{language}: {printed:?}");
+        assert_eq!(printed[1]["data"]["externalId"], language, "{printed:?}");
+    }
+    assert_eq!(world.pipeline(&[]).await.len(), 2 * LANGUAGES.len());
+}

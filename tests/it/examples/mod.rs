@@ -1,0 +1,23 @@
+//! The examples for integrators, run as they are, in each language.
+
+mod calls;
+mod webhooks;
+
+/// The endings of the files: shell, Python, Node, Rust.
+const LANGUAGES: [&str; 4] = ["sh", "py", "mjs", "rs"];
+
+#[test]
+fn there_is_every_example_in_every_language_and_the_readme_leads_to_them() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let index = read(&format!("{directory}/README.md"));
+    for name in ["send-batch", "create-lead", "verify-webhook"] {
+        for language in LANGUAGES {
+            let file = format!("{name}.{language}");
+            assert!(!read(&format!("{directory}/{file}")).is_empty());
+            assert!(index.contains(&format!("({file})")), "{file} isn't in the index");
+        }
+    }
+    let readme = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"));
+    assert!(readme.contains("(tests/examples)"), "the README has no link to the examples");
+}

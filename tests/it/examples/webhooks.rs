@@ -1,0 +1,83 @@
+//! Verifying webhooks.
+
+use super::LANGUAGES;
+use common::signature::sign_webhook;
+use futures_util::future::join_all;
+use serde_json::Value;
+use tests::{Ran, Receiver, World, event, now, text};
+
+/// Whether an example says that a webhook is good. What it says must fit its exit code.
+async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8]) -> bool {
+    let settings = [("CONNECT_WEBHOOK_SECRET".to_owned(), secret.to_owned())];
+    let ran = Ran::example(&format!("verify-webhook.{language}"), arguments, &settings, body).await;
+    match (ran.code, ran.output.as_str(), ran.errors.as_str()) {
+        (Some(0), "verified\n", "") => true,
+        (Some(1), "", why) if why.starts_with("refused: ") => false,
+        _ => panic!("verify-webhook.{language} {arguments:?}: {ran:?}"),
+    }
+}
+
+#[tokio::test]
+async fn signatures_right_wrong_stale_and_of_a_rotation_are_judged_by_the_clock_of_now() {
+    let (new, old, body) = ("whsec-new", "whsec-old", "{\"payload\":{\"name\":\"Zoë\"}}\n");
+    let signed = |secrets: &[&str], at: i64| {
+        sign_webhook(secrets.iter().map(|secret| secret.as_bytes()), at, body.as_bytes())
+    };
+    let right = signed(&[new], now());
+    let rotated = signed(&[new, old], now());
+    for language in LANGUAGES {
+        for (what, secret, signature, body, is_good) in [
+            ("right", new, right.clone(), body, true),
+            ("another secret", old, right.clone(), body, false),
+            ("a changed body", new, right.clone(), "{}", false),
+            ("stale", new, signed(&[new], now() - 320), body, false),
+            ("ahead", new, signed(&[new], now() + 320), body, false),
+            ("nearly stale", new, signed(&[new], now() - 250), body, true),
+            ("rotated, with the new secret", new, rotated.clone(), body, true),
+            ("rotated, with the old secret", old, rotated.clone(), body, true),
+            ("rotated, with neither", "whsec-other", rotated.clone(), body, false),
+        ] {
+            assert_eq!(
+                verifies(language, secret, &[&signature], body.as_bytes()).await,
+                is_good,
+                "{language}: {what}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_vector_is_judged_as_it_says_in_every_language() {
+    let vectors: Value =
+        serde_json::from_str(include_str!("../../vectors/webhook-signatures.json")).expect("vectors");
+    for case in vectors["cases"].as_array().expect("cases") {
+        let clock = case["now"].to_string();
+        let arguments = [text(&case["header"]), clock.as_str()];
+        let judged = LANGUAGES.map(|language| {
+            verifies(language, text(&case["secret"]), &arguments, text(&case["body"]).as_bytes())
+        });
+        let is_good = case["valid"].as_bool().expect("a verdict");
+        assert_eq!(join_all(judged).await, [is_good; 4], "{LANGUAGES:?}: {}", case["why"]);
+    }
+}
+
+#[tokio::test]
+async fn what_the_dispatcher_sends_while_a_secret_is_rotated_verifies_with_both() {
+    let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let receiver = Receiver::http();
+    let url = receiver.url("/hooks");
+    let made = world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    let rotate = ["subscription", "rotate-secret", text(&made["id"]), "--overlap", "24h"];
+    let rotated = world.connectctl.json(&rotate).await;
+    world.accept(event("enquiry.submitted").email("ana@example.com").name("Zoë")).await;
+
+    let webhook = receiver.wait_for(1).await.remove(0);
+    let signature = [webhook.header("x-connect-signature")];
+    assert_eq!(signature[0].matches("v1=").count(), 2, "{signature:?}");
+    for language in LANGUAGES {
+        for secret in [&made["secret"], &rotated["secret"]] {
+            assert!(verifies(language, text(secret), &signature, &webhook.body).await, "{language}");
+        }
+        assert!(!verifies(language, "whsec-other", &signature, &webhook.body).await, "{language}");
+    }
+}
