@@ -3,6 +3,7 @@
 use super::markdown::{inline, schema_link};
 use crate::openapi::document::Document;
 use crate::openapi::schema::Schema;
+use crate::openapi::{BLANK, HAS_DIGIT, NOT_BLANK};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -84,9 +85,9 @@ fn rules(schema: &Schema) -> Vec<String> {
     let mut rules = Vec::new();
     rules.extend(schema.format.map(str::to_owned));
     rules.extend(schema.pattern.map(|pattern| match pattern {
-        r"\S" => "not blank".to_owned(),
-        r"^\s*$" => "blank".to_owned(),
-        "[0-9]" => "with a digit".to_owned(),
+        NOT_BLANK => "not blank".to_owned(),
+        BLANK => "blank".to_owned(),
+        HAS_DIGIT => "with a digit".to_owned(),
         other => format!("as {other}"),
     }));
     rules.extend(range(schema.min_length, schema.max_length, "characters"));

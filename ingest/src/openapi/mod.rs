@@ -24,6 +24,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use texts::{BLANK, HAS_DIGIT, NOT_BLANK};
+
 use document::{Components, Document, Info, Server, Tag};
 
 /// Makes the document.

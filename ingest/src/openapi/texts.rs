@@ -74,7 +74,42 @@ pub(super) fn boolean() -> Schema {
     of_type("boolean")
 }
 
+/// White space as Unicode has it, which is what is trimmed (`\s` is another set in every dialect).
+macro_rules! white_space {
+    () => {
+        r"\x09-\x0d\x20\x85\xa0\u1680\u2000-\u200a\u2028-\u2029\u202f\u205f\u3000"
+    };
+}
+
 /// What isn't white space throughout.
-pub(super) const NOT_BLANK: &str = r"\S";
+pub(crate) const NOT_BLANK: &str = concat!("[^", white_space!(), "]");
+/// What is, or is empty.
+pub(crate) const BLANK: &str = concat!("^[", white_space!(), "]*$");
 /// What has a digit.
-pub(super) const HAS_DIGIT: &str = "[0-9]";
+pub(crate) const HAS_DIGIT: &str = "[0-9]";
+
+#[cfg(test)]
+mod tests {
+    /// Ranges of characters, as a pattern has them.
+    fn class(chars: impl Iterator<Item = char>) -> String {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for char in chars.map(u32::from) {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == char => *last = char,
+                _ => ranges.push((char, char)),
+            }
+        }
+        let escape = |c: u32| if c < 0x100 { format!(r"\x{c:02x}") } else { format!(r"\u{c:04x}") };
+        let range = |(first, last)| match (escape(first), escape(last)) {
+            (first, last) if first == last => first,
+            (first, last) => format!("{first}-{last}"),
+        };
+        ranges.into_iter().map(range).collect()
+    }
+
+    #[test]
+    fn white_space_is_what_is_trimmed() {
+        let trimmed = ('\0'..=char::MAX).filter(|c| c.to_string().trim().is_empty());
+        assert_eq!(class(trimmed), white_space!());
+    }
+}

@@ -1,7 +1,7 @@
 //! The inbound envelope, read leniently (D6), and the batch result.
 
 use crate::openapi::schema::{Schema, array, constant, having, object, of_type, one_of_texts, reference};
-use crate::openapi::texts::{HAS_DIGIT, NOT_BLANK, email, instant, line, string, uuid};
+use crate::openapi::texts::{BLANK, HAS_DIGIT, NOT_BLANK, email, instant, line, string, uuid};
 use common::event::{BATCH_MAX, EventStatus, InboundType, RESERVED_PREFIX};
 use common::model::text;
 
@@ -86,7 +86,7 @@ fn optional(max: usize) -> Schema {
 }
 
 fn optional_email() -> Schema {
-    let blank = Schema { pattern: Some(r"^\s*$"), ..of_type("string") };
+    let blank = Schema { pattern: Some(BLANK), ..of_type("string") };
     let any_of = vec![email(), blank.about("Blank."), of_type("null")];
     Schema { any_of, ..Schema::default() }.about("Strongest identity; compared case-insensitively.")
 }

@@ -3,6 +3,7 @@
 use super::named;
 use crate::openapi::document::Document;
 use crate::openapi::schema::Schema;
+use crate::openapi::{BLANK, HAS_DIGIT, NOT_BLANK};
 use serde_json::{Map, Value, json};
 
 /// A body, and whether the schema takes it.
@@ -48,7 +49,7 @@ fn ordinary(document: &Document, schema: &Schema) -> Value {
         Some("integer" | "number") => json!(1),
         Some("boolean") => json!(true),
         Some("null") => Value::Null,
-        Some(_) | None if schema.pattern == Some(r"^\s*$") => json!(" "),
+        Some(_) | None if schema.pattern == Some(BLANK) => json!(" "),
         Some(_) | None => json!(text(schema.format)),
     }
 }
@@ -126,8 +127,8 @@ fn texts(schema: &Schema) -> Vec<(Value, bool)> {
         ]);
     }
     match schema.pattern {
-        Some(r"\S") => texts.extend([(json!(""), false), (json!(" \t"), false)]),
-        Some("[0-9]") => texts.push((json!("none"), false)),
+        Some(NOT_BLANK) => texts.extend([(json!(""), false), (json!(" \t\u{85}"), false)]),
+        Some(HAS_DIGIT) => texts.push((json!("none"), false)),
         Some(_) => {}
         None => texts.extend(is_free.then(|| (json!(""), true))),
     }
