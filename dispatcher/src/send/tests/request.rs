@@ -10,6 +10,7 @@ const NAMES: [&str; 8] = [
     "X-Connect-Tenant",
     "X-Connect-Event",
     "X-Connect-Delivery",
+    "Traceparent",
     "Content-Length",
 ];
 
