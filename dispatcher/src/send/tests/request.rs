@@ -1,6 +1,7 @@
 //! What a receiver gets (specification: Delivery request, Outbound webhook signature).
 
 use super::*;
+use common::trace::TraceContext;
 
 const NAMES: [&str; 9] = [
     "Host",
@@ -38,6 +39,7 @@ async fn a_webhook_has_the_specifications_headers_and_the_bodys_own_bytes() {
             "0195f0c2-7a31-7c55-9d10-3f6f2b8f1a01",
         ]
     );
+    assert!(TraceContext::parse(got.header("traceparent")).is_some());
     assert_eq!(got.header("user-agent"), concat!("Connect/", env!("CARGO_PKG_VERSION")));
 }
 
