@@ -7,6 +7,7 @@ use crate::webhook_floors::{self, Floors};
 use std::time::Instant;
 use tests::{PATIENCE, Receiver, World, eventually};
 use tokio_postgres::Client;
+use uuid::Uuid;
 
 /// Deliveries of one measurement of the rate.
 pub(crate) const DELIVERIES: usize = 6_000;
@@ -122,15 +123,12 @@ impl Stage {
 
     /// Puts events into the outbox and wakes the dispatcher, as the worker does.
     async fn emit(&self, count: usize) {
-        let count = i32::try_from(count).expect("few");
+        let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
         let statement = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
-             SELECT tenant_id,
-                    overlay(gen_random_uuid()::text placing
-                            lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') from 1 for 12)::uuid,
-                    'lead.assigned', 'crm', $2::text::json, now()
-             FROM tenants, generate_series(1, $1::integer) WHERE slug = 'acme'";
+             SELECT tenant_id, id, 'lead.assigned', 'crm', $2::text::json, now()
+             FROM tenants, unnest($1::uuid[]) AS id WHERE slug = 'acme'";
         let envelope = webhook_floors::envelope();
-        self.database.execute(statement, &[&count, &envelope]).await.expect("events in the outbox");
+        self.database.execute(statement, &[&ids, &envelope]).await.expect("events in the outbox");
         self.database.batch_execute("NOTIFY connect_outbox").await.expect("a notification");
     }
 
