@@ -85,6 +85,7 @@ async fn post(receiver: &Receiver) {
                 .header("x-connect-delivery", Uuid::now_v7().to_string())
                 .body(Full::new(body.clone()))
                 .expect("a request");
+            sender.ready().await.expect("the connection is there");
             let response = sender.send_request(request).await.expect("a response");
             assert!(response.status().is_success());
             drop(response.into_body().collect().await);
