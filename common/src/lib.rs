@@ -14,6 +14,8 @@ pub mod message;
 pub mod metrics;
 pub mod model;
 pub mod program;
+#[cfg(feature = "progress")]
+pub mod progress;
 pub mod record;
 pub mod sealed;
 pub mod settings;

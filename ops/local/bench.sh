@@ -10,8 +10,11 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/bench
+STEPS=4
 hold "$DIRECTORY" -n || fail "another \`make bench\` is running here: two would measure each other"
 bring_up "$DIRECTORY"
 
+step 'building'
 cargo build --release --workspace --bins 9>&-
+step 'measuring, which takes some minutes'
 "$TARGET/release/connect-bench" "$@" 9>&-

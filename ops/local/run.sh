@@ -14,6 +14,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run
+STEPS=7
 CTL=$TARGET/release/connectctl
 # In the order in which requests pass them, and in which they are stopped: what is under way gets its answer.
 PROGRAMS=(ingest worker dispatcher receiver)
@@ -30,16 +31,23 @@ main() {
     hold "$DIRECTORY" -n || fail "\`make run\` is running here already (see .run), stop it first"
     bring_up "$DIRECTORY"
     trap stop_all EXIT
-    say 'building'
+    step 'building'
     # The whole workspace, as the other targets do: a part of it would build shared crates a second time.
     cargo build --release --workspace --bins 9>&-
+    step 'bringing the schema up to date'
     prepare_environment
     "$CTL" migrate
+    step 'making the demo agency, where it is missing'
     prepare_demo
 
+    step 'starting the programs'
     local name
     for name in "${PROGRAMS[@]}"; do start_program "$name"; done
-    for name in "${PROGRAMS[@]}"; do wait_ready "$name"; done
+    for name in "${PROGRAMS[@]}"; do
+        wait_ready "$name"
+        say "connect-$name is ready"
+    done
+    step 'sending a sample'
     send_sample
     show_addresses
     [[ -z ${CONNECT_RUN_ONCE:-} ]] || exit 0

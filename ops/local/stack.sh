@@ -18,6 +18,17 @@ fail() {
     exit 1
 }
 
+# step TEXT: what begins now, the next of the script's $STEPS. On a terminal with a bar of those that are done.
+step() {
+    STEP=$((${STEP:-0} + 1))
+    local done='' left='' n
+    for ((n = 1; n <= STEPS; n++)); do
+        if ((n < STEP)); then done+='##'; else left+='..'; fi
+    done
+    if [[ -t 1 ]]; then printf '[%s%s] ' "$done" "$left"; fi
+    say "$STEP of $STEPS: $1"
+}
+
 # hold DIRECTORY [-n]: two scripts must not share private servers, the first to end would stop the other's. Waits for
 # the other's end, or with -n returns 1. The lock is descriptor 9, which no child gets: it is this script's alone.
 hold() {
@@ -26,10 +37,13 @@ hold() {
     flock "${@:2}" 9
 }
 
-# bring_up DIRECTORY: exports DATABASE_URL and AMQP_URL, with private servers in DIRECTORY where they aren't given.
+# bring_up DIRECTORY [GROUP...]: installs what is missing (the groups of services.sh install) and exports DATABASE_URL
+# and AMQP_URL, with private servers in DIRECTORY where they aren't given. Two steps.
 bring_up() {
     local directory=$1 lines
-    "$SERVICES" install 9>&-
+    shift
+    step 'installing what is missing'
+    "$SERVICES" install "$@" 9>&-
     use_cargo
     # Programs and load generators hold a file for each connection, and the usual limit is 1,024.
     ulimit -Sn "$(ulimit -Hn)" 2>/dev/null || true
@@ -40,16 +54,16 @@ bring_up() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     if [[ -z ${DATABASE_URL:-} && -z ${AMQP_URL:-} ]]; then
-        say "starting private PostgreSQL and RabbitMQ in ${directory#"$ROOT"/}"
+        step "starting private PostgreSQL and RabbitMQ in ${directory#"$ROOT"/}"
         lines=$("$SERVICES" start "$directory" 9>&-)
     elif [[ -z ${DATABASE_URL:-} ]]; then
-        say "starting a private PostgreSQL in ${directory#"$ROOT"/}, RabbitMQ is given by AMQP_URL"
+        step "starting a private PostgreSQL in ${directory#"$ROOT"/}, RabbitMQ is given by AMQP_URL"
         lines=$("$SERVICES" start-postgres "$directory" 9>&-)
     elif [[ -z ${AMQP_URL:-} ]]; then
-        say "starting a private RabbitMQ in ${directory#"$ROOT"/}, PostgreSQL is given by DATABASE_URL"
+        step "starting a private RabbitMQ in ${directory#"$ROOT"/}, PostgreSQL is given by DATABASE_URL"
         lines=$("$SERVICES" start-rabbitmq "$directory" 9>&-)
     else
-        say "using PostgreSQL and RabbitMQ given by DATABASE_URL and AMQP_URL"
+        step "using PostgreSQL and RabbitMQ given by DATABASE_URL and AMQP_URL"
         lines=
     fi
     local line

@@ -10,12 +10,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/test
+STEPS=4
 hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
-"$SERVICES" install postgres rabbitmq tools checks browser python 9>&-
-"$ROOT/ops/local/python.sh" >/dev/null 9>&-
-bring_up "$DIRECTORY"
-# What only tests need: a browser for the API's page, Python tools for its description.
-"$SERVICES" install browser python 9>&-
+# More than the programs need: Prometheus, Node and Python for alerts and examples, a browser for the API's page.
+bring_up "$DIRECTORY" postgres rabbitmq tools checks browser python
 "$ROOT/ops/local/python.sh" >/dev/null 9>&-
 
 # Tests that kill a server start and stop their own with this script.
@@ -23,6 +21,8 @@ export CONNECT_SERVICES=$SERVICES
 
 [[ -z ${CONNECT_TEST_THREADS:-} ]] || export RUST_TEST_THREADS=$CONNECT_TEST_THREADS
 
+step 'building'
 # End-to-end tests start the programs, which cargo doesn't build for another crate's tests.
 cargo build --workspace --bins 9>&-
+step 'testing'
 cargo test --workspace "$@" 9>&-

@@ -1,5 +1,7 @@
 //! Migrations, compiled in from `sql/`.
 
+use refinery::{Migration, Runner, Target};
+use std::collections::VecDeque;
 use thiserror::Error;
 use tokio_postgres::Client;
 
@@ -21,14 +23,53 @@ pub enum MigrateError {
     Migration(#[from] refinery::Error),
 }
 
-/// Applies what is missing and returns the names of what it applied. Safe to run twice and from two places at once.
-pub async fn migrate(client: &mut Client) -> Result<Vec<String>, MigrateError> {
-    client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
-    let report = embedded::migrations::runner().run_async(client).await;
-    client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await?;
-    Ok(report?
-        .applied_migrations()
-        .iter()
-        .map(|migration| format!("V{}__{}", migration.version(), migration.name()))
-        .collect())
+/// The migrations that a database lacks, to be applied one by one. No other run is under way meanwhile: a second one waits
+/// for the first one's [`end`](Self::end), or for the end of its session.
+#[derive(Debug)]
+pub struct Migrations<'a> {
+    client: &'a mut Client,
+    missing: VecDeque<Migration>,
+}
+
+impl<'a> Migrations<'a> {
+    /// Waits for other runs and looks up what is missing.
+    pub async fn begin(client: &'a mut Client) -> Result<Self, MigrateError> {
+        client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
+        // Makes the table of the history where there is none, and refuses what has changed since it was applied.
+        runner().set_target(Target::Version(0)).run_async(client).await?;
+        let last = runner().get_last_applied_migration_async(client).await?;
+        let last = last.map_or(0, |last| last.version());
+        let missing =
+            runner().get_migrations().iter().filter(|known| known.version() > last).cloned().collect();
+        Ok(Self { client, missing })
+    }
+
+    /// How many are missing.
+    pub fn left(&self) -> usize {
+        self.missing.len()
+    }
+
+    /// The name of the next one, such as `V1__tables`.
+    pub fn next_name(&self) -> Option<String> {
+        self.missing.front().map(|next| format!("V{}__{}", next.version(), next.name()))
+    }
+
+    /// Applies the next one, in a transaction of its own.
+    pub async fn apply_next(&mut self) -> Result<(), MigrateError> {
+        if let Some(next) = self.missing.front() {
+            runner().set_target(Target::Version(next.version())).run_async(self.client).await?;
+            self.missing.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Lets the next run begin.
+    pub async fn end(self) -> Result<(), MigrateError> {
+        self.client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await?;
+        Ok(())
+    }
+}
+
+fn runner() -> Runner {
+    embedded::migrations::runner()
 }

@@ -6,6 +6,6 @@ mod pool;
 mod session;
 
 pub use error::TxError;
-pub use migrate::{MigrateError, migrate};
+pub use migrate::{MigrateError, Migrations};
 pub use pool::{Client, Database, PoolSettings, Work};
 pub use session::Session;

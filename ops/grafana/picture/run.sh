@@ -10,12 +10,13 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../local/stack.sh"
 
 DIRECTORY=$ROOT/.run/picture
+STEPS=4
 hold "$DIRECTORY" -n || fail "another picture is being made here"
-bring_up "$DIRECTORY"
-"$SERVICES" install checks 9>&-
+bring_up "$DIRECTORY" postgres rabbitmq tools checks
 
+step 'building'
 cargo build --release --workspace --bins 9>&-
-say 'running; the picture is ready in a quarter of an hour at most'
+step 'running, for a quarter of an hour at most'
 "$TARGET/release/connect-picture" "$@" >"$DIRECTORY/connect.svg" 9>&-
 mv "$DIRECTORY/connect.svg" "$ROOT/ops/grafana/connect.svg"
 say 'drawn: ops/grafana/connect.svg'

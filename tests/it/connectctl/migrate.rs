@@ -1,7 +1,7 @@
 //! `connectctl migrate`.
 
 use serde_json::json;
-use tests::{Connectctl, TestDatabase};
+use tests::{Connectctl, Ran, TestDatabase};
 
 #[tokio::test]
 async fn a_second_run_applies_nothing() {
@@ -30,4 +30,20 @@ async fn a_run_on_a_live_deployment_disturbs_nothing() {
     let (_, migrated) = futures_util::join!(world.accept(ana()), world.connectctl.json(&["migrate"]));
     assert_eq!(migrated, json!({"applied": []}));
     world.accept(ana()).await;
+}
+
+#[tokio::test]
+async fn a_bar_on_a_terminal_shows_what_is_applied_and_lines_do_elsewhere() {
+    let migrate = async |command: &str| {
+        let database = TestDatabase::empty().await;
+        Ran::bash(command, &[("DATABASE_URL".to_owned(), database.url().to_owned())]).await
+    };
+    let seen = migrate("TERM=xterm script --quiet --return --command 'connectctl migrate' /dev/null").await;
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+    assert!(seen.output.contains("migrations applied: [") && seen.output.contains("(V1__"), "{seen:?}");
+    let told = migrate("connectctl migrate").await;
+    let lines: Vec<&str> = told.errors.lines().collect();
+    assert!(lines[1].starts_with("1 of ") && lines[1].contains(": V1__"), "{told:?}");
+    assert!(lines.iter().any(|line| line.starts_with("migrations applied: ")), "{told:?}");
+    assert!(!told.errors.contains('['), "{told:?}");
 }

@@ -4,6 +4,7 @@ use crate::figures::{Stretch, median, millis};
 use crate::floor::Floor;
 use crate::stages::Reading;
 use crate::{cpu, traffic};
+use common::progress::Progress;
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
 use tests::World;
@@ -26,13 +27,19 @@ pub(crate) async fn run(world: &World, wanted: &[usize]) {
         "batch", "concurrency", "events/s", "p50", "p99", "floor ev/s", "ratio"
     );
     let is_wanted = |value: usize, place: usize| wanted.get(place).is_none_or(|wanted| *wanted == value);
-    for batch in BATCHES.into_iter().filter(|batch| is_wanted(*batch, 0)) {
-        for concurrency in CONCURRENCIES.into_iter().filter(|concurrency| is_wanted(*concurrency, 1)) {
-            cell(world, batch, concurrency).await;
+    let batches: Vec<usize> = BATCHES.into_iter().filter(|batch| is_wanted(*batch, 0)).collect();
+    let concurrencies: Vec<usize> =
+        CONCURRENCIES.into_iter().filter(|concurrency| is_wanted(*concurrency, 1)).collect();
+    let rounds = batches.len() * concurrencies.len() * ROUNDS;
+    let mut progress = Progress::begin("rounds measured:", rounds as u64);
+    for batch in &batches {
+        for concurrency in &concurrencies {
+            cell(world, *batch, *concurrency, &mut progress).await;
         }
     }
+    progress.end(rounds as u64);
     println!("where the time goes, at concurrency 8:");
-    for batch in BATCHES.into_iter().filter(|batch| is_wanted(*batch, 0)) {
+    for batch in batches {
         stages(world, batch).await;
     }
 }
@@ -46,10 +53,11 @@ async fn stages(world: &World, batch: usize) {
     println!("       processor for 1,000 events: {spent}");
 }
 
-async fn cell(world: &World, batch: usize, concurrency: usize) {
+async fn cell(world: &World, batch: usize, concurrency: usize, progress: &mut Progress) {
     let mut loads = Vec::new();
     let mut floors = Vec::new();
     for round in 0..ROUNDS {
+        progress.next(&format!("batches of {batch}, {concurrency} at once"));
         loads.push(load(world, batch, concurrency, &format!("l{batch}c{concurrency}r{round}")).await);
         floors.push(floor(world, batch, concurrency, &format!("f{batch}c{concurrency}r{round}")).await);
     }
@@ -58,10 +66,12 @@ async fn cell(world: &World, batch: usize, concurrency: usize) {
     let ratio = median(loads.iter().zip(&floors).map(|(load, floor)| load.rate / floor));
     let p50 = millis(median(loads.iter().map(|load| load.p50.as_secs_f64())));
     let p99 = millis(median(loads.iter().map(|load| load.p99.as_secs_f64())));
-    println!(
-        "{batch:>6} {concurrency:>12} {rate:>12.0} {p50:>10} {p99:>10} {floor:>12.0} {:>7.0}%",
-        ratio * 100.0
-    );
+    let percent = ratio * 100.0;
+    progress.beside(|| {
+        println!(
+            "{batch:>6} {concurrency:>12} {rate:>12.0} {p50:>10} {p99:>10} {floor:>12.0} {percent:>7.0}%"
+        );
+    });
 }
 
 /// Sends batches from `concurrency` partners at once, for one stretch.

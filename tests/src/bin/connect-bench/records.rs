@@ -5,6 +5,7 @@ use crate::cpu;
 use crate::figures::{Stretch, median, millis};
 use crate::reads::{self, Lookup};
 use crate::writes::{self, Insert};
+use common::progress::Progress;
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
 use tests::World;
@@ -37,14 +38,18 @@ pub(crate) async fn run(world: &World) {
     futures_util::join!(read(), write());
 
     let [mut reads, mut writes, mut reads_in_burst, mut writes_in_burst] = [const { Row::new() }; 4];
+    let mut progress = Progress::begin("rounds measured:", 2 * ROUNDS as u64);
     for _ in 0..ROUNDS {
+        progress.next("records alone");
         reads.add(read().await, lookup().await);
         writes.add(write().await, insert().await);
+        progress.next("records during another agency's burst");
         let in_burst = async { (read().await, lookup().await, write().await, insert().await) };
         let (read, lookup, write, insert) = during_burst(world, &other, in_burst).await;
         reads_in_burst.add(read, lookup);
         writes_in_burst.add(write, insert);
     }
+    progress.end(2 * ROUNDS as u64);
     println!(
         "records at concurrency {CONCURRENCY}; the floor of a read is the bare prepared SELECT by primary key, of a"
     );

@@ -4,6 +4,7 @@
 use crate::cpu;
 use crate::figures::{median, millis};
 use crate::webhook_floors::{self, Floors};
+use common::progress::Progress;
 use std::time::Instant;
 use tests::{PATIENCE, Receiver, World, eventually};
 use tokio_postgres::Client;
@@ -13,6 +14,8 @@ use uuid::Uuid;
 pub(crate) const DELIVERIES: usize = 6_000;
 /// Events sent one by one for the times.
 const SINGLE_EVENTS: usize = 150;
+/// Subscriptions that an event goes to.
+const SUBSCRIPTIONS: [usize; 2] = [1, 50];
 /// Rounds, of which the median counts.
 const ROUNDS: usize = 3;
 
@@ -28,23 +31,31 @@ pub(crate) async fn run() {
         "{:>13} {:>12} {:>9} {:>9}   {:>7} {:>7} {:>7} {:>8} {:>6}",
         "subscriptions", "deliveries/s", "p50", "p99", "a", "b", "c", "floor /s", "ratio"
     );
-    for subscriptions in [1, 50] {
+    // A first one, those that count, as many floors, and the times.
+    let steps = SUBSCRIPTIONS.len() * (2 * ROUNDS + 2);
+    let mut progress = Progress::begin("steps measured:", steps as u64);
+    for subscriptions in SUBSCRIPTIONS {
+        let name = |step: &str| format!("{step}, subscriptions: {subscriptions}");
+        progress.next(&name("warming up"));
         let stage = Stage::new(subscriptions).await;
         stage.burst().await;
         let (mut rates, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let before = cpu::seconds();
         for _ in 0..ROUNDS {
+            progress.next(&name("a burst"));
             rates.push(stage.burst().await);
         }
         let spent = cpu::per_thousand(&before, &cpu::seconds(), (ROUNDS * DELIVERIES) as f64);
         for rate in &rates {
+            progress.next(&name("floors"));
             let floor = webhook_floors::measure(&stage.world, &stage.receiver, stage.events()).await;
             ratios.push(rate / floor.together());
             floors.push(floor);
         }
+        progress.next(&name("one event at a time"));
         let times = stage.singles().await;
         let floor = |one: fn(&Floors) -> f64| median(floors.iter().map(one));
-        println!(
+        let row = format!(
             "{subscriptions:>13} {:>12.0} {:>9} {:>9}   {:>7.0} {:>7.0} {:>7.0} {:>8.0} {:>5.0}%",
             median(rates.iter().copied()),
             millis(at(&times, 0.5)),
@@ -55,8 +66,9 @@ pub(crate) async fn run() {
             floor(Floors::together),
             median(ratios.iter().copied()) * 100.0,
         );
-        println!("              processor for 1,000 deliveries: {spent}");
+        progress.beside(|| println!("{row}\n              processor for 1,000 deliveries: {spent}"));
     }
+    progress.end(steps as u64);
     println!("aims: 40% of the floor, p50 under 10 ms (one event at a time)");
 }
 

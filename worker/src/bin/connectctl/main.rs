@@ -20,7 +20,6 @@ mod migrate;
 mod notification;
 mod output;
 mod pipeline;
-mod progress;
 mod queue;
 mod receiver;
 mod rows;

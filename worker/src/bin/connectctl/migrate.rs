@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::output::Show;
-use common::db;
+use common::db::Migrations;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -20,10 +20,16 @@ impl Show for Report {
 
 pub(crate) async fn run(context: &mut Context) -> anyhow::Result<()> {
     context.output.note("Bringing the schema up to date; another run that is under way is waited for ...");
-    let applied = db::migrate(&mut context.database).await?;
-    for name in &applied {
-        context.output.note(&format!("applied {name}"));
+    let mut migrations = Migrations::begin(&mut context.database).await?;
+    let mut progress = context.output.progress("migrations applied:", migrations.left() as u64);
+    let mut applied = Vec::new();
+    while let Some(name) = migrations.next_name() {
+        progress.next(&name);
+        migrations.apply_next().await?;
+        applied.push(name);
     }
+    migrations.end().await?;
+    progress.end(applied.len() as u64);
     context.output.note(if applied.is_empty() { "Nothing to do." } else { "Done." });
     context.output.one(&Report { applied })
 }

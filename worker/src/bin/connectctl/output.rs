@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
+use common::progress::Progress;
 use serde::Serialize;
 use std::io::{ErrorKind, Write as _, stdout};
 
@@ -49,6 +50,11 @@ impl Output {
         if !self.json {
             eprintln!("{text}");
         }
+    }
+
+    /// Begins to show people that `total` things are being `what`.
+    pub(crate) fn progress(self, what: &'static str, total: u64) -> Progress {
+        if self.json { Progress::begin_quietly(what, total) } else { Progress::begin(what, total) }
     }
 
     /// Tells everybody something that must not be missed.

@@ -5,7 +5,6 @@ mod letter;
 mod webhooks;
 
 use crate::output::{Output, Show};
-use crate::progress::Progress;
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use common::broker::{Fate, Queue, QueueSeen, Visit};
@@ -205,7 +204,7 @@ async fn requeue(
     limit: Option<u32>,
 ) -> anyhow::Result<Requeued> {
     let mut walk = visit.walk(queue, limit).await?;
-    let mut progress = Progress::begin(output, "requeued", walk.left().into());
+    let mut progress = output.progress("requeued", walk.left().into());
     while let Some(window) = walk.next_window().await? {
         let settled = window.settle(|_| Fate::Requeue).await;
         let requeued = walk.walked().requeued;
@@ -223,7 +222,7 @@ async fn discard(visit: &Visit, output: Output, dropped: &Dropped) -> anyhow::Re
     if walk.left() > 0 && !dropped.yes {
         confirm(walk.left(), &visit.queue_name(queue)).await?;
     }
-    let mut progress = Progress::begin(output, "dropped", walk.left().into());
+    let mut progress = output.progress("dropped", walk.left().into());
     while let Some(window) = walk.next_window().await? {
         window.settle(|_| Fate::Remove).await?;
         progress.reached(walk.walked().removed.into());

@@ -1,7 +1,6 @@
 //! The dead letters of deliveries, in the broker.
 
 use crate::output::Output;
-use crate::progress::Progress;
 use common::broker::{DeadLetter, Fate, Queue, Visit};
 use common::message::DeliveryMeta;
 use std::collections::HashSet;
@@ -19,7 +18,7 @@ pub(super) async fn remove(visit: &Visit, replayed: &HashSet<Uuid>, output: Outp
         return Ok(());
     }
     let mut walk = visit.walk(Queue::Webhooks, None).await?;
-    let mut progress = Progress::begin(output, "dead letters gone through:", walk.left().into());
+    let mut progress = output.progress("dead letters gone through:", walk.left().into());
     let is_replayed =
         |letter: &DeadLetter| delivery(letter).is_some_and(|meta| replayed.contains(&meta.delivery_id));
     while let Some(window) = walk.next_window().await? {

@@ -6,7 +6,6 @@
 use super::{dead_letters, id, unknown};
 use crate::context::Context;
 use crate::output::Show;
-use crate::progress::Progress;
 use anyhow::{Context as _, anyhow};
 use chrono::{DateTime, Utc};
 use common::broker::Visit;
@@ -142,7 +141,7 @@ pub(super) async fn many(context: &mut Context, wanted: &Wanted) -> anyhow::Resu
         if wanted.dead { (COUNT_DEAD, NEXT_DEAD, DEAD) } else { (COUNT_FINISHED, NEXT_FINISHED, FINISHED) };
     let Wanted { tenant, from, to, .. } = wanted;
     let total: i64 = context.database.query_one(count, &[&tenant.0, from, to]).await?.try_get(0)?;
-    let mut progress = Progress::begin(context.output, "replayed", u64::try_from(total)?);
+    let mut progress = context.output.progress("replayed", u64::try_from(total)?);
     let (mut replayed, mut seen, mut died, mut after) = (0, 0, HashSet::new(), Uuid::nil());
     loop {
         let page = context.database.query(next, &[&tenant.0, from, to, &after, &BATCH]).await?;

@@ -4,7 +4,6 @@
 use super::Requeued;
 use crate::context::Context;
 use crate::delivery::{of_dead_letter, replay_dead_ones};
-use crate::progress::Progress;
 use common::broker::{DeadLetter, Fate, Queue, Visit};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
@@ -22,7 +21,7 @@ pub(super) async fn replay(visit: &Visit, json: bool, limit: Option<u32>) -> any
     let mut context = Context::open(json).await?;
     context.output.note("Dead letters of webhooks are replayed as deliveries, through the database.");
     let mut walk = visit.walk(Queue::Webhooks, limit).await?;
-    let mut progress = Progress::begin(context.output, "gone through", walk.left().into());
+    let mut progress = context.output.progress("gone through", walk.left().into());
     // Several dead letters may be of one delivery.
     let (mut replayed, mut ended) = (HashSet::new(), HashSet::new());
     while let Some(window) = walk.next_window().await? {

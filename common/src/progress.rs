@@ -1,0 +1,98 @@
+//! How far a long command has come, on standard error: a bar on a terminal, otherwise a line from time to time.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::{Duration, Instant};
+
+/// Time between lines.
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+/// How often the time on a bar goes on by itself.
+const TICK: Duration = Duration::from_millis(200);
+const BAR: &str = "{prefix} [{bar:40}] {human_pos} of {human_len}, {elapsed} so far, {eta} to go {msg}";
+
+/// The progress of one command.
+#[derive(Debug)]
+pub struct Progress {
+    what: &'static str,
+    total: u64,
+    begun: u64,
+    shown: Shown,
+}
+
+#[derive(Debug)]
+enum Shown {
+    Bar(ProgressBar),
+    Lines {
+        last: Instant,
+    },
+    /// A program reads the result, and nobody looks.
+    Nothing,
+}
+
+impl Progress {
+    /// Begins to show that `total` things are being `what`, a participle such as "requeued".
+    pub fn begin(what: &'static str, total: u64) -> Self {
+        let bar = bar(what, total);
+        // No terminal, or one that can't move its cursor.
+        let shown = if bar.is_hidden() { Shown::Lines { last: Instant::now() } } else { Shown::Bar(bar) };
+        Self { what, total, begun: 0, shown }
+    }
+
+    /// The same, but without lines where standard error is no terminal: for commands that a program has called.
+    pub fn begin_quietly(what: &'static str, total: u64) -> Self {
+        let begun = Self::begin(what, total);
+        match begun.shown {
+            Shown::Lines { .. } => Self { shown: Shown::Nothing, ..begun },
+            Shown::Bar(_) | Shown::Nothing => begun,
+        }
+    }
+
+    /// So many are done by now.
+    pub fn reached(&mut self, done: u64) {
+        match &mut self.shown {
+            Shown::Bar(bar) => bar.set_position(done),
+            Shown::Lines { last } if last.elapsed() >= BETWEEN_LINES => {
+                *last = Instant::now();
+                eprintln!("{} {done} of {}", self.what, self.total);
+            }
+            Shown::Lines { .. } | Shown::Nothing => {}
+        }
+    }
+
+    /// The next one begins, as those before it are done. For things that take a while each and have a name.
+    pub fn next(&mut self, name: &str) {
+        if let Shown::Bar(bar) = &self.shown {
+            bar.set_position(self.begun);
+            bar.set_message(format!("({name})"));
+        }
+        self.begun += 1;
+        if let Shown::Lines { .. } = self.shown {
+            eprintln!("{} of {}: {name}", self.begun, self.total);
+        }
+    }
+
+    /// Runs `print`, which writes to the terminal that a bar may be on.
+    pub fn beside<R>(&self, print: impl FnOnce() -> R) -> R {
+        match &self.shown {
+            Shown::Bar(bar) => bar.suspend(print),
+            Shown::Lines { .. } | Shown::Nothing => print(),
+        }
+    }
+
+    /// All is done; `done` may be less than was expected. What went otherwise is told by the command.
+    pub fn end(self, done: u64) {
+        match self.shown {
+            Shown::Bar(bar) => bar.finish_and_clear(),
+            Shown::Lines { .. } if self.total > 0 => eprintln!("{} {done} of {}", self.what, self.total),
+            Shown::Lines { .. } | Shown::Nothing => {}
+        }
+    }
+}
+
+fn bar(what: &'static str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_prefix(what);
+    bar.enable_steady_tick(TICK);
+    match ProgressStyle::with_template(BAR) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
