@@ -8,16 +8,28 @@ pub const HTTP_REQUESTS: &str = "connect_http_requests_total";
 pub const HTTP_DURATION: &str = "connect_http_request_duration_seconds";
 /// Refused authentications by reason.
 pub const AUTH_FAILURES: &str = "connect_auth_failures_total";
+/// Requests refused with 503 `overloaded`, by reason.
+pub const REFUSED: &str = "connect_refused_total";
+/// 1 while something that requests need of Postgres fails, from the first failure to the next success; by what it is.
+pub const OUTAGE: &str = "connect_outage";
+/// Its failures.
+pub const OUTAGE_FAILURES: &str = "connect_outage_failures_total";
+/// Secrets that couldn't be opened with this `CONNECT_MASTER_KEY`: of a `key`, or of a `subscription`.
+pub const SEALED_UNOPENED: &str = "connect_sealed_unopened_total";
 /// Publishes by queue and outcome.
 pub const PUBLISHES: &str = "connect_publish_total";
 /// Seconds from publish to reply, by queue.
 pub const REPLY_WAIT: &str = "connect_reply_wait_seconds";
 /// Messages waiting, by queue.
 pub const QUEUE_READY: &str = "connect_queue_messages_ready";
+/// Messages that wait for their time, by queue: the waits between attempts at webhooks.
+pub const QUEUE_DELAYED: &str = "connect_queue_messages_delayed";
 /// Consumers, by queue.
 pub const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
 /// Messages after which a queue refuses, as this program is set; by queue.
 pub const QUEUE_MAX_LENGTH: &str = "connect_queue_max_length";
+/// Seconds since the oldest message in hand was taken from its queue, by queue; 0 when none is in hand.
+pub const OLDEST_IN_HAND: &str = "connect_oldest_in_hand_seconds";
 /// Seconds from publish to apply, by queue.
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
 /// Events by type and status.
@@ -46,6 +58,8 @@ pub const WEBHOOK_RETRIES: &str = "connect_webhook_retries_total";
 pub const WEBHOOK_DEAD: &str = "connect_webhook_dead_total";
 /// Deliveries by state.
 pub const WEBHOOK_DELIVERIES: &str = "connect_webhook_deliveries";
+/// Most connections of a database pool.
+pub const POOL_MAX: &str = "connect_db_pool_max";
 /// Connections of a database pool.
 pub const POOL_SIZE: &str = "connect_db_pool_size";
 /// Those not in use.
@@ -56,7 +70,7 @@ pub const POOL_WAITING: &str = "connect_db_pool_waiting";
 pub const TRANSACTIONS: &str = "connect_db_transactions_total";
 /// Spans handed over for export, by outcome: `exported`, `failed` (the collector didn't take them), `dropped` (too many).
 pub const TRACE_SPANS: &str = "connect_trace_spans_total";
-/// 1 while the broker is connected.
+/// 1 while the broker is connected, by all the connections that the program needs.
 pub const BROKER_CONNECTED: &str = "connect_broker_connected";
 /// 1 while something that the program needs is there, by check, as `/readyz` says.
 pub const READY: &str = "connect_ready";
@@ -66,6 +80,9 @@ pub const BUILD_INFO: &str = "connect_build_info";
 /// Seconds; from half a millisecond to the reply deadline.
 const DURATIONS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Seconds; from a few milliseconds, over the reply deadline, to an outage of an hour.
+const LAGS: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
 /// Events in a batch.
 const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
@@ -74,8 +91,21 @@ pub fn install() -> PrometheusHandle {
     let builder = PrometheusBuilder::new()
         .set_buckets(DURATIONS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BATCH_EVENTS.to_owned()), BATCHES))
+        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(QUEUE_LAG.to_owned()), LAGS))
         .expect("the lists of buckets aren't empty");
     let handle = builder.install_recorder().expect("the recorder is installed once");
     metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     handle
+}
+
+/// Shows a counter from the start, at 0: the first rise of one that appears with it is seen by no query.
+pub fn show(counter: &'static str, labels: &[(&'static str, &'static str)]) {
+    metrics::counter!(counter, labels).absolute(0);
+}
+
+/// The same for histograms by queue.
+pub fn show_by_queue(histograms: &[&'static str], queue: &'static str) {
+    for histogram in histograms {
+        drop(metrics::histogram!(*histogram, "queue" => queue));
+    }
 }

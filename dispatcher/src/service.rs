@@ -71,7 +71,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     };
     let delivering = Delivering {
         broker: broker.clone(),
-        publishing,
+        publishing: publishing.clone(),
         queues: settings.broker.clone(),
         database: database.clone(),
         sender,
@@ -85,7 +85,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let delivering = vital::spawn("deliveries", deliver::run(delivering, asked.clone()));
     drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    tokio::spawn(observe(broker, database, consuming, health));
+    tokio::spawn(observe([broker, publishing], database, consuming, health));
 
     asked.cancelled().await;
     let drain = async { tokio::join!(relaying, delivering) };
@@ -109,11 +109,11 @@ fn database(settings: &Settings) -> Database {
 }
 
 /// Keeps readiness and the pool's gauges true.
-async fn observe(broker: Broker, database: Database, consuming: Arc<AtomicBool>, health: Health) {
+async fn observe(brokers: [Broker; 2], database: Database, consuming: Arc<AtomicBool>, health: Health) {
     let mut every = tokio::time::interval(LOOK);
     loop {
         every.tick().await;
-        health.set("broker", broker.is_connected());
+        health.set("broker", brokers.iter().all(Broker::is_connected));
         health.set("consuming", consuming.load(Ordering::Relaxed));
         health.set("postgres", database.answers(LOOK).await);
         database.observe();

@@ -3,6 +3,7 @@
 //! Read before authentication, because the signature covers it and because an unknown key must cost what a wrong
 //! signature costs. So this is what protects the memory from callers nobody knows.
 
+use crate::bound::Bound;
 use crate::error::Refusal;
 use crate::request::RequestHead;
 use bytes::{Buf, Bytes, BytesMut};
@@ -93,7 +94,7 @@ impl BodyReader {
 
     fn take_share(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
         let bytes = u32::try_from(bytes).map_err(|_| Refusal::PayloadTooLarge)?;
-        Arc::clone(&self.budget).try_acquire_many_owned(bytes).map_err(|_| Refusal::Overloaded)
+        Arc::clone(&self.budget).try_acquire_many_owned(bytes).map_err(|_| Bound::BodyBudget.refuse())
     }
 }
 

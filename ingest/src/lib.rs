@@ -11,8 +11,10 @@
 pub mod auth;
 pub mod background;
 pub mod body;
+pub mod bound;
 pub(crate) mod bounded;
 pub mod conditions;
+pub(crate) mod counters;
 pub mod docs;
 pub mod error;
 pub(crate) mod gather;

@@ -1,5 +1,6 @@
 //! How many requests are under way at once: altogether, and for one agency. Beyond it the answer is 503 `overloaded`.
 
+use crate::bound::Bound;
 use crate::error::Refusal;
 use common::model::TenantId;
 use std::collections::HashMap;
@@ -40,7 +41,7 @@ impl Limits {
 
     /// Takes a place for a request whose body has arrived. Slow senders hold none.
     pub fn enter(&self) -> Result<Place, Refusal> {
-        Arc::clone(&self.all).try_acquire_owned().map(Place).map_err(|_| Refusal::Overloaded)
+        Arc::clone(&self.all).try_acquire_owned().map(Place).map_err(|_| Bound::InFlight.refuse())
     }
 
     /// Takes one of the agency's places. To be asked for once the caller is known and before its signature is used up:
@@ -49,7 +50,7 @@ impl Limits {
         let mut under_way = self.tenants.under_way();
         let count = under_way.entry(tenant).or_insert(0);
         if *count >= self.tenants.most {
-            return Err(Refusal::Overloaded);
+            return Err(Bound::InFlightPerTenant.refuse());
         }
         *count += 1;
         Ok(TenantPlace { tenants: Arc::clone(&self.tenants), tenant })

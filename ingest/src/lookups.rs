@@ -5,6 +5,7 @@
 //! when that takes long: one that waits for a disk must not hold up all others. Nothing waits for a timer: a lone
 //! look-up is sent at once.
 
+use crate::bound::Bound;
 use crate::error::Refusal;
 use crate::gather::{gather, take_waiting};
 use crate::outage::Outage;
@@ -82,7 +83,7 @@ impl<V: Send + 'static> Lookups<V> {
     pub async fn find(&self, tenant: TenantId, id: Uuid, deadline: Instant) -> Found<V> {
         let (found, told) = oneshot::channel();
         self.queue.try_send(Waiting { tenant, id, found }).map_err(|error| match error {
-            TrySendError::Full(_) => Refusal::Overloaded,
+            TrySendError::Full(_) => Bound::Reads.refuse(),
             TrySendError::Closed(_) => Refusal::Internal,
         })?;
         match timeout_at(deadline, told).await {

@@ -3,6 +3,7 @@
 use crate::auth::{Auth, KeyCache, Keys, ReplayStore, watch_keys};
 use crate::background::{self, ACCEPTING, BROKER, POSTGRES};
 use crate::body::BodyReader;
+use crate::counters::show_counters;
 use crate::handlers::Services;
 use crate::limits::Limits;
 use crate::maintenance::{Partitions, maintain};
@@ -40,7 +41,9 @@ pub async fn run(settings: Settings) -> io::Result<()> {
     let shutdown = shutdown::on_signal()?;
     let health = Health::new(&[POSTGRES, BROKER, ACCEPTING]);
     let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
-    let bound = health::serve(metrics_addr, health.clone(), metrics::install()).await;
+    let recorder = metrics::install();
+    show_counters();
+    let bound = health::serve(metrics_addr, health.clone(), recorder).await;
     let bound = bound.map_err(|error| cannot_listen("CONNECT_METRICS_ADDR", metrics_addr, &error))?;
     tracing::info!(what = "metrics", addr = %bound, "listening");
     let addr = settings.ingest.addr;

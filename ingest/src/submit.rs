@@ -5,6 +5,7 @@
 //! the publish on the batch is the queue's, it is applied exactly once, and a retry reports `duplicate`. A message is
 //! handed to the connection whole or not at all, so that ending in the middle can't break it.
 
+use crate::bound::Bound;
 use crate::error::Refusal;
 use common::broker::{CallError, Rpc, RpcRequest};
 use common::caller::Caller;
@@ -36,7 +37,7 @@ impl Events {
 
     /// 503 `overloaded` when a batch can't be submitted now. To be asked before the signature is used up.
     pub fn check_ready(&self) -> Result<(), Refusal> {
-        if self.is_ready() { Ok(()) } else { Err(Refusal::Overloaded) }
+        self.rpc.check_ready().map_err(|_| Bound::Broker.refuse())
     }
 
     /// Publishes `body`, a valid batch of `events` events, as it is, and gives the result as the worker wrote it: JSON
@@ -76,9 +77,6 @@ impl Events {
 }
 
 /// What a caller is told when there is no answer.
-const fn refusal(error: CallError) -> Refusal {
-    match error {
-        CallError::Unavailable | CallError::Refused => Refusal::Overloaded,
-        CallError::NoAnswer => Refusal::ProcessingTimeout,
-    }
+fn refusal(error: CallError) -> Refusal {
+    Bound::of(error).map_or(Refusal::ProcessingTimeout, Bound::refuse)
 }

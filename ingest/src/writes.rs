@@ -4,6 +4,7 @@
 //! is not answered before then, also when the broker hangs or its connection breaks. What was begun in time may be kept
 //! all the same; a retry of a POST with the same `Idempotency-Key` then gets the record that was made.
 
+use crate::bound::Bound;
 use crate::error::Refusal;
 use common::broker::{CallError, Rpc, RpcRequest};
 use common::caller::Caller;
@@ -46,7 +47,7 @@ impl Writes {
 
     /// 503 `overloaded` when a write can't be submitted now. To be asked before the signature is used up.
     pub fn check_ready(&self) -> Result<(), Refusal> {
-        if self.is_ready() { Ok(()) } else { Err(Refusal::Overloaded) }
+        self.rpc.check_ready().map_err(|_| Bound::Broker.refuse())
     }
 
     /// Publishes a write with its `body` as sent, and gives the worker's answer.
@@ -101,9 +102,9 @@ impl Writes {
 
 /// What a caller is told when there is no answer, and not before it is true.
 async fn refusal(error: CallError, deadline: Instant) -> Refusal {
-    match error {
-        CallError::Unavailable | CallError::Refused => Refusal::Overloaded,
-        CallError::NoAnswer => {
+    match Bound::of(error) {
+        Some(bound) => bound.refuse(),
+        None => {
             sleep_until(deadline).await;
             Refusal::Write(WriteRefusal::ProcessingTimeout)
         }

@@ -1,6 +1,6 @@
 //! The running worker: lanes of consumption, the operator's port, the drain.
 
-use crate::consume::{CrmHandler, EventsHandler, RecordsHandler};
+use crate::consume::{self, CrmHandler, EventsHandler, RecordsHandler};
 use crate::outbox::Bell;
 use crate::settings::Settings;
 use crate::unit::Databases;
@@ -43,6 +43,7 @@ pub enum ServiceError {
 /// Runs until a signal asks for the end, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
+    consume::show_counters();
     let health = Health::new(&["accepting", "broker", "consuming", "postgres"]);
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
@@ -57,7 +58,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let consuming = Arc::new(AtomicUsize::new(0));
     let lanes = start_lanes(&settings, [&broker, &replies], &events, &writes, &consuming, &asked);
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    tokio::spawn(observe(broker, [events, writes], (consuming, lanes.len()), health.clone()));
+    tokio::spawn(observe([broker, replies], [events, writes], (consuming, lanes.len()), health.clone()));
 
     health.set("accepting", true);
     asked.cancelled().await;
@@ -141,7 +142,7 @@ fn start_lanes(
 
 /// Keeps readiness and the pools' gauges true. Ready is a worker all of whose `lanes.1` lanes consume.
 async fn observe(
-    broker: Broker,
+    brokers: [Broker; 2],
     databases: [Databases; 2],
     lanes: (Arc<AtomicUsize>, usize),
     health: Health,
@@ -149,7 +150,7 @@ async fn observe(
     let mut every = tokio::time::interval(LOOK);
     loop {
         every.tick().await;
-        health.set("broker", broker.is_connected());
+        health.set("broker", brokers.iter().all(Broker::is_connected));
         health.set("consuming", lanes.0.load(Ordering::Relaxed) == lanes.1);
         health.set("postgres", databases[0].units.answers(LOOK).await);
         databases.iter().for_each(|databases| databases.units.observe());

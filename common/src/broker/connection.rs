@@ -4,11 +4,10 @@ use super::topology::{self, Queue, queue_name};
 use crate::metrics::BROKER_CONNECTED;
 use crate::settings::BrokerSettings;
 use futures_util::StreamExt;
-use lapin::options::QueueDeclareOptions;
-use lapin::types::FieldTable;
 use lapin::uri::AMQPUri;
 use lapin::{Connection, ConnectionProperties, Event};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -23,11 +22,31 @@ const HEARTBEAT_SECONDS: u16 = 10;
 /// How often a connection is looked at besides waiting for its events.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// The connections of this process, by name: the metric is about all of them.
+static CONNECTED: Connected = Connected(Mutex::new(BTreeMap::new()));
+
+/// Which connections there are to be, and whether each is there.
+struct Connected(Mutex<BTreeMap<&'static str, bool>>);
+
+impl Connected {
+    fn show(&self, name: &'static str, is_connected: bool) {
+        metrics::gauge!(BROKER_CONNECTED).set(f64::from(u8::from(self.set(name, is_connected))));
+    }
+
+    /// Gives whether all are there.
+    fn set(&self, name: &'static str, is_connected: bool) -> bool {
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.insert(name, is_connected);
+        connections.values().all(|is_connected| *is_connected)
+    }
+}
+
 /// A handle to the connection; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Broker {
     link: watch::Receiver<Option<Arc<Link>>>,
     prefix: String,
+    retry_levels: u8,
 }
 
 /// One connection, from its making to its end.
@@ -64,10 +83,10 @@ impl Broker {
         shutdown: CancellationToken,
     ) -> Self {
         let (sender, link) = watch::channel(None);
-        metrics::gauge!(BROKER_CONNECTED).set(0.0);
+        CONNECTED.show(program, false);
         let target = Target { settings: settings.clone(), program, retry_levels };
         crate::vital::spawn("broker connection", supervise(target, sender, shutdown));
-        Self { link, prefix: settings.prefix.clone() }
+        Self { link, prefix: settings.prefix.clone(), retry_levels }
     }
 
     /// Whether there is a connection that works.
@@ -85,6 +104,11 @@ impl Broker {
         topology::retry_queue_name(&self.prefix, level)
     }
 
+    /// How many levels of waiting queues it declares.
+    pub(super) const fn retry_levels(&self) -> u8 {
+        self.retry_levels
+    }
+
     /// Waits until the connection is closed in an orderly way, after the shutdown it was started with.
     pub async fn closed(&self) {
         let mut link = self.link.clone();
@@ -99,20 +123,15 @@ impl Broker {
         found.await.ok().and_then(|link| link.clone())
     }
 
-    /// Asks the broker what is in `queue`; `None` when it can't be asked.
+    /// Asks the broker what is in `queue`; `None` when it can't be asked, or there is no such queue.
     pub async fn depth(&self, queue: &str) -> Option<QueueDepth> {
+        self.look(queue).await.flatten()
+    }
+
+    /// Asks the broker for `queue`: `None` when it can't be asked, `Some(None)` when there is no such queue.
+    pub(super) async fn look(&self, queue: &str) -> Option<Option<QueueDepth>> {
         let link = self.link.borrow().clone()?;
-        let ask = async {
-            let channel = link.connection.create_channel().await?;
-            let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
-            let queue = channel.queue_declare(queue.into(), passive, FieldTable::default()).await?;
-            channel.close(200, "asked".into()).await?;
-            Ok::<_, lapin::Error>(QueueDepth {
-                ready: queue.message_count(),
-                consumers: queue.consumer_count(),
-            })
-        };
-        timeout(Duration::from_secs(2), ask).await.ok()?.ok()
+        timeout(Duration::from_secs(2), topology::depth(&link.connection, queue)).await.ok()?.ok()
     }
 }
 
@@ -131,11 +150,11 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
                 wait = RETRY.0;
                 let current = Arc::new(Link { connection });
                 link.send_replace(Some(Arc::clone(&current)));
-                metrics::gauge!(BROKER_CONNECTED).set(1.0);
+                CONNECTED.show(target.program, true);
                 tracing::info!("broker connected");
                 watch_until_lost(&current.connection, &shutdown).await;
                 link.send_replace(None);
-                metrics::gauge!(BROKER_CONNECTED).set(0.0);
+                CONNECTED.show(target.program, false);
                 if shutdown.is_cancelled() {
                     drop(current.connection.close(200, "shutdown".into()).await);
                 } else {
@@ -180,5 +199,20 @@ async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken)
             () = tokio::time::sleep(LOOK) => {}
             () = shutdown.cancelled() => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_connected_when_all_of_its_connections_are() {
+        let connected = Connected(Mutex::default());
+        assert!(!connected.set("consuming", false));
+        assert!(!connected.set("publishing", false));
+        assert!(!connected.set("publishing", true));
+        assert!(connected.set("consuming", true));
+        assert!(!connected.set("publishing", false));
     }
 }

@@ -1,11 +1,11 @@
 //! Consuming messages that are handled side by side, each concluded by itself.
 
 use super::connection::{Broker, Link};
-use super::lane::{Message, message_of};
+use super::in_hand::{self, Held};
+use super::lane::{Message, message_of, show_counters};
 use super::topology::Queue;
 use crate::metrics::DEAD_LETTERED;
 use futures_util::{FutureExt, StreamExt};
-
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::FieldTable;
@@ -35,6 +35,8 @@ pub struct Received {
 pub struct Receipt {
     acker: Acker,
     queue: Queue,
+    /// It is in hand until then.
+    _held: Held,
     /// Keeps the connection while the message is open.
     _link: Arc<Link>,
 }
@@ -54,6 +56,9 @@ impl Receipt {
 
 /// Takes units of messages.
 pub trait Intake: Send {
+    /// The reasons that it gives [`Receipt::dead`].
+    const DEATHS: &'static [&'static str];
+
     /// Takes a unit: what was waiting, up to the bound. Handles it or hands it on; the next unit comes when it returns.
     fn take(&mut self, unit: Vec<Received>) -> impl Future<Output = ()> + Send;
 
@@ -70,6 +75,8 @@ pub async fn run_intake<I: Intake>(
     intake: &mut I,
     shutdown: &CancellationToken,
 ) -> Option<OpenIntake> {
+    in_hand::show(queue);
+    show_counters(queue, I::DEATHS);
     let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
         match OpenIntake::new(link, &name, queue, prefetch).await {
@@ -136,7 +143,9 @@ impl OpenIntake {
 
     fn receive(&self, mut delivery: Delivery) -> Received {
         let message = message_of(self.queue, &mut delivery);
-        let receipt = Receipt { acker: delivery.acker, queue: self.queue, _link: Arc::clone(&self.link) };
+        let _held = Held::new(self.queue);
+        let receipt =
+            Receipt { acker: delivery.acker, queue: self.queue, _held, _link: Arc::clone(&self.link) };
         Received { message, receipt }
     }
 

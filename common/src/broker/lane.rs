@@ -1,10 +1,11 @@
 //! A lane of consumption: takes what is waiting, up to a bound, hands it on as one unit, replies, acknowledges.
 
 use super::connection::{Broker, Link};
+use super::in_hand::{self, Held};
 use super::reply::Replies;
 use super::rpc::META_HEADER;
 use super::topology::Queue;
-use crate::metrics::{DEAD_LETTERED, REDELIVERED};
+use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
 use crate::trace::{TRACEPARENT, TraceContext};
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
@@ -62,6 +63,9 @@ pub enum Verdict {
 
 /// Handles the messages of a lane.
 pub trait Handler: Send {
+    /// The reasons of its [`Verdict::Dead`].
+    const DEATHS: &'static [&'static str];
+
     /// How much of a unit a message takes.
     fn weigh(&self, message: &Message) -> usize;
 
@@ -95,6 +99,8 @@ pub async fn run_lane<H: Handler>(
     consuming: &AtomicUsize,
     shutdown: &CancellationToken,
 ) {
+    in_hand::show(queue);
+    show_counters(queue, H::DEATHS);
     let name = broker.queue_name(queue);
     // Both connections: what is taken must be answered.
     let links = async || broker.link().await.zip(replies.link().await);
@@ -155,6 +161,7 @@ impl Lane {
     /// `Ok` at shutdown, `Err` when the channel is gone.
     async fn run<H: Handler>(&mut self, handler: &mut H, shutdown: &CancellationToken) -> lapin::Result<()> {
         while let Some(unit) = self.next_unit(handler, shutdown).await? {
+            let _held = Held::new(self.queue);
             let verdicts = handler.handle(&unit.messages).await;
             for (delivery, verdict) in unit.deliveries.iter().zip(verdicts) {
                 self.conclude(delivery, verdict).await?;
@@ -253,6 +260,16 @@ impl Unit {
         self.deliveries.push(delivery);
         self.messages.push(message);
     }
+}
+
+/// Shows what is counted of a queue's messages, before there is something to count.
+pub(super) fn show_counters(queue: Queue, deaths: &[&'static str]) {
+    let queue = queue.as_str();
+    names::show(REDELIVERED, &[("queue", queue)]);
+    for reason in deaths {
+        names::show(DEAD_LETTERED, &[("queue", queue), ("reason", reason)]);
+    }
+    names::show_by_queue(&[QUEUE_LAG, APPLY_DURATION], queue);
 }
 
 /// Takes the message out of what the broker delivered.

@@ -9,6 +9,7 @@
 mod connection;
 mod dead;
 mod gauges;
+mod in_hand;
 mod intake;
 mod lane;
 mod publisher;

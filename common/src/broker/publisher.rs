@@ -2,7 +2,7 @@
 
 use super::connection::{Broker, Link};
 use super::rpc::{PERSISTENT, headers};
-use crate::metrics::PUBLISHES;
+use crate::metrics::{self as names, PUBLISHES};
 use futures_util::future::join_all;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
@@ -47,7 +47,10 @@ pub struct Publisher {
 
 impl Publisher {
     /// Publishes on `broker`'s connection; `label` is the queue, or the kind of queue, in the metrics.
-    pub const fn new(broker: Broker, label: &'static str) -> Self {
+    pub fn new(broker: Broker, label: &'static str) -> Self {
+        for result in [Ok(()), Err(PublishError::Unavailable), Err(PublishError::Refused)] {
+            names::show(PUBLISHES, &[("queue", label), ("outcome", outcome(&result))]);
+        }
         Self { broker, label, channel: None }
     }
 

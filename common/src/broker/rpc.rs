@@ -2,7 +2,7 @@
 
 use super::connection::{Broker, Link};
 use super::topology::Queue;
-use crate::metrics::{PUBLISHES, REPLY_WAIT};
+use crate::metrics::{self as names, PUBLISHES, REPLY_WAIT};
 use crate::trace::TRACEPARENT;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -63,6 +63,23 @@ pub enum CallError {
     NoAnswer,
 }
 
+/// What a call that is answered counts as.
+const ANSWERED: &str = "answered";
+
+impl CallError {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Unavailable, Self::Refused, Self::NoAnswer];
+
+    /// The metric's label.
+    pub const fn outcome(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+            Self::NoAnswer => "no_answer",
+        }
+    }
+}
+
 /// A channel with its reply consumer, on one connection.
 #[derive(Debug)]
 struct Session {
@@ -76,6 +93,9 @@ impl Rpc {
     pub fn start(broker: &Broker, queue: Queue, shutdown: CancellationToken) -> Self {
         let (sender, session) = watch::channel(None);
         crate::vital::spawn("reply channel", keep_session(broker.clone(), sender, shutdown));
+        for outcome in CallError::ALL.map(CallError::outcome).into_iter().chain([ANSWERED]) {
+            names::show(PUBLISHES, &[("queue", queue.as_str()), ("outcome", outcome)]);
+        }
         Self { session, queue, queue_name: broker.queue_name(queue) }
     }
 
@@ -92,17 +112,24 @@ impl Rpc {
         open.ok().map(drop)
     }
 
+    /// [`CallError::Unavailable`], counted as a call, when none can be made now.
+    pub fn check_ready(&self) -> Result<(), CallError> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        self.count(CallError::Unavailable.outcome());
+        Err(CallError::Unavailable)
+    }
+
+    fn count(&self, outcome: &'static str) {
+        metrics::counter!(PUBLISHES, "queue" => self.queue.as_str(), "outcome" => outcome).increment(1);
+    }
+
     /// Publishes and waits for the answer.
     pub async fn call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
         let answer = self.try_call(request).await;
-        let outcome = match answer {
-            Ok(_) => "answered",
-            Err(CallError::Unavailable) => "unavailable",
-            Err(CallError::Refused) => "refused",
-            Err(CallError::NoAnswer) => "no_answer",
-        };
-        metrics::counter!(PUBLISHES, "queue" => self.queue.as_str(), "outcome" => outcome).increment(1);
+        self.count(answer.as_ref().map_or_else(|error| error.outcome(), |_| ANSWERED));
         if answer.is_ok() {
             metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
         }

@@ -1,5 +1,6 @@
 //! Queues and why they are declared as they are.
 
+use super::connection::QueueDepth;
 use crate::settings::BrokerSettings;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
@@ -45,7 +46,12 @@ pub fn dead_queue_name(prefix: &str, queue: Queue) -> String {
 
 /// `<prefix>.webhooks.retry.<level>`: where a delivery waits for its next attempt; levels count from 1.
 pub fn retry_queue_name(prefix: &str, level: u8) -> String {
-    format!("{prefix}.{}.retry.{level}", Queue::Webhooks.as_str())
+    format!("{prefix}.{}", retry_label(level))
+}
+
+/// The name without prefix, also the metrics' label.
+pub(super) fn retry_label(level: u8) -> String {
+    format!("{}.retry.{level}", Queue::Webhooks.as_str())
 }
 
 /// Times a message is delivered before it counts as poison. High enough for a string of worker crashes.
@@ -123,6 +129,27 @@ async fn declare_one(connection: &Connection, name: &str, arguments: FieldTable)
         }
         Err(error) => Err(error),
     }
+}
+
+/// What is in the queue of that full name; `None` where it isn't declared.
+pub(super) async fn depth(connection: &Connection, name: &str) -> lapin::Result<Option<QueueDepth>> {
+    let channel = connection.create_channel().await?;
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
+    match channel.queue_declare(name.into(), passive, FieldTable::default()).await {
+        Ok(queue) => {
+            channel.close(200, "asked".into()).await?;
+            Ok(Some(QueueDepth { ready: queue.message_count(), consumers: queue.consumer_count() }))
+        }
+        // The broker has closed the channel with this answer.
+        Err(error) if is_not_found(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_not_found(error: &lapin::Error) -> bool {
+    use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error)
+        if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)))
 }
 
 fn is_inequivalent(error: &lapin::Error) -> bool {

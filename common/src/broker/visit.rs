@@ -1,12 +1,9 @@
 //! A connection for one command of an operator.
 
 use super::connection::{CONNECT_TIMEOUT, QueueDepth, dial};
-use super::topology::{Queue, dead_queue_name, queue_name};
+use super::topology::{self, Queue, dead_queue_name, queue_name};
 use crate::settings::BrokerSettings;
 use lapin::Connection;
-use lapin::options::QueueDeclareOptions;
-use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
-use lapin::types::FieldTable;
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -103,26 +100,11 @@ impl Visit {
 
     /// What is in the queue of that full name; `None` where it isn't declared.
     pub async fn depth(&self, name: &str) -> Result<Option<QueueDepth>, VisitError> {
-        let channel = self.connection.create_channel().await?;
-        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
-        match channel.queue_declare(name.into(), passive, FieldTable::default()).await {
-            Ok(queue) => {
-                channel.close(200, "asked".into()).await?;
-                Ok(Some(QueueDepth { ready: queue.message_count(), consumers: queue.consumer_count() }))
-            }
-            // The broker has closed the channel with this answer.
-            Err(error) if is_not_found(&error) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(topology::depth(&self.connection, name).await?)
     }
 
     /// Says good-bye. Without it the broker logs that the client vanished.
     pub async fn close(self) -> Result<(), VisitError> {
         Ok(self.connection.close(200, "done".into()).await?)
     }
-}
-
-fn is_not_found(error: &lapin::Error) -> bool {
-    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error)
-        if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)))
 }

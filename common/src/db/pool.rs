@@ -1,7 +1,7 @@
 //! A bounded pool of connections and the one door to writes, [`Database::run_tx`].
 
 use super::error::TxError;
-use crate::metrics::{POOL_AVAILABLE, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
+use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
 use crate::sealed::Secret;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts, Transaction};
 use std::time::Duration;
@@ -130,6 +130,7 @@ impl Database {
         let set = |gauge: &'static str, value: usize| {
             metrics::gauge!(gauge, "pool" => self.name).set(u32::try_from(value).unwrap_or(u32::MAX));
         };
+        set(POOL_MAX, status.max_size);
         set(POOL_SIZE, status.size);
         set(POOL_AVAILABLE, status.available);
         set(POOL_WAITING, status.waiting);

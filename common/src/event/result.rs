@@ -16,6 +16,9 @@ pub enum EventStatus {
 }
 
 impl EventStatus {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Accepted, Self::Duplicate, Self::Failed];
+
     /// The name on the wire and in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {

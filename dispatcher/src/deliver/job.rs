@@ -11,7 +11,9 @@ use common::broker::Receipt;
 use common::clock;
 use common::egress::ReceiverUrl;
 use common::message::DeliveryMeta;
-use common::metrics::{WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES};
+use common::metrics::{
+    self as names, SEALED_UNOPENED, WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES,
+};
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding};
 use common::trace::{SpanKind, TraceContext, TraceSpan};
@@ -63,6 +65,7 @@ impl Means {
                 subscription = %job.meta.subscription_id,
                 "the subscription's secret can't be opened with this CONNECT_MASTER_KEY; its deliveries wait"
             );
+            metrics::counter!(SEALED_UNOPENED, "of" => "subscription").increment(1);
             // A fault of ours, not the receiver's: no attempt is used up.
             return (Entry::parked(job.meta, job.receipt, SEALED_WAIT, Opened::Yes), Answer::Came);
         };
@@ -195,6 +198,18 @@ fn nothing_sent(outcome: Outcome, why: &str) -> Attempt {
         retry_after: None,
         duration: Duration::ZERO,
     }
+}
+
+/// Shows what is counted here, before there is something to count.
+pub(super) fn show_counters(schedule: &Schedule) {
+    for outcome in Outcome::ALL {
+        names::show(WEBHOOK_ATTEMPTS, &[("outcome", outcome.as_str())]);
+    }
+    for attempt in 2..=schedule.attempts {
+        metrics::counter!(WEBHOOK_RETRIES, "attempt" => attempt.to_string()).absolute(0);
+    }
+    names::show(WEBHOOK_DEAD, &[]);
+    names::show(SEALED_UNOPENED, &[("of", "subscription")]);
 }
 
 fn count(attempt: &Attempt) {

@@ -100,6 +100,7 @@ pub async fn run(delivering: Delivering, shutdown: CancellationToken) {
         consuming,
     } = delivering;
     let lane_bounds = Bounds { in_all: bounds.in_all, each: bounds.each, open: usize::from(bounds.open) };
+    job::show_counters(&schedule);
     // An entry is an open message: one at most of each that the broker has handed out.
     let (ledger, entries) = mpsc::channel(usize::from(bounds.open));
     let shared = Arc::new(Shared {
@@ -152,6 +153,8 @@ struct Deliverer {
 }
 
 impl Intake for Deliverer {
+    const DEATHS: &'static [&'static str] = &["metadata", "attempts", "record"];
+
     async fn take(&mut self, unit: Vec<Received>) {
         let mut messages = Vec::with_capacity(unit.len());
         for Received { message, receipt } in unit {

@@ -1,8 +1,12 @@
 //! Why authentication refused, for the operator only: callers are told `Invalid Connect credentials`.
 
 use crate::error::Refusal;
+use common::clock;
 use common::metrics::AUTH_FAILURES;
+use common::model::KeyPrefix;
 use common::signature;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tracing::field::display;
 
 /// A check that failed, in the order of D1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +37,26 @@ pub enum Failure {
     Replayed,
 }
 
+/// The second in which each reason was last told of at a level that is logged.
+static TOLD: [AtomicI64; Failure::ALL.len()] = [const { AtomicI64::new(0) }; Failure::ALL.len()];
+
 impl Failure {
+    /// All of them, in their order.
+    pub const ALL: [Self; 12] = [
+        Self::Missing,
+        Self::Repeated,
+        Self::Malformed,
+        Self::UnknownKey,
+        Self::RevokedKey,
+        Self::ExpiredKey,
+        Self::WrongScheme,
+        Self::Stale,
+        Self::Mismatch,
+        Self::Tenant,
+        Self::Scope,
+        Self::Replayed,
+    ];
+
     /// The metric's label.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,10 +75,17 @@ impl Failure {
         }
     }
 
-    /// Counts it and gives what the caller is told (D1: steps 5 and 6 are 403, all others 401).
-    pub fn refuse(self) -> Refusal {
+    /// Counts it and gives what the caller is told (D1: steps 5 and 6 are 403, all others 401). `key` is the prefix that
+    /// the request names, where it names one: whose requests are refused is told to the operator, once a second for each
+    /// reason, so that nobody can fill the log.
+    pub fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
         metrics::counter!(AUTH_FAILURES, "reason" => self.as_str()).increment(1);
-        tracing::debug!(reason = self.as_str(), "authentication refused");
+        let (reason, key) = (self.as_str(), key.map(display));
+        if self.is_to_be_told(clock::now().timestamp()) {
+            tracing::info!(reason, key, "authentication refused");
+        } else {
+            tracing::debug!(reason, key, "authentication refused");
+        }
         match self {
             Self::Tenant | Self::Scope => Refusal::Forbidden,
             Self::Missing
@@ -72,6 +102,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Whether nothing was told of this reason in the second `now` yet.
+    fn is_to_be_told(self, now: i64) -> bool {
+        TOLD[self as usize].swap(now, Ordering::Relaxed) != now
+    }
+}
+
 impl From<signature::Refused> for Failure {
     fn from(refused: signature::Refused) -> Self {
         match refused {
@@ -79,6 +116,27 @@ impl From<signature::Refused> for Failure {
             signature::Refused::WrongScheme => Self::WrongScheme,
             signature::Refused::Stale => Self::Stale,
             signature::Refused::Mismatch => Self::Mismatch,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_told_of_once_a_second() {
+        let second = 4_102_444_800;
+        assert!(Failure::Stale.is_to_be_told(second));
+        assert!(!Failure::Stale.is_to_be_told(second));
+        assert!(Failure::Scope.is_to_be_told(second));
+        assert!(Failure::Stale.is_to_be_told(second + 1));
+    }
+
+    #[test]
+    fn each_failure_is_listed_at_its_place() {
+        for (place, failure) in Failure::ALL.into_iter().enumerate() {
+            assert_eq!(failure as usize, place);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::outage::Outage;
 use crate::store::{self, api_keys};
 use common::caller::Caller;
 use common::db::Database;
+use common::metrics::{self as names, SEALED_UNOPENED};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
 use common::sealed::{CannotOpen, MasterKey, key_binding};
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub struct Keys {
 impl Keys {
     /// Keys in `db`, whose secrets `master` opens. `cache` is to be kept current by
     /// [`watch_keys`](super::watch_keys).
-    pub const fn new(db: Database, master: MasterKey, cache: Arc<KeyCache>) -> Self {
+    pub fn new(db: Database, master: MasterKey, cache: Arc<KeyCache>) -> Self {
+        names::show(SEALED_UNOPENED, &[("of", "key")]);
         Self { db, master, cache, outage: Outage::new("key look-up") }
     }
 
@@ -47,6 +49,7 @@ impl Keys {
         self.outage.worked();
         let key = row.map(|row| self.open(prefix, row)).transpose().map_err(|error| {
             tracing::error!(key = %prefix, %error, "key refused");
+            metrics::counter!(SEALED_UNOPENED, "of" => "key").increment(1);
             Refusal::ReplayStoreUnavailable
         })?;
         let key = key.map(Arc::new);

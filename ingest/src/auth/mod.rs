@@ -86,12 +86,13 @@ impl Auth {
         scope: Scope,
     ) -> Result<Verified, Refusal> {
         let deadline = Instant::now() + self.within;
-        let credentials = Credentials::read(&head.headers).map_err(Failure::refuse)?;
+        let credentials = Credentials::read(&head.headers).map_err(|failure| failure.refuse(None))?;
+        let refuse = |failure: Failure| failure.refuse(Some(&credentials.key));
         let key = self.keys.find(&credentials.key, deadline).await?;
         let signature = credentials.signature;
         let key = checks::check_signature(key, &signature, checks::signed(scheme, head, body), clock::now())
-            .map_err(Failure::refuse)?;
-        checks::check_use(&key.caller, credentials.tenant, scope).map_err(Failure::refuse)?;
+            .map_err(refuse)?;
+        checks::check_use(&key.caller, credentials.tenant, scope).map_err(refuse)?;
         Ok(Verified { key, signature, deadline })
     }
 
@@ -108,7 +109,7 @@ impl Auth {
         match self.replays.admit(entry, verified.deadline).await? {
             Admission::Fresh => Ok(Seen::Never),
             Admission::SameKeyAgain => Ok(Seen::WithThisKey),
-            Admission::Replayed => Err(Failure::Replayed.refuse()),
+            Admission::Replayed => Err(Failure::Replayed.refuse(Some(&verified.caller().key))),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! request is written at once. A second writer only made the groups smaller and the answers slower.
 
 use super::replay_group::{Entry, Stored, firsts, judge, sort};
+use crate::bound::Bound;
 use crate::error::Refusal;
 use crate::gather::gather;
 use crate::maintenance::Partitions;
@@ -70,7 +71,7 @@ impl ReplayStore {
     pub async fn admit(&self, entry: Entry, deadline: Instant) -> Result<Admission, Refusal> {
         let (verdict, told) = oneshot::channel();
         self.queue.try_send(Waiting { entry, verdict }).map_err(|error| match error {
-            TrySendError::Full(_) => Refusal::Overloaded,
+            TrySendError::Full(_) => Bound::ReplayStore.refuse(),
             TrySendError::Closed(_) => Refusal::ReplayStoreUnavailable,
         })?;
         match timeout_at(deadline, told).await {

@@ -99,6 +99,8 @@ impl CrmHandler {
 }
 
 impl Handler for CrmHandler {
+    const DEATHS: &'static [&'static str] = &["body", "internal"];
+
     fn weigh(&self, _message: &Message) -> usize {
         1
     }

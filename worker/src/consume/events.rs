@@ -108,6 +108,8 @@ impl EventsHandler {
 }
 
 impl Handler for EventsHandler {
+    const DEATHS: &'static [&'static str] = &["metadata", "body"];
+
     fn weigh(&self, message: &Message) -> usize {
         read_meta(message).map_or(UNKNOWN_WEIGHT, |meta| usize::from(meta.events))
     }

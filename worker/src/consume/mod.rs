@@ -8,7 +8,18 @@ pub use crm::CrmHandler;
 pub use events::EventsHandler;
 pub use records::RecordsHandler;
 
+use common::event::{EventStatus, InboundType};
+use common::metrics::{self, EVENTS};
 use common::trace::TraceContext;
+
+/// Shows what is counted of events, before there is one.
+pub fn show_counters() {
+    for event_type in InboundType::ALL {
+        for status in EventStatus::ALL {
+            metrics::show(EVENTS, &[("event_type", event_type.as_str()), ("status", status.as_str())]);
+        }
+    }
+}
 
 /// The place in a trace that a message came with. The release before sent none.
 fn parent(traceparent: Option<&str>) -> Option<TraceContext> {

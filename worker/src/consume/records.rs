@@ -108,6 +108,8 @@ fn read(target: WriteTarget, body: &[u8]) -> Result<Write, WriteRefusal> {
 }
 
 impl Handler for RecordsHandler {
+    const DEATHS: &'static [&'static str] = &["metadata"];
+
     fn weigh(&self, _message: &Message) -> usize {
         1
     }

@@ -1,0 +1,65 @@
+//! The bounds of what ingest takes in: whoever is beyond one is told 503 `overloaded`, and the operator which it was.
+
+use crate::error::Refusal;
+use common::broker::CallError;
+use common::metrics::REFUSED;
+
+/// Why there is no room for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// `CONNECT_MAX_IN_FLIGHT` requests are under way.
+    InFlight,
+    /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the agency are under way.
+    InFlightPerTenant,
+    /// The bodies that are held have `CONNECT_BODY_BUDGET` bytes.
+    BodyBudget,
+    /// Too many signatures wait for the replay store.
+    ReplayStore,
+    /// Too many reads wait for the database.
+    Reads,
+    /// The broker isn't connected, or blocks publishers.
+    Broker,
+    /// The queue is full or gone.
+    Queue,
+}
+
+impl Bound {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::InFlight,
+        Self::InFlightPerTenant,
+        Self::BodyBudget,
+        Self::ReplayStore,
+        Self::Reads,
+        Self::Broker,
+        Self::Queue,
+    ];
+
+    /// The metric's label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InFlight => "in_flight",
+            Self::InFlightPerTenant => "in_flight_per_tenant",
+            Self::BodyBudget => "body_budget",
+            Self::ReplayStore => "replay_store",
+            Self::Reads => "reads",
+            Self::Broker => "broker",
+            Self::Queue => "queue",
+        }
+    }
+
+    /// Counts it and gives what the caller is told.
+    pub fn refuse(self) -> Refusal {
+        metrics::counter!(REFUSED, "reason" => self.as_str()).increment(1);
+        Refusal::Overloaded
+    }
+
+    /// What a call to the broker ran into; `None` when that was no bound: it wasn't answered.
+    pub const fn of(error: CallError) -> Option<Self> {
+        match error {
+            CallError::Unavailable => Some(Self::Broker),
+            CallError::Refused => Some(Self::Queue),
+            CallError::NoAnswer => None,
+        }
+    }
+}
