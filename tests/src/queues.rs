@@ -242,6 +242,13 @@ impl Queues {
         declared.expect("a queue");
     }
 
+    /// Deletes a queue such as `events`, with what is in it.
+    pub async fn delete(&self, queue: &str) {
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        let deleted = channel.queue_delete(self.name(queue).into(), QueueDeleteOptions::default()).await;
+        deleted.expect("the queue is gone");
+    }
+
     /// Whether a queue such as `events` is declared.
     pub async fn exists(&self, queue: &str) -> bool {
         let (_connection, channel) = open(&self.url).await.expect("the broker answers");

@@ -1,9 +1,11 @@
 //! What an operator is shown and told: alerts, runbook, dashboard.
 
 mod alerts;
+mod counted;
 mod dashboard;
 mod rules;
 mod runbook;
+mod words;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

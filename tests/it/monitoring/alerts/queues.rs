@@ -1,8 +1,9 @@
 //! Queues that nobody consumes, that are slow, full, or hold what can't be read.
 
-use super::{contact, until_fires, watched};
+use super::{contact, until_fires, watch, watched};
+use crate::monitoring::text;
 use std::time::{Duration, Instant};
-use tests::{PATIENCE, Prometheus, World, eventually};
+use tests::{PATIENCE, World, eventually};
 
 const EVENTS: [(&str, &str); 1] = [("queue", "events")];
 
@@ -44,26 +45,64 @@ async fn a_message_that_cannot_be_read_is_an_alert_until_it_is_dealt_with() {
 
     let alert = prometheus.until_firing("ConnectMessagesDeadLettered", &[("queue", "events.dead")]).await;
     assert_eq!(alert["annotations"]["summary"], "Messages are in events.dead");
+    // The first rise of a counter counts: as in the runbook.
+    let why = "sum by (queue, reason) (increase(connect_dead_lettered_total[1d]))";
+    assert!(text("ops/RUNBOOK.md").contains(why));
+    let why = prometheus.query(&format!("{why} >= 1")).await;
+    let told: Vec<_> =
+        why.iter().map(|series| (&*series.labels["queue"], &*series.labels["reason"])).collect();
+    assert_eq!(told, [("events", "metadata")]);
 
     assert_eq!(world.queues.take("events.dead").await.map(|message| message.body), Some(b"poison".to_vec()));
     prometheus.until_quiet().await;
 }
 
-/// Waits until Prometheus has seen messages of a queue being applied: what comes then is a rise.
-async fn until_applied(prometheus: &Prometheus) {
-    let applied = r#"sum(connect_queue_lag_seconds_count{queue="events"}) > 0"#;
-    eventually("an applied message is seen", PATIENCE, async || {
-        if prometheus.query(applied).await.is_empty() { Err("none".to_owned()) } else { Ok(()) }
-    })
-    .await;
+#[tokio::test]
+async fn a_worker_that_is_alive_and_stuck_is_told_of_as_one_that_holds_messages() {
+    let builder = World::with().through_proxies().set("CONNECT_REPLY_TIMEOUT", "300ms");
+    let mut world = builder.ingests(0).start().await;
+    // Of the proxies only the worker's stay in the way.
+    let direct = world.database.url().to_owned();
+    world.set("DATABASE_URL", &direct);
+    world.add_ingest().await;
+    world.add_dispatcher().await;
+    let prometheus = watch(&world).await;
+    world.accept(contact()).await;
+
+    world.proxies().postgres.cut();
+    for _ in 0..3 {
+        world.send(&[contact()]).await.assert_error(503, "processing_timeout");
+    }
+    let held = [("job", "connect-worker"), ("queue", "events")];
+    let alert = prometheus.until_firing("ConnectMessagesHeld", &held).await;
+    assert_eq!(alert["labels"]["severity"], "critical");
+    // Nothing waits and everything is consumed, as far as the broker can tell.
+    let waiting =
+        r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
+    assert_eq!(prometheus.query(waiting).await.len(), 1);
+
+    world.proxies().postgres.restore();
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_was_deleted_has_no_consumers_until_a_program_declares_it_again() {
+    let (mut world, prometheus) = watched(World::with()).await;
+    world.queues.delete("crm").await;
+    prometheus.until_firing("ConnectNoConsumers", &[("queue", "crm")]).await;
+    prometheus
+        .until_firing("ConnectProgramNotReady", &[("job", "connect-worker"), ("check", "consuming")])
+        .await;
+
+    assert_eq!(world.workers.remove(0).terminate().await.code(), Some(0));
+    world.add_worker().await;
+    prometheus.watch(&world);
+    prometheus.until_quiet().await;
 }
 
 #[tokio::test]
 async fn a_table_that_somebody_locks_makes_events_late_and_exhausts_the_pool_of_reads() {
     let (world, prometheus) = watched(World::with().set("CONNECT_READ_CONNECTIONS", "1")).await;
-    world.accept(contact()).await;
-    until_applied(&prometheus).await;
-
     let client = world.database.connect().await;
     client.batch_execute("BEGIN; LOCK TABLE clients IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
     let locked = Instant::now();

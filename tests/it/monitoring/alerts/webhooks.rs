@@ -1,7 +1,8 @@
 //! Outbound events that aren't relayed, and receivers that don't take them.
 
 use super::{until_fires, watch, watched};
-use tests::{Behaviour, Event, Receiver, World, event};
+use std::time::Duration;
+use tests::{Behaviour, Event, MASTER_KEY, Receiver, World, event};
 
 /// What causes a webhook.
 fn enquiry() -> Event {
@@ -67,5 +68,28 @@ async fn a_receiver_that_answers_500_is_told_of_as_failures_and_then_as_dead_web
 
     receiver.answer_all(Behaviour::status(204));
     world.connectctl.json(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_dispatcher_with_another_master_key_is_told_of_and_loses_nothing() {
+    let builder = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let mut world = builder.start().await;
+    world.set("CONNECT_MASTER_KEY", "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=");
+    world.add_dispatcher().await;
+    let prometheus = watch(&world).await;
+    let receiver = Receiver::http();
+    subscribe(&world, &receiver).await;
+    world.accept(enquiry()).await;
+    let sealed = [("job", "connect-dispatcher"), ("of", "subscription")];
+    prometheus.until_firing("ConnectSecretsSealed", &sealed).await;
+    assert_eq!(receiver.count(), 0);
+
+    world.set("CONNECT_MASTER_KEY", MASTER_KEY);
+    world.dispatchers.clear();
+    world.add_dispatcher().await;
+    prometheus.watch(&world);
+    // It is tried again half a minute after the last try.
+    receiver.wait_for_within(Duration::from_secs(60), 1).await;
     prometheus.until_quiet().await;
 }

@@ -1,0 +1,77 @@
+//! What alerts and the runbook rely on is counted, and shown before there is something to count.
+
+use common::broker::CallError;
+use dispatcher::send::Outcome;
+use ingest::auth::Failure;
+use ingest::bound::Bound;
+use tests::{Behaviour, PATIENCE, Program, Receiver, World, event, eventually};
+
+/// Counters at 0, each with a label that tells it from the others.
+async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&str]) {
+    let samples = program.metrics().await;
+    for value in values {
+        let found = samples.of(counter).find(|sample| sample.labels[label] == *value);
+        assert_eq!(found.map(|sample| sample.value), Some(0.0), "{counter} {value}");
+    }
+}
+
+#[tokio::test]
+async fn counters_are_there_before_there_is_something_to_count() {
+    let world = World::with().dispatchers(1).start().await;
+    let [ingest, worker, dispatcher] =
+        [&world.ingests, &world.workers, &world.dispatchers].map(|all| &all[0]);
+    for program in [ingest, worker, dispatcher] {
+        program.until_ready().await;
+    }
+    assert_shown(ingest, "connect_auth_failures_total", "reason", &Failure::ALL.map(Failure::as_str)).await;
+    assert_shown(ingest, "connect_refused_total", "reason", &Bound::ALL.map(Bound::as_str)).await;
+    assert_shown(ingest, "connect_publish_total", "outcome", &CallError::ALL.map(CallError::outcome)).await;
+    assert_shown(ingest, "connect_http_requests_total", "status", &["200", "201", "500", "503"]).await;
+    assert_shown(ingest, "connect_outage_failures_total", "what", &["replay store", "key look-up"]).await;
+    assert_shown(worker, "connect_dead_lettered_total", "reason", &["metadata", "body", "internal"]).await;
+    assert_shown(worker, "connect_events_total", "status", &["accepted", "duplicate", "failed"]).await;
+    for counter in ["connect_redelivered_total", "connect_queue_lag_seconds_count"] {
+        assert_shown(worker, counter, "queue", &["events", "records", "crm"]).await;
+        assert_shown(dispatcher, counter, "queue", &["webhooks"]).await;
+    }
+    assert_shown(dispatcher, "connect_webhook_attempts_total", "outcome", &Outcome::ALL.map(Outcome::as_str))
+        .await;
+    assert_shown(dispatcher, "connect_webhook_retries_total", "attempt", &["2", "6"]).await;
+    assert_shown(dispatcher, "connect_publish_total", "queue", &["webhooks", "webhooks.retry"]).await;
+    let dead =
+        dispatcher.metrics().await.of("connect_webhook_dead_total").map(|sample| sample.value).sum::<f64>();
+    assert_eq!(dead, 0.0);
+}
+
+#[tokio::test]
+async fn who_is_refused_for_want_of_room_is_counted_by_its_bound() {
+    let builder = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "2s");
+    let world = builder.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1").start().await;
+    let contact = || [event("contact.identified").email("ana@example.com")];
+    let (events, more) = (contact(), contact());
+    let answers = futures_util::join!(world.send(&events), world.send(&more));
+    assert_eq!((answers.0.status, answers.1.status), (503, 503));
+    let counted = world.ingests[0].metrics().await;
+    assert_eq!(counted.sum("connect_refused_total", &[("reason", "in_flight_per_tenant")]), 1.0);
+    assert_eq!(counted.sum("connect_refused_total", &[]), 1.0);
+    assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_answer")]), 1.0);
+}
+
+#[tokio::test]
+async fn waits_between_attempts_are_counted_by_the_queue_that_they_wait_in() {
+    let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let world = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "5m").start().await;
+    let receiver = Receiver::http();
+    receiver.answer_all(Behaviour::status(500));
+    let url = receiver.url("/hooks");
+    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    let first = [("queue", "webhooks.retry.1")];
+    eventually("the wait is counted", PATIENCE, async || {
+        let waiting = f64::from(world.queues.depth("webhooks.retry.1").await);
+        let counted = world.dispatchers[0].metrics().await.sum("connect_queue_messages_delayed", &first);
+        if waiting > 0.0 && counted == waiting { Ok(()) } else { Err(format!("{counted} of {waiting}")) }
+    })
+    .await;
+    assert!(world.dispatchers[0].metrics().await.sum("connect_queue_max_length", &first) > 0.0);
+}
