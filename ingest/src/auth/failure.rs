@@ -6,7 +6,6 @@ use common::metrics::AUTH_FAILURES;
 use common::model::KeyPrefix;
 use common::signature;
 use std::sync::atomic::{AtomicI64, Ordering};
-use tracing::field::display;
 
 /// A check that failed, in the order of D1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +36,8 @@ pub enum Failure {
     Replayed,
 }
 
+/// Characters that the log shows of a prefix that nobody has.
+const UNKNOWN_SHOWN: usize = 8;
 /// The second in which each reason was last told of at a level that is logged.
 static TOLD: [AtomicI64; Failure::ALL.len()] = [const { AtomicI64::new(0) }; Failure::ALL.len()];
 
@@ -80,7 +81,7 @@ impl Failure {
     /// reason, so that nobody can fill the log.
     pub fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
         metrics::counter!(AUTH_FAILURES, "reason" => self.as_str()).increment(1);
-        let (reason, key) = (self.as_str(), key.map(display));
+        let (reason, key) = (self.as_str(), key.map(|key| self.shown(key)));
         if self.is_to_be_told(clock::now().timestamp()) {
             tracing::info!(reason, key, "authentication refused");
         } else {
@@ -103,6 +104,12 @@ impl Failure {
 }
 
 impl Failure {
+    /// What the log may show of the key that a request names: a prefix that nobody has may be a secret in the wrong header.
+    fn shown(self, key: &KeyPrefix) -> &str {
+        let key = key.as_str();
+        if self == Self::UnknownKey { key.get(..UNKNOWN_SHOWN).unwrap_or(key) } else { key }
+    }
+
     /// Whether nothing was told of this reason in the second `now` yet.
     fn is_to_be_told(self, now: i64) -> bool {
         TOLD[self as usize].swap(now, Ordering::Relaxed) != now
@@ -131,6 +138,15 @@ mod tests {
         assert!(!Failure::Stale.is_to_be_told(second));
         assert!(Failure::Scope.is_to_be_told(second));
         assert!(Failure::Stale.is_to_be_told(second + 1));
+    }
+
+    #[test]
+    fn a_secret_in_the_place_of_a_prefix_is_not_shown() {
+        let secret = KeyPrefix::parse("cs_0123456789abcdef0123456789abcdef0123456789a").unwrap();
+        assert_eq!(Failure::UnknownKey.shown(&secret), "cs_01234");
+        let prefix = KeyPrefix::parse("ck_1").unwrap();
+        assert_eq!([Failure::UnknownKey, Failure::Stale].map(|failure| failure.shown(&prefix)), ["ck_1"; 2]);
+        assert_eq!(Failure::Stale.shown(&secret), secret.as_str());
     }
 
     #[test]

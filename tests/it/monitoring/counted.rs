@@ -4,7 +4,9 @@ use common::broker::CallError;
 use dispatcher::send::Outcome;
 use ingest::auth::Failure;
 use ingest::bound::Bound;
-use tests::{Behaviour, PATIENCE, Program, Receiver, World, event, eventually};
+use std::time::Instant;
+use tests::event::batch;
+use tests::{Behaviour, PATIENCE, Program, Receiver, World, event, eventually, now};
 
 /// Counters at 0, each with a label that tells it from the others.
 async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&str]) {
@@ -74,4 +76,36 @@ async fn waits_between_attempts_are_counted_by_the_queue_that_they_wait_in() {
     })
     .await;
     assert!(world.dispatchers[0].metrics().await.sum("connect_queue_max_length", &first) > 0.0);
+}
+
+#[tokio::test]
+async fn whose_credentials_are_refused_is_logged_now_and_then_and_a_secret_never() {
+    let world = World::with().workers(0).start().await;
+    let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
+    let begun = Instant::now();
+    for _ in 0..20 {
+        let forged =
+            request.clone().replacing("x-connect-signature", format!("t={},v1={}", now(), "0".repeat(64)));
+        world.http().send(&forged).await.assert_error(401, "unauthorized");
+        let misplaced = request.clone().replacing("x-connect-key", &world.key.secret);
+        world.http().send(&misplaced).await.assert_error(401, "unauthorized");
+    }
+    let seconds = begun.elapsed().as_secs() + 2;
+    let ingest = &world.ingests[0];
+    eventually("the lines are there", PATIENCE, async || {
+        let logs = ingest.logs();
+        let lines = |reason: &str, key: &str| {
+            let said =
+                format!("\"message\":\"authentication refused\",\"reason\":\"{reason}\",\"key\":\"{key}\"");
+            logs.matches(&said).count() as u64
+        };
+        assert!(!logs.contains(&world.key.secret), "{logs}");
+        let counts = [lines("mismatch", &world.key.prefix), lines("unknown_key", &world.key.secret[..8])];
+        if counts.iter().all(|count| (1..=seconds).contains(count)) {
+            Ok(())
+        } else {
+            Err(format!("{counts:?}"))
+        }
+    })
+    .await;
 }
