@@ -93,3 +93,31 @@ async fn a_dispatcher_with_another_master_key_is_told_of_and_loses_nothing() {
     receiver.wait_for_within(Duration::from_secs(60), 1).await;
     prometheus.until_quiet().await;
 }
+
+#[tokio::test]
+async fn a_dispatcher_that_cannot_put_on_record_what_it_sent_is_told_of_as_one_that_holds_messages() {
+    let builder = World::with().through_proxies().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let mut world = builder.ingests(0).workers(0).dispatchers(1).start().await;
+    // Of the proxies only the dispatcher's stay in the way.
+    let direct = world.database.url().to_owned();
+    world.set("DATABASE_URL", &direct);
+    world.add_ingest().await;
+    world.add_worker().await;
+    let prometheus = watch(&world).await;
+    let receiver = Receiver::http();
+    subscribe(&world, &receiver).await;
+    receiver.answer_all(Behaviour::status(204).held());
+    receiver.hold();
+    world.accept(enquiry()).await;
+    receiver.wait_for(1).await;
+    world.proxies().postgres.cut();
+    receiver.release();
+
+    let held = [("job", "connect-dispatcher"), ("queue", "webhooks")];
+    prometheus.until_firing("ConnectMessagesHeld", &held).await;
+    // What it said of the outbox before is old.
+    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+
+    world.proxies().postgres.restore();
+    prometheus.until_quiet().await;
+}
