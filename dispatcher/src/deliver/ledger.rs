@@ -4,6 +4,7 @@
 //! the record is committed, then the message is concluded. What is repeated after a crash is recognised by the record.
 
 use super::dead_letters::DeadLetters;
+use super::job::{context, span};
 use super::open::OpenAttempts;
 use crate::schedule::Wait;
 use crate::store::{self, AttemptRow, Conclusion, State};
@@ -128,7 +129,8 @@ impl Ledger {
         let mut refused = Vec::new();
         for (at, entry) in batch.iter().enumerate() {
             if let Err(error) = self.record_together(std::slice::from_ref(entry), now).await {
-                tracing::error!(%error, delivery = %entry.meta.delivery_id, "a delivery can't be put on record");
+                let _entered = span(&entry.meta, context(&entry.meta)).entered();
+                tracing::error!(%error, "a delivery can't be put on record");
                 refused.push(at);
             }
         }
