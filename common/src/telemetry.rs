@@ -61,8 +61,8 @@ mod tests {
         let written = Written::default();
         let logs = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
         tracing::subscriber::with_default(logs, || {
-            let request = tracing::error_span!("request", request_id = 7);
-            assert!(panic::catch_unwind(|| request.in_scope(panics)).is_err());
+            let in_request = || tracing::error_span!("request", request_id = 7).in_scope(panics);
+            assert!(panic::catch_unwind(in_request).is_err());
         });
         let written = written.0.lock().unwrap();
         serde_json::from_slice(&written).unwrap_or_else(|error| panic!("{error}: {written:?}"))

@@ -1,6 +1,9 @@
 //! The examples for integrators, run as they are, in each language.
 
 mod calls;
+mod readme;
+mod retries;
+mod usage;
 mod webhooks;
 
 /// The endings of the files: shell, Python, Node, Rust.
