@@ -57,7 +57,8 @@ may_pass_later() {
 for attempt in 1 2 3 4 5; do
     # Each attempt is signed anew.
     create
-    may_pass_later && [[ $attempt != 5 ]] || break
+    may_pass_later || break
+    [[ $attempt != 5 ]] || break
     wait=$(header retry-after)
     [[ $wait =~ ^[1-9][0-9]*$ ]] || wait=1
     sleep "$wait"

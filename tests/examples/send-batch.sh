@@ -54,7 +54,7 @@ for attempt in 1 2 3 4 5; do
     send
     # 503 or no answer: perhaps it was taken, perhaps not. The same events again are safe either way; a signature is good
     # for one request, so each attempt is signed anew.
-    [[ $status == 503 || $status == 000 ]] && [[ $attempt != 5 ]] || break
+    [[ ($status == 503 || $status == 000) && $attempt != 5 ]] || break
     wait=$(header retry-after)
     [[ $wait =~ ^[1-9][0-9]*$ ]] || wait=1
     sleep "$wait"
