@@ -54,6 +54,29 @@ async fn a_delivery_that_was_parked_or_replayed_keeps_its_trace() {
 }
 
 #[tokio::test]
+async fn a_delivery_of_the_release_before_begins_a_trace_and_keeps_it() {
+    let mut world = outspoken()
+        .dispatchers(0)
+        .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
+        .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms")
+        .start()
+        .await;
+    let receiver = Receiver::http();
+    receiver.answer_all(Behaviour::status(500));
+    subscribe(&world, &receiver.url("/hooks")).await;
+    world.accept(enquiry()).await;
+    world.database.execute("UPDATE outbox SET traceparent = NULL").await;
+    world.add_dispatcher().await;
+    let received = receiver.wait_for(2).await;
+    let traces = [&received[0], &received[1]].map(|webhook| trace_of(webhook.header("traceparent")));
+    assert_eq!(traces[0], traces[1]);
+    let lines = lines(&world.dispatchers[0], "attempts used up: dead letter").await;
+    let dead =
+        lines.iter().find(|line| line["message"] == "attempts used up: dead letter").expect("the line");
+    assert_eq!(text(&dead["span"]["trace_id"]), traces[0]);
+}
+
+#[tokio::test]
 async fn the_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
     let mut world = outspoken()
         .dispatchers(0)

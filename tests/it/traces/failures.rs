@@ -101,3 +101,15 @@ async fn an_action_that_the_workers_end_interrupts_is_a_span_that_failed() {
     let span = of(&collector, "action", &action).await;
     assert!(span.is_failed(), "{span:?}");
 }
+
+#[tokio::test]
+async fn a_write_whose_time_was_up_is_a_span_that_failed() {
+    let collector = Collector::start();
+    let mut world =
+        collector.of(World::with()).workers(0).set("CONNECT_REPLY_TIMEOUT", "300ms").start().await;
+    let write = open_lead(&world).await;
+    write.assert_error(503, "processing_timeout");
+    world.add_worker().await;
+    let span = of_answer(&collector, "write", &write).await;
+    assert!(span.is_failed(), "{span:?}");
+}
