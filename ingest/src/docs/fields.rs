@@ -20,9 +20,6 @@ pub(super) fn schema(document: &Document, schema: &Schema) -> Markup {
         } @else {
             (fields(document, schema))
         }
-        @if schema.additional_properties == Some(false) {
-            p.rule { "No other fields." }
-        }
     }
 }
 
@@ -40,9 +37,29 @@ fn fields(document: &Document, schema: &Schema) -> Markup {
                         td { (kind(field)) }
                         td {
                             (inline(document, &field.description))
+                            (payloads(field))
                             @if !field.properties.is_empty() { (fields(document, field)) }
                         }
                     }
+                }
+            }
+        }
+        @if schema.additional_properties == Some(false) || schema.min_properties.is_some() {
+            p.rule {
+                @if schema.min_properties == Some(1) { "At least one of these fields. " }
+                @if schema.additional_properties == Some(false) { "No other fields." }
+            }
+        }
+    }
+}
+
+/// Which schema is that of which event type's payload.
+fn payloads(field: &Schema) -> Markup {
+    html! {
+        @if !field.payloads.is_empty() {
+            ul.payloads {
+                @for (kind, schema) in &field.payloads {
+                    li { code { (kind) } ": " (schema_link(schema.0)) }
                 }
             }
         }
@@ -92,7 +109,7 @@ fn rules(schema: &Schema) -> Vec<String> {
     }));
     rules.extend(range(schema.min_length, schema.max_length, "characters"));
     rules.extend(range(schema.min_items, schema.max_items, "items"));
-    rules.extend(range(schema.minimum, schema.maximum, ""));
+    rules.extend(range(schema.minimum.as_ref(), schema.maximum.as_ref(), ""));
     rules
 }
 

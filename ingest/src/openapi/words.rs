@@ -65,7 +65,8 @@ The two credit events also need the scope `credit:write`; without it they are `f
 `insufficient_scope`, and the rest of the batch applies.";
 
 const FIND_CLIENTS: &str = "An exact look-up by the first of `email`, `externalId`, `phone` that is given. \
-The answer is an empty list, or a list of one.";
+At least one of the three must be there, else 400 `lookup_field_required`. The answer is an empty list, or a \
+list of one.";
 
 const CREATE_CLIENT: &str = "A client whose identity is held by another one is refused, and named. An \
 address on the domain of a company account joins that account.";

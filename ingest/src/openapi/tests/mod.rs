@@ -1,7 +1,5 @@
-//! The document against the code.
+//! The document against the code. What bodies it takes is compared with their readers by the end-to-end tests.
 
-mod cases;
-mod readers;
 mod references;
 mod views;
 
