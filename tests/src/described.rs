@@ -3,6 +3,7 @@
 
 use crate::http::{Answer, Http, Outgoing};
 use crate::key::RECORDS;
+use hyper::header::HeaderName;
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
@@ -96,7 +97,7 @@ fn headers(response: &Map<String, Value>, answer: &Answer) -> Result<(), String>
         }
     }
     let told = |name: &&str| TOLD.contains(name) || (name.starts_with("x-") && !UNTOLD.contains(name));
-    let mut told = answer.headers.keys().map(|name| name.as_str()).filter(told);
+    let mut told = answer.headers.keys().map(HeaderName::as_str).filter(told);
     let unknown = told.find(|name| !described().any(|(known, _)| known.eq_ignore_ascii_case(name)));
     unknown.map_or(Ok(()), |name| Err(format!("the header {name}")))
 }

@@ -25,8 +25,7 @@ pub(super) fn of_request(endpoint: Endpoint) -> Vec<Parameter> {
 
 /// Those of every answer, whatever became of the request.
 pub(super) fn of_every_answer() -> Named<&'static str, Header> {
-    let description =
-        "The id of the request, as it stands in our log: name it when you ask about the request.";
+    let description = "The id of the request: name it when you ask about it.";
     vec![("X-Request-Id", Header { description, required: true, schema: uuid() })]
 }
 

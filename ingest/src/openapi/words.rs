@@ -58,6 +58,8 @@ the message names every place (`events[3].actor.email: ...`), and nothing is wri
 is 200, after the batch is committed, with a result for each event in its order: `accepted`, `duplicate` \
 (applied before; with the same ids) or `failed` with an `error`.
 
+What a payload may say depends on its event's type: see [Event types](#types).
+
 An `eventId` has one effect, however often it is sent. Events of a batch apply in their order. A `failed` \
 event is not remembered: mend its cause and send it again under the same id.
 

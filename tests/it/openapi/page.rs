@@ -107,7 +107,8 @@ async fn the_page_shows_every_route_webhook_code_and_schema_and_its_policy_lets_
         assert!(section.contains(&format!("<h3><code>{kind}</code></h3>")), "{kind}");
         let schema = &document["components"]["schemas"][&kind_name(item)]["properties"];
         let payload = schema["payload"]["properties"].as_object().expect("a payload");
-        for field in schema.as_object().expect("fields").keys().chain(payload.keys()) {
+        let told = payload.keys().map(|field| format!("payload.{field}"));
+        for field in schema.as_object().expect("fields").keys().cloned().chain(told) {
             assert!(section.contains(&format!("<code>{field}</code>")), "{kind}: {field}");
         }
         assert!(section.contains("Example of the body"), "{kind}");

@@ -96,21 +96,21 @@ fn enquiry() -> Schema {
     object([
         ("title", verbatim(text::NAME).about("The title that advisors see.")),
         ("destination", verbatim(text::LINE).about("Where to, in any words.")),
-        ("travelDates", reference("EventTravelDates")),
-        ("party", reference("EventParty")),
+        ("travelDates", reference("EventTravelDates").about("When.")),
+        ("party", reference("EventParty").about("Who.")),
         ("paxCount", whole(Party::COUNT_MAX).about("Kept as `adults` where there is no `party`.")),
-        ("budget", budget),
+        ("budget", budget.about("For how much: in words, or as a figure.")),
         (
             "guestNationality",
             country_or_empty().about("An assigned ISO 3166-1 alpha-2 code. Empty states none."),
         ),
         ("message", verbatim(text::MESSAGE).about("The customer's words; they open the inbox thread.")),
-        ("attribution", reference("EventAttribution")),
+        ("attribution", reference("EventAttribution").about("Where the enquiry came from.")),
         (
             "externalLeadId",
             line(text::EXTERNAL_ID).about("Your own id for the enquiry; `GET /leads` finds it."),
         ),
-        ("itinerarySnapshot", reference("EventItinerary")),
+        ("itinerarySnapshot", reference("EventItinerary").about("Becomes that of the draft proposal.")),
     ])
     .lenient()
     .about(
@@ -178,10 +178,14 @@ fn discovery() -> Schema {
     let list = |items| array(items).with_items(0, text::WISHES);
     let open = || of_type("object").about(&format!("At most {kib} KiB of JSON, kept as sent."));
     let found = object([
-        ("destinationInterest", any_of([line(text::LINE), list(line(text::LINE))])),
-        ("dateRange", any_of([verbatim(text::DATES), reference("EventTravelDates")])),
-        ("pax", any_of([whole(Party::COUNT_MAX), reference("EventParty")])),
-        ("tripNotes", verbatim(text::MESSAGE)),
+        ("destinationInterest", any_of([line(text::LINE), list(line(text::LINE))]).about("Where to.")),
+        (
+            "dateRange",
+            any_of([verbatim(text::DATES), reference("EventTravelDates")])
+                .about("When, in words or as dates."),
+        ),
+        ("pax", any_of([whole(Party::COUNT_MAX), reference("EventParty")]).about("How many, or who.")),
+        ("tripNotes", verbatim(text::MESSAGE).about("In words.")),
     ]);
     let words = || verbatim(text::NOTES);
     let constraints = any_of([words(), list(words()), open()]);
@@ -277,10 +281,10 @@ fn credit_applied() -> Schema {
 fn credit_updated() -> Schema {
     let paise = || Schema { format: Some("int64"), ..of_type("integer") };
     object([
-        ("membershipId", verbatim(text::EXTERNAL_ID)),
-        ("corporateName", verbatim(text::NAME)),
-        ("availablePaise", paise()),
-        ("grantedPaise", paise()),
+        ("membershipId", verbatim(text::EXTERNAL_ID).about("Your own id for the employee's membership.")),
+        ("corporateName", verbatim(text::NAME).about("The employer.")),
+        ("availablePaise", paise().about("What is left, in hundredths of a rupee.")),
+        ("grantedPaise", paise().about("What was granted, in hundredths of a rupee.")),
         (
             "redeemablePercent",
             Schema { minimum: Some(0.into()), maximum: Some(100.into()), ..of_type("number") },
