@@ -226,6 +226,24 @@ mod tests {
             r#""required":["name","owner"],"additionalProperties":false}"#
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_lenient_schema_ignores_more_fields_and_takes_null_for_what_may_be_left_out() {
+        let strict = object([("title", of_type("string")), ("notes", of_type("string"))]);
+        let strict = Schema { min_properties: Some(1), ..strict.requiring(["title"]).strict() };
+        let lenient = json!({
+            "type": "object",
+            "properties": {"title": {"type": "string"}, "notes": {"type": ["string", "null"]}},
+            "required": ["title"],
+        });
+        assert_eq!(serde_json::to_value(strict.lenient()).unwrap(), lenient);
+        // A schema that says nothing takes null as well.
+        assert_eq!(Schema::default().or_null(), Schema::default());
+    }
+
+    #[test]
+    fn a_schema_that_says_nothing_is_empty() {
         assert_eq!(serde_json::to_value(Schema::default()).unwrap(), json!({}));
     }
 }
