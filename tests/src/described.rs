@@ -12,8 +12,7 @@ const TOLD: [&str; 4] = ["etag", "retry-after", "allow", "idempotent-replayed"];
 /// Headers that are no matter of the API.
 const UNTOLD: [&str; 1] = ["x-content-type-options"];
 
-/// Panics on an answer that isn't described. What isn't for the routes to answer (another path, the operator's port)
-/// passes.
+/// Panics on an answer that isn't described. That to a path outside of the API passes.
 pub(crate) async fn check(http: &Http, request: &Outgoing, answer: &Answer) {
     if !request.target.starts_with(RECORDS) {
         return;

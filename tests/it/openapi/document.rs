@@ -2,7 +2,7 @@
 
 use super::{OPENAPI, Scratch, get, project, python_tool, run};
 use serde_json::{Value, json};
-use tests::{QueuedMessage, Receiver, World, event, text};
+use tests::{EVENTS, QueuedMessage, Receiver, World, event, text};
 use uuid::Uuid;
 
 /// Has an advisor's action done, and gives its answer.
@@ -63,6 +63,19 @@ fn schema<'d>(document: &'d Value, kind: &str) -> &'d str {
     reference.rsplit('/').next().expect("a name")
 }
 
+/// The payloads of the example of a batch, with the schemas that the envelope's points to.
+fn example_payloads(document: &Value) -> Vec<Value> {
+    let request = &document["paths"][EVENTS]["post"]["requestBody"]["content"]["application/json"];
+    let events = request["examples"]["request"]["value"]["events"].as_array().expect("events");
+    let by_type =
+        &document["components"]["schemas"]["InboundEvent"]["properties"]["payload"]["x-payload-schemas"];
+    let of = |event: &Value| {
+        let schema = text(&by_type[text(&event["eventType"])]).rsplit('/').next().expect("a name").to_owned();
+        json!({"schema": schema, "value": event["payload"]})
+    };
+    events.iter().map(of).collect()
+}
+
 #[tokio::test]
 async fn the_document_is_valid_and_its_examples_and_every_webhook_fit_their_schemas() {
     let world = World::start().await;
@@ -88,10 +101,10 @@ async fn the_document_is_valid_and_its_examples_and_every_webhook_fit_their_sche
         told["previousOwner"]["email"].is_string() && told["previousOwner"]["name"].is_null()
     });
 
-    let bodies: Vec<Value> = envelopes
-        .iter()
-        .map(|envelope| json!({"schema": schema(&document, text(&envelope["eventType"])), "value": envelope}))
-        .collect();
+    let of_webhooks = envelopes.iter().map(
+        |envelope| json!({"schema": schema(&document, text(&envelope["eventType"])), "value": envelope}),
+    );
+    let bodies: Vec<Value> = of_webhooks.chain(example_payloads(&document)).collect();
     let scratch = Scratch::new();
     let files = [
         scratch.put("openapi.json", &served.body),
