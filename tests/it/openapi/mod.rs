@@ -1,8 +1,11 @@
 //! The description of the API against the running programs: every route is in it, what it says holds, its page
 //! opens.
 
+mod cases;
 mod document;
 mod page;
+mod payloads;
+mod readers;
 mod routes;
 mod rules;
 mod samples;
