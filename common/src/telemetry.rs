@@ -2,9 +2,10 @@
 //! above all, is in the fields of its span.
 
 use crate::settings::LogSettings;
+use std::panic::{self, PanicHookInfo};
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging; the error says what is wrong with the filter.
+/// Starts logging; the error says what is wrong with the filter. From then on panics are lines of the log, too.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
     let filter =
         EnvFilter::try_new(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
@@ -14,5 +15,78 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
     } else {
         logs.init();
     }
+    panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// Logs a panic in the span in which it happens, so that its line names request and trace. Its text is logged when the
+/// code has it word for word: one that was put together may quote what a person sent.
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let place = info.location().map(tracing::field::display);
+    let text = info.payload().downcast_ref::<&'static str>();
+    tracing::error!(place, text, "panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    use tracing_subscriber::fmt::MakeWriter;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Written {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    /// The line about a panic in a request's span.
+    fn line(panics: fn()) -> Value {
+        let written = Written::default();
+        let logs = tracing_subscriber::fmt().json().flatten_event(true).with_writer(written.clone()).finish();
+        tracing::subscriber::with_default(logs, || {
+            let in_request = || tracing::error_span!("request", request_id = 7).in_scope(panics);
+            assert!(panic::catch_unwind(in_request).is_err());
+        });
+        let written = written.0.lock().unwrap();
+        serde_json::from_slice(&written).unwrap_or_else(|error| panic!("{error}: {written:?}"))
+    }
+
+    #[test]
+    fn a_panic_is_a_line_of_its_request_and_quotes_nothing_that_was_put_together() {
+        // Other tests' panics are shown as before.
+        let shown = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            log_panic(info);
+            shown(info);
+        }));
+        let fixed = line(|| panic!("can't be"));
+        assert_eq!((&fixed["level"], &fixed["message"]), (&"ERROR".into(), &"panicked".into()), "{fixed}");
+        assert_eq!(
+            (&fixed["span"]["request_id"], &fixed["text"]),
+            (&7.into(), &"can't be".into()),
+            "{fixed}"
+        );
+        assert!(fixed["place"].as_str().unwrap().starts_with("common/src/telemetry.rs:"), "{fixed}");
+
+        let quoting = line(|| panic!("no {}", std::hint::black_box("ana@example.com")));
+        assert_eq!(quoting["message"], "panicked", "{quoting}");
+        assert!(!quoting.to_string().contains("ana@example.com"), "{quoting}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The dispatcher: relays the outbox to the queue and delivers signed webhooks.
 //!
 //! - `relay`: what was committed is published, once at least.
+//! - `fan_out`: who hears of an event.
 //! - `deliver`: what is published is sent, a lane for each subscription, and put on record.
 //! - `send`: one signed request to a vetted address.
 //! - `schedule`: when to try again.
@@ -8,6 +9,7 @@
 //! It never writes the CRM's tables, and holds nothing that another copy would need: any number of copies run at once.
 
 pub mod deliver;
+pub mod fan_out;
 mod gauges;
 pub mod relay;
 pub mod schedule;

@@ -6,7 +6,7 @@ use hyper::HeaderMap;
 use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 
 /// Longest `If-Match` in bytes, all its lines together. It travels in a message's header, which the broker bounds.
-const LONGEST: usize = 4 * 1024;
+pub(crate) const LONGEST: usize = 4 * 1024;
 
 /// An entity tag as a header lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
+use tracing::Span;
 use uuid::Uuid;
 
 /// Requests that may wait to be sent. More than are ever under way, unless the settings say otherwise.
@@ -65,6 +66,8 @@ type Found<V> = Result<Option<V>, Refusal>;
 struct Waiting<V> {
     tenant: TenantId,
     id: Uuid,
+    /// What log lines about it name.
+    span: Span,
     found: oneshot::Sender<Found<V>>,
 }
 
@@ -82,7 +85,8 @@ impl<V: Send + 'static> Lookups<V> {
     /// `deadline`.
     pub async fn find(&self, tenant: TenantId, id: Uuid, deadline: Instant) -> Found<V> {
         let (found, told) = oneshot::channel();
-        self.queue.try_send(Waiting { tenant, id, found }).map_err(|error| match error {
+        let waiting = Waiting { tenant, id, span: Span::current(), found };
+        self.queue.try_send(waiting).map_err(|error| match error {
             TrySendError::Full(_) => Bound::Reads.refuse(),
             TrySendError::Closed(_) => Refusal::Internal,
         })?;
@@ -122,13 +126,18 @@ async fn answer<V>(kind: Arc<Kind<V>>, source: Source, group: Vec<Waiting<V>>) {
     let found = match ask(&kind, &source, &group).await {
         Ok(rows) => {
             source.outage.worked();
-            let views = rows.iter().map(|row| (row.try_get("place").unwrap_or(0), view(&kind, row)));
+            let views = rows.iter().map(|row| {
+                let place = row.try_get("place").unwrap_or(0);
+                let span = index(place).and_then(|index| group.get(index)).map(|waiting| &waiting.span);
+                (place, span.unwrap_or(&Span::none()).in_scope(|| view(&kind, row)))
+            });
             by_place(group.len(), views)
         }
-        Err(error) => {
-            let refusal = unanswered(&source.outage, &error);
-            group.iter().map(|_| Err(refusal.clone())).collect()
-        }
+        // Each of them is refused, and each one's lines say so.
+        Err(error) => group
+            .iter()
+            .map(|waiting| Err(waiting.span.in_scope(|| unanswered(&source.outage, &error))))
+            .collect(),
     };
     for (waiting, found) in group.into_iter().zip(found) {
         // It may have given up meanwhile.
@@ -157,12 +166,16 @@ fn view<V>(kind: &Kind<V>, row: &Row) -> Result<V, Refusal> {
 fn by_place<V>(count: usize, views: impl Iterator<Item = (i64, Result<V, Refusal>)>) -> Vec<Found<V>> {
     let mut found: Vec<Found<V>> = (0..count).map(|_| Ok(None)).collect();
     for (place, view) in views {
-        let index = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
-        if let Some(found) = index.and_then(|index| found.get_mut(index)) {
+        if let Some(found) = index(place).and_then(|index| found.get_mut(index)) {
             *found = view.map(Some);
         }
     }
     found
+}
+
+/// Where in its group the request of a `place` is, which counts from 1.
+fn index(place: i64) -> Option<usize> {
+    usize::try_from(place).ok()?.checked_sub(1)
 }
 
 /// What callers are told of a statement that failed: 503 when the database is away, 500 when it refused.

@@ -1,4 +1,4 @@
-//! What there is to call: the paths, and what each method does at them. [`crate::routes`] serves them,
+//! What there is to call: the paths, and what each method does at them. [`crate::routes`] serves them and no others,
 //! [`crate::openapi`] describes each of them, and metrics name them.
 
 use common::model::Scope;
@@ -52,6 +52,12 @@ impl Route {
         }
     }
 
+    /// The route that a path is of, and the id in it, empty where its pattern has none. Paths match as they are written:
+    /// one with a slash at its end is another.
+    pub fn at(path: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|route| Some((route, id_in(route.pattern(), path)?)))
+    }
+
     /// What can be done there.
     pub const fn endpoints(self) -> &'static [Endpoint] {
         match self {
@@ -75,6 +81,14 @@ impl Route {
             Self::OpenApi | Self::Docs => "GET",
         }
     }
+}
+
+/// The part of a path that stands where its pattern has a name in braces. `None` when the path isn't of that pattern.
+fn id_in<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
+    let Some((before, rest)) = pattern.split_once('{') else { return (path == pattern).then_some("") };
+    let (_, after) = rest.split_once('}')?;
+    let id = path.strip_prefix(before)?.strip_suffix(after)?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
 /// A method at a path.
@@ -193,6 +207,33 @@ mod tests {
             let methods: Vec<_> = route.endpoints().iter().map(|endpoint| endpoint.method()).collect();
             assert_eq!(route.methods(), methods.join(", "));
             assert!(route.endpoints().iter().all(|endpoint| endpoint.route() == route));
+        }
+    }
+
+    #[test]
+    fn a_path_is_of_the_route_whose_pattern_it_has() {
+        for route in Route::ALL {
+            let (filled, id) = match route.pattern().split_once('{') {
+                Some(_) => {
+                    (route.pattern().replace("{clientId}", "a%2Fb").replace("{leadId}", "a%2Fb"), "a%2Fb")
+                }
+                None => (route.pattern().to_owned(), ""),
+            };
+            assert_eq!(Route::at(&filled), Some((route, id)), "{filled}");
+            let cut = &filled[..filled.len() - 1];
+            for other in [
+                &format!("{filled}/"),
+                &format!("/{filled}"),
+                &format!("{filled}/x/y"),
+                &filled.to_uppercase(),
+            ] {
+                assert_eq!(Route::at(other), None, "{other}");
+            }
+            assert_ne!(Route::at(cut), Some((route, id)), "{cut}");
+        }
+        let base = "/api/v1/crm/connect";
+        for path in ["", "/", "*", base, &format!("{base}/clients//"), &format!("{base}/leads//trip")] {
+            assert_eq!(Route::at(path), None, "{path}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! The table of routes, and nothing else.
+//! From a request to what answers it. Which paths there are says [`Route`], and nothing else: what is served is what is
+//! described.
 
 use crate::body::discard;
 use crate::docs::{Asset, Docs};
@@ -8,6 +9,9 @@ use crate::handlers::{self, Services};
 use crate::observe::RouteLabel;
 use crate::request::RequestHead;
 use crate::route::Route;
+use bytes::Buf;
+use futures_util::Stream;
+use hyper::Method;
 use std::convert::Infallible;
 use std::sync::Arc;
 use warp::path::FullPath;
@@ -16,78 +20,73 @@ use warp::{Filter, Rejection, Reply};
 
 /// All routes. What none of them takes is refused here as well: nothing is left for warp to answer by itself.
 pub fn routes(services: Arc<Services>) -> impl Filter<Extract = (Response,), Error = Infallible> + Clone {
-    let for_events = Arc::clone(&services);
-    let post_events =
-        warp::post().and(head()).and(warp::body::stream()).then(move |head: Arc<RequestHead>, body| {
-            let services = Arc::clone(&for_events);
-            async move { handlers::events::post(&services, &head, body).await }
-        });
-    let events = warp::path!("api" / "v1" / "crm" / "connect" / "events")
-        .and(post_events.or(refuse(Refusal::MethodNotAllowed(Route::Events.methods()))).unify())
-        .map(labelled(Route::Events));
-
-    let records = resource().and(head()).and(warp::body::stream()).then(
-        move |resource: Resource, head: Arc<RequestHead>, body| {
-            let services = Arc::clone(&services);
-            async move {
-                let answer = handlers::records::answer(&services, &head, body, &resource).await;
-                labelled(resource.route())(answer)
-            }
+    let docs = Arc::new(Docs::new());
+    let answered = warp::path::full().and(head()).and(warp::body::stream()).then(
+        move |path: FullPath, head: Arc<RequestHead>, body| {
+            let (services, docs) = (Arc::clone(&services), Arc::clone(&docs));
+            async move { answer(&services, &docs, path.as_str(), &head, body).await }
         },
     );
-
-    let Docs { openapi, page } = Docs::new();
-    let openapi = warp::path!("api" / "v1" / "crm" / "connect" / "openapi.json")
-        .and(show(openapi, Route::OpenApi))
-        .map(labelled(Route::OpenApi));
-    let page = warp::path!("docs").and(show(page, Route::Docs)).map(labelled(Route::Docs));
-
-    // Boxed: the type of so many alternatives is more than the compiler takes.
-    let known = events.or(records).unify().or(openapi).unify().or(page).unify().boxed();
-    exact_path().and(known).or(refuse(Refusal::NotFound)).unify().recover(fault).unify()
+    answered.recover(fault).unify()
 }
 
-/// What the paths of the records API address.
-fn resource() -> impl Filter<Extract = (Resource,), Error = Rejection> + Copy {
-    let below = warp::path!("api" / "v1" / "crm" / "connect" / ..);
-    let clients = warp::path!("clients").map(|| Resource::Clients);
-    let client = warp::path!("clients" / String).map(Resource::Client);
-    let leads = warp::path!("leads").map(|| Resource::Leads);
-    let lead = warp::path!("leads" / String).map(Resource::Lead);
-    let trip = warp::path!("leads" / String / "trip").map(Resource::Trip);
-    below.and(clients.or(client).unify().or(leads).unify().or(lead).unify().or(trip).unify())
-}
-
-/// Paths match as the specification writes them: one with a slash at its end is another.
-fn exact_path() -> impl Filter<Extract = (), Error = Rejection> + Copy {
-    warp::path::full()
-        .and_then(
-            async |path: FullPath| {
-                if path.as_str().ends_with('/') { Err(warp::reject::not_found()) } else { Ok(()) }
-            },
-        )
-        .untuple_one()
+/// Answers a request, and names its route for metrics: by its pattern, so that there are as many names as routes.
+async fn answer<S, B, E>(
+    services: &Services,
+    docs: &Docs,
+    path: &str,
+    head: &RequestHead,
+    body: S,
+) -> Response
+where
+    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+    B: Buf + Send + 'static,
+    E: Send + 'static,
+{
+    let Some((route, id)) = Route::at(path) else { return refuse(Refusal::NotFound, head, body) };
+    let records = |resource, body| handlers::records::answer(services, head, body, resource);
+    let id = || id.to_owned();
+    let mut response = match route {
+        Route::Events if head.method == Method::POST => handlers::events::post(services, head, body).await,
+        Route::Events => refuse(Refusal::MethodNotAllowed(route.methods()), head, body),
+        Route::Clients => records(&Resource::Clients, body).await,
+        Route::Client => records(&Resource::Client(id()), body).await,
+        Route::Leads => records(&Resource::Leads, body).await,
+        Route::Lead => records(&Resource::Lead(id()), body).await,
+        Route::Trip => records(&Resource::Trip(id()), body).await,
+        Route::OpenApi => show(&docs.openapi, route, head, body),
+        Route::Docs => show(&docs.page, route, head, body),
+    };
+    response.extensions_mut().insert(RouteLabel(route));
+    response
 }
 
 /// Answers a GET with `asset`.
-fn show(asset: Asset, route: Route) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    let asset = Arc::new(asset);
-    let shown = warp::get().and(head()).and(warp::body::stream()).map(move |head: Arc<RequestHead>, body| {
-        discard(&head, body);
-        asset.answer(&head.headers)
-    });
-    shown.or(refuse(Refusal::MethodNotAllowed(route.methods()))).unify()
+fn show<S, B, E>(asset: &Asset, route: Route, head: &RequestHead, body: S) -> Response
+where
+    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+    B: Buf + Send + 'static,
+    E: Send + 'static,
+{
+    if head.method != Method::GET {
+        return refuse(Refusal::MethodNotAllowed(route.methods()), head, body);
+    }
+    discard(head, body);
+    asset.answer(&head.headers)
 }
 
 /// Answers whatever comes here with `refusal`.
-fn refuse(refusal: Refusal) -> impl Filter<Extract = (Response,), Error = Rejection> + Clone {
-    warp::any().and(head()).and(warp::body::stream()).map(move |head: Arc<RequestHead>, body| {
-        discard(&head, body);
-        refusal.clone().into_response()
-    })
+fn refuse<S, B, E>(refusal: Refusal, head: &RequestHead, body: S) -> Response
+where
+    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+    B: Buf + Send + 'static,
+    E: Send + 'static,
+{
+    discard(head, body);
+    refusal.into_response()
 }
 
-/// No filter of the table rejects what it should answer; one that does is a fault of ours.
+/// The filter rejects nothing that it should answer; a request that it does reject is a fault of ours.
 async fn fault(rejection: Rejection) -> Result<Response, Infallible> {
     tracing::error!(?rejection, "a request went through the table of routes");
     Ok(Refusal::Internal.into_response())
@@ -96,12 +95,4 @@ async fn fault(rejection: Rejection) -> Result<Response, Infallible> {
 /// The head as it was sent.
 fn head() -> impl Filter<Extract = (Arc<RequestHead>,), Error = Rejection> + Copy {
     warp::ext::get()
-}
-
-/// Names the route for metrics: by its pattern, so that there are as many names as routes.
-fn labelled(route: Route) -> impl Fn(Response) -> Response + Copy {
-    move |mut response| {
-        response.extensions_mut().insert(RouteLabel(route));
-        response
-    }
 }

@@ -1,30 +1,33 @@
 #!/usr/bin/env python3
 """Creates a lead: create-lead.py ORDER
 
-ORDER is your own id of it, and becomes the idempotency key: sent again, the same lead is answered and none is made. Prints
-the answer. Needs nothing but Python.
+ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: sent again, the same lead is
+answered and none is made. Prints the answer. Needs nothing but Python 3.9 or newer.
 """
 
 import hashlib
 import hmac
+import http.client
 import json
 import os
+import re
 import sys
 import time
 import urllib.error
 import urllib.request
 
-URL, TENANT = os.environ["CONNECT_URL"], os.environ["CONNECT_TENANT"]
-KEY, SECRET = os.environ["CONNECT_KEY"], os.environ["CONNECT_SECRET"]
+SETTINGS = ["CONNECT_URL", "CONNECT_TENANT", "CONNECT_KEY", "CONNECT_SECRET"]
+URL, TENANT, KEY, SECRET = [os.environ.get(name, "") for name in SETTINGS]
+ATTEMPTS = 5
 
 
 def call(method, target, body=b"", **headers):
-    """One attempt at a records route: status, headers, body of the answer."""
+    """One attempt at a records route: status, headers, body of the answer. Status 0 and why when none came."""
     # The method and the path with its query are signed as well, as `v2`; without a body, an empty one.
     now = str(int(time.time()))
     signed = f"{now}.{method}.{target}.".encode() + body
     mac = hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest()
-    request = urllib.request.Request(URL + target, data=body or None, method=method, headers={
+    request = urllib.request.Request(URL.rstrip("/") + target, data=body or None, method=method, headers={
         "Content-Type": "application/json",
         "X-Connect-Key": KEY,
         "X-Connect-Tenant": TENANT,
@@ -32,14 +35,37 @@ def call(method, target, body=b"", **headers):
         **headers,
     })
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        try:
+            answer = urllib.request.urlopen(request, timeout=30)
+        except urllib.error.HTTPError as refused:
+            answer = refused
+        with answer:
             return answer.status, answer.headers, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.headers, refused.read().decode()
+    except (OSError, http.client.HTTPException) as lost:
+        return 0, {}, str(lost)
+
+
+def may_pass_later(status, answer):
+    """Whether to try again. 503 or no answer: perhaps it was done, perhaps not. With the same idempotency key it is done
+    once. lead_create_failed: nothing was kept."""
+    return status in (0, 503) or status == 500 and '"lead_create_failed"' in answer
+
+
+def wait(headers):
+    """Seconds until the next attempt: what the answer asks for, else one."""
+    asked = headers.get("Retry-After") or ""
+    return max(1, int(asked)) if re.fullmatch("[0-9]+", asked) else 1
 
 
 def main():
-    order = sys.argv[1]
+    order = sys.argv[1] if len(sys.argv) > 1 else ""
+    wrong = [] if re.fullmatch("[A-Za-z0-9-]{1,80}", order) else ["ORDER"]
+    wrong += [name for name in SETTINGS if not os.environ.get(name)]
+    if wrong:
+        print("usage: create-lead.py ORDER, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set;",
+              "missing or wrong:", *wrong, file=sys.stderr)
+        sys.exit(2)
+
     body = json.dumps({
         "contact": {"email": "cara@example.com", "name": "Cara"},
         "externalId": order,
@@ -47,14 +73,16 @@ def main():
         "party": {"adults": 2, "children": 0},
         "message": "We would like to stay near the river.",
     }).encode()
-    for _ in range(5):
+    for attempt in range(1, ATTEMPTS + 1):
+        # Each attempt is signed anew.
         status, headers, answer = call("POST", "/api/v1/crm/connect/leads", body, **{"Idempotency-Key": order})
-        if status != 503:
+        if not may_pass_later(status, answer) or attempt == ATTEMPTS:
             break
-        # Perhaps it was done, perhaps not. With the same idempotency key it is done once.
-        time.sleep(int(headers["Retry-After"]))
+        time.sleep(wait(headers))
+    if status == 0:
+        sys.exit(f"no answer: {answer}")
     if status != 201:
-        sys.exit(f"refused with {status}: {answer}")
+        sys.exit(f"refused with {status}, X-Request-Id {headers.get('X-Request-Id')}: {answer}")
     print(answer)
 
 

@@ -1,20 +1,49 @@
 //! Creates a lead: `cargo run -p tests --example create-lead ORDER`
 //!
-//! ORDER is your own id of it, and becomes the idempotency key: sent again, the same lead is answered and none is made.
-//! Prints the answer.
+//! ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: sent again, the same lead is
+//! answered and none is made. Prints the answer. Needs the crates hex, hmac, serde_json, sha2 and ureq.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
 use sha2::Sha256;
+use std::env::{args_os, var_os};
 use std::process::ExitCode;
+use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-type Failure = Box<dyn std::error::Error>;
-
+const USAGE: &str =
+    "usage: create-lead ORDER, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set";
 const LEADS: &str = "/api/v1/crm/connect/leads";
+const ATTEMPTS: u32 = 5;
 
-fn main() -> Result<ExitCode, Failure> {
-    let order = std::env::args().nth(1).ok_or("your id of the lead?")?;
+/// What is set in the environment.
+struct Settings {
+    url: String,
+    tenant: String,
+    key: String,
+    secret: String,
+}
+
+/// An answer.
+struct Answer {
+    status: u16,
+    request_id: String,
+    retry_after: Duration,
+    body: String,
+}
+
+fn main() -> ExitCode {
+    let mut wrong = Vec::new();
+    let order = args_os().nth(1).and_then(|argument| argument.into_string().ok()).unwrap_or_default();
+    if !is_id(&order) {
+        wrong.push("ORDER");
+    }
+    let settings = Settings::read(&mut wrong);
+    if !wrong.is_empty() {
+        eprintln!("{USAGE}; missing or wrong: {}", wrong.join(" "));
+        return ExitCode::from(2);
+    }
+
     let body = json!({
         "contact": {"email": "cara@example.com", "name": "Cara"},
         "externalId": order,
@@ -23,52 +52,88 @@ fn main() -> Result<ExitCode, Failure> {
         "message": "We would like to stay near the river.",
     })
     .to_string();
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(Duration::from_secs(30)))
-        .http_status_as_error(false)
-        .build()
-        .into();
     for attempt in 1.. {
-        let (status, retry_after, answer) = create(&agent, &order, &body)?;
-        match status {
-            201 => {
-                println!("{answer}");
-                return Ok(ExitCode::SUCCESS);
+        // Each attempt is signed anew.
+        let wait = match settings.create(&order, &body) {
+            Ok(Answer { status: 201, body, .. }) => {
+                println!("{body}");
+                return ExitCode::SUCCESS;
             }
+            Ok(answer) if attempt < ATTEMPTS && answer.may_pass_later() => answer.retry_after,
             // Perhaps it was done, perhaps not. With the same idempotency key it is done once.
-            503 if attempt < 5 => std::thread::sleep(retry_after),
-            _ => {
-                eprintln!("refused with {status}: {answer}");
+            Err(_) if attempt < ATTEMPTS => Duration::from_secs(1),
+            Ok(Answer { status, request_id, body, .. }) => {
+                eprintln!("refused with {status}, X-Request-Id {request_id}: {body}");
                 break;
             }
+            Err(lost) => {
+                eprintln!("no answer: {lost}");
+                break;
+            }
+        };
+        sleep(wait);
+    }
+    ExitCode::FAILURE
+}
+
+/// Letters, digits and dashes.
+fn is_id(text: &str) -> bool {
+    (1..=80).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+impl Answer {
+    /// Whether to try again. 503: perhaps it was done, perhaps not; with the same idempotency key it is done once.
+    /// `lead_create_failed`: nothing was kept.
+    fn may_pass_later(&self) -> bool {
+        self.status == 503 || self.status == 500 && self.body.contains("\"lead_create_failed\"")
+    }
+}
+
+impl Settings {
+    /// Adds the names of those that aren't set to `missing`.
+    fn read(missing: &mut Vec<&'static str>) -> Self {
+        let mut setting = |name| {
+            let value = var_os(name).and_then(|value| value.into_string().ok()).unwrap_or_default();
+            if value.is_empty() {
+                missing.push(name);
+            }
+            value
+        };
+        Self {
+            url: setting("CONNECT_URL").trim_end_matches('/').to_owned(),
+            tenant: setting("CONNECT_TENANT"),
+            key: setting("CONNECT_KEY"),
+            secret: setting("CONNECT_SECRET"),
         }
     }
-    Ok(ExitCode::FAILURE)
-}
 
-/// One attempt: the answer's status, after what time to try again, its body.
-fn create(agent: &ureq::Agent, order: &str, body: &str) -> Result<(u16, Duration, String), Failure> {
-    // Of a records route the method and the path with its query are signed as well, as `v2`; without a body, an empty one.
-    let time = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let mut mac = Hmac::<Sha256>::new_from_slice(setting("CONNECT_SECRET")?.as_bytes())?;
-    mac.update(format!("{time}.POST.{LEADS}.{body}").as_bytes());
-    let signature = format!("t={time},v2={}", hex::encode(mac.finalize().into_bytes()));
+    /// One attempt. The error says why no answer came.
+    fn create(&self, order: &str, body: &str) -> Result<Answer, ureq::Error> {
+        // Of a records route the method and the path with its query are signed as well, as `v2`; without a body, an empty one.
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key has any length");
+        mac.update(format!("{time}.POST.{LEADS}.{body}").as_bytes());
+        let signature = format!("t={time},v2={}", hex::encode(mac.finalize().into_bytes()));
 
-    let mut answer = agent
-        .post(format!("{}{LEADS}", setting("CONNECT_URL")?))
-        .header("Content-Type", "application/json")
-        .header("X-Connect-Key", setting("CONNECT_KEY")?)
-        .header("X-Connect-Tenant", setting("CONNECT_TENANT")?)
-        .header("X-Connect-Signature", signature)
-        .header("Idempotency-Key", order)
-        .send(body)?;
-    let retry_after =
-        answer.headers().get("retry-after").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-    let retry_after = Duration::from_secs(retry_after.unwrap_or(1));
-    Ok((answer.status().as_u16(), retry_after, answer.body_mut().read_to_string()?))
-}
-
-#[expect(clippy::disallowed_methods, reason = "these are no settings of a program of Connect's")]
-fn setting(name: &str) -> Result<String, Failure> {
-    std::env::var(name).map_err(|error| format!("{name}: {error}").into())
+        let mut answer = ureq::post(format!("{}{LEADS}", self.url))
+            .config()
+            .timeout_global(Some(Duration::from_secs(30)))
+            .http_status_as_error(false)
+            .build()
+            .header("Content-Type", "application/json")
+            .header("X-Connect-Key", &self.key)
+            .header("X-Connect-Tenant", &self.tenant)
+            .header("X-Connect-Signature", signature)
+            .header("Idempotency-Key", order)
+            .send(body)?;
+        let header =
+            |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let retry_after = header("retry-after").parse().unwrap_or(1).max(1);
+        Ok(Answer {
+            status: answer.status().as_u16(),
+            request_id: header("x-request-id").to_owned(),
+            retry_after: Duration::from_secs(retry_after),
+            body: answer.body_mut().read_to_string()?,
+        })
+    }
 }

@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
 """Signs a batch of events and sends it: send-batch.py ENQUIRY
 
-ENQUIRY is your own id of the enquiry. The events' ids are made of it: sent again, they are `duplicate` and have no second
-effect. Prints the results. Needs nothing but Python.
+ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they are
+`duplicate` and have no second effect. Prints the results. Needs nothing but Python 3.9 or newer.
 """
 
 import hashlib
 import hmac
+import http.client
 import json
 import os
+import re
 import sys
 import time
 import urllib.error
 import urllib.request
 from datetime import datetime, timezone
 
-URL, TENANT = os.environ["CONNECT_URL"], os.environ["CONNECT_TENANT"]
-KEY, SECRET = os.environ["CONNECT_KEY"], os.environ["CONNECT_SECRET"]
+SETTINGS = ["CONNECT_URL", "CONNECT_TENANT", "CONNECT_KEY", "CONNECT_SECRET"]
+URL, TENANT, KEY, SECRET = [os.environ.get(name, "") for name in SETTINGS]
+ATTEMPTS = 5
 
 
 def event(event_id, event_type, **payload):
@@ -33,37 +36,58 @@ def event(event_id, event_type, **payload):
 
 
 def send(body):
-    """One attempt: status, headers, body of the answer."""
+    """One attempt: status, headers, body of the answer. Status 0 and why when none came."""
     # Over the very bytes that are sent: what is serialised again after signing doesn't verify.
     now = str(int(time.time()))
     mac = hmac.new(SECRET.encode(), now.encode() + b"." + body, hashlib.sha256).hexdigest()
-    request = urllib.request.Request(f"{URL}/api/v1/crm/connect/events", data=body, method="POST", headers={
+    url = f"{URL.rstrip('/')}/api/v1/crm/connect/events"
+    request = urllib.request.Request(url, data=body, method="POST", headers={
         "Content-Type": "application/json",
         "X-Connect-Key": KEY,
         "X-Connect-Tenant": TENANT,
         "X-Connect-Signature": f"t={now},v1={mac}",
     })
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        try:
+            answer = urllib.request.urlopen(request, timeout=30)
+        except urllib.error.HTTPError as refused:
+            answer = refused
+        with answer:
             return answer.status, answer.headers, answer.read().decode()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.headers, refused.read().decode()
+    except (OSError, http.client.HTTPException) as lost:
+        return 0, {}, str(lost)
+
+
+def wait(headers):
+    """Seconds until the next attempt: what the answer asks for, else one. Never the same second: that would be the same
+    signature."""
+    asked = headers.get("Retry-After") or ""
+    return max(1, int(asked)) if re.fullmatch("[0-9]+", asked) else 1
 
 
 def main():
-    enquiry = sys.argv[1]
+    enquiry = sys.argv[1] if len(sys.argv) > 1 else ""
+    wrong = [] if re.fullmatch("[A-Za-z0-9-]{1,80}", enquiry) else ["ENQUIRY"]
+    wrong += [name for name in SETTINGS if not os.environ.get(name)]
+    if wrong:
+        print("usage: send-batch.py ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set;",
+              "missing or wrong:", *wrong, file=sys.stderr)
+        sys.exit(2)
+
     body = json.dumps({"events": [
         event(f"{enquiry}-contact", "contact.identified"),
         event(f"{enquiry}-enquiry", "enquiry.submitted", externalLeadId=enquiry, destination="Kerala", paxCount=2),
     ]}).encode()
-    for _ in range(5):
+    for attempt in range(1, ATTEMPTS + 1):
         status, headers, answer = send(body)
-        if status != 503:
+        if status not in (0, 503) or attempt == ATTEMPTS:
             break
         # Perhaps it was taken, perhaps not. The same events again are safe either way; each attempt is signed anew.
-        time.sleep(int(headers["Retry-After"]))
+        time.sleep(wait(headers))
+    if status == 0:
+        sys.exit(f"no answer: {answer}")
     if status != 200:
-        sys.exit(f"refused with {status}: {answer}")
+        sys.exit(f"refused with {status}, X-Request-Id {headers.get('X-Request-Id')}: {answer}")
     print(answer)
 
 

@@ -1,46 +1,82 @@
 //! Signs a batch of events and sends it: `cargo run -p tests --example send-batch ENQUIRY`
 //!
-//! ENQUIRY is your own id of the enquiry. The events' ids are made of it: sent again, they are `duplicate` and have no
-//! second effect. Prints the results.
+//! ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they
+//! are `duplicate` and have no second effect. Prints the results. Needs the crates chrono, hex, hmac, serde_json, sha2 and
+//! ureq.
 
+use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use std::env::{args_os, var_os};
 use std::process::ExitCode;
+use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-type Failure = Box<dyn std::error::Error>;
+const USAGE: &str =
+    "usage: send-batch ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set";
+const ATTEMPTS: u32 = 5;
 
-fn main() -> Result<ExitCode, Failure> {
-    let enquiry = std::env::args().nth(1).ok_or("your id of the enquiry?")?;
-    let tenant = setting("CONNECT_TENANT")?;
+/// What is set in the environment.
+struct Settings {
+    url: String,
+    tenant: String,
+    key: String,
+    secret: String,
+}
+
+/// An answer.
+struct Answer {
+    status: u16,
+    request_id: String,
+    retry_after: Duration,
+    body: String,
+}
+
+fn main() -> ExitCode {
+    let mut wrong = Vec::new();
+    let enquiry = args_os().nth(1).and_then(|argument| argument.into_string().ok()).unwrap_or_default();
+    if !is_id(&enquiry) {
+        wrong.push("ENQUIRY");
+    }
+    let settings = Settings::read(&mut wrong);
+    if !wrong.is_empty() {
+        eprintln!("{USAGE}; missing or wrong: {}", wrong.join(" "));
+        return ExitCode::from(2);
+    }
+
     let payload = json!({"externalLeadId": enquiry, "destination": "Kerala", "paxCount": 2});
     let events = [
-        event(&tenant, &format!("{enquiry}-contact"), "contact.identified", &json!({})),
-        event(&tenant, &format!("{enquiry}-enquiry"), "enquiry.submitted", &payload),
+        event(&settings.tenant, &format!("{enquiry}-contact"), "contact.identified", &json!({})),
+        event(&settings.tenant, &format!("{enquiry}-enquiry"), "enquiry.submitted", &payload),
     ];
     let body = json!({ "events": events }).to_string();
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(Duration::from_secs(30)))
-        .http_status_as_error(false)
-        .build()
-        .into();
     for attempt in 1.. {
-        let (status, retry_after, answer) = send(&agent, &tenant, &body)?;
-        match status {
-            200 => {
-                println!("{answer}");
-                return Ok(ExitCode::SUCCESS);
+        let wait = match settings.send(&body) {
+            Ok(Answer { status: 200, body, .. }) => {
+                println!("{body}");
+                return ExitCode::SUCCESS;
             }
             // Perhaps it was taken, perhaps not. The same events again are safe either way; each attempt is signed anew.
-            503 if attempt < 5 => std::thread::sleep(retry_after),
-            _ => {
-                eprintln!("refused with {status}: {answer}");
+            Ok(Answer { status: 503, retry_after, .. }) if attempt < ATTEMPTS => retry_after,
+            Err(_) if attempt < ATTEMPTS => Duration::from_secs(1),
+            Ok(Answer { status, request_id, body, .. }) => {
+                eprintln!("refused with {status}, X-Request-Id {request_id}: {body}");
                 break;
             }
-        }
+            Err(lost) => {
+                eprintln!("no answer: {lost}");
+                break;
+            }
+        };
+        sleep(wait);
     }
-    Ok(ExitCode::FAILURE)
+    ExitCode::FAILURE
+}
+
+/// Letters, digits and dashes.
+fn is_id(text: &str) -> bool {
+    (1..=80).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 fn event(tenant: &str, id: &str, kind: &str, payload: &Value) -> Value {
@@ -48,7 +84,7 @@ fn event(tenant: &str, id: &str, kind: &str, payload: &Value) -> Value {
         "specVersion": "1.0",
         "eventId": id,
         "eventType": kind,
-        "occurredAt": "2026-05-01T10:00:00Z",
+        "occurredAt": DateTime::<Utc>::from(SystemTime::now()).to_rfc3339(),
         "tenant": tenant,
         "origin": "example-site",
         "actor": {"type": "contact", "email": "mira.sen@example.com", "name": "Mira Sen"},
@@ -56,28 +92,51 @@ fn event(tenant: &str, id: &str, kind: &str, payload: &Value) -> Value {
     })
 }
 
-/// One attempt: the answer's status, after what time to try again, its body.
-fn send(agent: &ureq::Agent, tenant: &str, body: &str) -> Result<(u16, Duration, String), Failure> {
-    // Over the very bytes that are sent: what is serialised again after signing doesn't verify.
-    let time = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-    let mut mac = Hmac::<Sha256>::new_from_slice(setting("CONNECT_SECRET")?.as_bytes())?;
-    mac.update(format!("{time}.{body}").as_bytes());
-    let signature = format!("t={time},v1={}", hex::encode(mac.finalize().into_bytes()));
+impl Settings {
+    /// Adds the names of those that aren't set to `missing`.
+    fn read(missing: &mut Vec<&'static str>) -> Self {
+        let mut setting = |name| {
+            let value = var_os(name).and_then(|value| value.into_string().ok()).unwrap_or_default();
+            if value.is_empty() {
+                missing.push(name);
+            }
+            value
+        };
+        Self {
+            url: setting("CONNECT_URL").trim_end_matches('/').to_owned(),
+            tenant: setting("CONNECT_TENANT"),
+            key: setting("CONNECT_KEY"),
+            secret: setting("CONNECT_SECRET"),
+        }
+    }
 
-    let mut answer = agent
-        .post(format!("{}/api/v1/crm/connect/events", setting("CONNECT_URL")?))
-        .header("Content-Type", "application/json")
-        .header("X-Connect-Key", setting("CONNECT_KEY")?)
-        .header("X-Connect-Tenant", tenant)
-        .header("X-Connect-Signature", signature)
-        .send(body)?;
-    let retry_after =
-        answer.headers().get("retry-after").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-    let retry_after = Duration::from_secs(retry_after.unwrap_or(1));
-    Ok((answer.status().as_u16(), retry_after, answer.body_mut().read_to_string()?))
-}
+    /// One attempt. The error says why no answer came.
+    fn send(&self, body: &str) -> Result<Answer, ureq::Error> {
+        // Over the very bytes that are sent: what is serialised again after signing doesn't verify.
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key has any length");
+        mac.update(format!("{time}.{body}").as_bytes());
+        let signature = format!("t={time},v1={}", hex::encode(mac.finalize().into_bytes()));
 
-#[expect(clippy::disallowed_methods, reason = "these are no settings of a program of Connect's")]
-fn setting(name: &str) -> Result<String, Failure> {
-    std::env::var(name).map_err(|error| format!("{name}: {error}").into())
+        let mut answer = ureq::post(format!("{}/api/v1/crm/connect/events", self.url))
+            .config()
+            .timeout_global(Some(Duration::from_secs(30)))
+            .http_status_as_error(false)
+            .build()
+            .header("Content-Type", "application/json")
+            .header("X-Connect-Key", &self.key)
+            .header("X-Connect-Tenant", &self.tenant)
+            .header("X-Connect-Signature", signature)
+            .send(body)?;
+        let header =
+            |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        // Never the same second again: that would be the same signature.
+        let retry_after = header("retry-after").parse().unwrap_or(1).max(1);
+        Ok(Answer {
+            status: answer.status().as_u16(),
+            request_id: header("x-request-id").to_owned(),
+            retry_after: Duration::from_secs(retry_after),
+            body: answer.body_mut().read_to_string()?,
+        })
+    }
 }

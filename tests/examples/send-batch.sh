@@ -2,14 +2,24 @@
 # Signs a batch of events and sends it: send-batch.sh ENQUIRY
 #
 # ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they
-# are `duplicate` and have no second effect. Prints the results. Needs curl and openssl.
+# are `duplicate` and have no second effect. Prints the results. Needs bash 3.2 or newer, curl and openssl.
 
 set -euo pipefail
+export LC_ALL=C
 
-: "${CONNECT_URL:?where Connect is, such as https://connect.example.com}" "${CONNECT_TENANT:?the slug of the agency}"
-: "${CONNECT_KEY:?the prefix of the API key}" "${CONNECT_SECRET:?its secret}"
-enquiry=${1:?your id of the enquiry}
+wrong=
+[[ ${1-} =~ ^[A-Za-z0-9-]{1,80}$ ]] || wrong+=' ENQUIRY'
+for name in CONNECT_URL CONNECT_TENANT CONNECT_KEY CONNECT_SECRET; do
+    [[ -n ${!name-} ]] || wrong+=" $name"
+done
+# What goes into the JSON below isn't escaped.
+[[ ${CONNECT_TENANT-} != *[!A-Za-z0-9_-]* ]] || wrong+=' CONNECT_TENANT'
+if [[ -n $wrong ]]; then
+    echo "usage: send-batch.sh ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set; missing or wrong:$wrong" >&2
+    exit 2
+fi
 
+enquiry=$1
 now=$(date -u +%FT%TZ)
 actor='{"type":"contact","email":"mira.sen@example.com","name":"Mira Sen"}'
 start='"specVersion":"1.0","tenant":"'$CONNECT_TENANT'","origin":"example-site","occurredAt":"'$now'","actor":'$actor
@@ -19,12 +29,14 @@ body='{"events":[
    "payload":{"externalLeadId":"'$enquiry'","destination":"Kerala","paxCount":2}}
 ]}'
 
-answer=$(mktemp) headers=$(mktemp)
-trap 'rm -f "$answer" "$headers"' EXIT
+answer=$(mktemp) headers=$(mktemp) failure=$(mktemp)
+trap 'rm -f "$answer" "$headers" "$failure"' EXIT
 
-for attempt in 1 2 3 4 5; do
-    # Over the very bytes that are sent. A signature is good for one request: each attempt is signed anew.
-    # (openssl takes the secret as an argument, which others on this machine can see in the list of processes.)
+# One attempt: sets `status`, 000 when no answer came.
+send() {
+    # Over the very bytes that are sent. (openssl takes the secret as an argument, which others on this machine can see
+    # in the list of processes.)
+    local time mac
     time=$(date +%s)
     mac=$(printf '%s.%s' "$time" "$body" | openssl dgst -sha256 -hmac "$CONNECT_SECRET" -r | cut -d ' ' -f 1)
     status=$(curl --silent --show-error --max-time 30 --output "$answer" --dump-header "$headers" --write-out '%{http_code}' \
@@ -32,15 +44,30 @@ for attempt in 1 2 3 4 5; do
         --header "X-Connect-Key: $CONNECT_KEY" \
         --header "X-Connect-Tenant: $CONNECT_TENANT" \
         --header "X-Connect-Signature: t=$time,v1=$mac" \
-        --data-binary "$body" "$CONNECT_URL/api/v1/crm/connect/events")
-    # 503: perhaps it was taken, perhaps not. The same events again are safe either way.
-    [[ $status == 503 && $attempt != 5 ]] || break
-    sleep "$(sed -n 's/^retry-after: *\([0-9]*\).*/\1/Ip' "$headers")"
+        --data-binary "$body" "${CONNECT_URL%/}/api/v1/crm/connect/events" 2>"$failure") || status=000
+}
+
+# A header of the answer, by its name in lower case.
+header() { tr -d '\r' <"$headers" | awk -F ': *' -v name="$1" 'tolower($1) == name { print $2 }'; }
+
+for attempt in 1 2 3 4 5; do
+    send
+    # 503 or no answer: perhaps it was taken, perhaps not. The same events again are safe either way; a signature is good
+    # for one request, so each attempt is signed anew.
+    [[ ($status == 503 || $status == 000) && $attempt != 5 ]] || break
+    wait=$(header retry-after)
+    [[ $wait =~ ^[1-9][0-9]*$ ]] || wait=1
+    sleep "$wait"
 done
 
-if [[ $status != 200 ]]; then
-    echo "refused with $status: $(cat "$answer")" >&2
+case $status in
+200) cat "$answer" && echo ;;
+000)
+    echo "no answer: $(cat "$failure")" >&2
     exit 1
-fi
-cat "$answer"
-echo
+    ;;
+*)
+    echo "refused with $status, X-Request-Id $(header x-request-id): $(cat "$answer")" >&2
+    exit 1
+    ;;
+esac

@@ -11,11 +11,11 @@ import { argv, env, exit } from "node:process";
 const TOLERANCE = 300; // seconds, both ways
 
 // Why the webhook isn't to be believed; undefined when it is.
-export function refusal(secret, signature, body, now) {
+function refusal(secret, signature, body, now) {
   // While the secret is rotated there are two `v1`. What else there may be one day is passed over.
-  const elements = signature.split(",").map((element) => element.split("="));
-  const times = elements.filter(([name]) => name === "t").map(([, value]) => value);
-  const macs = elements.filter(([name]) => name === "v1").map(([, value]) => value);
+  const elements = signature.split(",");
+  const values = (name) => elements.filter((element) => element.startsWith(`${name}=`)).map((element) => element.slice(name.length + 1));
+  const [times, macs] = [values("t"), values("v1")];
   if (times.length !== 1 || !/^[0-9]{1,12}$/.test(times[0])) return "no time";
   if (Math.abs(now - Number(times[0])) > TOLERANCE) return "signed too long ago, or the clock is wrong";
   const expected = createHmac("sha256", secret).update(`${times[0]}.`).update(body).digest();
@@ -24,8 +24,19 @@ export function refusal(secret, signature, body, now) {
   return macs.some(matches) ? undefined : "signed with another secret, or changed on its way";
 }
 
-const now = argv[3] === undefined ? Math.floor(Date.now() / 1000) : Number(argv[3]);
-const why = refusal(env.CONNECT_WEBHOOK_SECRET, argv[2], readFileSync(0), now);
+const [signature, now = String(Math.floor(Date.now() / 1000))] = argv.slice(2);
+const checks = {
+  SIGNATURE: signature !== undefined,
+  NOW: /^[0-9]{1,12}$/.test(now),
+  CONNECT_WEBHOOK_SECRET: env.CONNECT_WEBHOOK_SECRET,
+};
+const wrong = Object.keys(checks).filter((name) => !checks[name]);
+if (wrong.length > 0) {
+  console.error(`usage: verify-webhook.mjs SIGNATURE [NOW] <BODY, with CONNECT_WEBHOOK_SECRET set; missing or wrong: ${wrong.join(" ")}`);
+  exit(2);
+}
+
+const why = refusal(env.CONNECT_WEBHOOK_SECRET, signature, readFileSync(0), Number(now));
 if (why !== undefined) {
   console.error(`refused: ${why}`);
   exit(1);

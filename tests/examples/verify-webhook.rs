@@ -1,31 +1,39 @@
 //! Verifies a webhook: `cargo run -p tests --example verify-webhook SIGNATURE [NOW] <BODY`
 //!
 //! SIGNATURE is the header `X-Connect-Signature` and BODY the body, byte by byte, as they came; NOW is the clock, in
-//! seconds since 1970, for trying it out. Says `verified`, or why not with exit code 1.
+//! seconds since 1970, for trying it out. Says `verified`, or why not with exit code 1. Needs the crates hex, hmac and sha2.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::io::Read;
+use std::env::{args_os, var_os};
+use std::io::{self, Read};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-type Failure = Box<dyn std::error::Error>;
-
+const USAGE: &str = "usage: verify-webhook SIGNATURE [NOW] <BODY, with CONNECT_WEBHOOK_SECRET set";
 /// Seconds, both ways.
 const TOLERANCE: u64 = 300;
 
-#[expect(clippy::disallowed_methods, reason = "this is no setting of a program of Connect's")]
-fn main() -> Result<ExitCode, Failure> {
-    let secret = std::env::var("CONNECT_WEBHOOK_SECRET")?;
-    let mut arguments = std::env::args().skip(1);
-    let signature = arguments.next().ok_or("the header X-Connect-Signature?")?;
-    let now = match arguments.next() {
-        Some(given) => given.parse()?,
-        None => SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+fn main() -> io::Result<ExitCode> {
+    // What isn't UTF-8 is no digit either, and is refused below.
+    let mut arguments = args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let (signature, now) = (arguments.next(), arguments.next().map_or_else(clock, |now| digits(&now)));
+    let secret = var_os("CONNECT_WEBHOOK_SECRET").unwrap_or_default();
+    let (Some(signature), Some(now), false) = (&signature, now, secret.is_empty()) else {
+        let checks = [
+            ("SIGNATURE", signature.is_some()),
+            ("NOW", now.is_some()),
+            ("CONNECT_WEBHOOK_SECRET", !secret.is_empty()),
+        ];
+        let wrong: Vec<&str> =
+            checks.into_iter().filter(|(_, is_right)| !is_right).map(|(name, _)| name).collect();
+        eprintln!("{USAGE}; missing or wrong: {}", wrong.join(" "));
+        return Ok(ExitCode::from(2));
     };
+
     let mut body = Vec::new();
-    std::io::stdin().read_to_end(&mut body)?;
-    match verify(secret.as_bytes(), &signature, &body, now) {
+    io::stdin().read_to_end(&mut body)?;
+    match verify(secret.as_encoded_bytes(), signature, &body, now) {
         // Now the body may be read. The same eventId can come more than once.
         Ok(()) => {
             println!("verified");
@@ -38,23 +46,34 @@ fn main() -> Result<ExitCode, Failure> {
     }
 }
 
+fn clock() -> Option<u64> {
+    SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+/// Seconds since 1970.
+fn digits(text: &str) -> Option<u64> {
+    let is_number = (1..=12).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
+}
+
 /// The error says why the webhook isn't to be believed.
 fn verify(secret: &[u8], signature: &str, body: &[u8], now: u64) -> Result<(), &'static str> {
     // While the secret is rotated there are two `v1`. What else there may be one day is passed over.
-    let elements = || signature.split(',').filter_map(|element| element.split_once('='));
-    let time = elements().find(|(name, _)| *name == "t").map(|(_, time)| time).ok_or("no time")?;
-    if !time.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("no time");
-    }
-    if time.parse::<u64>().map_err(|_| "no time")?.abs_diff(now) > TOLERANCE {
+    let values = |name| {
+        let elements = signature.split(',').filter_map(|element| element.split_once('='));
+        elements.filter(move |element| element.0 == name).map(|element| element.1)
+    };
+    let mut times = values("t");
+    let (Some(time), None) = (times.next(), times.next()) else { return Err("no time") };
+    if digits(time).ok_or("no time")?.abs_diff(now) > TOLERANCE {
         return Err("signed too long ago, or the clock is wrong");
     }
     let mut expected = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| "no secret")?;
-    expected.update(time.as_bytes());
-    expected.update(b".");
-    expected.update(body);
-    let macs = elements().filter(|(name, _)| *name == "v1").filter_map(|(_, mac)| hex::decode(mac).ok());
+    for part in [time.as_bytes(), b".", body] {
+        expected.update(part);
+    }
+    let mut macs = values("v1").filter_map(|mac| hex::decode(mac).ok());
     // Compares in a time that doesn't depend on where they differ.
-    let is_signed = macs.into_iter().any(|mac| expected.clone().verify_slice(&mac).is_ok());
+    let is_signed = macs.any(|mac| expected.clone().verify_slice(&mac).is_ok());
     if is_signed { Ok(()) } else { Err("signed with another secret, or changed on its way") }
 }

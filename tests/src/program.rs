@@ -79,7 +79,7 @@ impl Program {
             }
         })
         .await;
-        self.operator = Some(Http::new(operator));
+        self.operator = Some(Http::of_another(operator));
         self.http = http.map(Http::new);
     }
 

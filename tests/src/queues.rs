@@ -5,8 +5,8 @@ use crate::eventually::{PATIENCE, eventually};
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
-    BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
-    QueueDeleteOptions,
+    BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicRejectOptions, ConfirmSelectOptions,
+    QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, PublisherConfirm};
@@ -220,6 +220,22 @@ impl Queues {
         let options = BasicGetOptions { no_ack: true };
         let message = channel.basic_get(self.name(queue).into(), options).await.expect("the queue exists")?;
         Some(message.delivery.into())
+    }
+
+    /// Has the queue hand its oldest message out again and again, as to consumers that go away with it, until it comes no
+    /// more. Gives how often it came.
+    pub async fn wear_out(&self, queue: &str) -> u32 {
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        let get = async || {
+            let got = channel.basic_get(self.name(queue).into(), BasicGetOptions { no_ack: false }).await;
+            got.expect("the queue exists")
+        };
+        let mut times = 0;
+        while let Some(message) = get().await {
+            message.delivery.acker.reject(BasicRejectOptions { requeue: true }).await.expect("a channel");
+            times += 1;
+        }
+        times
     }
 
     /// Takes all messages out of a queue, in its order. Nobody else may take some meanwhile.

@@ -3,6 +3,8 @@
 use crate::binaries::{binary, example, root};
 use crate::environment::variable;
 use serde_json::Value;
+use std::ffi::OsStr;
+use std::fmt::Debug;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -43,7 +45,7 @@ impl Ran {
     /// `input` to read. Those in Rust are built first.
     pub async fn example(
         file: &str,
-        arguments: &[&str],
+        arguments: &[impl AsRef<OsStr> + Debug],
         settings: &[(String, String)],
         input: &[u8],
     ) -> Self {

@@ -6,7 +6,7 @@ use super::reply::Replies;
 use super::rpc::META_HEADER;
 use super::topology::Queue;
 use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
-use crate::trace::{TRACEPARENT, TraceContext};
+use crate::trace::{TRACEPARENT, TraceContext, Trail};
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::field::display;
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 /// Longest that closing a channel may take; a broker that blocks publishers doesn't answer.
@@ -35,10 +37,22 @@ pub struct Message {
     pub traceparent: Option<String>,
     /// The publisher's own id of the message, when there is one that isn't blank.
     pub message_id: Option<String>,
+    /// The request that its ids name. A stranger's may be anything: only a UUID is a request's.
+    pub request_id: Option<Uuid>,
     /// Whether an answer is wanted.
     pub wants_reply: bool,
     /// Whether the broker delivered it before.
     pub redelivered: bool,
+}
+
+impl Message {
+    /// What log lines about the message name, as far as its ids and headers tell.
+    pub fn span(&self) -> Span {
+        let context = self.traceparent.as_deref().and_then(TraceContext::parse);
+        let request_id = self.request_id.map(display);
+        let trace_id = context.map(|context| display(context.trace_id));
+        tracing::error_span!("message", request_id, trace_id)
+    }
 }
 
 /// What is to become of a message. The handler decides, the lane does it.
@@ -48,6 +62,8 @@ pub enum Verdict {
     Done {
         /// The answer's body.
         reply: Vec<u8>,
+        /// What it is due to, for the log, where the handler knows more than ids and headers tell.
+        trail: Option<Trail>,
     },
     /// Can never be handled: to the dead-letter queue, after an answer where one is wanted.
     Dead {
@@ -55,10 +71,25 @@ pub enum Verdict {
         reason: &'static str,
         /// The answer's body.
         reply: Option<Vec<u8>>,
+        /// As of what is done.
+        trail: Option<Trail>,
     },
     /// Not handled, because the program ends first: neither acknowledged nor rejected, so that it goes back to the
     /// queue when the lane closes.
     Leave,
+}
+
+impl Verdict {
+    /// What log lines about concluding the message name.
+    fn span(&self, message: &Message) -> Span {
+        match self {
+            Self::Done { trail: Some(trail), .. } | Self::Dead { trail: Some(trail), .. } => {
+                let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
+                tracing::error_span!("message", %request_id, %trace_id)
+            }
+            Self::Done { trail: None, .. } | Self::Dead { trail: None, .. } | Self::Leave => message.span(),
+        }
+    }
 }
 
 /// Handles the messages of a lane.
@@ -163,8 +194,9 @@ impl Lane {
         while let Some(unit) = self.next_unit(handler, shutdown).await? {
             let _held = Held::new(self.queue);
             let verdicts = handler.handle(&unit.messages).await;
-            for (delivery, verdict) in unit.deliveries.iter().zip(verdicts) {
-                self.conclude(delivery, verdict).await?;
+            for ((delivery, message), verdict) in unit.deliveries.iter().zip(&unit.messages).zip(verdicts) {
+                let span = verdict.span(message);
+                self.conclude(delivery, verdict).instrument(span).await?;
             }
         }
         Ok(())
@@ -218,19 +250,12 @@ impl Lane {
     /// Replies, then acknowledges or dead-letters.
     async fn conclude(&mut self, delivery: &Delivery, verdict: Verdict) -> lapin::Result<()> {
         match verdict {
-            Verdict::Done { reply } => {
+            Verdict::Done { reply, trail: _ } => {
                 self.reply(delivery, &reply).await;
                 delivery.ack(BasicAckOptions::default()).await.map(drop)
             }
-            Verdict::Dead { reason, reply } => {
-                let (request_id, trace_id) = due_to(delivery);
-                tracing::error!(
-                    queue = self.queue.as_str(),
-                    reason,
-                    request_id,
-                    trace_id,
-                    "message dead-lettered"
-                );
+            Verdict::Dead { reason, reply, trail: _ } => {
+                tracing::error!(queue = self.queue.as_str(), reason, "message dead-lettered");
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason)
                     .increment(1);
                 if let Some(reply) = reply {
@@ -248,8 +273,7 @@ impl Lane {
         if let Some(reply_to) = properties.reply_to().clone() {
             let was_sent = self.replies.send(reply_to, properties.correlation_id().clone(), body).await;
             if !was_sent {
-                let (request_id, trace_id) = due_to(delivery);
-                tracing::debug!(request_id, trace_id, "an answer could not be sent");
+                tracing::debug!("an answer could not be sent");
             }
         }
     }
@@ -282,17 +306,16 @@ pub(super) fn message_of(queue: Queue, delivery: &mut Delivery) -> Message {
         meta: header(delivery, META_HEADER),
         traceparent: header(delivery, TRACEPARENT),
         message_id: message_id(delivery),
+        request_id: request_id(delivery),
         wants_reply: delivery.properties.reply_to().is_some(),
         redelivered: delivery.redelivered,
     }
 }
 
-/// Request and trace of a message, for the log. An id of a stranger's may be anything: only a UUID is a request's.
-fn due_to(delivery: &Delivery) -> (Option<String>, Option<String>) {
-    let request = delivery.properties.correlation_id().as_ref();
-    let request = request.and_then(|id| Uuid::try_parse(id.as_str()).ok());
-    let trace = header(delivery, TRACEPARENT).and_then(|header| TraceContext::parse(&header));
-    (request.map(|id| id.to_string()), trace.map(|context| context.trace_id.to_string()))
+fn request_id(delivery: &Delivery) -> Option<Uuid> {
+    let properties = &delivery.properties;
+    let ids = [properties.message_id(), properties.correlation_id()];
+    ids.into_iter().flatten().find_map(|id| Uuid::try_parse(id.as_str()).ok())
 }
 
 fn message_id(delivery: &Delivery) -> Option<String> {

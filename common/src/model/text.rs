@@ -20,6 +20,12 @@ pub const EMAIL: usize = 320;
 pub const ENVELOPE_ID: usize = 100;
 /// A booking reference.
 pub const BOOKING_REF: usize = 100;
+/// A traveller's dates in words.
+pub const DATES: usize = 200;
+/// Most destinations, or constraints, of a traveller in a list.
+pub const WISHES: usize = 50;
+/// An object of a traveller's profile, in bytes of JSON.
+pub const PROFILE_BYTES: usize = 64 * 1024;
 /// An itinerary snapshot, in bytes of JSON.
 pub const ITINERARY_BYTES: usize = 256 * 1024;
 

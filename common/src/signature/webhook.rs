@@ -4,6 +4,9 @@
 use super::{Refused, Signed, TOLERANCE_SECONDS, keyed};
 use hmac::Mac;
 
+/// Most digits of a timestamp: enough for 30,000 years.
+const DIGITS: usize = 12;
+
 /// The header of a webhook signed at `timestamp`, seconds since the epoch: `t=<timestamp>,v1=<hex>`, with a `v1` for
 /// each of `secrets`, in their order. There must be one at least.
 pub fn sign_webhook<'a>(secrets: impl IntoIterator<Item = &'a [u8]>, timestamp: i64, body: &[u8]) -> String {
@@ -19,8 +22,8 @@ pub fn sign_webhook<'a>(secrets: impl IntoIterator<Item = &'a [u8]>, timestamp: 
     header
 }
 
-/// What a receiver does with the header and the raw body at `now`, seconds since the epoch. One `v1` that verifies is
-/// enough; elements of other names are ignored.
+/// What a receiver does with the header and the raw body at `now`, seconds since the epoch. There must be exactly one
+/// `t`. One `v1` that verifies is enough; what else there is, in whatever order, is ignored.
 pub fn verify_webhook(secret: &[u8], header: &str, body: &[u8], now: i64) -> Result<(), Refused> {
     let (digits, macs) = read(header).ok_or(Refused::Malformed)?;
     let timestamp: i64 = digits.parse().map_err(|_| Refused::Malformed)?;
@@ -33,19 +36,19 @@ pub fn verify_webhook(secret: &[u8], header: &str, body: &[u8], now: i64) -> Res
     if verifies { Ok(()) } else { Err(Refused::Mismatch) }
 }
 
-/// The timestamp's digits, and the MACs.
+/// The timestamp's digits, and what can be a MAC.
 fn read(header: &str) -> Option<(&str, Vec<[u8; 32]>)> {
-    let (digits, rest) = header.strip_prefix("t=")?.split_once(',')?;
-    let mut macs = Vec::new();
-    for element in rest.split(',') {
-        let (name, hex) = element.split_once('=')?;
-        if name == "v1" {
-            let mut mac = [0; 32];
-            hex::decode_to_slice(hex, &mut mac).ok()?;
-            macs.push(mac);
+    let (mut times, mut macs) = (Vec::new(), Vec::new());
+    for (name, value) in header.split(',').filter_map(|element| element.split_once('=')) {
+        let mut mac = [0; 32];
+        match name {
+            "t" => times.push(value),
+            "v1" if hex::decode_to_slice(value, &mut mac).is_ok() => macs.push(mac),
+            _ => {}
         }
     }
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let [digits] = times[..] else { return None };
+    let is_number = (1..=DIGITS).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
     (is_number && !macs.is_empty()).then_some((digits, macs))
 }
 

@@ -18,8 +18,8 @@ use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, subscription_binding};
 use common::trace::{SpanKind, TraceContext, TraceSpan};
 use std::time::Duration;
-use tracing::Instrument;
 use tracing::field::display;
+use tracing::{Instrument, Span};
 
 /// How long deliveries wait whose secret can't be opened.
 const SEALED_WAIT: Duration = Duration::from_secs(30);
@@ -49,12 +49,14 @@ pub(super) struct Means {
 
 impl Means {
     /// Makes the attempt. Gives what is to be put on record, and whether the receiver answered.
-    pub(super) async fn attempt(&self, job: Job) -> (Entry, Answer) {
-        let parent = job.meta.traceparent.as_deref().and_then(TraceContext::parse);
+    pub(super) async fn attempt(&self, mut job: Job) -> (Entry, Answer) {
+        let parent = context(&job.meta);
         let traced = TraceSpan::begin(parent, "delivery", SpanKind::Client);
-        let (delivery_id, trace_id) = (job.meta.delivery_id, traced.context().trace_id);
-        let request_id = job.meta.request_id.map(display);
-        let span = tracing::error_span!("delivery", %delivery_id, request_id, %trace_id);
+        if parent.is_none() {
+            // What comes after this attempt goes on with the trace that it began.
+            job.meta.traceparent = Some(traced.context().to_header());
+        }
+        let span = span(&job.meta, Some(traced.context()));
         self.attempt_traced(job, traced).instrument(span).await
     }
 
@@ -157,6 +159,18 @@ impl Means {
             opened: Opened::Yes,
         }
     }
+}
+
+/// The place in its trace that a delivery came with. The release before sent none.
+pub(super) fn context(meta: &DeliveryMeta) -> Option<TraceContext> {
+    meta.traceparent.as_deref().and_then(TraceContext::parse)
+}
+
+/// What the log lines of a delivery name.
+pub(super) fn span(meta: &DeliveryMeta, context: Option<TraceContext>) -> Span {
+    let request_id = meta.request_id.map(display);
+    let trace_id = context.map(|context| display(context.trace_id));
+    tracing::error_span!("delivery", delivery_id = %meta.delivery_id, request_id, trace_id)
 }
 
 fn row(meta: &DeliveryMeta, attempt: &Attempt, at: DateTime<Utc>) -> AttemptRow {

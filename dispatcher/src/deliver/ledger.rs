@@ -4,6 +4,7 @@
 //! the record is committed, then the message is concluded. What is repeated after a crash is recognised by the record.
 
 use super::dead_letters::DeadLetters;
+use super::job::{context, span};
 use super::open::OpenAttempts;
 use crate::schedule::Wait;
 use crate::store::{self, AttemptRow, Conclusion, State};
@@ -17,6 +18,7 @@ use deadpool_postgres::Transaction;
 use futures_util::{future::join_all, try_join};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 /// Most ends of one transaction.
@@ -67,6 +69,10 @@ impl Entry {
     pub(super) fn dropped(meta: DeliveryMeta, receipt: Receipt) -> Self {
         let conclusion = Conclusion { state: State::Dropped, ..Conclusion::unchanged(&meta) };
         Self { meta, conclusion, attempt: None, fate: Fate::Done, receipt, opened: Opened::No }
+    }
+
+    fn span(&self) -> Span {
+        span(&self.meta, context(&self.meta))
     }
 
     /// In one order everywhere, so that transactions never wait for each other in a ring; of several entries of one
@@ -122,13 +128,17 @@ impl Ledger {
     /// Commits the batch, however long the database is away: until then its messages stay open. When it refuses the
     /// batch, entry by entry; gives the places of what it refuses even so.
     async fn record(&self, batch: &[Entry], now: DateTime<Utc>) -> Vec<usize> {
-        if self.record_together(batch, now).await.is_ok() {
+        // Lines about a delivery name it, those about many only say how many.
+        let together = if let [entry] = batch { entry.span() } else { Span::none() };
+        if self.record_together(batch, now).instrument(together).await.is_ok() {
             return Vec::new();
         }
         let mut refused = Vec::new();
         for (at, entry) in batch.iter().enumerate() {
-            if let Err(error) = self.record_together(std::slice::from_ref(entry), now).await {
-                tracing::error!(%error, delivery = %entry.meta.delivery_id, "a delivery can't be put on record");
+            let span = entry.span();
+            let recorded = self.record_together(std::slice::from_ref(entry), now).instrument(span.clone());
+            if let Err(error) = recorded.await {
+                span.in_scope(|| tracing::error!(%error, "a delivery can't be put on record"));
                 refused.push(at);
             }
         }

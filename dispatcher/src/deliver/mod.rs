@@ -162,7 +162,13 @@ impl Intake for Deliverer {
                 message.meta.as_deref().and_then(|meta| serde_json::from_str::<DeliveryMeta>(meta).ok());
             match meta.filter(|meta| meta.attempt > 0) {
                 Some(meta) => messages.push(Taken { meta, body: message.body, receipt }),
-                None => receipt.dead("metadata").await,
+                None => {
+                    let reason = "metadata";
+                    message.span().in_scope(|| {
+                        tracing::error!(queue = Queue::Webhooks.as_str(), reason, "message dead-lettered");
+                    });
+                    receipt.dead(reason).await;
+                }
             }
         }
         while !messages.is_empty() {

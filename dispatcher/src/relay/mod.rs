@@ -6,12 +6,9 @@
 //!
 //! Order of each step: read, publish with confirms, then mark as done. Nothing that was committed is forgotten.
 
-mod fan_out;
 mod outbox;
 mod parked;
 mod turn;
-
-pub use fan_out::{Key, OutboxEvent, Subscription, delivery_id};
 
 use crate::deliver::Congestion;
 use common::broker::{Broker, Outgoing, PublishError, Publisher, Queue};

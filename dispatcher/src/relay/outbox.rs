@@ -1,6 +1,7 @@
 //! New events: fanned out into deliveries, published, marked as relayed.
 
-use super::{CONFIRM_WITHIN, OutboxEvent, RelayError, Subscription, Worker, delivery_id};
+use super::{CONFIRM_WITHIN, RelayError, Worker};
+use crate::fan_out::{OutboxEvent, Subscription, delivery_id};
 use crate::store::{self, NewDelivery};
 use chrono::{DateTime, Utc};
 use common::broker::{Outgoing, PublishError};

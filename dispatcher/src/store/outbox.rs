@@ -1,7 +1,7 @@
 //! The outbox: what is to be relayed.
 
 use super::{column, execute, query};
-use crate::relay::OutboxEvent;
+use crate::fan_out::OutboxEvent;
 use chrono::{DateTime, Utc};
 use common::db::TxError;
 use deadpool_postgres::GenericClient;

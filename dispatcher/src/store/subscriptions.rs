@@ -1,7 +1,7 @@
 //! Subscriptions: who hears of what, where, signed with which secret.
 
 use super::query;
-use crate::relay::{Key, Subscription};
+use crate::fan_out::{Key, Subscription};
 use chrono::{DateTime, Utc};
 use common::db::TxError;
 use deadpool_postgres::GenericClient;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
+use tracing::Span;
 
 /// Requests that may wait for a writer. More than are ever under way, unless the settings say otherwise.
 const QUEUE: usize = 4_096;
@@ -43,6 +44,8 @@ pub struct ReplayStore {
 #[derive(Debug)]
 struct Waiting {
     entry: Entry,
+    /// What log lines about it name.
+    span: Span,
     verdict: oneshot::Sender<Admission>,
 }
 
@@ -70,7 +73,8 @@ impl ReplayStore {
     /// In the latter case the signature may have been remembered all the same.
     pub async fn admit(&self, entry: Entry, deadline: Instant) -> Result<Admission, Refusal> {
         let (verdict, told) = oneshot::channel();
-        self.queue.try_send(Waiting { entry, verdict }).map_err(|error| match error {
+        let waiting = Waiting { entry, span: Span::current(), verdict };
+        self.queue.try_send(waiting).map_err(|error| match error {
             TrySendError::Full(_) => Bound::ReplayStore.refuse(),
             TrySendError::Closed(_) => Refusal::ReplayStoreUnavailable,
         })?;
@@ -101,7 +105,9 @@ impl Writer {
         let new = firsts(group.iter().map(|waiting| &waiting.entry));
         let stored = match self.remember(&new).await {
             Ok(stored) => stored,
-            Err(error) => return self.outage.failed(&error),
+            Err(error) => {
+                return group.iter().for_each(|waiting| waiting.span.in_scope(|| self.outage.failed(&error)));
+            }
         };
         self.outage.worked();
         let verdicts = judge(group.iter().map(|waiting| &waiting.entry), &stored);

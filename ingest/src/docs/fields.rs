@@ -20,9 +20,6 @@ pub(super) fn schema(document: &Document, schema: &Schema) -> Markup {
         } @else {
             (fields(document, schema))
         }
-        @if schema.additional_properties == Some(false) {
-            p.rule { "No other fields." }
-        }
     }
 }
 
@@ -30,19 +27,42 @@ fn fields(document: &Document, schema: &Schema) -> Markup {
     html! {
         table.fields {
             (head(["field", "type", "what it is"]))
-            tbody {
-                @for (name, field) in &schema.properties {
-                    tr {
-                        th scope="row" {
-                            code { (name) }
-                            @if schema.required.contains(name) { " " span.required { "required" } }
-                        }
-                        td { (kind(field)) }
-                        td {
-                            (inline(document, &field.description))
-                            @if !field.properties.is_empty() { (fields(document, field)) }
-                        }
-                    }
+            tbody { (rows(document, schema, "")) }
+        }
+        @if schema.additional_properties == Some(false) || schema.min_properties.is_some() {
+            p.rule {
+                @if schema.min_properties == Some(1) { "At least one of these fields. " }
+                @if schema.additional_properties == Some(false) { "No other fields." }
+            }
+        }
+    }
+}
+
+/// A row for each field. Those of an object within, which has no name of its own, follow it; `within` is the path to them.
+fn rows(document: &Document, schema: &Schema, within: &str) -> Markup {
+    html! {
+        @for (name, field) in &schema.properties {
+            @let path = format!("{within}{name}");
+            tr {
+                th scope="row" {
+                    code { (path) }
+                    @if schema.required.contains(name) { " " span.required { "required" } }
+                }
+                td { (kind(field)) }
+                td { (inline(document, &field.description)) (payloads(field)) }
+            }
+            (rows(document, field, &format!("{path}.")))
+        }
+    }
+}
+
+/// Which schema is that of which event type's payload.
+fn payloads(field: &Schema) -> Markup {
+    html! {
+        @if !field.payloads.is_empty() {
+            ul.payloads {
+                @for (kind, schema) in &field.payloads {
+                    li { code { (kind) } ": " (schema_link(schema.0)) }
                 }
             }
         }
@@ -67,6 +87,8 @@ pub(super) fn kind(schema: &Schema) -> Markup {
             @for (i, choice) in schema.any_of.iter().enumerate() { @if i > 0 { " or " } (kind(choice)) }
         } @else if let Some(items) = &schema.items {
             "array of " (kind(items))
+        } @else if schema.pattern == Some(BLANK) {
+            "blank text"
         } @else {
             (schema.types.first().copied().unwrap_or("any"))
         }
@@ -84,21 +106,25 @@ fn literal(value: &Value) -> Markup {
 fn rules(schema: &Schema) -> Vec<String> {
     let mut rules = Vec::new();
     rules.extend(schema.format.map(str::to_owned));
-    rules.extend(schema.pattern.map(|pattern| match pattern {
-        NOT_BLANK => "not blank".to_owned(),
-        BLANK => "blank".to_owned(),
-        HAS_DIGIT => "with a digit".to_owned(),
-        other => format!("as {other}"),
+    rules.extend(schema.pattern.and_then(|pattern| match pattern {
+        // Told in the place of the type.
+        BLANK => None,
+        NOT_BLANK => Some("not blank".to_owned()),
+        HAS_DIGIT => Some("with a digit".to_owned()),
+        // That of a code, whose format says more.
+        _ if schema.format.is_some() => None,
+        other => Some(format!("as {other}")),
     }));
     rules.extend(range(schema.min_length, schema.max_length, "characters"));
     rules.extend(range(schema.min_items, schema.max_items, "items"));
-    rules.extend(range(schema.minimum, schema.maximum, ""));
+    rules.extend(range(schema.minimum.as_ref(), schema.maximum.as_ref(), ""));
     rules
 }
 
 fn range<N: ToString>(min: Option<N>, max: Option<N>, what: &str) -> Option<String> {
     let range = match (min, max) {
         (Some(min), Some(max)) => format!("{} to {} {what}", min.to_string(), max.to_string()),
+        (None, Some(max)) if max.to_string() == "1" => format!("at most 1 {}", what.trim_end_matches('s')),
         (None, Some(max)) => format!("at most {} {what}", max.to_string()),
         (Some(min), None) => format!("at least {} {what}", min.to_string()),
         (None, None) => return None,

@@ -1,9 +1,9 @@
 //! The refusals of an endpoint by status, and the schemas of their bodies: made from the one table of refusals.
 
 use super::document::{Content, Example, Header, Named, Response};
-use super::refusals;
 use super::schema::{Schema, array, of_type, reference};
 use super::texts::{instant, string, uuid};
+use super::{headers, refusals};
 use crate::error::Refusal;
 use crate::route::Endpoint;
 use serde_json::value::to_raw_value;
@@ -35,7 +35,7 @@ fn response(refusals: &[Refusal]) -> Response {
     let examples = by_code.iter().map(|(code, refusal)| (code.clone(), example(refusal))).collect();
     Response {
         description: lines.collect::<Vec<_>>().join("\n\n"),
-        headers: headers(refusals),
+        headers: with_all(refusals),
         content: Some(Content::json(schema, examples)),
         links: Vec::new(),
     }
@@ -46,19 +46,21 @@ fn example(refusal: &Refusal) -> Example {
     Example { summary: refusals::meaning(refusal), value }
 }
 
-/// What comes with all of them.
-fn headers(refusals: &[Refusal]) -> Named<&'static str, Header> {
-    let mut headers = Vec::new();
-    if refusals.iter().all(|refusal| refusal.row().retry_after.is_some()) {
-        let seconds = Schema { minimum: Some(1), ..of_type("integer") };
-        let description = "Seconds after which it may be tried again.";
-        headers.push(("Retry-After", Header { description, required: true, schema: seconds }));
-    }
-    if refusals.iter().all(|refusal| refusal.row().allow.is_some()) {
-        let description = "The methods that the path takes.";
-        headers.push(("Allow", Header { description, required: true, schema: string() }));
-    }
-    headers
+/// What comes with them: required is what comes with each.
+fn with_all(refusals: &[Refusal]) -> Named<&'static str, Header> {
+    let rows: Vec<_> = refusals.iter().map(Refusal::row).collect();
+    let header = |description, schema, has: &[bool]| {
+        let required = has.iter().all(|has| *has);
+        has.contains(&true).then_some(Header { description, required, schema })
+    };
+    let has: Vec<bool> = rows.iter().map(|row| row.retry_after.is_some()).collect();
+    let seconds = Schema { minimum: Some(1.into()), ..of_type("integer") };
+    let retry_after = header("Seconds after which it may be tried again.", seconds, &has);
+    let has: Vec<bool> = rows.iter().map(|row| row.allow.is_some()).collect();
+    let allow = header("The methods that the path takes.", string(), &has);
+    let of_these = [("Retry-After", retry_after), ("Allow", allow)];
+    let of_these = of_these.into_iter().filter_map(|(name, header)| Some((name, header?)));
+    headers::of_every_answer().into_iter().chain(of_these).collect()
 }
 
 /// The schemas of all error bodies, one for each code.

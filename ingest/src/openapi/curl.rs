@@ -9,7 +9,7 @@ pub(super) fn sample(endpoint: Endpoint) -> String {
     let mut lines = Vec::new();
     let body = examples::request(endpoint);
     if let Some(body) = body {
-        lines.push(format!("BODY='{}'", body.trim()));
+        lines.push(format!("BODY='{}'", of_any_agency(body.trim())));
     }
     let Some(scheme) = endpoint.scheme() else {
         return format!("curl -sS --fail-with-body \"$CONNECT_URL{}\"", endpoint.route().pattern());
@@ -20,6 +20,12 @@ pub(super) fn sample(endpoint: Endpoint) -> String {
     lines.push(mac(scheme, endpoint.method(), body.is_some()));
     lines.push(call(endpoint, scheme, body.is_some()));
     lines.join("\n")
+}
+
+/// A body with the caller's agency in the place of the example's. It stands between single quotes, which end and begin
+/// anew around the variable.
+fn of_any_agency(body: &str) -> String {
+    body.replace(r#""tenant": "demo""#, r#""tenant": "'"$CONNECT_TENANT"'""#)
 }
 
 fn mac(scheme: Scheme, method: &str, has_body: bool) -> String {
@@ -67,5 +73,20 @@ fn target(endpoint: Endpoint) -> String {
         | Endpoint::ChangeTrip
         | Endpoint::GetOpenApi
         | Endpoint::GetDocs => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::route::Route;
+
+    #[test]
+    fn no_sample_is_of_one_agency_only() {
+        for endpoint in Route::ALL.iter().flat_map(|route| route.endpoints()) {
+            let sample = sample(*endpoint);
+            assert!(!sample.contains("\"demo\""), "{sample}");
+            assert_eq!(sample.contains("\"tenant\""), *endpoint == Endpoint::SendEvents, "{sample}");
+        }
     }
 }

@@ -1,25 +1,37 @@
-//! Headers of requests and of successful answers (specification: Headers on records routes; D17, D19).
+//! Headers of requests and of answers (specification: Headers on records routes; D17, D19).
 
 use super::document::{Header, Named, Parameter};
 use super::examples;
 use super::schema::{Schema, of_type, one_of_texts};
-use super::texts::string;
+use super::texts::{string, uuid};
 use crate::auth::IdempotencyKey;
+use crate::conditions;
 use crate::route::{Endpoint, Kind};
+use common::trace::TRACEPARENT;
+
+/// A place in a trace.
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// Those of a request, but for the credentials.
 pub(super) fn of_request(endpoint: Endpoint) -> Vec<Parameter> {
-    match endpoint.kind() {
-        Kind::Create => vec![idempotency_key(endpoint)],
-        Kind::Change => vec![if_match()],
-        Kind::Read | Kind::Description => vec![if_none_match()],
-        Kind::Intake | Kind::LookUp => Vec::new(),
-    }
+    let own = match endpoint.kind() {
+        Kind::Create => Some(idempotency_key(endpoint)),
+        Kind::Change => Some(if_match()),
+        Kind::Read | Kind::Description => Some(if_none_match()),
+        Kind::Intake | Kind::LookUp => None,
+    };
+    own.into_iter().chain([traceparent()]).collect()
+}
+
+/// Those of every answer, whatever became of the request.
+pub(super) fn of_every_answer() -> Named<&'static str, Header> {
+    let description = "The id of the request: name it when you ask about it.";
+    vec![("X-Request-Id", Header { description, required: true, schema: uuid() })]
 }
 
 /// Those of a successful answer.
 pub(super) fn of_success(endpoint: Endpoint) -> Named<&'static str, Header> {
-    let mut headers = Vec::new();
+    let mut headers = of_every_answer();
     match endpoint.kind() {
         Kind::Read | Kind::Create | Kind::Change => {
             headers.push(("ETag", etag("The record's `updatedAt` in double quotes.")));
@@ -91,5 +103,18 @@ fn if_none_match() -> Parameter {
 /// `*`, or quoted ETags with commas between them.
 fn etags() -> Schema {
     let pattern = r#"^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$"#;
-    Schema { pattern: Some(pattern), ..string() }
+    Schema { pattern: Some(pattern), max_length: Some(conditions::LONGEST), ..string() }
+}
+
+/// Any text may stand there: one that can't be read is ignored.
+fn traceparent() -> Parameter {
+    Parameter {
+        name: TRACEPARENT,
+        place: "header",
+        required: false,
+        description: "Your place in a trace (W3C Trace Context): what the request causes is part of that trace. \
+            One that can't be read is ignored.",
+        schema: string(),
+        example: Some(TRACE),
+    }
 }

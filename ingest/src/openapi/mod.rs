@@ -24,7 +24,8 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use texts::{BLANK, HAS_DIGIT, NOT_BLANK};
+pub use schemas::RESERVED;
+pub use texts::{BLANK, HAS_DIGIT, NOT_BLANK};
 
 use document::{Components, Document, Info, Server, Tag};
 

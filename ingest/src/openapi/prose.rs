@@ -2,12 +2,13 @@
 
 use super::document::Chapter;
 use super::schemas::payloads;
-use super::{answers, delivery, refusals};
+use super::{answers, delivery, refusals, webhooks};
 use crate::auth::IdempotencyKey;
+use crate::conditions;
 use crate::settings::IngestSettings;
 use common::event::{BATCH_MAX, InboundType, MAX_DEPTH};
-use common::model::{Scope, text};
-use common::record::TRAVELERS_MAX;
+use common::model::{Party, Scope, text};
+use common::record::{AGE_MAX, TRAVELERS_MAX};
 use common::settings::Section;
 use common::signature::{Signed, TOLERANCE_SECONDS, sign};
 
@@ -35,7 +36,8 @@ pub(super) fn chapters() -> Vec<Chapter> {
         chapter("versions", "Versions", include_str!("prose/versions.md").to_owned()),
         chapter("limits", "Limits", limits()),
         chapter("errors", "Errors", fill(include_str!("prose/errors.md"), &[("codes", codes())])),
-        chapter("webhooks", "Receiving webhooks", webhooks()),
+        chapter("tracing", "Following a request", include_str!("prose/tracing.md").to_owned()),
+        chapter("webhooks", "Receiving webhooks", receiving()),
     ]
 }
 
@@ -97,11 +99,19 @@ fn limits() -> String {
         ("external_id", text::EXTERNAL_ID),
         ("name", text::NAME),
         ("line", text::LINE),
+        ("page", text::PAGE),
         ("notes", text::NOTES),
         ("message", text::MESSAGE),
         ("itinerary", text::ITINERARY_BYTES / 1024),
         ("travelers", TRAVELERS_MAX),
+        ("age", AGE_MAX as usize),
+        ("party", Party::COUNT_MAX as usize),
         ("key_max", IdempotencyKey::LONGEST),
+        ("if_match", conditions::LONGEST),
+        ("booking_ref", text::BOOKING_REF),
+        ("dates", text::DATES),
+        ("wishes", text::WISHES),
+        ("profile", text::PROFILE_BYTES / 1024),
         ("reads", READS_PER_SECOND as usize),
     ];
     let mut values: Vec<_> = values.iter().map(|(name, value)| (*name, value.to_string())).collect();
@@ -123,8 +133,10 @@ fn codes() -> String {
     table(rows)
 }
 
-fn webhooks() -> String {
+fn receiving() -> String {
+    let headers = webhooks::headers().map(|(name, what, _)| [format!("`{name}`"), what.to_owned()]);
     let values = [
+        ("headers", table(headers)),
         ("tolerance", TOLERANCE_SECONDS.to_string()),
         ("timeout", delivery::TIMEOUT_SECONDS.to_string()),
         ("attempts", delivery::ATTEMPTS.to_string()),

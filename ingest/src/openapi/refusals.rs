@@ -121,7 +121,9 @@ pub(super) const fn meaning(refusal: &Refusal) -> &'static str {
         Refusal::IdempotencyKeyRequired => "A POST without `Idempotency-Key`.",
         Refusal::LookupFieldRequired(_) => "The look-up names nothing to look for.",
         Refusal::NotFound => "No such route.",
-        Refusal::MethodNotAllowed(_) => "The path does not take this method; `Allow` names those it takes.",
+        Refusal::MethodNotAllowed(_) => {
+            "For the path's other methods, so never for one that is described here. `Allow` names those it takes."
+        }
         Refusal::RequestTimeout => "The body did not arrive in time.",
         Refusal::PayloadTooLarge => "The body is too large.",
         Refusal::RateLimited => {

@@ -1,7 +1,7 @@
 //! JSON Schema (2020-12), as far as the document needs it. Fields keep the order in which they are written.
 
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// A schema. One that says nothing takes any value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -36,10 +36,10 @@ pub struct Schema {
     pub max_length: Option<usize>,
     /// Least number.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub minimum: Option<u32>,
+    pub minimum: Option<Number>,
     /// Greatest number.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub maximum: Option<u32>,
+    pub maximum: Option<Number>,
     /// Items of an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<Schema>>,
@@ -67,9 +67,27 @@ pub struct Schema {
     /// Exactly one of these holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<Schema>,
+    /// Schemas of what is read of an event's payload, by event type. No rule for validators: a payload that its schema
+    /// doesn't take is accepted all the same, with a warning.
+    #[serde(
+        rename = "x-payload-schemas",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "in_order"
+    )]
+    pub payloads: Vec<(&'static str, SchemaPath)>,
     /// This doesn't hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not: Option<Box<Schema>>,
+}
+
+/// The name of a schema, written as its place in the document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemaPath(pub &'static str);
+
+impl Serialize for SchemaPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("#/components/schemas/{}", self.0))
+    }
 }
 
 /// A named schema.
@@ -115,6 +133,10 @@ impl Schema {
 
     /// Null is a value as well.
     pub(super) fn or_null(mut self) -> Self {
+        // Whatever it is: null as well.
+        if self.types.is_empty() && self.reference.is_none() && self.any_of.is_empty() {
+            return self;
+        }
         if self.reference.is_some() || !self.any_of.is_empty() {
             let null = of_type("null");
             let description = std::mem::take(&mut self.description);
@@ -139,6 +161,16 @@ impl Schema {
     /// Other fields than these are refused.
     pub(super) fn strict(self) -> Self {
         Self { additional_properties: Some(false), ..self }
+    }
+
+    /// As it is read of an event: other fields are ignored, and null is as good as left out. What is required stays so.
+    pub(super) fn lenient(mut self) -> Self {
+        let required = &self.required;
+        let field = |(name, schema): (&'static str, Self)| {
+            (name, if required.contains(&name) { schema } else { schema.or_null() })
+        };
+        self.properties = self.properties.into_iter().map(field).collect();
+        Self { additional_properties: None, min_properties: None, ..self }
     }
 
     /// Array of so many items.
@@ -194,6 +226,24 @@ mod tests {
             r#""required":["name","owner"],"additionalProperties":false}"#
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_lenient_schema_ignores_more_fields_and_takes_null_for_what_may_be_left_out() {
+        let strict = object([("title", of_type("string")), ("notes", of_type("string"))]);
+        let strict = Schema { min_properties: Some(1), ..strict.requiring(["title"]).strict() };
+        let lenient = json!({
+            "type": "object",
+            "properties": {"title": {"type": "string"}, "notes": {"type": ["string", "null"]}},
+            "required": ["title"],
+        });
+        assert_eq!(serde_json::to_value(strict.lenient()).unwrap(), lenient);
+        // A schema that says nothing takes null as well.
+        assert_eq!(Schema::default().or_null(), Schema::default());
+    }
+
+    #[test]
+    fn a_schema_that_says_nothing_is_empty() {
         assert_eq!(serde_json::to_value(Schema::default()).unwrap(), json!({}));
     }
 }

@@ -3,6 +3,7 @@
 
 use super::schema::{Schema, of_type};
 use common::model::text;
+use serde_json::Number;
 
 /// A name, a title, an id: not blank, trimmed.
 pub(super) fn line(max: usize) -> Schema {
@@ -46,12 +47,17 @@ pub(super) fn uuid() -> Schema {
 
 /// A whole number from 0 on.
 pub(super) fn whole(max: u32) -> Schema {
-    Schema { minimum: Some(0), maximum: Some(max), ..of_type("integer") }
+    Schema { minimum: Some(0.into()), maximum: Some(max.into()), ..of_type("integer") }
+}
+
+/// A figure in major units, kept in whole hundredths: below 10^13 (`common::model::hundredths`).
+pub(super) fn money() -> Schema {
+    Schema { maximum: Number::from_f64(9_999_999_999_999.99), ..amount() }
 }
 
 /// A figure in major units.
 pub(super) fn amount() -> Schema {
-    Schema { minimum: Some(0), ..of_type("number") }
+    Schema { minimum: Some(0.into()), ..of_type("number") }
 }
 
 /// A currency code (D22).
@@ -82,11 +88,11 @@ macro_rules! white_space {
 }
 
 /// What isn't white space throughout.
-pub(crate) const NOT_BLANK: &str = concat!("[^", white_space!(), "]");
+pub const NOT_BLANK: &str = concat!("[^", white_space!(), "]");
 /// What is, or is empty.
-pub(crate) const BLANK: &str = concat!("^[", white_space!(), "]*$");
+pub const BLANK: &str = concat!("^[", white_space!(), "]*$");
 /// What has a digit.
-pub(crate) const HAS_DIGIT: &str = "[0-9]";
+pub const HAS_DIGIT: &str = "[0-9]";
 
 #[cfg(test)]
 mod tests {

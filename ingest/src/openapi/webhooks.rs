@@ -1,11 +1,12 @@
 //! Webhooks as operations of the document (specification: Outbound webhook events).
 
 use super::document::{Content, Named, Operation, Parameter, PathItem, RequestBody, Response};
-use super::schema::{Schema, of_type, reference};
+use super::schema::{Schema, reference};
 use super::schemas::outbound;
 use super::texts::{string, uuid};
 use super::{delivery, examples, words};
 use common::event::OutboundType;
+use common::trace::TRACEPARENT;
 use std::collections::BTreeMap;
 
 /// All types that are emitted.
@@ -22,7 +23,9 @@ fn operation(kind: OutboundType) -> Operation {
         summary: kind.as_str(),
         description: outbound::meaning(kind).to_owned(),
         security: vec![BTreeMap::from([("WebhookSignature", Vec::new())])],
-        parameters: headers(kind),
+        parameters: headers()
+            .map(|(name, description, schema)| parameter(kind, name, description, schema))
+            .into(),
         request_body: Some(RequestBody {
             required: true,
             content: Content::json(schema, examples::of_webhook(kind)),
@@ -33,21 +36,26 @@ fn operation(kind: OutboundType) -> Operation {
     }
 }
 
-fn headers(kind: OutboundType) -> Vec<Parameter> {
-    let header = |name, description, schema| Parameter {
-        name,
-        place: "header",
-        required: true,
-        description,
-        schema,
-        example: None,
-    };
-    let event = Schema { constant: Some(kind.as_str().into()), ..of_type("string") };
-    vec![
-        header("X-Connect-Tenant", "The slug of the agency.", string()),
-        header("X-Connect-Event", "The `eventType`.", event),
-        header("X-Connect-Delivery", "Id of the delivery, the same in every attempt.", uuid()),
+/// The headers of a delivery but for its signature, each with what it is and what it may be.
+pub(super) fn headers() -> [(&'static str, &'static str, Schema); 4] {
+    let traceparent = Schema { pattern: Some(TRACE), ..string() };
+    [
+        ("X-Connect-Tenant", "The slug of the agency.", string()),
+        (EVENT, "The `eventType`.", string()),
+        ("X-Connect-Delivery", "Id of the delivery, the same in every attempt.", uuid()),
+        (TRACEPARENT, "Its place in the trace of what caused it (W3C Trace Context).", traceparent),
     ]
+}
+
+/// The header that names the type.
+const EVENT: &str = "X-Connect-Event";
+/// A trace context of version 00.
+const TRACE: &str = "^00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]$";
+
+fn parameter(kind: OutboundType, name: &'static str, description: &'static str, schema: Schema) -> Parameter {
+    let constant = (name == EVENT).then(|| kind.as_str().into());
+    let schema = Schema { constant, ..schema };
+    Parameter { name, place: "header", required: true, description, schema, example: None }
 }
 
 fn responses() -> Named<String, Response> {

@@ -58,6 +58,8 @@ the message names every place (`events[3].actor.email: ...`), and nothing is wri
 is 200, after the batch is committed, with a result for each event in its order: `accepted`, `duplicate` \
 (applied before; with the same ids) or `failed` with an `error`.
 
+What a payload may say depends on its event's type: see [Event types](#types).
+
 An `eventId` has one effect, however often it is sent. Events of a batch apply in their order. A `failed` \
 event is not remembered: mend its cause and send it again under the same id.
 
@@ -65,7 +67,8 @@ The two credit events also need the scope `credit:write`; without it they are `f
 `insufficient_scope`, and the rest of the batch applies.";
 
 const FIND_CLIENTS: &str = "An exact look-up by the first of `email`, `externalId`, `phone` that is given. \
-The answer is an empty list, or a list of one.";
+At least one of the three must be there, else 400 `lookup_field_required`. The answer is an empty list, or a \
+list of one.";
 
 const CREATE_CLIENT: &str = "A client whose identity is held by another one is refused, and named. An \
 address on the domain of a company account joins that account.";

@@ -175,24 +175,45 @@ def stat(panel, prometheus, x, y, w, h):
     points = series[0][1] if series else []
     value = points[-1][1] if points else 0.0
     steps = defaults["thresholds"]["steps"]
+    words = number(value, defaults["unit"])
     colour = [step["color"] for step in steps if step["value"] is None or value >= step["value"]][-1]
+    for mapping in defaults.get("mappings", []):
+        special = mapping["options"].get(f"{value:g}")
+        words, colour = (special["text"], special["color"]) if special else (words, colour)
     yield box(x, y, w, h, NAMED[colour])
-    yield text(x + w / 2, y + h / 2 + 18, number(value, defaults["unit"]), 26, "#fff", "middle", "bold")
+    yield text(x + w / 2, y + h / 2 + 18, words, 26, "#fff", "middle", "bold")
+
+
+def table(panel, prometheus, x, y, w, h):
+    """What there is at the end, a line for each series; as many as there is room for."""
+    organized = panel["transformations"][0]["options"]
+    names = sorted(organized["indexByName"], key=organized["indexByName"].get)
+    width = (w - 24) / len(names)
+    found = [(labels, points[-1]) for labels, points in prometheus.series(panel["targets"][0]["expr"])
+             if points and prometheus.end - points[-1][0] < prometheus.step]
+    lines = [[organized["renameByName"].get(name, name) for name in names]]
+    for labels, (_, value) in sorted(found, key=lambda line: line[0].get("alertname", "")):
+        lines.append([number(value, "s") if name == "Value" else labels.get(name, "") for name in names])
+    for n, line in enumerate(lines[:int((h - 32) / 18)]):
+        for column, words in enumerate(line):
+            yield text(x + 12 + column * width, y + 42 + 18 * n, words, 11, FAINT if n == 0 else INK)
 
 
 def chosen(panels):
     """What stands above the rows, then each row with its first line; placed anew, as the rest is left out."""
-    y, line, below = 0, None, True
-    for panel in panels:
+    first_row = next(n for n, panel in enumerate(panels) if panel["type"] == "row")
+    y = line = 0
+    for n, panel in enumerate(panels):
         place = panel["gridPos"]
-        if panel["type"] == "row":
-            y, below, line = y + (7 if line is not None else 4), True, None
+        if n < first_row:
+            yield panel, place["y"]
+            y = place["y"] + place["h"]
+        elif panel["type"] == "row":
             yield panel, y
-            y += 1
-        else:
-            line = place["y"] if line is None and y > 0 else line
-            if y == 0 or place["y"] == line:
-                yield panel, y
+            y, line = y + 1, None
+        elif line is None or place["y"] == line:
+            yield panel, y if line is None else y - place["h"]
+            y, line = y + (place["h"] if line is None else 0), place["y"]
 
 
 def draw(dashboard, prometheus):
@@ -210,6 +231,8 @@ def draw(dashboard, prometheus):
         body.append(box(x, y, w, h, PANEL))
         if panel["type"] == "stat":
             body.extend(stat(panel, prometheus, x, y, w, h))
+        elif panel["type"] == "table":
+            body.extend(table(panel, prometheus, x, y, w, h))
         else:
             body.extend(timeseries(panel, prometheus, alerts, x, y, w, h))
         body.append(text(x + 12, y + 20, panel["title"], 12, INK, weight="bold"))

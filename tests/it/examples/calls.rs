@@ -1,9 +1,11 @@
 //! Sending a batch, creating a lead.
 
 use super::LANGUAGES;
+use chrono::DateTime;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{ApiKey, PATIENCE, Ran, Samples, World, eventually};
+use tests::{ApiKey, PATIENCE, Ran, Samples, World, eventually, text};
+use uuid::Uuid;
 
 /// Runs an example with the credentials of `key`.
 async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: &str) -> Ran {
@@ -50,6 +52,11 @@ async fn a_batch_is_sent_and_sent_again_it_is_a_duplicate() {
         let lead = world.lead(&first["results"][1]["leadId"]).await;
         assert_eq!((&lead["externalId"], &lead["destination"]), (&json!(enquiry), &json!("Kerala")));
         assert_eq!(lead["party"]["adults"], 2);
+        let entries = world.timeline(&first["results"][1]["clientId"]).await;
+        for entry in entries {
+            let at = DateTime::parse_from_rfc3339(text(&entry["occurredAt"])).expect("a time");
+            assert!((tests::now() - at.timestamp()).abs() < 600, "{language}: not now: {entry}");
+        }
     }
     assert_eq!(world.pipeline(&[]).await.len(), LANGUAGES.len());
 }
@@ -74,7 +81,8 @@ async fn what_is_refused_is_said_with_exit_code_1() {
     {
         let ran = run(&world, &wrong, name, language, "refused-1").await;
         assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{name}.{language}: {ran:?}");
-        assert!(ran.errors.contains("refused with 401"), "{ran:?}");
+        let id = ran.errors.strip_prefix("refused with 401, X-Request-Id ").and_then(|rest| rest.get(..36));
+        assert!(id.is_some_and(|id| Uuid::try_parse(id).is_ok()), "{ran:?}");
     }
     assert_eq!(world.pipeline(&[]).await.len(), 0);
 }

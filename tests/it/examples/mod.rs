@@ -1,6 +1,9 @@
 //! The examples for integrators, run as they are, in each language.
 
 mod calls;
+mod readme;
+mod retries;
+mod usage;
 mod webhooks;
 
 /// The endings of the files: shell, Python, Node, Rust.
@@ -20,4 +23,19 @@ fn there_is_every_example_in_every_language_and_the_readme_leads_to_them() {
     }
     let readme = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"));
     assert!(readme.contains("(tests/examples)"), "the README has no link to the examples");
+}
+
+#[test]
+fn the_shell_examples_keep_to_what_bash_3_2_and_posix_tools_know() {
+    for name in ["send-batch", "create-lead", "verify-webhook"] {
+        let path = format!("{}/examples/{name}.sh", env!("CARGO_MANIFEST_DIR"));
+        let script = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let newer =
+            [",,}", "^^}", "^}", "@Q}", "declare -A", "local -n", "mapfile", "readarray", "|&", "/I", "-P "];
+        for newer in newer {
+            assert!(!script.contains(newer), "{name}.sh: {newer}");
+        }
+        // In 3.2 an empty array counts as not set: none may begin empty.
+        assert!(!script.contains("=()"), "{name}.sh");
+    }
 }

@@ -1,6 +1,7 @@
 //! What an operator is shown and told: alerts, runbook, dashboard.
 
 mod alerts;
+mod compose;
 mod counted;
 mod dashboard;
 mod rules;

@@ -2,44 +2,56 @@
 
 use super::{OPENAPI, Scratch, get, project, python_tool, run};
 use serde_json::{Value, json};
-use tests::{PATIENCE, World, event, eventually, text};
+use tests::{EVENTS, QueuedMessage, Receiver, World, event, text};
+use uuid::Uuid;
 
-/// Causes one of each outbound type, and gives the envelopes as they would be signed.
-async fn envelopes(world: &World) -> Vec<Value> {
-    let subscribe = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
-    world.connectctl.json(&subscribe).await;
+/// Has an advisor's action done, and gives its answer.
+async fn done(world: &World, action: &str, fields: Value) -> Value {
+    let mut body = fields;
+    body["action"] = json!(action);
+    body["tenant"] = json!("acme");
+    let message = QueuedMessage::new(body.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
+    let answer: Value = serde_json::from_slice(&world.queues.ask("crm", &message).await.body).expect("JSON");
+    assert_eq!(answer["ok"], true, "{body}: {answer}");
+    answer
+}
+
+/// Causes one of each outbound type that tells as much as it can.
+async fn tell_much(world: &World) {
     let person = event("enquiry.submitted").email("ana@example.com").phone("+49 30 1").external_id("crm-1");
     let result = world.accept(person.payload(json!({"externalLeadId": "order-1"}))).await;
     let lead = &result["leadId"];
-    for (count, action) in [
-        (2, json!({"action": "assign", "lead": lead, "owner": "ben@acme.test"})),
-        (3, json!({"action": "stage", "lead": lead, "stage": "negotiation"})),
-        (
-            4,
-            json!({"action": "proposal-send", "lead": lead, "title": "Goa", "url": "https://example.com/p", "\
-                channel": "\
-                email"}),
-        ),
-        (5, json!({"action": "proposal-view", "lead": lead})),
-        (
-            7,
-            json!({"action": "booking-confirm", "lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "\
-                INR", "\
-                creditUsed": 2.5}),
-        ),
-        (8, json!({"action": "booking-cancel", "bookingRef": "B-1", "reason": "ill"})),
-    ] {
-        let mut action = action;
-        action["tenant"] = json!("acme");
-        world.queues.publish("crm", action.to_string().as_bytes()).await;
-        eventually("the action was done", PATIENCE, async || {
-            match world.database.count("SELECT count(*) FROM outbox").await {
-                emitted if emitted == count => Ok(()),
-                emitted => Err(format!("{emitted} events after {action}")),
-            }
-        })
-        .await;
-    }
+    done(world, "assign", json!({"lead": lead, "owner": "ben@acme.test"})).await;
+    done(world, "stage", json!({"lead": lead, "stage": "negotiation", "reason": "they called"})).await;
+    let proposal = json!({"lead": lead, "title": "Goa", "url": "https://example.com/p", "channel": "email"});
+    done(world, "proposal-send", proposal).await;
+    done(world, "proposal-view", json!({"lead": lead})).await;
+    let booking =
+        json!({"lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "INR", "creditUsed": 2.5});
+    done(world, "booking-confirm", booking).await;
+    done(world, "booking-cancel", json!({"bookingRef": "B-1", "reason": "ill"})).await;
+}
+
+/// Causes such as tell as little as they can: no trip, no amount, no reason, an advisor of whom no name is known.
+async fn tell_little(world: &World) {
+    let opened = done(world, "open-lead", json!({"email": "bo@example.com", "noTrip": true})).await;
+    let lead = &opened["leadId"];
+    let owner = world.lead(lead).await["owner"]["email"].clone();
+    let other = if owner == "ben@acme.test" { "asha@acme.test" } else { "ben@acme.test" };
+    world.database.execute(&format!("DELETE FROM members WHERE email = '{}'", text(&owner))).await;
+    done(world, "assign", json!({"lead": lead, "owner": other})).await;
+    done(world, "stage", json!({"lead": lead, "stage": "follow_up"})).await;
+    let completed = event("booking.completed").email("bo@example.com");
+    world.accept(completed.payload(json!({"leadId": lead, "bookingRef": "B-2"}))).await;
+    done(world, "booking-cancel", json!({"bookingRef": "B-2"})).await;
+}
+
+/// Causes each outbound type, telling much and little, and gives the envelopes as they would be signed.
+async fn envelopes(world: &World) -> Vec<Value> {
+    let subscribe = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
+    world.connectctl.json(&subscribe).await;
+    tell_much(world).await;
+    tell_little(world).await;
     let rows = world.database.rows("SELECT envelope FROM outbox ORDER BY created_at", &[]).await;
     rows.into_iter().map(|row| row["envelope"].clone()).collect()
 }
@@ -49,6 +61,19 @@ fn schema<'d>(document: &'d Value, kind: &str) -> &'d str {
     let content = &document["webhooks"][kind]["post"]["requestBody"]["content"]["application/json"];
     let reference = text(&content["schema"]["$ref"]);
     reference.rsplit('/').next().expect("a name")
+}
+
+/// The payloads of the example of a batch, with the schemas that the envelope's points to.
+fn example_payloads(document: &Value) -> Vec<Value> {
+    let request = &document["paths"][EVENTS]["post"]["requestBody"]["content"]["application/json"];
+    let events = request["examples"]["request"]["value"]["events"].as_array().expect("events");
+    let by_type =
+        &document["components"]["schemas"]["InboundEvent"]["properties"]["payload"]["x-payload-schemas"];
+    let of = |event: &Value| {
+        let schema = text(&by_type[text(&event["eventType"])]).rsplit('/').next().expect("a name").to_owned();
+        json!({"schema": schema, "value": event["payload"]})
+    };
+    events.iter().map(of).collect()
 }
 
 #[tokio::test]
@@ -63,10 +88,23 @@ async fn the_document_is_valid_and_its_examples_and_every_webhook_fit_their_sche
     let described: Vec<&String> = document["webhooks"].as_object().expect("webhooks").keys().collect();
     assert_eq!(kinds, described);
 
-    let bodies: Vec<Value> = envelopes
-        .iter()
-        .map(|envelope| json!({"schema": schema(&document, text(&envelope["eventType"])), "value": envelope}))
-        .collect();
+    let tells = |kind: &str, what: fn(&Value) -> bool| {
+        let of_kind = envelopes.iter().filter(|envelope| envelope["eventType"] == kind);
+        assert!(of_kind.map(|envelope| &envelope["payload"]).any(what), "{kind}: {envelopes:#?}");
+    };
+    tells("booking.confirmed", |told| told["amount"].is_null() && told["currency"].is_null());
+    tells("booking.confirmed", |told| told.get("tripId").is_none() && told.get("creditUsed").is_none());
+    tells("booking.cancelled", |told| told["reason"].is_null());
+    tells("lead.stage_changed", |told| told["reason"].is_null());
+    tells("lead.assigned", |told| told["previousOwner"].is_null() && told.get("tripId").is_none());
+    tells("lead.assigned", |told| {
+        told["previousOwner"]["email"].is_string() && told["previousOwner"]["name"].is_null()
+    });
+
+    let of_webhooks = envelopes.iter().map(
+        |envelope| json!({"schema": schema(&document, text(&envelope["eventType"])), "value": envelope}),
+    );
+    let bodies: Vec<Value> = of_webhooks.chain(example_payloads(&document)).collect();
     let scratch = Scratch::new();
     let files = [
         scratch.put("openapi.json", &served.body),
@@ -75,4 +113,35 @@ async fn the_document_is_valid_and_its_examples_and_every_webhook_fit_their_sche
     let mut python = python_tool("python").await;
     let checked = run(python.arg(project("tests/schemathesis/check_document.py")).args(files), 3).await;
     assert!(checked.succeeded, "{}\n{}", checked.output, checked.errors);
+}
+
+#[tokio::test]
+async fn a_delivery_has_the_headers_that_are_described_and_no_other_of_its_own() {
+    let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let receiver = Receiver::http();
+    let url = receiver.url("/hooks");
+    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    let delivery = receiver.wait_for(1).await.remove(0);
+
+    let document = get(&world, OPENAPI).await.json();
+    let operation = &document["webhooks"][delivery.header("x-connect-event")]["post"];
+    let scheme = operation["security"][0].as_object().expect("security").keys().next().expect("a scheme");
+    let signature = &document["components"]["securitySchemes"][scheme]["name"];
+    let parameters = operation["parameters"].as_array().expect("parameters");
+    let described = parameters.iter().map(|parameter| &parameter["name"]).chain([signature]);
+    let mut described: Vec<String> = described.map(|name| text(name).to_lowercase()).collect();
+    described.sort_unstable();
+    // Those of HTTP itself.
+    let of_http = ["host", "content-type", "content-length", "user-agent"];
+    let mut sent: Vec<String> = delivery.headers().map(|(name, _)| name.to_lowercase()).collect();
+    sent.retain(|name| !of_http.contains(&name.as_str()));
+    sent.sort_unstable();
+    assert_eq!(sent, described);
+    assert!(parameters.iter().all(|parameter| parameter["required"] == true), "{operation}");
+    // The chapter lists the same.
+    let chapters = text(&document["info"]["description"]);
+    for name in parameters.iter().map(|parameter| text(&parameter["name"])).chain([text(signature)]) {
+        assert!(chapters.contains(&format!("| `{name}` |")), "{name}");
+    }
 }

@@ -1,8 +1,11 @@
 //! The description of the API against the running programs: every route is in it, what it says holds, its page
 //! opens.
 
+mod cases;
 mod document;
 mod page;
+mod payloads;
+mod readers;
 mod routes;
 mod rules;
 mod samples;
@@ -45,14 +48,14 @@ fn endpoints(document: &Value) -> Vec<(&str, String, &Value)> {
 
 /// How a tool ended.
 #[derive(Debug)]
-struct Ended {
-    succeeded: bool,
-    output: String,
-    errors: String,
+pub(crate) struct Ended {
+    pub(crate) succeeded: bool,
+    pub(crate) output: String,
+    pub(crate) errors: String,
 }
 
 /// Runs a tool to its end, which must come within `minutes`.
-async fn run(command: &mut Command, minutes: u64) -> Ended {
+pub(crate) async fn run(command: &mut Command, minutes: u64) -> Ended {
     let ended = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let ended = tokio::time::timeout(Duration::from_secs(60 * minutes), ended).await;
     let ended = ended.unwrap_or_else(|_| panic!("not within {minutes} minutes: {command:?}"));
@@ -70,7 +73,7 @@ fn project(path: &str) -> PathBuf {
 }
 
 /// A Python tool of the tests; installs it where it is missing.
-async fn python_tool(name: &str) -> Command {
+pub(crate) async fn python_tool(name: &str) -> Command {
     let installed = run(&mut Command::new(project("ops/local/python.sh")), 10).await;
     assert!(installed.succeeded, "{installed:?}");
     Command::new(PathBuf::from(installed.output.trim()).join(name))

@@ -1,8 +1,9 @@
 //! The page in a real browser.
 
 use super::{DOCS, Ended, Scratch, document, endpoints, get, project, run};
+use serde_json::Value;
 use std::net::SocketAddr;
-use tests::World;
+use tests::{World, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
@@ -35,6 +36,44 @@ fn console(opened: &Ended) -> Vec<&str> {
     opened.errors.lines().filter(|line| line.contains(":CONSOLE")).collect()
 }
 
+/// The part of the page that is about an operation.
+#[track_caller]
+fn section<'p>(page: &'p str, id: &str) -> &'p str {
+    let at = page.find(&format!("<section class=\"operation\" id=\"{id}\">"));
+    let section = &page[at.unwrap_or_else(|| panic!("{id} isn't shown"))..];
+    &section[..section.find("</section>").expect("its end")]
+}
+
+/// The answers of an operation: status, and code of those that have one.
+fn answers(operation: &Value) -> Vec<(String, Option<&str>)> {
+    let responses = operation["responses"].as_object().expect("responses");
+    let mut answers = Vec::new();
+    for (status, response) in responses {
+        let examples = response["content"]["application/json"]["examples"].as_object();
+        let codes = examples.into_iter().flatten().map(|(code, _)| code.as_str());
+        if status.starts_with(['4', '5']) {
+            answers.extend(codes.map(|code| (status.clone(), Some(code))));
+        } else {
+            answers.push((status.clone(), None));
+        }
+    }
+    answers
+}
+
+/// Whether a section has that answer: in a row of its own, or among those that all endpoints share.
+fn shows(section: &str, status: &str, code: Option<&str>) -> bool {
+    let cell = format!("<span class=\"status s{}\">{status}</span></th>", &status[..1]);
+    let Some(code) = code else { return section.contains(&cell) };
+    let row = format!("{cell}<td><code>{code}</code></td><td>");
+    section.contains(&row) || section.contains(&format!("{status} <code>{code}</code>"))
+}
+
+/// The name of the schema of a webhook's body.
+fn kind_name(item: &Value) -> String {
+    let content = &item["post"]["requestBody"]["content"]["application/json"];
+    text(&content["schema"]["$ref"]).rsplit('/').next().expect("a name").to_owned()
+}
+
 #[tokio::test]
 async fn the_page_shows_every_route_webhook_code_and_schema_and_its_policy_lets_it() {
     let world = World::with().workers(0).start().await;
@@ -45,35 +84,48 @@ async fn the_page_shows_every_route_webhook_code_and_schema_and_its_policy_lets_
 
     for (path, method, operation) in endpoints(&document) {
         let id = operation["operationId"].as_str().expect("an id");
-        let at = page.find(&format!("<section class=\"operation\" id=\"{id}\">"));
-        let section = &page[at.unwrap_or_else(|| panic!("{method} {path} isn't shown"))..];
-        let section = &section[..section.find("</section>").expect("its end")];
+        let section = section(page, id);
         assert!(
             section.contains(&format!("{method}</span> <code class=\"path\">{path}</code>")),
             "{section}"
         );
-        let responses = operation["responses"].as_object().expect("responses");
-        for status in responses.keys() {
-            assert!(section.contains(status.as_str()), "{method} {path}: {status}");
+        for (status, code) in answers(operation) {
+            assert!(shows(section, &status, code), "{method} {path}: {status} {code:?}\n{section}");
         }
-        for codes in responses.values().filter_map(|response| {
-            let media = &response["content"]["application/json"];
-            media["schema"]["oneOf"].is_array().then(|| media["examples"].as_object())?
-        }) {
-            for code in codes.keys() {
-                assert!(section.contains(&format!("<code>{code}</code>")), "{method} {path}: {code}");
-            }
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = text(&parameter["name"]);
+            assert!(
+                section.contains(&format!("<code>{name}</code> <span class=\"place\"")),
+                "{path}: {name}"
+            );
         }
         assert!(section.contains("curl"), "{method} {path}: no sample");
     }
     for (kind, item) in document["webhooks"].as_object().expect("webhooks") {
         let id = item["post"]["operationId"].as_str().expect("an id");
-        assert!(page.contains(&format!("id=\"{id}\"><h3><code>{kind}</code></h3>")), "{kind}");
+        let section = section(page, id);
+        assert!(section.contains(&format!("<h3><code>{kind}</code></h3>")), "{kind}");
+        let schema = &document["components"]["schemas"][&kind_name(item)]["properties"];
+        let payload = schema["payload"]["properties"].as_object().expect("a payload");
+        let told = payload.keys().map(|field| format!("payload.{field}"));
+        for field in schema.as_object().expect("fields").keys().cloned().chain(told) {
+            assert!(section.contains(&format!("<code>{field}</code>")), "{kind}: {field}");
+        }
+        assert!(section.contains("Example of the body"), "{kind}");
     }
     let schemas = document["components"]["schemas"].as_object().expect("schemas");
     let errors = |name: &&String| !name.ends_with("Error");
     for name in schemas.keys().filter(errors) {
         assert!(page.contains(&format!("id=\"schema-{name}\"")), "{name}");
+    }
+    // What a schema says of an object as a whole.
+    let party = &page[page.find("id=\"schema-Party\"").expect("a party")..];
+    let party = &party[..party.find("</section>").expect("its end")];
+    assert!(party.contains("At least one of these fields. No other fields."), "{party}");
+    for lenient in ["EventParty", "EventBudget", "EnquiryPayload", "DiscoveryPayload"] {
+        let at = page.find(&format!("id=\"schema-{lenient}\"")).expect("a schema");
+        let schema = &page[at..][..page[at..].find("</section>").expect("its end")];
+        assert!(!schema.contains("No other fields") && schema.contains("or null"), "{schema}");
     }
     // Every link within the page leads somewhere.
     for target in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {

@@ -116,3 +116,23 @@ async fn an_agency_reads_as_often_as_the_description_says_unless_it_was_told_oth
     let page = get(&world, super::OPENAPI).await.json();
     assert!(text(&page["info"]["description"]).contains(&format!("| {reads} per second, unless")), "{reads}");
 }
+
+#[tokio::test]
+async fn a_condition_may_be_as_long_as_the_description_says() {
+    let world = World::start().await;
+    let document = document(&world).await;
+    let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
+    let request = world.key.records("POST", "/api/v1/crm/connect/leads", body).with("idempotency-key", "k");
+    let lead = world.http().send(&request).await.json()["data"]["id"].clone();
+    let change = &document["paths"]["/api/v1/crm/connect/leads/{leadId}"]["patch"];
+    let parameters = change["parameters"].as_array().expect("parameters");
+    let condition = parameters.iter().find(|parameter| parameter["name"] == "If-Match").expect("a condition");
+    let most = condition["schema"]["maxLength"].as_u64().expect("a length");
+    let target = format!("/api/v1/crm/connect/leads/{}", text(&lead));
+    for (length, status) in [(most, 412), (most + 1, 400)] {
+        let etag = format!("\"{}\"", "x".repeat(usize::try_from(length).expect("a length") - 2));
+        let request = world.key.records("PATCH", &target, json!({"followUp": true}).to_string());
+        let answer = world.http().send(&request.with("if-match", etag)).await;
+        assert_eq!(answer.status, status, "{length}: {answer:?}");
+    }
+}

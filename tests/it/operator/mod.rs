@@ -5,6 +5,7 @@ mod metrics;
 mod ports;
 mod readme;
 mod settings;
+mod steps;
 
 /// The programs that run as services.
 const SERVICES: [&str; 3] = ["connect-ingest", "connect-worker", "connect-dispatcher"];

@@ -155,7 +155,7 @@ async fn at_once(world: &World, requests: &[Outgoing]) -> Vec<Answer> {
 }
 
 /// Makes every insert into a table fail, until [`mend`].
-async fn break_inserts(world: &World, table: &str) {
+pub(crate) async fn break_inserts(world: &World, table: &str) {
     let refuse =
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
     let trigger =
@@ -164,6 +164,6 @@ async fn break_inserts(world: &World, table: &str) {
 }
 
 /// Undoes [`break_inserts`].
-async fn mend(world: &World) {
+pub(crate) async fn mend(world: &World) {
     world.database.execute("DROP FUNCTION refuse CASCADE").await;
 }

@@ -4,6 +4,7 @@ use super::{enquiry, request, request_id};
 use crate::records::{at, post};
 use serde_json::json;
 use std::collections::HashSet;
+use tests::raw::RawConnection;
 use tests::{Outgoing, World};
 use uuid::Uuid;
 
@@ -47,4 +48,20 @@ async fn the_id_is_the_one_on_record_and_not_the_callers() {
     assert_ne!(id, own);
     let rows = world.database.rows("SELECT request_id::text AS id FROM event_ledger", &[]).await;
     assert_eq!(rows, [json!({"id": id.to_string()})]);
+}
+
+#[tokio::test]
+async fn what_the_http_library_refuses_by_itself_has_no_id() {
+    let world = World::with().workers(0).start().await;
+    for (status, request) in [
+        (400, "no http\r\n\r\n".to_owned()),
+        (414, format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(65_534))),
+        (431, format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(200))),
+    ] {
+        let mut connection = RawConnection::to(world.http().address()).await;
+        connection.send(request).await;
+        let answer = connection.answer().await.expect("an answer");
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(!answer.head.to_lowercase().contains("x-request-id"), "{answer:?}");
+    }
 }

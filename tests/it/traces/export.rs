@@ -1,70 +1,9 @@
 //! Spans at a collector (OTLP over HTTP).
 
+use super::collector::{Collector, Span};
 use super::{SENT, TRACE, enquiry, outspoken, request, request_id, subscribe};
-use serde_json::Value;
-use tests::{PATIENCE, Receiver, World, WorldBuilder, eventually, text};
-
-/// A span as the collector got it.
-#[derive(Clone, Debug)]
-struct Span {
-    service: String,
-    json: Value,
-}
-
-impl Span {
-    fn field(&self, name: &str) -> &str {
-        self.json[name].as_str().unwrap_or_default()
-    }
-
-    /// An attribute, as text.
-    fn attribute(&self, name: &str) -> Option<&str> {
-        let attributes = self.json["attributes"].as_array()?;
-        let found = attributes.iter().find(|attribute| attribute["key"] == name)?;
-        found["value"].as_object()?.values().next()?.as_str()
-    }
-}
-
-/// A small collector, which takes what is posted to it.
-struct Collector(Receiver);
-
-impl Collector {
-    fn start() -> Self {
-        Self(Receiver::http())
-    }
-
-    fn of(&self, builder: WorldBuilder) -> WorldBuilder {
-        builder.set("OTEL_EXPORTER_OTLP_ENDPOINT", &self.0.url(""))
-    }
-
-    /// All spans that have come.
-    fn spans(&self) -> Vec<Span> {
-        let mut spans = Vec::new();
-        for export in self.0.received() {
-            assert_eq!((export.method(), export.target()), ("POST", "/v1/traces"));
-            assert_eq!(export.header("content-type"), "application/json");
-            for resource in export.json()["resourceSpans"].as_array().expect("resources") {
-                let service = text(&resource["resource"]["attributes"][0]["value"]["stringValue"]);
-                for json in resource["scopeSpans"][0]["spans"].as_array().expect("spans") {
-                    spans.push(Span { service: service.to_owned(), json: json.clone() });
-                }
-            }
-        }
-        spans
-    }
-
-    /// The one span of that name which `is` it, once it has come.
-    async fn span(&self, name: &str, is: impl Fn(&Span) -> bool) -> Span {
-        eventually(&format!("a span {name}"), PATIENCE, async || {
-            let spans = self.spans();
-            let mut found = spans.iter().filter(|span| span.field("name") == name && is(span));
-            match (found.next(), found.next()) {
-                (Some(span), None) => Ok(span.clone()),
-                _ => Err(format!("{spans:?}")),
-            }
-        })
-        .await
-    }
-}
+use std::collections::BTreeSet;
+use tests::{Authority, PATIENCE, Receiver, World, eventually};
 
 #[tokio::test]
 async fn one_batch_is_one_trace_through_all_programs() {
@@ -125,8 +64,28 @@ async fn a_program_that_ends_exports_what_is_left() {
     let answer = world.http().send(&request(&world, enquiry())).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(world.ingests[0].terminate().await.success() && world.workers[0].terminate().await.success());
-    let names: Vec<String> = collector.spans().iter().map(|span| span.field("name").to_owned()).collect();
-    assert_eq!(names, ["request", "batch"]);
+    let spans = collector.spans();
+    // Each program exports for itself: there is no order among them.
+    let names: BTreeSet<&str> = spans.iter().map(|span| span.field("name")).collect();
+    assert_eq!((spans.len(), names), (2, BTreeSet::from(["batch", "request"])), "{spans:?}");
+}
+
+#[tokio::test]
+async fn a_collector_over_tls_is_known_by_the_systems_roots() {
+    let authority = Authority::new();
+    let collector = Collector::https(&authority);
+    let file = authority.file().to_str().expect("a path that is text");
+    let world = collector.of(World::with()).set("SSL_CERT_FILE", file).start().await;
+    world.accept(enquiry()).await;
+    for name in ["request", "batch"] {
+        collector.span(name, |_| true).await;
+    }
+    // To a stranger nothing is told.
+    let stranger = Collector::https(&Authority::new());
+    let world = stranger.of(World::with()).workers(0).set("SSL_CERT_FILE", file).start().await;
+    world.http().get("/nothing").await.expect("an answer");
+    super::lines(&world.ingests[0], "spans can't be exported and are dropped").await;
+    assert_eq!(stranger.spans().len(), 0);
 }
 
 #[tokio::test]

@@ -1,9 +1,14 @@
 //! Traces: the id of a request and its place in a trace, in answers, logs, messages, webhooks, and at a collector.
 
 mod answers;
+mod collector;
+mod deliveries;
+mod every_line;
 mod export;
+mod failures;
 mod lines;
 mod messages;
+mod panics;
 
 use serde_json::{Value, json};
 use tests::event::batch;

@@ -5,7 +5,7 @@ use crate::burst::{self, Burst, Progress};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tests::private::{Broker, End, Postgres};
-use tests::{World, eventually, text};
+use tests::{Behaviour, World, eventually, text};
 
 /// Longer than any server takes to come back.
 const OUTAGE: Duration = Duration::from_secs(90);
@@ -68,6 +68,49 @@ async fn dispatchers_that_are_killed_in_a_burst_lose_nothing() {
     assert_eq!(burst.refused(), 0, "partners don't notice");
     burst.settle(&outbound.world).await;
     settle(&outbound).await;
+}
+
+#[tokio::test]
+async fn dispatchers_that_are_killed_keep_account_of_what_fails_and_what_waits() {
+    let mut outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "3")).await;
+    let waits = outbound.subscribe("/waits", &[]).await;
+    outbound.change("pause", &waits).await;
+    outbound.receiver.answer("/two", Behaviour::status(500));
+    let burst = burst(&mut outbound, async |world, mut progress| {
+        for part in [0.2, 0.5, 0.8] {
+            progress.until(part).await;
+            world.dispatchers[0].kill();
+            world.dispatchers.clear();
+            world.add_dispatcher().await;
+        }
+    })
+    .await;
+    burst.settle(&outbound.world).await;
+    let (world, receiver) = (&outbound.world, &outbound.receiver);
+    let events = world.database.count("SELECT count(*) FROM outbox").await;
+    for state in ["delivered", "dead", "pending"] {
+        outbound.until_within(OUTAGE, state, events).await;
+    }
+    // Each dead delivery has a dead letter, and no other has.
+    let dead =
+        world.database.rows("SELECT delivery_id::text AS id FROM deliveries WHERE state = 'dead'", &[]).await;
+    let dead: HashSet<String> = dead.iter().map(|delivery| text(&delivery["id"]).to_owned()).collect();
+    let letters = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
+    let letters: HashSet<String> =
+        letters.iter().map(|letter| text(&letter["deliveryId"]).to_owned()).collect();
+    assert_eq!(letters, dead);
+
+    receiver.answer("/two", Behaviour::status(200));
+    world.connectctl.json(&["queue", "requeue", "webhooks", "--dead"]).await;
+    outbound.change("resume", &waits).await;
+    outbound.until_within(OUTAGE, "delivered", 3 * events).await;
+    for path in ["/one", "/two", "/waits"] {
+        let received = receiver.received_at(path);
+        let ids: HashSet<String> =
+            received.iter().map(|webhook| text(&webhook.json()["eventId"]).to_owned()).collect();
+        assert_eq!(ids.len() as i64, events, "{path}");
+    }
+    assert_eq!(world.queues.depth("webhooks.dead").await, 0);
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ impl Prometheus {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap_or_else(|error| panic!("prometheus: {error}; see ops/local/services.sh install checks"));
-        let started = Self { child, http: Http::new(address), directory };
+        let started = Self { child, http: Http::of_another(address), directory };
         for job in JOBS {
             started.set_targets(job, &[]);
         }

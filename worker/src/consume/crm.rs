@@ -65,7 +65,10 @@ impl CrmHandler {
             };
             tracing::debug!(action = label, "action ended");
             observe(meta.as_ref(), label, &ended, started);
-            conclude(message, label, &ended)
+            if matches!(ended, Ended::Failed | Ended::Interrupted) {
+                traced.fail();
+            }
+            conclude(message, label, &ended, trail)
         };
         acting.instrument(span).await
     }
@@ -86,7 +89,7 @@ impl CrmHandler {
                     tracing::warn!(error, "database unavailable; the action waits");
                 }
                 Err(error) => {
-                    tracing::error!(%error, message = message_id, "action failed");
+                    tracing::error!(%error, message_id, "action failed");
                     return Ended::Failed;
                 }
             }
@@ -138,19 +141,20 @@ fn request_id(message: &Message, read: &Result<(AdvisorAction, String), WriteRef
 
 /// Who asked for an answer gets one, whatever it is. Where nobody did, only what can't be put right otherwise is kept as
 /// a dead letter.
-fn conclude(message: &Message, label: &'static str, ended: &Ended) -> Verdict {
-    let answered = |refusal: &WriteRefusal| Verdict::Done { reply: json(&refusal.body()) };
+fn conclude(message: &Message, label: &'static str, ended: &Ended, trail: Trail) -> Verdict {
+    let trail = Some(trail);
+    let answered = |refusal: &WriteRefusal| Verdict::Done { reply: json(&refusal.body()), trail };
     match ended {
-        Ended::Acted(acted) => Verdict::Done { reply: json(&acted.done) },
+        Ended::Acted(acted) => Verdict::Done { reply: json(&acted.done), trail },
         Ended::Refused(refusal) => {
             let code = refusal.body()["code"].clone();
-            tracing::warn!(action = label, %code, message = message.message_id, "action refused");
+            tracing::warn!(action = label, %code, message_id = message.message_id, "action refused");
             answered(refusal)
         }
         Ended::Malformed(refusal) if message.wants_reply => answered(refusal),
-        Ended::Malformed(_) => Verdict::Dead { reason: "body", reply: None },
+        Ended::Malformed(_) => Verdict::Dead { reason: "body", reply: None, trail },
         Ended::Failed if message.wants_reply => answered(&WriteRefusal::InternalError),
-        Ended::Failed => Verdict::Dead { reason: "internal", reply: None },
+        Ended::Failed => Verdict::Dead { reason: "internal", reply: None, trail },
         Ended::Interrupted => Verdict::Leave,
     }
 }

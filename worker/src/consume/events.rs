@@ -9,7 +9,7 @@ use common::db::TxError;
 use common::event::{BatchResult, Envelope, EventResult, InboundType, parse_batch};
 use common::message::BatchMeta;
 use common::metrics::{APPLY_DURATION, EVENTS, QUEUE_LAG};
-use common::trace::{SpanKind, TraceContext, TraceId, TraceSpan};
+use common::trace::{SpanKind, TraceContext, TraceId, TraceSpan, Trail};
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,6 +21,8 @@ use uuid::Uuid;
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 /// What a message counts whose number of events isn't known.
 const UNKNOWN_WEIGHT: usize = 100;
+/// `error` of an event that failed by a fault of ours.
+const INTERNAL_ERROR: &str = "internal_error";
 
 /// Handles batches of events.
 #[derive(Clone, Debug)]
@@ -36,6 +38,12 @@ struct Batch<'m> {
     envelopes: Vec<Envelope<'m>>,
 }
 
+/// Why a message can't be read, and what it is due to, as far as that is known.
+struct Poison {
+    reason: &'static str,
+    trail: Option<Trail>,
+}
+
 /// Told to end while the database can't be reached: the messages go back to the queue.
 struct Interrupted;
 
@@ -47,6 +55,9 @@ impl EventsHandler {
 
     /// Applies what could be read and gives the results of each batch.
     async fn apply(&self, batches: &[&Batch<'_>]) -> Result<Vec<BatchResult>, Interrupted> {
+        if batches.is_empty() {
+            return Ok(Vec::new());
+        }
         let events: Vec<UnitEvent<'_>> = batches.iter().copied().flat_map(Batch::events).collect();
         let results = match self.when_available(&events, false).await? {
             Ok(results) => results,
@@ -116,30 +127,47 @@ impl Handler for EventsHandler {
 
     async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
         let started = Instant::now();
-        let read: Vec<Result<Batch<'_>, &'static str>> = unit.iter().map(Batch::read).collect();
+        let mut read: Vec<Result<Batch<'_>, Poison>> = unit.iter().map(Batch::read).collect();
         let batches: Vec<&Batch<'_>> = read.iter().filter_map(|batch| batch.as_ref().ok()).collect();
-        let Ok(results) = self.apply(&batches).instrument(unit_span(&batches)).await else {
+        let applied = self.apply(&batches).instrument(unit_span(&batches)).await;
+        let Ok(results) = applied else {
+            read.iter_mut().flatten().for_each(|batch| batch.traced.fail());
             return vec![Verdict::Leave; unit.len()];
         };
         observe(&batches, &results, started);
         let mut results = results.iter();
-        let verdict = |batch: &Result<Batch<'_>, &'static str>| match batch {
-            Ok(_) => Verdict::Done { reply: results.next().map(reply).unwrap_or_default() },
-            Err(reason) => Verdict::Dead { reason, reply: None },
+        let verdict = |batch: &mut Result<Batch<'_>, Poison>| match batch {
+            Ok(batch) => {
+                let result = results.next();
+                if result.is_some_and(is_failed_inside) {
+                    batch.traced.fail();
+                }
+                Verdict::Done { reply: result.map(reply).unwrap_or_default(), trail: Some(batch.trail()) }
+            }
+            Err(Poison { reason, trail }) => Verdict::Dead { reason, reply: None, trail: *trail },
         };
-        read.iter().map(verdict).collect()
+        read.iter_mut().map(verdict).collect()
     }
 }
 
 impl<'m> Batch<'m> {
-    /// The error is why the message is poison.
-    fn read(message: &'m Message) -> Result<Self, &'static str> {
-        let meta = read_meta(message).ok_or("metadata")?;
-        let envelopes = parse_batch(&message.body, &meta.caller.tenant).map_err(|_| "body")?;
+    fn read(message: &'m Message) -> Result<Self, Poison> {
+        let meta = read_meta(message).ok_or(Poison { reason: "metadata", trail: None })?;
         let mut traced = TraceSpan::begin(parent(meta.traceparent.as_deref()), "batch", SpanKind::Consumer);
         traced.set("connect.request_id", || meta.request_id.to_string());
         traced.set("connect.events", || i64::from(meta.events));
-        Ok(Self { meta, traced, envelopes })
+        match parse_batch(&message.body, &meta.caller.tenant) {
+            Ok(envelopes) => Ok(Self { meta, traced, envelopes }),
+            Err(_) => {
+                traced.fail();
+                let trail = Trail { request_id: meta.request_id, context: traced.context() };
+                Err(Poison { reason: "body", trail: Some(trail) })
+            }
+        }
+    }
+
+    const fn trail(&self) -> Trail {
+        Trail { request_id: self.meta.request_id, context: self.traced.context() }
     }
 
     fn trace_id(&self) -> TraceId {
@@ -194,7 +222,12 @@ fn reply(result: &BatchResult) -> Vec<u8> {
 }
 
 fn failed(envelope: &Envelope<'_>) -> EventResult {
-    EventResult::failed(&envelope.event_id, "internal_error")
+    EventResult::failed(&envelope.event_id, INTERNAL_ERROR)
+}
+
+/// Whether any event of a batch failed by a fault of ours.
+fn is_failed_inside(result: &BatchResult) -> bool {
+    result.results.iter().any(|event| event.error.as_deref() == Some(INTERNAL_ERROR))
 }
 
 fn observe(batches: &[&Batch<'_>], results: &[BatchResult], started: Instant) {

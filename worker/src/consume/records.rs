@@ -10,7 +10,7 @@ use common::clock;
 use common::db::TxError;
 use common::metrics::{APPLY_DURATION, QUEUE_LAG};
 use common::record::parse;
-use common::trace::{SpanKind, TraceContext, TraceSpan};
+use common::trace::{SpanKind, TraceContext, TraceSpan, Trail};
 use common::write::{WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -96,6 +96,11 @@ const fn fault(write: &Write) -> WriteRefusal {
     }
 }
 
+/// Whether a write failed, and not by its caller's fault.
+fn is_failed_inside(answer: &WriteAnswer) -> bool {
+    matches!(answer, WriteAnswer::Refused(refusal) if refusal.answer().0 >= 500)
+}
+
 /// Ingest has read the body the same way before.
 fn read(target: WriteTarget, body: &[u8]) -> Result<Write, WriteRefusal> {
     Ok(match target {
@@ -119,7 +124,7 @@ impl Handler for RecordsHandler {
         for message in unit {
             let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<WriteMeta>(meta).ok());
             let Some(meta) = meta else {
-                verdicts.push(Verdict::Dead { reason: "metadata", reply: None });
+                verdicts.push(Verdict::Dead { reason: "metadata", reply: None, trail: None });
                 continue;
             };
             let started = Instant::now();
@@ -130,13 +135,17 @@ impl Handler for RecordsHandler {
             let span =
                 tracing::error_span!("write", request_id = %meta.request_id, trace_id = %context.trace_id);
             let answer = self.answer(&meta, context, &message.body).instrument(span).await;
+            if is_failed_inside(&answer) {
+                traced.fail();
+            }
             drop(traced);
             let queue = Queue::Records.as_str();
             metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
             let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
             metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
             let reply = serde_json::to_vec(&answer).expect("answers have string keys");
-            verdicts.push(Verdict::Done { reply });
+            let trail = Some(Trail { request_id: meta.request_id, context });
+            verdicts.push(Verdict::Done { reply, trail });
         }
         verdicts
     }

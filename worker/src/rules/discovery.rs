@@ -11,13 +11,6 @@ use common::model::{ClientId, DiscoveryId, LeadId, text};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Most destinations, or constraints, in a list.
-const LIST_MAX: usize = 50;
-/// Longest date range in words.
-const DATES_MAX: usize = 200;
-/// Largest object or list of the profile, in bytes of JSON.
-const PROFILE_BYTES: usize = 64 * 1024;
-
 type Checks = [(&'static str, fn(&RawValue) -> Read<Value>)];
 
 const DISCOVERY: &Checks = &[
@@ -181,7 +174,7 @@ fn destinations(raw: &RawValue) -> Read<Value> {
 
 /// Real dates in their order, or words.
 fn date_range(raw: &RawValue) -> Read<Value> {
-    if raw.get().starts_with('{') { stated(raw, brief::travel_dates) } else { any_text(raw, DATES_MAX) }
+    if raw.get().starts_with('{') { stated(raw, brief::travel_dates) } else { any_text(raw, text::DATES) }
 }
 
 /// A number of people, or a party.
@@ -200,13 +193,13 @@ fn constraints(raw: &RawValue) -> Read<Value> {
 
 fn object(raw: &RawValue) -> Read<Value> {
     Payload::object(raw)?;
-    if raw.get().len() <= PROFILE_BYTES { as_sent(raw) } else { Err(Rejected) }
+    if raw.get().len() <= text::PROFILE_BYTES { as_sent(raw) } else { Err(Rejected) }
 }
 
 /// A list of texts, each of which `read` can read.
 fn list(raw: &RawValue, read: impl Fn(&RawValue) -> Read<String>) -> Read<Value> {
     let texts: Vec<&RawValue> = parse(raw)?;
-    let readable = texts.len() <= LIST_MAX && texts.iter().all(|text| read(text).is_ok());
+    let readable = texts.len() <= text::WISHES && texts.iter().all(|text| read(text).is_ok());
     if readable { as_sent(raw) } else { Err(Rejected) }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
         ("TravelDates", travel_dates()),
         ("Party", party()),
         ("Budget", budget()),
-        ("Itinerary", itinerary()),
+        ("Itinerary", itinerary("ItineraryDay")),
         ("ItineraryDay", itinerary_day()),
         ("ItineraryItem", itinerary_item()),
         ("Attribution", attribution()),
@@ -219,18 +219,17 @@ pub(crate) fn budget() -> Schema {
     )
 }
 
-/// `itinerary`
-pub(crate) fn itinerary() -> Schema {
+/// `itinerary`, of days of that schema
+pub(crate) fn itinerary(day: &'static str) -> Schema {
     let kib = text::ITINERARY_BYTES / 1024;
-    object([("title", line(text::NAME)), ("days", array(reference("ItineraryDay")))])
-        .complete()
-        .strict()
-        .about(&format!(
+    object([("title", line(text::NAME)), ("days", array(reference(day)))]).complete().strict().about(
+        &format!(
             "At most {kib} KiB of JSON. What is wrong with one is 400 `invalid_itinerary`, with `errors`."
-        ))
+        ),
+    )
 }
 
-fn itinerary_day() -> Schema {
+pub(crate) fn itinerary_day() -> Schema {
     object([("title", line(text::NAME)), ("items", array(reference("ItineraryItem")))])
         .complete()
         .strict()

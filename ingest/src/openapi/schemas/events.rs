@@ -1,12 +1,13 @@
 //! The inbound envelope, read leniently (D6), and the batch result.
 
+use super::payloads;
 use crate::openapi::schema::{Schema, array, constant, having, object, of_type, one_of_texts, reference};
 use crate::openapi::texts::{BLANK, HAS_DIGIT, NOT_BLANK, email, instant, line, string, uuid};
 use common::event::{BATCH_MAX, EventStatus, InboundType, RESERVED_PREFIX};
 use common::model::text;
 
 /// What a reserved event id looks like.
-const RESERVED: &str = "^connect-api:";
+pub const RESERVED: &str = "^connect-api:";
 
 /// The batch, its envelopes, and what comes back.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
@@ -52,7 +53,10 @@ pub(crate) fn envelope() -> Schema {
         ("actor", reference("InboundActor")),
         (
             "payload",
-            of_type("object").or_null().about("Depends on the type, and is open: see the payload schemas."),
+            Schema { payloads: payloads::by_type(), ..of_type("object").or_null() }.about(
+                "Depends on the type, and is open. What its type's schema doesn't take is no reason to refuse \
+                the event: it is left out, with a warning.",
+            ),
         ),
     ])
     .requiring(["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"])
@@ -93,7 +97,7 @@ fn optional_email() -> Schema {
 
 /// The answer of the events route.
 pub(crate) fn batch_result() -> Schema {
-    let count = |what: &str| Schema { minimum: Some(0), ..of_type("integer") }.about(what);
+    let count = |what: &str| Schema { minimum: Some(0.into()), ..of_type("integer") }.about(what);
     object([
         ("accepted", count("Events applied now.")),
         ("duplicate", count("Events applied before.")),

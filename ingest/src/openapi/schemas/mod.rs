@@ -6,6 +6,8 @@ pub(super) mod outbound;
 pub(super) mod payloads;
 pub(super) mod records;
 
+pub use events::RESERVED;
+
 use super::schema::Schema;
 
 /// All of them but those of refusals, by name, in the order in which they are described.

@@ -1,8 +1,7 @@
-//! The document against the code.
+//! The document against the code. What bodies it takes is compared with their readers by the end-to-end tests.
 
-mod cases;
-mod readers;
 mod references;
+mod said;
 mod views;
 
 use super::document::Document;

@@ -53,6 +53,20 @@ fn what_is_named_is_there() {
 }
 
 #[test]
+fn every_schema_of_a_payload_is_that_of_the_types_it_is_for() {
+    let document = openapi::document();
+    let json = serde_json::to_value(&document).unwrap();
+    let payload = &json["components"]["schemas"]["InboundEvent"]["properties"]["payload"];
+    let by_type = payload["x-payload-schemas"].as_object().unwrap();
+    for (kind, path) in by_type {
+        let target = path.as_str().unwrap().strip_prefix('#').unwrap();
+        let about = json.pointer(target).unwrap()["description"].as_str().unwrap();
+        assert!(about.contains(&format!("`{kind}`")), "{kind}: {about}");
+    }
+    assert_eq!(by_type.len(), 7);
+}
+
+#[test]
 fn names_are_given_once() {
     let document = openapi::document();
     let names: HashSet<&String> = document.components.schemas.iter().map(|(name, _)| name).collect();

@@ -3,6 +3,7 @@
 mod list;
 mod replay;
 mod replay_many;
+mod summary;
 
 use serde_json::{Value, json};
 use tests::{QueuedMessage, World, text};

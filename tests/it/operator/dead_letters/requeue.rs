@@ -27,6 +27,30 @@ async fn a_batch_that_died_is_applied_when_it_is_put_back() {
 }
 
 #[tokio::test]
+async fn a_records_write_that_died_is_not_begun_when_it_is_put_back() {
+    let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
+    let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
+    let lead =
+        world.key.records("POST", &format!("{}/leads", tests::RECORDS), body).with("idempotency-key", "k-1");
+    world.http().send(&lead).await.assert_error(503, "processing_timeout");
+    let write = world.queues.take("records").await.expect("the write");
+    world.queues.put("records.dead", &write).await;
+    let requeued = world.connectctl.json(&["queue", "requeue", "records", "--dead"]).await;
+    assert_eq!(requeued["requeued"], 1);
+    world.add_worker().await;
+    eventually("it is handled", PATIENCE, async || {
+        let handled = world.workers[0]
+            .metrics()
+            .await
+            .sum("connect_apply_duration_seconds_count", &[("queue", "records")]);
+        if handled == 1.0 { Ok(()) } else { Err(handled.to_string()) }
+    })
+    .await;
+    assert_eq!(world.pipeline(&[]).await.len(), 0, "its caller was told 503");
+    assert_eq!(world.queues.depth("records.dead").await, 0);
+}
+
+#[tokio::test]
 async fn what_is_put_back_is_a_new_message_with_its_metadata_and_nobody_who_waits() {
     let mut world = world().await;
     let sent = QueuedMessage::new(b"x")

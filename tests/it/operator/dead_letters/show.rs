@@ -4,6 +4,7 @@ use super::{batch_meta, bodies, poison, until_dead, world};
 use crate::connectctl::fields;
 use serde_json::json;
 use tests::{QueuedMessage, text};
+use uuid::Uuid;
 
 #[tokio::test]
 async fn why_and_when_messages_died_is_shown_and_nothing_of_a_person() {
@@ -89,4 +90,30 @@ async fn a_dead_webhook_is_shown_with_the_ids_of_its_delivery() {
         "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
         "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4), "publishedAt": "2026-05-01T10:00:00.000Z"});
     assert_eq!(shown, [expected]);
+}
+
+#[tokio::test]
+async fn each_queue_says_why_in_words_of_its_own() {
+    let mut world = world().await;
+    let write = json!({"requestId": Uuid::now_v7(), "caller": batch_meta(&world).await["caller"], "publishedAt":
+        "2026-05-01T10:00:00Z", "deadline": "2026-05-01T10:00:10Z", "target": "newLead"});
+    world.queues.put("records", &QueuedMessage::new(b"{}").with_meta("ana@example.com")).await;
+    world.queues.put("crm", &QueuedMessage::new(b"ana@example.com")).await;
+    until_dead(&world, "records", 1).await;
+    until_dead(&world, "crm", 1).await;
+    world.workers.clear();
+    // As if every worker that took it had died of it.
+    world.queues.put("records", &QueuedMessage::new(b"{}").with_meta(&write.to_string())).await;
+    let times = world.queues.wear_out("records").await;
+    assert!(times >= 20, "{times}");
+    until_dead(&world, "records", 2).await;
+
+    let whys = async |queue: &str| -> Vec<String> {
+        let shown = world.connectctl.list(&["queue", "show", queue, "--dead"]).await;
+        assert!(!shown.iter().any(|letter| letter.to_string().contains("ana@")), "{shown:?}");
+        shown.iter().map(|letter| text(&letter["why"]).to_owned()).collect()
+    };
+    assert_eq!(whys("crm").await, ["not an action that can be read, or one that failed inside"]);
+    let of_records = ["its metadata can't be read", "handed out too often: each time its consumer went away"];
+    assert_eq!(whys("records").await, of_records);
 }

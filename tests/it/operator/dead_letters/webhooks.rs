@@ -1,8 +1,8 @@
 //! `queue requeue webhooks`: through the database.
 
-use super::world;
+use super::{until_dead, world};
 use serde_json::{Value, json};
-use tests::{QueuedMessage, World, text};
+use tests::{Behaviour, QueuedMessage, Receiver, World, event, text};
 use uuid::Uuid;
 
 async fn tenant(world: &World, slug: &str) -> Uuid {
@@ -68,4 +68,28 @@ async fn what_became_of_dead_webhooks_is_counted() {
     assert_eq!(state(&world, first).await["state"], "pending");
     assert_eq!(state(&world, second).await["state"], "dead", "beyond the limit");
     assert_eq!(world.connectctl.json(&requeue).await, json!({"requeued": 1, "kept": 0, "removed": 0}));
+}
+
+#[tokio::test]
+async fn what_a_dispatcher_gave_up_is_shown_and_replayed_also_after_its_message_was_dropped() {
+    let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let world = builder.set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
+    let receiver = Receiver::http();
+    receiver.answer_all(Behaviour::status(500));
+    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
+    world.connectctl.json(&create).await;
+    world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    until_dead(&world, "webhooks", 1).await;
+    let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
+    let delivery = receiver.wait_for(1).await.remove(0).header("x-connect-delivery").to_owned();
+    assert_eq!(shown[0]["deliveryId"], delivery, "{shown:?}");
+    assert_eq!(shown[0]["why"], "all attempts failed: see connectctl delivery show");
+
+    let drop = ["queue", "drop", "webhooks", "--dead", "--yes"];
+    assert_eq!(world.connectctl.json(&drop).await, json!({"dropped": 1}));
+    receiver.answer_all(Behaviour::status(200));
+    world.connectctl.json(&["delivery", "replay", &delivery]).await;
+    let received = receiver.wait_for(2).await;
+    assert_eq!(received[1].header("x-connect-delivery"), delivery);
+    assert_eq!(world.queues.depth("webhooks.dead").await, 0);
 }

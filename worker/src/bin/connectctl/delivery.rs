@@ -3,6 +3,7 @@
 mod dead_letters;
 mod replay;
 mod shown;
+mod summary;
 
 pub(crate) use dead_letters::delivery as of_dead_letter;
 pub(crate) use replay::{replay_dead_ones, wake_dispatcher};
@@ -15,6 +16,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand, ValueEnum};
 use common::model::TenantId;
 use shown::Delivery;
+use summary::{BACKLOGS, Backlog};
 use uuid::Uuid;
 
 #[derive(Debug, Subcommand)]
@@ -22,6 +24,9 @@ pub(crate) enum Command {
     /// List the deliveries of an agency with their attempts, newest last
     #[command(after_help = "Example:\n  connectctl delivery list --tenant acme --state dead")]
     List(List),
+    /// List the subscriptions of all agencies that deliveries wait for or were given up for, the worst first
+    #[command(after_help = "Example:\n  connectctl delivery summary")]
+    Summary,
     /// Show a delivery with its attempts and what the receiver answered
     #[command(after_help = "Example:\n  connectctl delivery show 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Show(Named),
@@ -113,6 +118,10 @@ struct Range {
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     match command {
         Command::List(wanted) => list(&wanted, context).await,
+        Command::Summary => {
+            let backlogs: Vec<Backlog> = rows::all(context, BACKLOGS, &[]).await?;
+            context.output.many(&backlogs)
+        }
         Command::Show(named) => show(context, &named.id).await,
         Command::Replay(Replay { id: Some(named), .. }) => {
             replay::one(context, &named).await?;

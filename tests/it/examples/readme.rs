@@ -1,0 +1,121 @@
+//! The README's functions for receivers of webhooks judge every vector as it says, and its commands work.
+
+use serde_json::{Value, json};
+use std::fmt::Write;
+use tests::{Ran, World, text};
+
+// Word for word the README's.
+include!("readme/verify.rs");
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/webhook-signatures.json");
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// A block of the section about webhooks.
+fn block(language: &str) -> String {
+    let readme = read(&format!("{ROOT}/README.md"));
+    let section = readme.split("\n## ").find(|section| section.starts_with("Receiving webhooks"));
+    let block =
+        section.and_then(|section| section.split(&format!("```{language}\n")).nth(1)?.split("```").next());
+    block.unwrap_or_else(|| panic!("no {language} in the section about webhooks")).to_owned()
+}
+
+fn cases() -> Vec<Value> {
+    let vectors: Value = serde_json::from_str(&read(VECTORS)).expect("vectors");
+    vectors["cases"].as_array().expect("cases").clone()
+}
+
+/// The vectors that are judged wrong.
+fn wrong(verdicts: &[bool]) -> Vec<Value> {
+    let cases = cases();
+    assert_eq!(verdicts.len(), cases.len());
+    let judged = cases.iter().zip(verdicts);
+    judged.filter(|(case, verdict)| case["valid"] != **verdict).map(|(case, _)| case["why"].clone()).collect()
+}
+
+/// Runs a program that prints a list of verdicts.
+async fn judged(interpreter: &str, program: &str) -> Vec<Value> {
+    let script = format!("{interpreter} - <<'END_OF_PROGRAM'\n{program}\nEND_OF_PROGRAM\n");
+    let ran = Ran::bash(&script, &[]).await;
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    let verdicts: Vec<bool> = serde_json::from_value(ran.json()).expect("verdicts");
+    wrong(&verdicts)
+}
+
+#[tokio::test]
+async fn the_readmes_verifiers_judge_every_vector_as_it_says() {
+    let python = format!(
+        "import json\n{}
+cases, verdicts = json.load(open({VECTORS:?}))['cases'], []
+for case in cases:
+    time.time = lambda: case['now']
+    verdicts.append(verify(case['secret'], case['header'], case['body'].encode()))
+print(json.dumps(verdicts))",
+        block("python")
+    );
+    let node = format!(
+        "{}
+const {{ cases }} = require({VECTORS:?});
+console.log(JSON.stringify(cases.map((one) => {{
+  Date.now = () => 1000 * one.now;
+  return verify(one.secret, one.header, Buffer.from(one.body));
+}})));",
+        block("js")
+    );
+    let none: [Value; 0] = [];
+    assert_eq!(judged("python3", &python).await, none, "Python");
+    assert_eq!(judged("node", &node).await, none, "Node");
+
+    assert_eq!(block("rust"), include_str!("readme/verify.rs"));
+    let rust = cases().into_iter().map(|case| {
+        let now = case["now"].as_u64().expect("a clock");
+        verify(text(&case["secret"]), text(&case["header"]), text(&case["body"]).as_bytes(), now)
+    });
+    assert_eq!(wrong(&rust.collect::<Vec<_>>()), none, "Rust");
+}
+
+/// The shell scripts of the examples' README, but for those that wait for cargo.
+fn scripts() -> String {
+    let readme = read(&format!("{ROOT}/tests/examples/README.md"));
+    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks: Vec<&str> = blocks.filter(|block| !block.contains("cargo ")).collect();
+    assert_eq!(blocks.len(), 3, "{blocks:?}");
+    blocks.concat()
+}
+
+#[tokio::test]
+async fn the_commands_of_the_examples_readme_work_beside_make_run() {
+    let world = World::start().await;
+    let demo = world.add_tenant("demo").await;
+    let create = ["subscription", "create", "--tenant", "demo", "--url", "https://1.1.1.1/hooks"];
+    let subscription = world.connectctl.json(&create).await;
+    // What `make run` leaves in its directory.
+    let mut environment = String::new();
+    for (name, value) in world.settings().iter().filter(|(name, _)| name != "CONNECT_INGEST_ADDR") {
+        writeln!(environment, "export {name}='{value}'").expect("a text");
+    }
+    writeln!(environment, "export CONNECT_INGEST_ADDR={}", world.http().address()).expect("a text");
+    let directory = std::env::temp_dir().join(format!("connect-readme-{}", std::process::id()));
+    let run = directory.join(".run");
+    std::fs::create_dir_all(&run).expect("a directory");
+    let key = json!({"prefix": demo.prefix, "secret": demo.secret}).to_string();
+    for (file, content) in
+        [("environment", environment), ("demo.key", key), ("demo.subscription", subscription.to_string())]
+    {
+        std::fs::write(run.join(file), content).expect("a file");
+    }
+    let script = format!("cd {directory:?}; ln -sfn '{ROOT}/tests' tests; {}", scripts());
+    let ran = Ran::bash(&script, &[]).await;
+    std::fs::remove_dir_all(&directory).expect("the directory goes");
+    assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    for shown in [r#""accepted":2"#, r#""externalId":"order-7""#, "\nverified\n"] {
+        assert!(ran.output.contains(shown), "{shown}: {}", ran.output);
+    }
+    // The key that is made has what the examples need, and no more.
+    let keys = world.connectctl.list(&["key", "list", "--tenant", "demo"]).await;
+    let made = keys.iter().find(|key| key["name"] == "Web site").expect("the key");
+    assert_eq!(made["scopes"], json!(["events:ingest", "leads:write"]), "{made}");
+}

@@ -1,0 +1,20 @@
+//! What `make run` and `make bench` tell of their steps.
+
+use tests::Ran;
+
+/// A script of two steps, as the real ones have more.
+const SCRIPT: &str = concat!(
+    "source ",
+    env!("CARGO_MANIFEST_DIR"),
+    "/../ops/local/stack.sh; STEPS=2; step 'starting servers'; step 'building'"
+);
+
+#[tokio::test]
+async fn each_step_is_a_line_and_on_a_terminal_a_bar_too() {
+    let told = Ran::bash(SCRIPT, &[]).await;
+    assert_eq!(told.output, "1 of 2: starting servers\n2 of 2: building\n", "{told:?}");
+    let on_terminal = format!("script --quiet --return --command \"bash -euc \\\"{SCRIPT}\\\"\" /dev/null");
+    let seen = Ran::bash(&on_terminal, &[]).await;
+    let lines: Vec<&str> = seen.output.lines().map(str::trim_end).collect();
+    assert_eq!(lines, ["[....] 1 of 2: starting servers", "[##..] 2 of 2: building"], "{seen:?}");
+}
