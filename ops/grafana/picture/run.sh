@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes ../connect.svg anew: traffic of every kind on a release build for twelve minutes, for four of them without a
+# Makes ../connect.svg anew: traffic of every kind on a release build for nine minutes, for three of them without a
 # worker, watched by a Prometheus whose data is then drawn. `run.sh 3` takes three minutes.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/picture, or those of DATABASE_URL and AMQP_URL.

@@ -1,7 +1,7 @@
 //! The run that the README's picture is drawn of: traffic of every kind, a worker that is stopped for a while, and a
 //! Prometheus that watches.
 //!
-//! `connect-picture [MINUTES]` prints the SVG after a run of that length, twelve if none is given. For the middle third of
+//! `connect-picture [MINUTES]` prints the SVG after a run of that length, nine if none is given. For the middle third of
 //! it the worker is stopped.
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tests::{Behaviour, Prometheus, Receiver, Traffic, World};
 use tokio::time::sleep;
 
-const MINUTES: u64 = 12;
+const MINUTES: u64 = 9;
 /// How often Prometheus looks.
 const EVERY: &str = "2s";
 /// Callers of the events route, and of the records API.
