@@ -13,6 +13,7 @@ mod examples;
 mod failures;
 mod faults;
 mod limits;
+mod locked;
 mod monitoring;
 mod openapi;
 mod operator;

@@ -11,28 +11,32 @@ use tokio_postgres::Row;
 // their ids: those that the unit's contacts may be, and those whose enquiries it names. NO KEY, because inserting an
 // enquiry takes a key share of its client. A phone finds the oldest client that has it (D10); as many more are loaded
 // as the unit has events, for each may change the phone of one.
+//
+// Which they are is found first, apart from the lock. A row that another transaction has changed is checked once more
+// when its lock is free, and with the search in the condition (`IN (SELECT ..)`) it may not be found again then.
 pub(super) const LOAD: &str = "
     -- clients.load
-    SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, company_domain,
-           account_id, created_at, updated_at
-    FROM clients
-    WHERE (tenant_id, client_id) IN (
+    WITH found (tenant_id, client_id) AS MATERIALIZED (
         SELECT c.tenant_id, c.client_id FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
             JOIN clients c ON c.tenant_id = w.tenant_id AND c.email_key = w.key
-        UNION ALL
+        UNION
         SELECT c.tenant_id, c.client_id FROM unnest($3::uuid[], $4::text[]) AS w (tenant_id, key)
             JOIN clients c ON c.tenant_id = w.tenant_id AND c.external_id = w.key
-        UNION ALL
+        UNION
         SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key),
             LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
                      ORDER BY created_at, client_id LIMIT $7::bigint + 1) c
-        UNION ALL
+        UNION
         SELECT * FROM unnest($8::uuid[], $9::uuid[])
-        UNION ALL
+        UNION
         SELECT l.tenant_id, l.client_id FROM unnest($10::uuid[], $11::uuid[]) AS w (tenant_id, lead_id)
-            JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id)
+            JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id
+    )
+    SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, company_domain,
+           account_id, created_at, updated_at
+    FROM clients JOIN found USING (tenant_id, client_id)
     ORDER BY tenant_id, client_id
-    FOR NO KEY UPDATE";
+    FOR NO KEY UPDATE OF clients";
 
 pub(super) const INSERT: &str = "
     -- clients.insert

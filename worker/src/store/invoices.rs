@@ -7,21 +7,22 @@ use common::model::{ClientId, LeadId, TenantId, TripId};
 use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-// Locked, because credit events find an invoice without locking its client.
+// Locked, because credit events find an invoice without locking its client. Found first, as clients are.
 pub(super) const LOAD: &str = "
     -- invoices.load
+    WITH found (tenant_id, booking_ref) AS MATERIALIZED (
+        SELECT * FROM unnest($1::uuid[], $2::text[])
+        UNION
+        SELECT w.tenant_id, i.booking_ref FROM unnest($3::uuid[], $4::uuid[]) AS w (tenant_id, trip_id),
+            LATERAL (SELECT booking_ref FROM invoices i WHERE i.tenant_id = w.tenant_id AND i.trip_id = w.trip_id
+                     ORDER BY created_at DESC, booking_ref DESC LIMIT 1) i
+    )
     SELECT tenant_id, booking_ref, lead_id, trip_id, client_id, (amount * 100)::bigint AS amount, currency,
            (credit_used * 100)::bigint AS credit_used, (credit_applied * 100)::bigint AS credit_applied, credit_state,
            (balance_due * 100)::bigint AS balance_due, cancelled_at, created_at, updated_at
-    FROM invoices
-    WHERE (tenant_id, booking_ref) IN (
-        SELECT * FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, booking_ref)
-        UNION ALL
-        SELECT w.tenant_id, i.booking_ref FROM unnest($3::uuid[], $4::uuid[]) AS w (tenant_id, trip_id),
-            LATERAL (SELECT booking_ref FROM invoices i WHERE i.tenant_id = w.tenant_id AND i.trip_id = w.trip_id
-                     ORDER BY created_at DESC, booking_ref DESC LIMIT 1) i)
+    FROM invoices JOIN found USING (tenant_id, booking_ref)
     ORDER BY tenant_id, booking_ref
-    FOR NO KEY UPDATE";
+    FOR NO KEY UPDATE OF invoices";
 
 pub(super) const CLIENT: &str = "
     -- invoices.client
