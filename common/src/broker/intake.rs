@@ -7,7 +7,9 @@ use super::topology::Queue;
 use crate::metrics::DEAD_LETTERED;
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::options::{
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{Acker, Channel, Consumer};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Longest that closing a channel may take; a broker that blocks publishers doesn't answer.
+/// Longest that ending a consumer, or closing a channel, may take; a broker that blocks publishers doesn't answer.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Wait before an intake is opened again.
 const REOPEN_AFTER: Duration = Duration::from_millis(250);
@@ -52,6 +54,11 @@ impl Receipt {
         metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason).increment(1);
         drop(self.acker.reject(BasicRejectOptions { requeue: false }).await);
     }
+
+    /// Not handled here: back to the queue, for whoever takes it next.
+    pub async fn back(self) {
+        drop(self.acker.reject(BasicRejectOptions { requeue: true }).await);
+    }
 }
 
 /// Takes units of messages.
@@ -67,7 +74,8 @@ pub trait Intake: Send {
 }
 
 /// Consumes `queue` until `shutdown`, on one connection of `broker` after the other. At most `prefetch` messages are
-/// open, at most `unit` are taken at once. Gives the channel, if there is one: receipts work until it is closed.
+/// open, at most `unit` are taken at once. At the end what was handed out and isn't taken goes back, for others. Gives
+/// the channel, if there is one: receipts work until it is closed.
 pub async fn run_intake<I: Intake>(
     broker: &Broker,
     queue: Queue,
@@ -85,7 +93,10 @@ pub async fn run_intake<I: Intake>(
                 let ended = open.run(unit, intake, shutdown).await;
                 intake.consuming(false);
                 match ended {
-                    Ok(()) => return Some(open),
+                    Ok(()) => {
+                        open.stop().await;
+                        return Some(open);
+                    }
                     Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
                 }
             }
@@ -139,6 +150,17 @@ impl OpenIntake {
             intake.take(received).await;
         }
         Ok(())
+    }
+
+    /// Has the broker hand out no more, and gives back what it has.
+    async fn stop(&mut self) {
+        let cancel = self.channel.basic_cancel(self.consumer.tag(), BasicCancelOptions::default());
+        if !matches!(timeout(CLOSE_WITHIN, cancel).await, Ok(Ok(()))) {
+            return;
+        }
+        while let Ok(Some(Ok(delivery))) = timeout(CLOSE_WITHIN, self.consumer.next()).await {
+            drop(delivery.acker.reject(BasicRejectOptions { requeue: true }).await);
+        }
     }
 
     fn receive(&self, mut delivery: Delivery) -> Received {

@@ -122,9 +122,12 @@ pub async fn run(delivering: Delivering, shutdown: CancellationToken) {
     let mut deliverer = Deliverer { shared: Arc::clone(&shared), consuming, shutdown: shutdown.clone() };
     let open = run_intake(&broker, Queue::Webhooks, (bounds.open, UNIT), &mut deliverer, &shutdown).await;
 
-    // Nothing more is begun, what has begun is finished.
+    // Nothing more is begun: what waits goes back to the queue, for other copies. What has begun is finished.
     drop(deliverer);
-    drop(shared.lanes().clear());
+    let waiting = shared.lanes().clear();
+    for job in waiting {
+        shared.give_back(job).await;
+    }
     drop(evictions.await);
     shared.attempts.close();
     shared.attempts.wait().await;
@@ -177,6 +180,9 @@ impl Intake for Deliverer {
                 Err(error) => tracing::warn!(%error, "can't look at deliveries, trying again"),
             }
             if self.shutdown.run_until_cancelled(sleep(OUTAGE_WAIT)).await.is_none() {
+                for Taken { receipt, .. } in messages {
+                    receipt.back().await;
+                }
                 return;
             }
         }
@@ -264,6 +270,14 @@ impl Shared {
     async fn hand_in(&self, entry: Entry) {
         // The ledger outlives everything that hands in.
         drop(self.ledger.send(entry).await);
+    }
+
+    /// Back to the queue with all messages of the attempt.
+    async fn give_back(&self, job: Job) {
+        let second = self.open.end(&job.meta);
+        for receipt in second.into_iter().chain([job.receipt]) {
+            receipt.back().await;
+        }
     }
 
     async fn put_off(&self, Away { job, wait }: Away<Job>) {

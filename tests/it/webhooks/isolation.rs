@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 impl Outbound {
     /// Puts events into the outbox as the worker does, without the time that causing thousands of them would take.
-    async fn emit(&self, count: usize, event_type: &str) {
+    pub(super) async fn emit(&self, count: usize, event_type: &str) {
         let statement = format!(
             "INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, created_at)
              SELECT tenant_id, overlay(gen_random_uuid()::text placing lpad(to_hex(n), 8, '0') from 1 for 8)::uuid,

@@ -31,6 +31,35 @@ async fn a_dispatcher_that_is_asked_to_end_finishes_the_attempt_under_way_and_re
 }
 
 #[tokio::test]
+async fn a_dispatcher_that_drains_leaves_what_it_has_not_begun_to_the_others_at_once() {
+    let settings =
+        World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "100s").set("CONNECT_WEBHOOK_TIMEOUT", "100s");
+    let mut outbound = Outbound::with_dispatchers(2, settings).await;
+    outbound.subscribe("/hangs", &["--events", "lead.stage_changed"]).await;
+    outbound.subscribe("/answers", &["--events", "lead.assigned"]).await;
+    outbound.receiver.hold();
+    outbound.receiver.answer("/hangs", Behaviour::status(204).held());
+    // Enough for both to have an attempt under way that doesn't end, and more of them waiting.
+    outbound.emit(40, "lead.stage_changed").await;
+    outbound.receiver.wait_for_at("/hangs", 2).await;
+    outbound.world.dispatchers[1].signal("TERM");
+    outbound.world.dispatchers[1].until_unready().await;
+    for _ in 0..20 {
+        outbound.emit(5, "lead.assigned").await;
+    }
+    let told = outbound.receiver.wait_for_at("/answers", 100).await;
+    assert_eq!(told.len(), 100);
+    assert!(
+        outbound.world.dispatchers[1].operator_get("/livez").await.is_ok(),
+        "it still waits for its attempt"
+    );
+    outbound.receiver.release();
+    assert_eq!(outbound.world.dispatchers[1].until_ended(PATIENCE).await.code(), Some(0));
+    outbound.until("delivered", 140).await;
+    assert_eq!(outbound.receiver.received_at("/hangs").len(), 40, "each once");
+}
+
+#[tokio::test]
 async fn an_attempt_that_outlasts_the_drain_is_made_again_by_the_next_dispatcher() {
     let settings = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "3s").set("CONNECT_WEBHOOK_TIMEOUT", "60s");
     let mut outbound = Outbound::of(settings).await;
