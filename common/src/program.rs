@@ -2,6 +2,7 @@
 
 use crate::settings::{Environment, LogSettings, SettingError, TraceSettings, Variable, answer_arguments};
 use std::fmt::Display;
+use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 /// A service's name and its settings.
@@ -50,6 +51,7 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
 }
 
 fn refuse(line: &impl Display) -> ExitCode {
-    eprintln!("{line}");
+    // Where nobody can be told there is still the exit code.
+    drop(writeln!(stderr(), "{line}"));
     ExitCode::FAILURE
 }

@@ -9,7 +9,11 @@ use tracing_subscriber::EnvFilter;
 pub fn start(settings: &LogSettings) -> Result<(), String> {
     let filter =
         EnvFilter::try_new(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that can't be written is lost. To complain of it on standard error, too, would be a panic.
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     if settings.json {
         logs.json().flatten_event(true).init();
     } else {

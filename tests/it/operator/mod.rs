@@ -1,6 +1,7 @@
 //! What an operator sees and sets (the operator's contract).
 
 mod dead_letters;
+mod logs;
 mod metrics;
 mod ports;
 mod readme;
