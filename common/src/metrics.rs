@@ -28,7 +28,7 @@ pub const QUEUE_DELAYED: &str = "connect_queue_messages_delayed";
 pub const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
 /// Messages after which a queue refuses, as this program is set; by queue.
 pub const QUEUE_MAX_LENGTH: &str = "connect_queue_max_length";
-/// Seconds since the oldest message in hand was taken from its queue, by queue; 0 when none is in hand.
+/// Seconds since the oldest unit, or webhook, in hand was begun, by queue; 0 when none is in hand.
 pub const OLDEST_IN_HAND: &str = "connect_oldest_in_hand_seconds";
 /// Seconds from publish to apply, by queue.
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";

@@ -23,7 +23,7 @@ pub struct Schedule {
 pub struct Wait {
     /// Which queue of waiting ones, from 1.
     pub level: u8,
-    /// How long, jitter included.
+    /// How long, jitter included; the cap at most.
     pub length: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Schedule {
         let asked = asked.unwrap_or_default();
         let level = (due..levels).find(|level| self.length(*level) >= asked).unwrap_or(levels);
         let length = self.length(level).mul_f64(1.0 + JITTER * chance.clamp(0.0, 1.0));
-        Some(Wait { level, length })
+        Some(Wait { level, length: length.min(self.cap) })
     }
 
     /// The wait of a level, without jitter.
@@ -100,6 +100,8 @@ mod tests {
         let most = SCHEDULE.wait_after(1, None, 1.0).unwrap().length;
         assert_eq!(most, Duration::from_secs(33));
         assert_eq!(SCHEDULE.wait_after(1, None, 7.0).unwrap().length, most);
+        let capped = SCHEDULE.wait_after(1, Some(Duration::MAX), 1.0).unwrap().length;
+        assert_eq!(capped, SCHEDULE.cap);
     }
 
     #[test]

@@ -5,11 +5,13 @@ use common::metrics::{self as names, OUTAGE, OUTAGE_FAILURES};
 use metrics::Gauge;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Whether something that is needed is away.
 pub struct Outage {
     what: &'static str,
-    gauge: Gauge,
+    /// Locked while it is set, so that what it says last is true.
+    gauge: Mutex<Gauge>,
     away: AtomicBool,
 }
 
@@ -19,7 +21,7 @@ impl Outage {
         names::show(OUTAGE_FAILURES, &[("what", what)]);
         let gauge = metrics::gauge!(OUTAGE, "what" => what);
         gauge.set(0.0);
-        Self { what, gauge, away: AtomicBool::new(false) }
+        Self { what, gauge: Mutex::new(gauge), away: AtomicBool::new(false) }
     }
 
     /// It failed. Only the first failure of a row is worth a warning.
@@ -28,16 +30,21 @@ impl Outage {
         if self.away.swap(true, Ordering::Relaxed) {
             tracing::debug!(what = self.what, %error, "still failing");
         } else {
-            self.gauge.set(1.0);
+            self.show();
             tracing::warn!(what = self.what, %error, "failing");
         }
+    }
+
+    fn show(&self) {
+        let gauge = self.gauge.lock().unwrap_or_else(PoisonError::into_inner);
+        gauge.set(f64::from(u8::from(self.away.load(Ordering::Relaxed))));
     }
 
     /// It worked.
     pub fn worked(&self) {
         // Reading first keeps the cache line shared: this is called for every use.
         if self.away.load(Ordering::Relaxed) && self.away.swap(false, Ordering::Relaxed) {
-            self.gauge.set(0.0);
+            self.show();
             tracing::info!(what = self.what, "works again");
         }
     }

@@ -31,7 +31,7 @@ main() {
     hold "$DIRECTORY" -n || fail "\`make run\` is running here already (see .run), stop it first"
     bring_up "$DIRECTORY"
     trap stop_all EXIT
-    step 'building'
+    step 'building, which takes some minutes the first time'
     # The whole workspace, as the other targets do: a part of it would build shared crates a second time.
     cargo build --release --workspace --bins 9>&-
     step 'bringing the schema up to date'
@@ -135,8 +135,8 @@ prepare_demo() {
     prepare_subscription
 }
 
-# The demo agency's subscription, to the small receiver on this machine, so that nothing leaves it. It and its secret,
-# which is shown once, when it is made, are used again as long as nobody else has taken the receiver's port meanwhile.
+# The demo agency's subscription, to the small receiver on this machine, so that nothing leaves it. It is used again, with
+# a new secret, as long as nobody else has taken the receiver's port meanwhile.
 prepare_subscription() {
     local id url made
     id=$(jq -r .id "$DIRECTORY/demo.subscription" 2>/dev/null) || id=
@@ -146,6 +146,9 @@ prepare_subscription() {
         receiver=${receiver%%/*}
         if ! listens "$receiver"; then
             "$CTL" subscription resume "$id" --json >/dev/null
+            # Somebody may have changed it since, and it can't be asked for.
+            made=$("$CTL" subscription rotate-secret "$id" --json)
+            keep demo.subscription <<<"$made"
             return
         fi
     fi

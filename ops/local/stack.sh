@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What run.sh, test.sh and bench.sh share: the tools, PostgreSQL and RabbitMQ that Connect needs. To be sourced.
+# What run.sh, test.sh, bench.sh and ../grafana/picture/run.sh share: the tools, PostgreSQL and RabbitMQ that Connect needs. To be sourced.
 #
 # Where DATABASE_URL or AMQP_URL is set, that server is used. For the other a private one is started, and stopped
 # when the script ends, whatever ends it; its data stays for the next time.

@@ -27,6 +27,7 @@ trap 'rm -f "$answer" "$headers" "$failure"' EXIT
 
 # One attempt: sets `status`, 000 when no answer came.
 create() {
+    : >"$headers"
     # Of a records route the method and the path with its query are signed as well, as `v2`. (openssl takes the secret as
     # an argument, which others on this machine can see in the list of processes.)
     local time mac

@@ -34,6 +34,7 @@ trap 'rm -f "$answer" "$headers" "$failure"' EXIT
 
 # One attempt: sets `status`, 000 when no answer came.
 send() {
+    : >"$headers"
     # Over the very bytes that are sent. (openssl takes the secret as an argument, which others on this machine can see
     # in the list of processes.)
     local time mac

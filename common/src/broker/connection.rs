@@ -29,15 +29,14 @@ static CONNECTED: Connected = Connected(Mutex::new(BTreeMap::new()));
 struct Connected(Mutex<BTreeMap<&'static str, bool>>);
 
 impl Connected {
-    fn show(&self, name: &'static str, is_connected: bool) {
-        metrics::gauge!(BROKER_CONNECTED).set(f64::from(u8::from(self.set(name, is_connected))));
-    }
-
-    /// Gives whether all are there.
-    fn set(&self, name: &'static str, is_connected: bool) -> bool {
+    /// Shows whether all are there, and gives it.
+    fn show(&self, name: &'static str, is_connected: bool) -> bool {
+        // Held until it is shown, so that what is shown last is true.
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         connections.insert(name, is_connected);
-        connections.values().all(|is_connected| *is_connected)
+        let are_all = connections.values().all(|is_connected| *is_connected);
+        metrics::gauge!(BROKER_CONNECTED).set(f64::from(u8::from(are_all)));
+        are_all
     }
 }
 
@@ -209,10 +208,10 @@ mod tests {
     #[test]
     fn a_program_is_connected_when_all_of_its_connections_are() {
         let connected = Connected(Mutex::default());
-        assert!(!connected.set("consuming", false));
-        assert!(!connected.set("publishing", false));
-        assert!(!connected.set("publishing", true));
-        assert!(connected.set("consuming", true));
-        assert!(!connected.set("publishing", false));
+        assert!(!connected.show("consuming", false));
+        assert!(!connected.show("publishing", false));
+        assert!(!connected.show("publishing", true));
+        assert!(connected.show("consuming", true));
+        assert!(!connected.show("publishing", false));
     }
 }

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tracing::Span;
 use tracing::field::display;
-use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 /// Longest that closing a channel may take; a broker that blocks publishers doesn't answer.
@@ -79,17 +79,12 @@ pub enum Verdict {
     Leave,
 }
 
-impl Verdict {
-    /// What log lines about concluding the message name.
-    fn span(&self, message: &Message) -> Span {
-        match self {
-            Self::Done { trail: Some(trail), .. } | Self::Dead { trail: Some(trail), .. } => {
-                let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
-                tracing::error_span!("message", %request_id, %trace_id)
-            }
-            Self::Done { trail: None, .. } | Self::Dead { trail: None, .. } | Self::Leave => message.span(),
-        }
-    }
+/// What a log line about concluding a message names.
+fn span(message: &Message, trail: Option<Trail>) -> Span {
+    let Some(Trail { request_id, context: TraceContext { trace_id, .. } }) = trail else {
+        return message.span();
+    };
+    tracing::error_span!("message", %request_id, %trace_id)
 }
 
 /// Handles the messages of a lane.
@@ -195,8 +190,7 @@ impl Lane {
             let _held = Held::new(self.queue);
             let verdicts = handler.handle(&unit.messages).await;
             for ((delivery, message), verdict) in unit.deliveries.iter().zip(&unit.messages).zip(verdicts) {
-                let span = verdict.span(message);
-                self.conclude(delivery, verdict).instrument(span).await?;
+                self.conclude(delivery, message, verdict).await?;
             }
         }
         Ok(())
@@ -248,18 +242,27 @@ impl Lane {
     }
 
     /// Replies, then acknowledges or dead-letters.
-    async fn conclude(&mut self, delivery: &Delivery, verdict: Verdict) -> lapin::Result<()> {
+    async fn conclude(
+        &mut self,
+        delivery: &Delivery,
+        message: &Message,
+        verdict: Verdict,
+    ) -> lapin::Result<()> {
         match verdict {
-            Verdict::Done { reply, trail: _ } => {
-                self.reply(delivery, &reply).await;
+            Verdict::Done { reply, trail } => {
+                if !self.reply(delivery, &reply).await {
+                    span(message, trail).in_scope(|| tracing::debug!("an answer could not be sent"));
+                }
                 delivery.ack(BasicAckOptions::default()).await.map(drop)
             }
-            Verdict::Dead { reason, reply, trail: _ } => {
-                tracing::error!(queue = self.queue.as_str(), reason, "message dead-lettered");
-                metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason)
-                    .increment(1);
-                if let Some(reply) = reply {
-                    self.reply(delivery, &reply).await;
+            Verdict::Dead { reason, reply, trail } => {
+                let (queue, span) = (self.queue.as_str(), span(message, trail));
+                span.in_scope(|| tracing::error!(queue, reason, "message dead-lettered"));
+                metrics::counter!(DEAD_LETTERED, "queue" => queue, "reason" => reason).increment(1);
+                if let Some(reply) = reply
+                    && !self.reply(delivery, &reply).await
+                {
+                    span.in_scope(|| tracing::debug!("an answer could not be sent"));
                 }
                 delivery.reject(BasicRejectOptions { requeue: false }).await.map(drop)
             }
@@ -267,14 +270,12 @@ impl Lane {
         }
     }
 
-    /// Hands the answer to the broker.
-    async fn reply(&mut self, delivery: &Delivery, body: &[u8]) {
+    /// Hands the answer to the broker, where one is wanted. Gives whether it could.
+    async fn reply(&mut self, delivery: &Delivery, body: &[u8]) -> bool {
         let properties = &delivery.properties;
-        if let Some(reply_to) = properties.reply_to().clone() {
-            let was_sent = self.replies.send(reply_to, properties.correlation_id().clone(), body).await;
-            if !was_sent {
-                tracing::debug!("an answer could not be sent");
-            }
+        match properties.reply_to().clone() {
+            Some(to) => self.replies.send(to, properties.correlation_id().clone(), body).await,
+            None => true,
         }
     }
 }
