@@ -188,7 +188,8 @@ def table(panel, prometheus, x, y, w, h):
     """What there is at the end, a line for each series; as many as there is room for."""
     organized = panel["transformations"][0]["options"]
     names = sorted(organized["indexByName"], key=organized["indexByName"].get)
-    width = (w - 24) / len(names)
+    # The first, the alert's name, has twice the room.
+    width = (w - 24) / (len(names) + 1)
     found = [(labels, points[-1]) for labels, points in prometheus.series(panel["targets"][0]["expr"])
              if points and prometheus.end - points[-1][0] < prometheus.step]
     lines = [[organized["renameByName"].get(name, name) for name in names]]
@@ -196,7 +197,7 @@ def table(panel, prometheus, x, y, w, h):
         lines.append([number(value, "s") if name == "Value" else labels.get(name, "") for name in names])
     for n, line in enumerate(lines[:int((h - 32) / 18)]):
         for column, words in enumerate(line):
-            yield text(x + 12 + column * width, y + 42 + 18 * n, words, 11, FAINT if n == 0 else INK)
+            yield text(x + 12 + (column + (column > 0)) * width, y + 42 + 18 * n, words, 11, FAINT if n == 0 else INK)
 
 
 def chosen(panels):

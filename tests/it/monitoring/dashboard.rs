@@ -89,6 +89,26 @@ fn the_rows_follow_a_message_and_the_runbook_names_panels_that_there_are() {
     assert!(named >= 8, "{named} panels named");
 }
 
+#[test]
+fn the_readmes_picture_is_of_this_dashboard() {
+    let (dashboard, picture) = (dashboard(), text("ops/grafana/connect.svg"));
+    let mut line = None;
+    for panel in panels(&dashboard) {
+        let (title, y) = (tests::text(&panel["title"]), panel["gridPos"]["y"].as_u64());
+        let is_row = panel["type"] == "row";
+        let is_drawn = is_row || line.is_none_or(|line| line == y);
+        // Above the rows all are drawn, of each row its first line.
+        line = match (is_row, line) {
+            (true, _) => None,
+            (false, None) if rows(&dashboard)[""].contains(title) => None,
+            (false, None) => Some(y),
+            (false, Some(line)) => Some(line),
+        };
+        assert!(!is_drawn || picture.contains(&format!(">{title}</text>")), "{title}: draw it anew");
+    }
+    assert!(text("README.md").contains("](ops/grafana/connect.svg)"));
+}
+
 #[tokio::test]
 async fn every_panels_query_has_data_when_the_programs_are_busy() {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");

@@ -31,6 +31,8 @@ async fn every_alert_has_a_section_with_its_meaning_what_to_look_at_and_what_to_
         for part in ["**Means.** ", "**Look at.**", "**Do.** ", "```promql"] {
             assert!(section.contains(part), "{name} lacks {part}");
         }
+        let (_, what_to_do) = section.split_once("**Do.** ").expect("what to do");
+        assert!(what_to_do.contains("`connectctl "), "{name} has nothing to do with connectctl");
     }
     let alerts: Vec<&str> = rules.iter().map(|rule| tests::text(&rule["name"])).collect();
     let orphans: Vec<&&str> = sections.keys().filter(|name| !alerts.contains(name)).collect();

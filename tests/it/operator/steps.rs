@@ -18,3 +18,14 @@ async fn each_step_is_a_line_and_on_a_terminal_a_bar_too() {
     let lines: Vec<&str> = seen.output.lines().map(str::trim_end).collect();
     assert_eq!(lines, ["[....] 1 of 2: starting servers", "[##..] 2 of 2: building"], "{seen:?}");
 }
+
+#[test]
+fn every_script_has_as_many_steps_as_it_says() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    for script in ["local/run.sh", "local/bench.sh", "local/test.sh", "grafana/picture/run.sh"] {
+        let script = std::fs::read_to_string(format!("{root}/ops/{script}")).expect("a script");
+        let steps = script.lines().filter(|line| line.trim_start().starts_with("step ")).count();
+        // Two are `bring_up`'s: what is missing, and servers.
+        assert!(script.contains(&format!("\nSTEPS={}\n", steps + 2)), "{steps} and 2 steps");
+    }
+}
