@@ -41,7 +41,7 @@ def call(method, target, body=b"", **headers):
             answer = refused
         with answer:
             return answer.status, answer.headers, answer.read().decode()
-    except (OSError, http.client.HTTPException) as lost:
+    except (OSError, http.client.HTTPException, ValueError) as lost:
         return 0, {}, str(lost)
 
 

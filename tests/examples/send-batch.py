@@ -54,7 +54,7 @@ def send(body):
             answer = refused
         with answer:
             return answer.status, answer.headers, answer.read().decode()
-    except (OSError, http.client.HTTPException) as lost:
+    except (OSError, http.client.HTTPException, ValueError) as lost:
         return 0, {}, str(lost)
 
 

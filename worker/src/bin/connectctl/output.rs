@@ -84,11 +84,16 @@ fn table<T: Show>(items: &[T]) -> String {
 /// Text that partners sent, made harmless for a terminal and cut to fit a table.
 fn legible(text: &str) -> String {
     let mut shown: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(CELL_MAX).collect();
+        text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).take(CELL_MAX).collect();
     if text.chars().nth(CELL_MAX).is_some() {
         shown.push('…');
     }
     shown
+}
+
+/// Whether it changes the direction of the text after it.
+const fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -116,6 +121,7 @@ mod tests {
     #[test]
     fn a_cell_can_neither_command_a_terminal_nor_fill_it() {
         assert_eq!(legible("a\u{1b}[31m\nb"), "a [31m b");
+        assert_eq!(legible("a\u{202e}b\u{2066}c"), "a b c");
         assert_eq!(legible(&"ä".repeat(121)).chars().count(), 121);
         assert!(legible(&"ä".repeat(121)).ends_with("ä…") && !legible(&"ä".repeat(120)).contains('…'));
     }
