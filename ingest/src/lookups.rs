@@ -181,7 +181,7 @@ fn index(place: i64) -> Option<usize> {
 /// What callers are told of a statement that failed: 503 when the database is away, 500 when it refused.
 pub(crate) fn unanswered(outage: &Outage, error: &TxError) -> Refusal {
     match error {
-        TxError::Unavailable(_) | TxError::Conflict(_) => {
+        TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_) => {
             outage.failed(error);
             Refusal::ReplayStoreUnavailable
         }

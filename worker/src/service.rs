@@ -1,9 +1,8 @@
 //! The running worker: lanes of consumption, the operator's port, the drain.
 
 use crate::consume::{self, CrmHandler, EventsHandler, RecordsHandler};
-use crate::outbox::Bell;
+use crate::pipeline::{OutboxNotifier, Pipeline};
 use crate::settings::Settings;
-use crate::unit::Databases;
 use common::broker::{Broker, LaneBounds, Queue, observe_queues, run_lane};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
@@ -54,11 +53,12 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let ended = CancellationToken::new();
     let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
     let replies = Broker::start(&settings.broker, "connect-worker replies", ended.clone());
-    let Pools { events, writes } = pools(&settings);
+    let Pipelines { events, writes, auxiliary } = pipelines(&settings);
     let consuming = Arc::new(AtomicUsize::new(0));
     let lanes = start_lanes(&settings, [&broker, &replies], &events, &writes, &consuming, &asked);
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    tokio::spawn(observe([broker, replies], [events, writes], (consuming, lanes.len()), health.clone()));
+    let databases = [events.database().clone(), writes.database().clone(), auxiliary];
+    tokio::spawn(observe([broker, replies], databases, (consuming, lanes.len()), health.clone()));
 
     health.set("accepting", true);
     asked.cancelled().await;
@@ -71,13 +71,14 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The pools: events, and records writes with advisor actions, have connections of their own.
-struct Pools {
-    events: Databases,
-    writes: Databases,
+/// The pipelines: events, and records writes with advisor actions, have connections of their own.
+struct Pipelines {
+    events: Pipeline,
+    writes: Pipeline,
+    auxiliary: Database,
 }
 
-fn pools(settings: &Settings) -> Pools {
+fn pipelines(settings: &Settings) -> Pipelines {
     let pool = |name, size, durable| {
         let wait = Duration::from_secs(5);
         let statement_timeout = STATEMENT_TIMEOUT;
@@ -86,20 +87,20 @@ fn pools(settings: &Settings) -> Pools {
     };
     let lanes = settings.worker.event_lanes as usize;
     let writers = (settings.worker.record_lanes + settings.worker.crm_lanes) as usize;
-    // A connection a lane, and one for the bell.
-    let counters = pool("counters", lanes + writers + 1, false);
-    let bell = Bell::start(counters.clone());
-    // A connection a lane, and one to look whether the database answers.
-    let units = pool("worker", lanes + 1, true);
-    let events = Databases { units, counters: counters.clone(), bell: bell.clone() };
-    Pools { events, writes: Databases { units: pool("records", writers, true), counters, bell } }
+    // A connection for each lane's enquiry numbers, and one for notifications.
+    let auxiliary = pool("counters", lanes + writers + 1, false);
+    let notifier = OutboxNotifier::start(auxiliary.clone());
+    // A connection for each lane, and one for readiness.
+    let events = Pipeline::new(pool("worker", lanes + 1, true), &auxiliary, notifier);
+    let writes = events.on(pool("records", writers, true));
+    Pipelines { events, writes, auxiliary }
 }
 
 fn start_lanes(
     settings: &Settings,
     [broker, replies]: [&Broker; 2],
-    events: &Databases,
-    writes: &Databases,
+    events: &Pipeline,
+    writes: &Pipeline,
     consuming: &Arc<AtomicUsize>,
     asked: &CancellationToken,
 ) -> TaskTracker {
@@ -143,7 +144,7 @@ fn start_lanes(
 /// Keeps readiness and the pools' gauges true. Ready is a worker all of whose `lanes.1` lanes consume.
 async fn observe(
     brokers: [Broker; 2],
-    databases: [Databases; 2],
+    databases: [Database; 3],
     lanes: (Arc<AtomicUsize>, usize),
     health: Health,
 ) {
@@ -152,8 +153,7 @@ async fn observe(
         every.tick().await;
         health.set("broker", brokers.iter().all(Broker::is_connected));
         health.set("consuming", lanes.0.load(Ordering::Relaxed) == lanes.1);
-        health.set("postgres", databases[0].units.answers(LOOK).await);
-        databases.iter().for_each(|databases| databases.units.observe());
-        databases[0].counters.observe();
+        health.set("postgres", databases[0].answers(LOOK).await);
+        databases.iter().for_each(Database::observe);
     }
 }

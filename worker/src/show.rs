@@ -9,7 +9,10 @@ use common::view::{ClientView, LeadView, OwnerView, ProposalView, TripView};
 use serde_json::value::{RawValue, to_raw_value};
 
 /// `{"data": ..}` of a record, and its version.
-pub fn record(state: &TenantState, record: Record) -> Result<(Box<RawValue>, DateTime<Utc>), InternalError> {
+pub(crate) fn record(
+    state: &TenantState,
+    record: Record,
+) -> Result<(Box<RawValue>, DateTime<Utc>), InternalError> {
     match record {
         Record::Client(id) => {
             let view = client(state, id)?;

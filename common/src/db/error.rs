@@ -13,12 +13,25 @@ pub enum TxError {
     /// Another transaction was in the way, more often than is retried.
     #[error("conflict with another transaction: {}", describe(.0))]
     Conflict(tokio_postgres::Error),
+    /// What the transaction read has changed before it could lock it, more often than is retried.
+    #[error("stale read: {0}")]
+    Stale(&'static str),
     /// The database refuses the statement: trying again changes nothing.
     #[error("the database refused: {}", describe(.0))]
     Refused(tokio_postgres::Error),
     /// The work itself gave up; nothing was written.
     #[error("abandoned: {0}")]
     Abandoned(String),
+}
+
+impl TxError {
+    /// The five characters by which the database names why it refused; `None` where the database did not answer.
+    pub fn sql_state(&self) -> Option<&str> {
+        match self {
+            Self::Conflict(error) | Self::Refused(error) => error.code().map(SqlState::code),
+            Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for TxError {

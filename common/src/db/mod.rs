@@ -2,10 +2,12 @@
 
 mod error;
 mod migrate;
+mod pipelined;
 mod pool;
 mod session;
 
 pub use error::TxError;
 pub use migrate::{MigrateError, Migrations};
-pub use pool::{Client, Database, PoolSettings, Work};
+pub use pipelined::{PipelinedTransaction, Query};
+pub use pool::{Attempts, Client, Database, PoolSettings, Work};
 pub use session::Session;

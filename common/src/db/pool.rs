@@ -43,6 +43,31 @@ pub trait Work: Sync {
     }
 }
 
+/// A transaction that is run again when another one was in its way, [`Work`] in its general form.
+pub trait Attempts: Sync {
+    /// What it gives once it has committed, or has nothing to commit.
+    type Output: Send;
+
+    /// Runs the transaction on `database` and commits it. `attempt` counts from 1; what the attempt before did is
+    /// undone.
+    fn attempt(
+        &self,
+        database: &Database,
+        attempt: u32,
+    ) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
+}
+
+/// A [`Work`] whose BEGIN and COMMIT are round trips of their own.
+struct Plain<'a, W>(&'a W);
+
+impl<W: Work> Attempts for Plain<'_, W> {
+    type Output = W::Output;
+
+    async fn attempt(&self, database: &Database, _attempt: u32) -> Result<W::Output, TxError> {
+        database.run_once(self.0).await
+    }
+}
+
 /// A pool; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
@@ -89,19 +114,28 @@ impl Database {
     /// When another transaction is in the way (serialization, deadlock, a key written first), everything is rolled
     /// back and `work` runs again.
     pub async fn run_tx<W: Work>(&self, name: &'static str, work: &W) -> Result<W::Output, TxError> {
+        self.run_attempts(name, &Plain(work)).await
+    }
+
+    /// Runs a transaction until no other one is in its way, at most five times.
+    pub async fn run_attempts<A: Attempts>(
+        &self,
+        name: &'static str,
+        transaction: &A,
+    ) -> Result<A::Output, TxError> {
         let mut runs = 1;
         loop {
-            let done = self.run_once(work).await;
+            let done = transaction.attempt(self, runs).await;
             let outcome = match &done {
                 Ok(_) => "committed",
-                Err(TxError::Conflict(_)) => "conflict",
+                Err(TxError::Conflict(_) | TxError::Stale(_)) => "conflict",
                 Err(TxError::Unavailable(_)) => "unavailable",
                 Err(TxError::Refused(_) | TxError::Abandoned(_)) => "failed",
             };
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
             match done {
-                Err(TxError::Conflict(error)) if runs < RUNS => {
-                    tracing::debug!(name, runs, %error, "transaction runs again");
+                Err(error @ (TxError::Conflict(_) | TxError::Stale(_))) if runs < RUNS => {
+                    tracing::debug!(name, runs, %error, "transaction rolled back; running it again");
                 }
                 done => return done,
             }

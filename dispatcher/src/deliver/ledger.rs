@@ -150,7 +150,7 @@ impl Ledger {
         loop {
             match self.database.run_tx("conclude", &work).await {
                 Ok(()) => return Ok(()),
-                Err(error @ (TxError::Unavailable(_) | TxError::Conflict(_))) => {
+                Err(error @ (TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_))) => {
                     tracing::warn!(%error, deliveries = batch.len(), "can't put deliveries on record, trying again");
                     tokio::time::sleep(OUTAGE_WAIT).await;
                 }

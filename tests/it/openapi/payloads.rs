@@ -23,8 +23,13 @@ impl Agency {
     /// One with an enquiry, its discovery, and a booking.
     fn new() -> Self {
         let (id, slug) = (TenantId(Uuid::nil()), "acme".to_owned());
-        let tenant =
-            Tenant { id, slug: slug.clone(), enquiry_prefix: "ENQ".to_owned(), discovery_enabled: true };
+        let tenant = Tenant {
+            id,
+            slug: slug.clone(),
+            enquiry_prefix: "ENQ".to_owned(),
+            discovery_enabled: true,
+            has_subscriptions: true,
+        };
         let caller = Caller {
             tenant_id: id,
             tenant: slug,
@@ -33,7 +38,7 @@ impl Agency {
             origin: None,
         };
         let state = TenantState::new(tenant, Vec::new());
-        let mut agency = Self { state, caller, numbers: NumberBlock::new(2026, 1, 100), sent: 0 };
+        let mut agency = Self { state, caller, numbers: NumberBlock::new(2026, 1..=100), sent: 0 };
         for (kind, payload) in [
             (InboundType::EnquirySubmitted, json!({"externalLeadId": TEXT})),
             (InboundType::DiscoveryUpserted, json!({})),

@@ -1,9 +1,8 @@
 //! The queue of advisor actions: one action, one transaction, one answer (operator's contract: Advisor actions).
 
 use super::parent;
-use crate::action::{Acted, ActionWork};
-use crate::outbox::Emitted;
-use crate::unit::Databases;
+use crate::pipeline::advisor::{Acted, ReceivedAction};
+use crate::pipeline::{Pipeline, wait_for_database};
 use common::advisor::AdvisorAction;
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
@@ -23,8 +22,8 @@ const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 
 /// Handles advisor actions.
 #[derive(Clone, Debug)]
-pub struct CrmHandler {
-    databases: Databases,
+pub(crate) struct CrmHandler {
+    pipeline: Pipeline,
     shutdown: CancellationToken,
 }
 
@@ -43,8 +42,8 @@ enum Ended {
 
 impl CrmHandler {
     /// A handler that gives up waiting for the database at `shutdown`.
-    pub const fn new(databases: Databases, shutdown: CancellationToken) -> Self {
-        Self { databases, shutdown }
+    pub(crate) const fn new(pipeline: Pipeline, shutdown: CancellationToken) -> Self {
+        Self { pipeline, shutdown }
     }
 
     async fn handle_one(&self, message: &Message) -> Verdict {
@@ -75,26 +74,21 @@ impl CrmHandler {
 
     /// Does an action, waiting for the database as long as it takes.
     async fn act(&self, action: &AdvisorAction, message_id: &str, trail: Trail) -> Ended {
-        let counters = &self.databases.counters;
-        let work = ActionWork { counters, action, message_id, trail, emitted: Emitted::default() };
+        let received = ReceivedAction { action, message_id, trail };
         loop {
-            match self.databases.units.run_tx("apply_action", &work).await {
-                Ok(Ok(acted)) => {
-                    self.databases.bell.after(&work.emitted);
-                    return Ended::Acted(acted);
-                }
+            match self.pipeline.act(received).await {
+                Ok(Ok(acted)) => return Ended::Acted(acted),
                 Ok(Err(WriteRefusal::InternalError)) => return Ended::Failed,
                 Ok(Err(refusal)) => return Ended::Refused(refusal),
                 Err(TxError::Unavailable(error)) => {
-                    tracing::warn!(error, "database unavailable; the action waits");
+                    tracing::warn!(error, "database unavailable; trying the advisor action again");
                 }
                 Err(error) => {
                     tracing::error!(%error, message_id, "action failed");
                     return Ended::Failed;
                 }
             }
-            let waited = self.shutdown.run_until_cancelled(tokio::time::sleep(OUTAGE_WAIT)).await;
-            if waited.is_none() {
+            if wait_for_database(OUTAGE_WAIT, &self.shutdown).await.is_none() {
                 return Ended::Interrupted;
             }
         }

@@ -2,7 +2,8 @@
 //! so that one bad event fails alone (D8).
 
 use super::parent;
-use crate::unit::{self, Databases, UnitEvent};
+use crate::pipeline::events::UnitEvent;
+use crate::pipeline::{Pipeline, wait_for_database};
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
 use common::db::TxError;
@@ -26,8 +27,8 @@ const INTERNAL_ERROR: &str = "internal_error";
 
 /// Handles batches of events.
 #[derive(Clone, Debug)]
-pub struct EventsHandler {
-    databases: Databases,
+pub(crate) struct EventsHandler {
+    pipeline: Pipeline,
     shutdown: CancellationToken,
 }
 
@@ -49,8 +50,8 @@ struct Interrupted;
 
 impl EventsHandler {
     /// A handler that gives up waiting for the database at `shutdown`.
-    pub const fn new(databases: Databases, shutdown: CancellationToken) -> Self {
-        Self { databases, shutdown }
+    pub(crate) const fn new(pipeline: Pipeline, shutdown: CancellationToken) -> Self {
+        Self { pipeline, shutdown }
     }
 
     /// Applies what could be read and gives the results of each batch.
@@ -106,14 +107,13 @@ impl EventsHandler {
         skip_discovery: bool,
     ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
         loop {
-            match unit::apply(&self.databases, events, skip_discovery).await {
+            match self.pipeline.apply_events(events, skip_discovery).await {
                 Err(TxError::Unavailable(error)) => {
-                    tracing::warn!(error, "database unavailable; the unit waits");
+                    tracing::warn!(error, "database unavailable; trying the unit of events again");
                 }
                 done => return Ok(done),
             }
-            let waited = self.shutdown.run_until_cancelled(tokio::time::sleep(OUTAGE_WAIT)).await;
-            waited.ok_or(Interrupted)?;
+            wait_for_database(OUTAGE_WAIT, &self.shutdown).await.ok_or(Interrupted)?;
         }
     }
 }

@@ -4,16 +4,16 @@ mod crm;
 mod events;
 mod records;
 
-pub use crm::CrmHandler;
-pub use events::EventsHandler;
-pub use records::RecordsHandler;
+pub(crate) use crm::CrmHandler;
+pub(crate) use events::EventsHandler;
+pub(crate) use records::RecordsHandler;
 
 use common::event::{EventStatus, InboundType};
 use common::metrics::{self, EVENTS};
 use common::trace::TraceContext;
 
 /// Shows what is counted of events, before there is one.
-pub fn show_counters() {
+pub(crate) fn show_counters() {
     for event_type in InboundType::ALL {
         for status in EventStatus::ALL {
             metrics::show(EVENTS, &[("event_type", event_type.as_str()), ("status", status.as_str())]);

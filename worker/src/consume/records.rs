@@ -1,10 +1,9 @@
 //! The records queue: one write, one transaction, one answer.
 
 use super::parent;
-use crate::outbox::Emitted;
+use crate::pipeline::Pipeline;
+use crate::pipeline::records::ReceivedWrite;
 use crate::rules::records::Write;
-use crate::unit::Databases;
-use crate::write::WriteWork;
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
 use common::db::TxError;
@@ -21,19 +20,19 @@ const OUTAGE_WAIT: Duration = Duration::from_millis(100);
 
 /// Handles records writes.
 #[derive(Clone, Debug)]
-pub struct RecordsHandler {
-    databases: Databases,
+pub(crate) struct RecordsHandler {
+    pipeline: Pipeline,
 }
 
 impl RecordsHandler {
     /// A handler.
-    pub const fn new(databases: Databases) -> Self {
-        Self { databases }
+    pub(crate) const fn new(pipeline: Pipeline) -> Self {
+        Self { pipeline }
     }
 
     async fn answer(&self, meta: &WriteMeta, context: TraceContext, body: &[u8]) -> WriteAnswer {
         let done = match read(meta.target, body) {
-            Ok(write) => self.write(meta, context, body, write).await,
+            Ok(write) => self.write(meta, context, body, &write).await,
             Err(refusal) => Err(refusal),
         };
         tracing::debug!(is_written = done.is_ok(), "write answered");
@@ -49,34 +48,23 @@ impl RecordsHandler {
         meta: &WriteMeta,
         context: TraceContext,
         body: &[u8],
-        write: Write,
+        write: &Write,
     ) -> Result<Written, WriteRefusal> {
-        let counters = &self.databases.counters;
-        let mut work = WriteWork {
-            counters,
-            meta,
-            context,
-            body,
-            write,
-            skip_itinerary: false,
-            emitted: Emitted::default(),
-        };
+        let received = ReceivedWrite { meta, context, body, write };
+        let mut skip_itinerary = false;
         while clock::now() < meta.deadline {
-            let error = match self.databases.units.run_tx("apply_write", &work).await {
-                Ok(done) => {
-                    self.databases.bell.after(&work.emitted);
-                    return done;
-                }
+            let error = match self.pipeline.write_record(received, skip_itinerary).await {
+                Ok(done) => return done,
                 Err(error) => error,
             };
             let is_lasting = !matches!(error, TxError::Unavailable(_));
-            if is_lasting && (work.skip_itinerary || !has_itinerary(&work.write)) {
-                tracing::error!(%error, "write failed");
-                return Err(fault(&work.write));
+            if is_lasting && (skip_itinerary || !has_itinerary(write)) {
+                tracing::error!(%error, "records write failed");
+                return Err(fault(write));
             }
-            tracing::warn!(%error, "write is tried again");
+            tracing::warn!(%error, "records write failed; trying it again");
             // The rest of the change is kept even when the itinerary can't be stored (D21b).
-            work.skip_itinerary = is_lasting;
+            skip_itinerary = is_lasting;
             tokio::time::sleep(OUTAGE_WAIT).await;
         }
         Err(WriteRefusal::ProcessingTimeout)

@@ -26,8 +26,7 @@ pub(super) fn enter(state: &mut TenantState, event: &Event<'_>, applied: Applied
         warnings: applied.warnings.into_vec(),
     };
     let result = result(&entry, EventStatus::Accepted);
-    state.ledger_added.push(entry.event_id.clone());
-    state.ledger.insert(entry.event_id.clone(), entry);
+    state.enter(entry);
     result
 }
 

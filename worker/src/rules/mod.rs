@@ -37,7 +37,7 @@ mod simulation;
 #[cfg(test)]
 mod testing;
 
-pub use numbers::{NumberBlock, opens_wanted};
+pub use numbers::{NumberBlock, can_open};
 pub use refusal::{InternalError, Refusal};
 pub use warnings::Warnings;
 

@@ -4,7 +4,7 @@ use super::{Cause, Context, InternalError, lead, money};
 use crate::state::{Invoice, OutboundEvent, Proposal, TenantState};
 use common::clock;
 use common::event::OutboundType;
-use common::model::{LeadId, Stage};
+use common::model::{Email, LeadId, Phone, Stage};
 use serde_json::{Map, Value, json};
 
 /// The fields of a payload beyond those that all carry.
@@ -22,7 +22,7 @@ pub fn emit(
 ) -> Result<(), InternalError> {
     let mut payload = about(state, lead_id)?;
     payload.extend(facts);
-    state.outbox.push(OutboundEvent {
+    let mut event = OutboundEvent {
         event_id: (ctx.next_id)(),
         event_type,
         key_prefix: cause.key_prefix.clone(),
@@ -31,8 +31,42 @@ pub fn emit(
         trail: cause.trail,
         client_id: lead::get(state, lead_id)?.client_id,
         payload: Value::Object(payload),
-    });
+        envelope: String::new(),
+    };
+    if state.tenant.has_subscriptions {
+        event.envelope = envelope(state, &event);
+    }
+    state.outbox.push(event);
     Ok(())
+}
+
+/// The body of the webhook (specification: Event envelope); its actor is the client.
+fn envelope(state: &TenantState, event: &OutboundEvent) -> String {
+    let mut actor = json!({"type": "contact"});
+    if let Some(client) = state.client(event.client_id) {
+        actor["name"] = client.name.as_str().into();
+        let identities = [
+            ("email", client.email.as_ref().map(Email::as_str)),
+            ("phone", client.phone.as_ref().map(Phone::as_str)),
+            ("externalId", client.external_id.as_deref()),
+        ];
+        for (name, identity) in identities {
+            if let Some(identity) = identity {
+                actor[name] = identity.into();
+            }
+        }
+    }
+    json!({
+        "specVersion": "1.0",
+        "eventId": event.event_id,
+        "eventType": event.event_type.as_str(),
+        "occurredAt": clock::to_text(event.occurred_at),
+        "tenant": state.tenant.slug,
+        "origin": event.origin,
+        "actor": actor,
+        "payload": event.payload,
+    })
+    .to_string()
 }
 
 /// `lead.assigned`: the enquiry's owner, and who owned it before (an email).

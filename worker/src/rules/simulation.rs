@@ -5,9 +5,9 @@
 mod needed;
 
 use super::testing::{account, caller, envelope, member, tenant};
-use super::{Context, Event, NumberBlock, apply, opens_wanted};
+use super::{Context, Event, NumberBlock, apply, can_open};
 use crate::state::*;
-use crate::store::Wanted;
+use crate::store::LoadRequest;
 use chrono::{DateTime, TimeDelta, Utc};
 use common::event::{EventResult, parse_batch};
 use common::model::{ClientId, DiscoveryId, LeadId, ProposalId, TripId};
@@ -72,7 +72,7 @@ impl Simulation {
         let mut rows = Rows::default();
         let initech = account(Uuid::from_u128(1 << 100), "Initech", "initech.com", start());
         rows.clients.insert(initech.id, initech);
-        Self { rows, now: None, ids: 0, numbers: NumberBlock::new(2026, 1, 10_000), events: 0 }
+        Self { rows, now: None, ids: 0, numbers: NumberBlock::new(2026, 1..=10_000), events: 0 }
     }
 
     /// Applies one unit of work.
@@ -98,10 +98,10 @@ impl Simulation {
             context: None,
         });
         let events: Vec<_> = events.collect();
-        let mut wanted = Wanted::default();
-        events.iter().for_each(|event| wanted.add(event.caller, event.envelope));
-        let mut state = self.state(&wanted, loading);
-        let (wanted, before) = (opens_wanted(&state, &events), state.leads.keys().count());
+        let named = events.iter().map(|event| (event.caller.tenant_id, event.envelope));
+        let mut state = self.state(&LoadRequest::of_events(named), loading);
+        let wanted = events.iter().filter(|event| can_open(event.envelope.event_type)).count();
+        let before = state.leads.keys().count();
         let results = events.iter().map(|event| self.apply(&mut state, event)).collect();
         let opened = state.leads.keys().count() - before;
         assert!(opened <= wanted, "{opened} enquiries opened, {wanted} numbers wanted");
@@ -126,7 +126,7 @@ impl Simulation {
     }
 
     /// What a unit is given.
-    pub(super) fn state(&self, wanted: &Wanted, loading: Loading) -> TenantState {
+    pub(super) fn state(&self, wanted: &LoadRequest, loading: Loading) -> TenantState {
         match loading {
             Loading::All => self.all(),
             Loading::Needed => self.needed(wanted),

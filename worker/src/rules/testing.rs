@@ -3,7 +3,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests hand json! values in where they stand")]
 
-use super::{Context, Event, InternalError, NumberBlock, apply, opens_wanted};
+use super::{Context, Event, InternalError, NumberBlock, apply};
 use crate::state::{Client, ClientType, Lead, Member, Tenant, TenantState};
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
@@ -15,7 +15,13 @@ use uuid::Uuid;
 /// The agency of all tests, with Traveller Discovery on.
 pub(super) fn tenant() -> Tenant {
     let (slug, enquiry_prefix) = ("acme".to_owned(), "ENQ".to_owned());
-    Tenant { id: TenantId(Uuid::nil()), slug, enquiry_prefix, discovery_enabled: true }
+    Tenant {
+        id: TenantId(Uuid::nil()),
+        slug,
+        enquiry_prefix,
+        discovery_enabled: true,
+        has_subscriptions: true,
+    }
 }
 
 /// A member of that email.
@@ -81,7 +87,7 @@ impl World {
             caller: caller(),
             now: "2026-05-01T12:00:00Z".parse().unwrap(),
             skip_discovery: false,
-            numbers: NumberBlock::new(2026, 1, 1000),
+            numbers: NumberBlock::new(2026, 1..=1000),
             ids: 0,
             messages: 0,
         }
@@ -119,12 +125,6 @@ impl World {
         Ok(results.remove(0))
     }
 
-    /// The body of a batch of events without payloads.
-    pub(super) fn body(batch: &[(&str, &str, Value)]) -> String {
-        let events: Vec<_> = batch.iter().map(|(id, kind, actor)| envelope(id, kind, actor, "{}")).collect();
-        format!(r#"{{"events": [{}]}}"#, events.join(","))
-    }
-
     /// Applies a batch as one message.
     pub(super) fn apply(&mut self, body: &str) -> Result<Vec<EventResult>, InternalError> {
         self.messages += 1;
@@ -139,19 +139,6 @@ impl World {
             context: None,
         });
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
-    }
-
-    /// Numbers wanted by a batch.
-    pub(super) fn opens_wanted(&self, body: &str) -> usize {
-        let batch = parse_batch(body.as_bytes(), "acme").unwrap();
-        let event = |envelope| Event {
-            caller: &self.caller,
-            envelope,
-            request_id: Uuid::nil(),
-            ordinal: 0,
-            context: None,
-        };
-        opens_wanted(&self.state, &batch.iter().map(event).collect::<Vec<_>>())
     }
 
     /// Runs a rule by itself.
@@ -174,7 +161,7 @@ impl World {
     /// Reserves so many numbers, after those used.
     pub(super) fn reserve(&mut self, count: usize) {
         let used = i32::try_from(self.state.leads.keys().count()).unwrap();
-        self.numbers = NumberBlock::new(2026, used + 1, count);
+        self.numbers = NumberBlock::new(2026, (used + 1..).take(count));
     }
 
     pub(super) fn members(&mut self, emails: &[&str]) {

@@ -10,7 +10,7 @@ pub use records::*;
 pub use table::{Row, RowState, Table};
 
 use common::model::{ClientId, DiscoveryId, LeadId, ProposalId, TripId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// One agency's part of a unit of work.
 ///
@@ -101,7 +101,8 @@ impl TenantState {
     /// Takes in a client read from the database; one taken in before stays.
     pub fn load_client(&mut self, client: Client) {
         self.index(&client);
-        self.clients.load(client.id, client);
+        let version = client.updated_at;
+        self.clients.load_version(client.id, client, version);
     }
 
     /// Adds a new client.
@@ -181,9 +182,15 @@ impl TenantState {
         self.proposals.values().rfind(|proposal| proposal.trip_id == trip)
     }
 
-    /// Clients whose enquiries must be known: every client that is here.
-    pub fn client_ids(&self) -> HashSet<ClientId> {
-        self.clients.keys().copied().collect()
+    /// Enters what was applied in the ledger.
+    pub fn enter(&mut self, entry: LedgerEntry) {
+        self.ledger_added.push(entry.event_id.clone());
+        self.ledger.insert(entry.event_id.clone(), entry);
+    }
+
+    /// The outbound events to be written: none where the tenant has no subscription.
+    pub fn emitted(&self) -> std::slice::Iter<'_, OutboundEvent> {
+        if self.tenant.has_subscriptions { self.outbox.iter() } else { [].iter() }
     }
 
     fn index(&mut self, client: &Client) {

@@ -1,5 +1,6 @@
 //! Rows that remember whether they were read, changed or made.
 
+use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 
 /// What happened to a row in this unit.
@@ -18,6 +19,8 @@ pub enum RowState {
 pub struct Row<V> {
     /// What is to be done with it.
     pub state: RowState,
+    /// The version that was read, where it is compared when the row is written.
+    pub version: Option<DateTime<Utc>>,
     /// The record.
     pub value: V,
 }
@@ -37,12 +40,17 @@ impl<K, V> Default for Table<K, V> {
 impl<K: Ord, V> Table<K, V> {
     /// Takes in a row that was read; one taken in before stays as it is.
     pub fn load(&mut self, key: K, value: V) {
-        self.rows.entry(key).or_insert(Row { state: RowState::Loaded, value });
+        self.rows.entry(key).or_insert(Row { state: RowState::Loaded, version: None, value });
+    }
+
+    /// Takes in a row that was read without a lock; it is written only if it still has this version.
+    pub fn load_version(&mut self, key: K, value: V, version: DateTime<Utc>) {
+        self.rows.entry(key).or_insert(Row { state: RowState::Loaded, version: Some(version), value });
     }
 
     /// Adds a new row.
     pub fn insert(&mut self, key: K, value: V) {
-        self.rows.insert(key, Row { state: RowState::New, value });
+        self.rows.insert(key, Row { state: RowState::New, version: None, value });
     }
 
     /// The row of that key.
@@ -72,6 +80,17 @@ impl<K: Ord, V> Table<K, V> {
     /// The rows in that state, by key.
     pub fn in_state(&self, state: RowState) -> impl Iterator<Item = &V> {
         self.rows.values().filter(move |row| row.state == state).map(|row| &row.value)
+    }
+
+    /// The rows that were read and changed, each with the version that was read, by key.
+    pub fn changed(&self) -> impl Iterator<Item = (&V, DateTime<Utc>)> {
+        let changed = self.rows.values().filter(|row| row.state == RowState::Changed);
+        changed.map(|row| (&row.value, row.version.unwrap_or_default()))
+    }
+
+    /// Whether the row of that key was made here.
+    pub fn is_new(&self, key: &K) -> bool {
+        self.rows.get(key).is_some_and(|row| row.state == RowState::New)
     }
 
     /// The rows to be written, by key: new or changed.

@@ -1,42 +1,93 @@
 //! Clients.
 
-use super::{Owned, States, Wanted, query, unreadable, write_rows};
+use super::{
+    Columns, LoadRequest, Locking, States, bind_found, company, found, rows, unreadable, write_rows,
+};
 use crate::state::{Client, ClientType, RowState, TenantState};
-use common::db::TxError;
+use chrono::{DateTime, Utc};
+use common::db::{Query, TxError};
 use common::model::{ClientId, Email, Phone, TenantId};
-use deadpool_postgres::Transaction;
+use std::collections::HashSet;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
-// Clients are the roots that every other change of their records locks, so they are locked here, in the order of
-// their ids: those that the unit's contacts may be, and those whose enquiries it names. NO KEY, because inserting an
-// enquiry takes a key share of its client. A phone finds the oldest client that has it (D10); as many more are loaded
-// as the unit has events, for each may change the phone of one.
+// A client's row stands for everything of that client: who changes a client's leads, discoveries or credit holds it.
+// In the order of ids, so that two units never wait for each other in a cycle. NO KEY, because inserting a lead takes
+// a key share of its client.
 //
-// Which they are is found first, apart from the lock. A row that another transaction has changed is checked once more
-// when its lock is free, and with the search in the condition (`IN (SELECT ..)`) it may not be found again then.
-pub(super) const LOAD: &str = "
+// Which clients they are is found first, apart from the lock: a row that another transaction has changed is checked
+// once more when its lock is free, and with the search in the condition it might not be found again then.
+pub(super) const LOCK: &str = concat!(
+    "
+    -- clients.lock
+    WITH ",
+    found!(),
+    "
+    SELECT c.tenant_id, c.client_id FROM clients c JOIN found USING (tenant_id, client_id)
+    ORDER BY c.tenant_id, c.client_id
+    FOR NO KEY UPDATE OF c"
+);
+
+/// The columns of a client, and of its entry on its company's account.
+macro_rules! columns {
+    () => {
+        "c.tenant_id, c.client_id, c.name, c.email, c.phone, c.company, c.external_id, c.marketing_opt_in,
+           c.company_domain, c.account_id, c.created_at, c.updated_at,
+           e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at"
+    };
+}
+
+/// The entry of client `c` on its account.
+macro_rules! entry {
+    () => {
+        "LEFT JOIN LATERAL (SELECT * FROM account_contacts e
+                       WHERE e.tenant_id = c.tenant_id AND e.account_id = c.account_id AND e.email_key = c.email_key
+                       LIMIT 1) AS e ON true"
+    };
+}
+
+// Who is found by their email is not given once more for the external id that came with it. A phone finds the oldest
+// client that has it (D10); as many more are loaded as the unit has events, because each may change the phone of one.
+pub(super) const LOAD: &str = concat!(
+    "
     -- clients.load
-    WITH found (tenant_id, client_id) AS MATERIALIZED (
-        SELECT c.tenant_id, c.client_id FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
-            JOIN clients c ON c.tenant_id = w.tenant_id AND c.email_key = w.key
-        UNION
-        SELECT c.tenant_id, c.client_id FROM unnest($3::uuid[], $4::text[]) AS w (tenant_id, key)
-            JOIN clients c ON c.tenant_id = w.tenant_id AND c.external_id = w.key
-        UNION
-        SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key),
-            LATERAL (SELECT client_id FROM clients c WHERE c.tenant_id = w.tenant_id AND c.phone_digits = w.key
-                     ORDER BY created_at, client_id LIMIT $7::bigint + 1) c
-        UNION
-        SELECT * FROM unnest($8::uuid[], $9::uuid[])
-        UNION
-        SELECT l.tenant_id, l.client_id FROM unnest($10::uuid[], $11::uuid[]) AS w (tenant_id, lead_id)
-            JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id
-    )
-    SELECT tenant_id, client_id, name, email, phone, company, external_id, marketing_opt_in, company_domain,
-           account_id, created_at, updated_at
-    FROM clients JOIN found USING (tenant_id, client_id)
-    ORDER BY tenant_id, client_id
-    FOR NO KEY UPDATE OF clients";
+    SELECT ",
+    columns!(),
+    "
+    FROM (
+        SELECT c.* FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
+            CROSS JOIN LATERAL (SELECT * FROM clients
+                                WHERE email_key = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c
+        UNION ALL
+        SELECT c.* FROM unnest($3::uuid[], $4::text[], $5::text[]) AS w (tenant_id, key, email_key)
+            CROSS JOIN LATERAL (SELECT * FROM clients
+                                WHERE external_id = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c
+            WHERE w.email_key IS NULL OR c.email_key IS DISTINCT FROM w.email_key
+        UNION ALL
+        SELECT c.* FROM unnest($6::uuid[], $7::text[]) AS w (tenant_id, key)
+            CROSS JOIN LATERAL (SELECT * FROM clients
+                                WHERE phone_digits = w.key AND tenant_id::text = w.tenant_id::text
+                                ORDER BY created_at, client_id LIMIT $8::bigint + 1) AS c
+    ) AS c
+    ",
+    entry!()
+);
+
+pub(super) const LOAD_NAMED: &str = concat!(
+    "
+    -- clients.load_named
+    WITH ",
+    found!(),
+    "
+    SELECT ",
+    columns!(),
+    "
+    FROM found
+    CROSS JOIN LATERAL (SELECT * FROM clients c
+                        WHERE c.tenant_id = found.tenant_id AND c.client_id = found.client_id LIMIT 1) AS c
+    ",
+    entry!()
+);
 
 pub(super) const INSERT: &str = "
     -- clients.insert
@@ -46,89 +97,112 @@ pub(super) const INSERT: &str = "
                          $8::text[], $9::text[], $10::boolean[], $11::text[], $12::uuid[], $13::timestamptz[],
                          $14::timestamptz[])";
 
+// Only what is as it was read: clients of contact events are read without a lock.
 pub(super) const UPDATE: &str = "
     -- clients.update
-    UPDATE clients c
-    SET name = n.name, email = n.email, email_key = n.email_key, phone = n.phone, phone_digits = n.phone_digits,
-        company = n.company, external_id = n.external_id, marketing_opt_in = n.marketing_opt_in,
-        account_id = n.account_id, updated_at = n.updated_at
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                $9::text[], $10::boolean[], $11::uuid[], $12::timestamptz[])
-         AS n (tenant_id, client_id, name, email, email_key, phone, phone_digits, company, external_id,
-               marketing_opt_in, account_id, updated_at)
-    WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
+    WITH changed AS (
+        UPDATE clients c
+        SET name = n.name, email = n.email, email_key = n.email_key, phone = n.phone, phone_digits = n.phone_digits,
+            company = n.company, external_id = n.external_id, marketing_opt_in = n.marketing_opt_in,
+            account_id = n.account_id, updated_at = n.updated_at
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                    $9::text[], $10::boolean[], $11::uuid[], $12::timestamptz[], $13::timestamptz[])
+             AS n (tenant_id, client_id, name, email, email_key, phone, phone_digits, company, external_id,
+                   marketing_opt_in, account_id, updated_at, version)
+        WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id AND c.updated_at = n.version
+        RETURNING 1
+    )
+    SELECT require_unchanged((SELECT count(*) FROM changed), cardinality($2::uuid[]))";
 
 // Uniqueness is checked row by row, so an identity that moves from one client to another must be free in between.
 pub(super) const FREE: &str = "
     -- clients.free
-    UPDATE clients SET email = NULL, email_key = NULL, external_id = NULL
-    WHERE (tenant_id, client_id) IN (SELECT * FROM unnest($1::uuid[], $2::uuid[]))";
+    UPDATE clients c SET email = NULL, email_key = NULL, external_id = NULL
+    FROM unnest($1::uuid[], $2::uuid[]) AS n (tenant_id, client_id)
+    WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
 
-/// Loads and locks the clients that the unit's contacts may be.
-pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
-    let (email_tenants, emails) = wanted.emails.columns();
-    let (external_tenants, external_ids) = wanted.external_ids.columns();
-    let (phone_tenants, phones) = wanted.phones.columns();
-    let (id_tenants, ids) = wanted.clients.columns();
-    let (lead_tenants, leads) = wanted.leads.columns();
-    query(
-        tx,
-        LOAD,
-        &[
-            &email_tenants,
-            &emails,
-            &external_tenants,
-            &external_ids,
-            &phone_tenants,
-            &phones,
-            &wanted.events,
-            &id_tenants,
-            &ids,
-            &lead_tenants,
-            &leads,
-        ],
-    )
-    .await
+/// Locks the clients whose records the unit looks up or changes; gives their ids.
+pub(super) fn lock(request: &LoadRequest, locking: Locking) -> Option<Query<'static>> {
+    let people = match locking {
+        Locking::Related => &request.related,
+        Locking::Everything => &request.people,
+    };
+    if people.is_empty() && request.clients.is_empty() {
+        return None;
+    }
+    Some(bind_found(Query::new(LOCK), people, request.events, &request.clients))
 }
 
-/// Takes in what [`load`] found.
+/// The clients that [`lock`] locked.
+pub(super) fn locked(rows: &[Row]) -> HashSet<(TenantId, ClientId)> {
+    rows.iter().map(|row| (TenantId(row.get(0)), ClientId(row.get(1)))).collect()
+}
+
+/// Loads the clients that the unit's people may be.
+pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
+    let people = &request.people;
+    if people.is_empty() {
+        return None;
+    }
+    let (email_tenants, emails) = people.emails.columns();
+    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) =
+        people.external_ids.keys().cloned().unzip();
+    let external_emails: Vec<Option<String>> = people.external_ids.values().cloned().collect();
+    let (phone_tenants, phones) = people.phones.columns();
+    let query = Query::new(LOAD).bind(email_tenants).bind(emails).bind(external_tenants).bind(external_ids);
+    Some(query.bind(external_emails).bind(phone_tenants).bind(phones).bind(request.events))
+}
+
+/// Loads the clients that are named otherwise.
+pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
+    let nobody = super::Identities::default();
+    (!request.clients.is_empty())
+        .then(|| bind_found(Query::new(LOAD_NAMED), &nobody, request.events, &request.clients))
+}
+
+/// Takes in what [`load`] and [`load_named`] found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
-        if let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) {
-            state.load_client(read(row)?);
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let client = read(&mut columns)?;
+        let account = client.account_id;
+        state.load_client(client);
+        if let Some(account) = account {
+            company::fill_entry(state, account, &mut columns)?;
         }
     }
     Ok(())
 }
 
-fn read(row: &Row) -> Result<Client, TxError> {
-    let email: Option<&str> = row.get("email");
-    let phone: Option<&str> = row.get("phone");
-    let company_domain: Option<String> = row.get("company_domain");
+fn read(columns: &mut Columns<'_>) -> Result<Client, TxError> {
+    let id = ClientId(columns.take());
+    let name = columns.take();
+    let email: Option<&str> = columns.take();
+    let phone: Option<&str> = columns.take();
+    let (company, external_id, marketing_opt_in) = (columns.take(), columns.take(), columns.take());
+    let company_domain: Option<String> = columns.take();
     Ok(Client {
-        id: ClientId(row.get("client_id")),
-        name: row.get("name"),
+        id,
+        name,
         email: email.map(Email::parse).transpose().map_err(|_| unreadable("email"))?,
         phone: phone.map(Phone::parse).transpose().map_err(|_| unreadable("phone"))?.flatten(),
-        company: row.get("company"),
-        external_id: row.get("external_id"),
-        marketing_opt_in: row.get("marketing_opt_in"),
+        company,
+        external_id,
+        marketing_opt_in,
         client_type: if company_domain.is_some() { ClientType::Company } else { ClientType::Individual },
         company_domain,
-        account_id: row.get::<_, Option<_>>("account_id").map(ClientId),
-        created_at: row.get("created_at"),
-        updated_at: row.get("updated_at"),
+        account_id: columns.take::<Option<_>>().map(ClientId),
+        created_at: columns.take(),
+        updated_at: columns.take(),
     })
 }
 
-fn in_state(states: &States, wanted: RowState) -> Vec<Owned<'_, Client>> {
-    super::rows(states, |state: &TenantState| state.clients().in_state(wanted))
-}
-
 /// Writes new clients.
-pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    write_rows!(tx, INSERT, in_state(states, RowState::New), |client| [
-        client.tenant,
+pub(super) fn insert(states: &States) -> Option<Query<'_>> {
+    let new = rows(states, |state: &TenantState| state.clients().in_state(RowState::New));
+    write_rows!(INSERT, new, |tenant, client| [
+        tenant,
         client.id.0,
         client.name.as_str(),
         client.email.as_ref().map(Email::as_str),
@@ -145,28 +219,33 @@ pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), 
     ])
 }
 
+fn changed(states: &States) -> Vec<(Uuid, (&Client, DateTime<Utc>))> {
+    rows(states, |state: &TenantState| state.clients().changed())
+}
+
 /// Takes the identities of changed clients away for the moment, when one of them may have moved.
-pub(super) async fn free(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
+pub(super) fn free(states: &States) -> Option<Query<'_>> {
     if !states.values().any(|state| state.has_freed_identity) {
-        return Ok(());
+        return None;
     }
-    write_rows!(tx, FREE, in_state(states, RowState::Changed), |client| [client.tenant, client.id.0])
+    write_rows!(FREE, changed(states), |tenant, client| [tenant, client.0.id.0])
 }
 
 /// Writes changed clients. To be done before new ones are written, which may take what these gave up.
-pub(super) async fn update(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    write_rows!(tx, UPDATE, in_state(states, RowState::Changed), |client| [
-        client.tenant,
-        client.id.0,
-        client.name.as_str(),
-        client.email.as_ref().map(Email::as_str),
-        client.email.as_ref().map(Email::key),
-        client.phone.as_ref().map(Phone::as_str),
-        client.phone.as_ref().map(Phone::digits),
-        client.company.as_deref(),
-        client.external_id.as_deref(),
-        client.marketing_opt_in,
-        client.account_id.map(|id| id.0),
-        client.updated_at,
+pub(super) fn update(states: &States) -> Option<Query<'_>> {
+    write_rows!(UPDATE, changed(states), |tenant, client| [
+        tenant,
+        client.0.id.0,
+        client.0.name.as_str(),
+        client.0.email.as_ref().map(Email::as_str),
+        client.0.email.as_ref().map(Email::key),
+        client.0.phone.as_ref().map(Phone::as_str),
+        client.0.phone.as_ref().map(Phone::digits),
+        client.0.company.as_deref(),
+        client.0.external_id.as_deref(),
+        client.0.marketing_opt_in,
+        client.0.account_id.map(|id| id.0),
+        client.0.updated_at,
+        client.1,
     ])
 }

@@ -1,120 +1,112 @@
 //! Company accounts and the colleagues listed on them (D13).
 
-use super::{States, Wanted, query, unreadable, write_rows};
-use crate::state::{AccountContact, Client, ClientType};
-use common::db::TxError;
+use super::{Columns, LoadRequest, States, rows, unreadable, write_rows};
+use crate::state::{AccountContact, Client, ClientType, RowState, TenantState};
+use common::db::{Query, TxError};
 use common::model::{ClientId, Email, Phone, TenantId};
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-// Not locked: an account is made by the CRM and no event changes it.
-pub(super) const LOAD_ACCOUNTS: &str = "
-    -- company.load_accounts
-    SELECT tenant_id, client_id, name, company_domain, created_at, updated_at
-    FROM clients JOIN unnest($1::uuid[], $2::text[]) AS wanted (tenant_id, company_domain)
-         USING (tenant_id, company_domain)";
-
+// The account of each email's domain, with the entry of that email. Not locked: an account is made by the CRM and no
+// event changes it; entries are written only as they were read.
 pub(super) const LOAD: &str = "
     -- company.load
-    SELECT tenant_id, account_id, email, name, phone, client_id, created_at, updated_at
-    FROM account_contacts JOIN unnest($1::uuid[], $2::uuid[], $3::text[]) AS wanted (tenant_id, account_id, email_key)
-         USING (tenant_id, account_id, email_key)";
+    SELECT w.tenant_id, a.client_id, a.name, a.company_domain, a.created_at, a.updated_at,
+           e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at
+    FROM unnest($1::uuid[], $2::text[], $3::text[]) AS w (tenant_id, email_key, domain)
+    CROSS JOIN LATERAL (SELECT * FROM clients
+                        WHERE company_domain = w.domain AND tenant_id::text = w.tenant_id::text LIMIT 1) AS a
+    LEFT JOIN LATERAL (SELECT * FROM account_contacts e
+                       WHERE e.tenant_id = w.tenant_id AND e.account_id = a.client_id AND e.email_key = w.email_key
+                       LIMIT 1) AS e ON true";
 
-pub(super) const UPSERT: &str = "
-    -- company.upsert
-    INSERT INTO account_contacts AS e (tenant_id, account_id, email_key, email, name, phone, client_id, created_at,
-                                       updated_at)
+pub(super) const INSERT: &str = "
+    -- company.insert
+    INSERT INTO account_contacts (tenant_id, account_id, email_key, email, name, phone, client_id, created_at, updated_at)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[],
-                         $8::timestamptz[], $9::timestamptz[])
-    ON CONFLICT (tenant_id, account_id, email_key) DO UPDATE
-    SET name = excluded.name, phone = excluded.phone, client_id = excluded.client_id, updated_at = excluded.updated_at";
+                         $8::timestamptz[], $9::timestamptz[])";
 
-/// Loads the accounts of the unit's mail domains.
-pub(super) async fn load_accounts(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
-    let (tenants, domains) = wanted.domains.columns();
-    query(tx, LOAD_ACCOUNTS, &[&tenants, &domains]).await
-}
+pub(super) const UPDATE: &str = "
+    -- company.update
+    WITH changed AS (
+        UPDATE account_contacts e
+        SET name = n.name, phone = n.phone, client_id = n.client_id, updated_at = n.updated_at
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::uuid[], $7::timestamptz[],
+                    $8::timestamptz[])
+             AS n (tenant_id, account_id, email_key, name, phone, client_id, updated_at, version)
+        WHERE e.tenant_id = n.tenant_id AND e.account_id = n.account_id AND e.email_key = n.email_key
+          AND e.updated_at = n.version
+        RETURNING 1
+    )
+    SELECT require_unchanged((SELECT count(*) FROM changed), cardinality($2::uuid[]))";
 
-/// Loads the entries that the unit may change: those of the emails it names, on the accounts of their domains, and those
-/// of the clients it found, on their accounts. The lock on the email or on the client guards them, whether they exist
-/// or not.
-pub(super) async fn load(
-    tx: &Transaction<'_>,
-    states: &States,
-    wanted: &Wanted,
-) -> Result<Vec<Row>, TxError> {
-    let (mut tenants, mut accounts, mut emails) = (Vec::new(), Vec::new(), Vec::new());
-    let mut want = |tenant: Uuid, account: ClientId, email: &str| {
-        tenants.push(tenant);
-        accounts.push(account.0);
-        emails.push(email.to_owned());
-    };
-    for (tenant, email) in wanted.emails.iter() {
-        let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);
-        let state = states.get(&TenantId(*tenant));
-        if let Some(account) = state.and_then(|state| state.account_by_domain(domain)) {
-            want(*tenant, account.id, email);
-        }
+/// Loads the accounts of the unit's mail domains, and the entries of its emails on them.
+pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
+    if request.company_emails.is_empty() {
+        return None;
     }
-    for (tenant, state) in states {
-        for client in state.clients().values() {
-            if let (Some(account), Some(email)) = (client.account_id, &client.email) {
-                want(tenant.0, account, email.key());
-            }
-        }
-    }
-    if tenants.is_empty() {
-        return Ok(Vec::new());
-    }
-    query(tx, LOAD, &[&tenants, &accounts, &emails]).await
-}
-
-/// Takes in what [`load_accounts`] found.
-pub(super) fn fill_accounts(states: &mut States, rows: &[Row]) {
-    for row in rows {
-        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
-        state.load_client(Client {
-            id: ClientId(row.get("client_id")),
-            name: row.get("name"),
-            email: None,
-            phone: None,
-            company: None,
-            external_id: None,
-            marketing_opt_in: false,
-            client_type: ClientType::Company,
-            company_domain: row.get("company_domain"),
-            account_id: None,
-            created_at: row.get("created_at"),
-            updated_at: row.get("updated_at"),
-        });
-    }
+    let (tenants, pairs) = request.company_emails.columns();
+    let (emails, domains): (Vec<String>, Vec<String>) = pairs.into_iter().unzip();
+    Some(Query::new(LOAD).bind(tenants).bind(emails).bind(domains))
 }
 
 /// Takes in what [`load`] found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
-        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
-        let phone: Option<&str> = row.get("phone");
-        let entry = AccountContact {
-            account_id: ClientId(row.get("account_id")),
-            email: Email::parse(row.get("email")).map_err(|_| unreadable("email"))?,
-            name: row.get("name"),
-            phone: phone.map(Phone::parse).transpose().map_err(|_| unreadable("phone"))?.flatten(),
-            client_id: row.get::<_, Option<_>>("client_id").map(ClientId),
-            created_at: row.get("created_at"),
-            updated_at: row.get("updated_at"),
-        };
-        state.account_contacts.load((entry.account_id, entry.email.key().to_owned()), entry);
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let account = ClientId(columns.take());
+        let (name, company_domain) = (columns.take(), columns.take());
+        let (created_at, updated_at) = (columns.take(), columns.take());
+        if state.client(account).is_none() {
+            state.load_client(Client {
+                id: account,
+                name,
+                email: None,
+                phone: None,
+                company: None,
+                external_id: None,
+                marketing_opt_in: false,
+                client_type: ClientType::Company,
+                company_domain,
+                account_id: None,
+                created_at,
+                updated_at,
+            });
+        }
+        fill_entry(state, account, &mut columns)?;
     }
     Ok(())
 }
 
-/// Writes new and changed entries.
-pub(super) async fn upsert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let touched = super::rows(states, |state| state.account_contacts.touched());
-    write_rows!(tx, UPSERT, touched, |entry| [
-        entry.tenant,
+/// Takes in an entry on `account`, when there is one.
+pub(super) fn fill_entry(
+    state: &mut TenantState,
+    account: ClientId,
+    columns: &mut Columns<'_>,
+) -> Result<(), TxError> {
+    let Some(email) = columns.take::<Option<&str>>() else { return Ok(()) };
+    let name = columns.take();
+    let phone: Option<&str> = columns.take();
+    let entry = AccountContact {
+        account_id: account,
+        email: Email::parse(email).map_err(|_| unreadable("email"))?,
+        name,
+        phone: phone.map(Phone::parse).transpose().map_err(|_| unreadable("phone"))?.flatten(),
+        client_id: columns.take::<Option<_>>().map(ClientId),
+        created_at: columns.take(),
+        updated_at: columns.take(),
+    };
+    let version = entry.updated_at;
+    state.account_contacts.load_version((account, entry.email.key().to_owned()), entry, version);
+    Ok(())
+}
+
+/// Writes new entries. One that another unit has written meanwhile is a unique violation, and the unit runs again.
+pub(super) fn insert(states: &States) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.account_contacts.in_state(RowState::New));
+    write_rows!(INSERT, new, |tenant, entry| [
+        tenant,
         entry.account_id.0,
         entry.email.key(),
         entry.email.as_str(),
@@ -123,5 +115,20 @@ pub(super) async fn upsert(tx: &Transaction<'_>, states: &States) -> Result<(), 
         entry.client_id.map(|id| id.0),
         entry.created_at,
         entry.updated_at,
+    ])
+}
+
+/// Writes changed entries.
+pub(super) fn update(states: &States) -> Option<Query<'_>> {
+    let changed: Vec<(Uuid, _)> = rows(states, |state| state.account_contacts.changed());
+    write_rows!(UPDATE, changed, |tenant, entry| [
+        tenant,
+        entry.0.account_id.0,
+        entry.0.email.key(),
+        entry.0.name.as_deref(),
+        entry.0.phone.as_ref().map(Phone::as_str),
+        entry.0.client_id.map(|id| id.0),
+        entry.0.updated_at,
+        entry.1,
     ])
 }

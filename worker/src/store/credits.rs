@@ -1,18 +1,23 @@
 //! Corporate credit shown for clients.
 
-use super::{States, Wanted, query, write_rows};
+use super::{Columns, LoadRequest, NamedClients, States, bind_found, found, rows, write_rows};
 use crate::state::Credit;
-use common::db::TxError;
+use common::db::Query;
 use common::model::{ClientId, TenantId};
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-pub(super) const LOAD: &str = "
+pub(super) const LOAD: &str = concat!(
+    "
     -- credits.load
-    SELECT tenant_id, client_id, as_of, membership_id, corporate_name, available_paise, granted_paise,
-           redeemable_percent
-    FROM client_credits JOIN unnest($1::uuid[], $2::uuid[]) AS wanted (tenant_id, client_id)
-         USING (tenant_id, client_id)";
+    WITH ",
+    found!(),
+    "
+    SELECT r.tenant_id, r.client_id, r.as_of, r.membership_id, r.corporate_name, r.available_paise, r.granted_paise,
+           r.redeemable_percent
+    FROM found
+    CROSS JOIN LATERAL (SELECT * FROM client_credits r
+                        WHERE r.tenant_id = found.tenant_id AND r.client_id = found.client_id LIMIT 1) AS r"
+);
 
 pub(super) const UPSERT: &str = "
     -- credits.upsert
@@ -25,41 +30,37 @@ pub(super) const UPSERT: &str = "
         available_paise = excluded.available_paise, granted_paise = excluded.granted_paise,
         redeemable_percent = excluded.redeemable_percent";
 
-/// Loads the credit of the clients that are loaded.
-pub(super) async fn load(
-    tx: &Transaction<'_>,
-    states: &States,
-    wanted: &Wanted,
-) -> Result<Vec<Row>, TxError> {
-    if !wanted.client_credits {
-        return Ok(Vec::new());
+/// Loads the credit of the related people.
+pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
+    if !request.with_credits {
+        return None;
     }
-    let (tenants, clients) = super::load::clients_of(states);
-    query(tx, LOAD, &[&tenants, &clients]).await
+    Some(bind_found(Query::new(LOAD), &request.related, request.events, &NamedClients::default()))
 }
 
 /// Takes in what [`load`] found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
     for row in rows {
-        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
         let credit = Credit {
-            client_id: ClientId(row.get("client_id")),
-            as_of: row.get("as_of"),
-            membership_id: row.get("membership_id"),
-            corporate_name: row.get("corporate_name"),
-            available_paise: row.get("available_paise"),
-            granted_paise: row.get("granted_paise"),
-            redeemable_percent: row.get("redeemable_percent"),
+            client_id: ClientId(columns.take()),
+            as_of: columns.take(),
+            membership_id: columns.take(),
+            corporate_name: columns.take(),
+            available_paise: columns.take(),
+            granted_paise: columns.take(),
+            redeemable_percent: columns.take(),
         };
         state.credits.load(credit.client_id, credit);
     }
 }
 
-/// Writes new and changed credit.
-pub(super) async fn upsert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let touched = super::rows(states, |state| state.credits.touched());
-    write_rows!(tx, UPSERT, touched, |credit| [
-        credit.tenant,
+/// Writes new and changed credit, whose clients are locked.
+pub(super) fn upsert(states: &States) -> Option<Query<'_>> {
+    let touched = rows(states, |state| state.credits.touched());
+    write_rows!(UPSERT, touched, |tenant, credit| [
+        tenant,
         credit.client_id.0,
         credit.as_of,
         credit.membership_id.as_deref(),

@@ -1,26 +1,29 @@
-//! Trip discovery records and traveller profiles.
+//! Trip discovery records and traveller profiles. The record of a lead is loaded with the lead.
 
-use super::{States, Wanted, query, unreadable, write_rows};
+use super::{Columns, LoadRequest, NamedClients, States, bind_found, found, rows, unreadable, write_rows};
 use crate::state::{Discovery, TravellerProfile};
-use common::db::TxError;
+use common::db::{Query, TxError};
 use common::model::{ClientId, DiscoveryId, LeadId, TenantId};
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
-pub(super) const LOAD: &str = "
-    -- discoveries.load
-    SELECT tenant_id, discovery_id, client_id, lead_id, discovery::text, created_at, updated_at FROM discoveries
-    WHERE (tenant_id, discovery_id) IN (
-        SELECT * FROM unnest($1::uuid[], $2::uuid[])
-        UNION ALL
-        SELECT d.tenant_id, d.discovery_id FROM unnest($3::uuid[], $4::uuid[]) AS w (tenant_id, lead_id)
-            JOIN discoveries d ON d.tenant_id = w.tenant_id AND d.lead_id = w.lead_id)";
+pub(super) const LOAD_NAMED: &str = "
+    -- discoveries.load_named
+    SELECT d.tenant_id, d.lead_id, d.discovery_id, d.client_id, d.discovery::text, d.created_at, d.updated_at
+    FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, discovery_id)
+    CROSS JOIN LATERAL (SELECT * FROM discoveries d
+                        WHERE d.tenant_id = w.tenant_id AND d.discovery_id = w.discovery_id LIMIT 1) AS d";
 
-pub(super) const LOAD_PROFILES: &str = "
+pub(super) const LOAD_PROFILES: &str = concat!(
+    "
     -- profiles.load
-    SELECT tenant_id, client_id, profile::text, essence, updated_at
-    FROM traveller_profiles JOIN unnest($1::uuid[], $2::uuid[]) AS wanted (tenant_id, client_id)
-         USING (tenant_id, client_id)";
+    WITH ",
+    found!(),
+    "
+    SELECT p.tenant_id, p.client_id, p.profile::text, p.essence, p.updated_at
+    FROM found
+    CROSS JOIN LATERAL (SELECT * FROM traveller_profiles p
+                        WHERE p.tenant_id = found.tenant_id AND p.client_id = found.client_id LIMIT 1) AS p"
+);
 
 pub(super) const UPSERT: &str = "
     -- discoveries.upsert
@@ -40,46 +43,46 @@ pub(super) const UPSERT_PROFILES: &str = "
     ON CONFLICT (tenant_id, client_id) DO UPDATE
     SET profile = excluded.profile, essence = excluded.essence, updated_at = excluded.updated_at";
 
-/// Loads the records named, and those of the enquiries that are loaded.
-pub(super) async fn load(
-    tx: &Transaction<'_>,
-    states: &States,
-    wanted: &Wanted,
-) -> Result<Vec<Row>, TxError> {
-    if !wanted.client_discoveries {
-        return Ok(Vec::new());
+/// Loads the records that are named by id.
+pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
+    if request.discoveries.is_empty() {
+        return None;
     }
-    let (tenants, ids) = wanted.discoveries.columns();
-    let (lead_tenants, leads) = super::load::leads_of(states);
-    query(tx, LOAD, &[&tenants, &ids, &lead_tenants, &leads]).await
+    let (tenants, ids) = request.discoveries.columns();
+    Some(Query::new(LOAD_NAMED).bind(tenants).bind(ids))
 }
 
-/// Loads the profiles of the clients that are loaded.
-pub(super) async fn load_profiles(
-    tx: &Transaction<'_>,
-    states: &States,
-    wanted: &Wanted,
-) -> Result<Vec<Row>, TxError> {
-    if !wanted.client_discoveries {
-        return Ok(Vec::new());
+/// Loads the profiles of the related people.
+pub(super) fn load_profiles(request: &LoadRequest) -> Option<Query<'static>> {
+    if !request.with_discoveries {
+        return None;
     }
-    let (tenants, clients) = super::load::clients_of(states);
-    query(tx, LOAD_PROFILES, &[&tenants, &clients]).await
+    let query = Query::new(LOAD_PROFILES);
+    Some(bind_found(query, &request.related, request.events, &NamedClients::default()))
 }
 
-/// Takes in what [`load`] found.
-pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
+/// Reads the record of a lead; `None` when none was loaded.
+pub(super) fn read_of_lead(lead_id: LeadId, columns: &mut Columns<'_>) -> Result<Option<Discovery>, TxError> {
+    let Some(id) = columns.take::<Option<_>>() else { return Ok(None) };
+    Ok(Some(Discovery {
+        id: DiscoveryId(id),
+        client_id: ClientId(columns.take()),
+        lead_id,
+        discovery: serde_json::from_str(columns.take()).map_err(|_| unreadable("discovery"))?,
+        created_at: columns.take(),
+        updated_at: columns.take(),
+    }))
+}
+
+/// Takes in what [`load_named`] found.
+pub(super) fn fill_named(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
-        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
-        let record = Discovery {
-            id: DiscoveryId(row.get("discovery_id")),
-            client_id: ClientId(row.get("client_id")),
-            lead_id: LeadId(row.get("lead_id")),
-            discovery: serde_json::from_str(row.get("discovery")).map_err(|_| unreadable("discovery"))?,
-            created_at: row.get("created_at"),
-            updated_at: row.get("updated_at"),
-        };
-        state.discoveries.load(record.id, record);
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let lead_id = LeadId(columns.take());
+        if let Some(record) = read_of_lead(lead_id, &mut columns)? {
+            state.discoveries.load(record.id, record);
+        }
     }
     Ok(())
 }
@@ -87,23 +90,24 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
 /// Takes in what [`load_profiles`] found.
 pub(super) fn fill_profiles(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
-        let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) else { continue };
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
         let profile = TravellerProfile {
-            client_id: ClientId(row.get("client_id")),
-            profile: serde_json::from_str(row.get("profile")).map_err(|_| unreadable("profile"))?,
-            essence: row.get("essence"),
-            updated_at: row.get("updated_at"),
+            client_id: ClientId(columns.take()),
+            profile: serde_json::from_str(columns.take()).map_err(|_| unreadable("profile"))?,
+            essence: columns.take(),
+            updated_at: columns.take(),
         };
         state.profiles.load(profile.client_id, profile);
     }
     Ok(())
 }
 
-/// Writes new and changed records.
-pub(super) async fn upsert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let touched = super::rows(states, |state| state.discoveries.touched());
-    write_rows!(tx, UPSERT, touched, |record| [
-        record.tenant,
+/// Writes new and changed records, whose clients are locked.
+pub(super) fn upsert(states: &States) -> Option<Query<'_>> {
+    let touched = rows(states, |state| state.discoveries.touched());
+    write_rows!(UPSERT, touched, |tenant, record| [
+        tenant,
         record.id.0,
         record.client_id.0,
         record.lead_id.0,
@@ -113,11 +117,11 @@ pub(super) async fn upsert(tx: &Transaction<'_>, states: &States) -> Result<(), 
     ])
 }
 
-/// Writes new and changed profiles.
-pub(super) async fn upsert_profiles(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let touched = super::rows(states, |state| state.profiles.touched());
-    write_rows!(tx, UPSERT_PROFILES, touched, |profile| [
-        profile.tenant,
+/// Writes new and changed profiles, whose clients are locked.
+pub(super) fn upsert_profiles(states: &States) -> Option<Query<'_>> {
+    let touched = rows(states, |state| state.profiles.touched());
+    write_rows!(UPSERT_PROFILES, touched, |tenant, profile| [
+        tenant,
         profile.client_id.0,
         profile.profile.to_string(),
         profile.essence.as_deref(),

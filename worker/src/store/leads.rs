@@ -1,45 +1,73 @@
-//! Enquiries.
+//! Leads, each with its trip, and where they matter with the trip's proposal and the discovery record.
 
-use super::{Owned, States, Wanted, query, unreadable, write_rows};
+use super::{
+    Columns, LoadRequest, NamedClients, States, bind_found, discoveries, found, proposals, rows, trips,
+};
+use super::{unreadable, write_rows};
 use crate::state::{Lead, RowState};
-use common::db::TxError;
+use common::db::{Query, TxError};
 use common::model::{ClientId, LeadId, Stage, TenantId};
-use deadpool_postgres::Transaction;
 use serde_json::Value;
 use tokio_postgres::Row;
 
-// Of a client's enquiries only those that a rule can look up: the newest open ones, as many as the unit has events
-// that may close one; the newest one; the newest one with an external id that an event names; and those named by id or
-// trip. Their clients are locked.
-pub(super) const LOAD: &str = "
+// Of a related client's leads only those that a rule can look up: the newest open ones, as many as the unit has events
+// that may close one; the newest one; and those with an external id that an event names. Besides, the leads named by
+// id, by trip and by booking.
+pub(super) const LOAD: &str = concat!(
+    "
     -- leads.load
-    SELECT tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason, follow_up,
-           owner_email, brief::text, attribution::text, created_at, updated_at
-    FROM leads
-    WHERE (tenant_id, lead_id) IN (
-        SELECT w.tenant_id, l.lead_id FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id),
-            LATERAL (SELECT lead_id FROM leads l
-                     WHERE l.tenant_id = w.tenant_id AND l.client_id = w.client_id
-                       AND stage NOT IN ('lost', 'archived', 'trip_booked', 'travelled')
-                     ORDER BY lead_id DESC LIMIT $9::bigint) l
-        UNION ALL
-        SELECT w.tenant_id, l.lead_id FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id),
-            LATERAL (SELECT lead_id FROM leads l
-                     WHERE l.tenant_id = w.tenant_id AND l.client_id = w.client_id
-                     ORDER BY lead_id DESC LIMIT 1) l
-        UNION ALL
-        SELECT DISTINCT ON (l.tenant_id, l.external_id, l.client_id) l.tenant_id, last_value(l.lead_id) OVER newest
-        FROM unnest($3::uuid[], $4::text[]) AS w (tenant_id, external_id)
-            JOIN leads l ON l.tenant_id = w.tenant_id AND l.external_id = w.external_id
-            JOIN unnest($1::uuid[], $2::uuid[]) AS c (tenant_id, client_id)
-              ON c.tenant_id = l.tenant_id AND c.client_id = l.client_id
-        WINDOW newest AS (PARTITION BY l.tenant_id, l.external_id, l.client_id ORDER BY l.lead_id
-                          ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-        UNION ALL
-        SELECT * FROM unnest($5::uuid[], $6::uuid[]) AS w (tenant_id, lead_id)
-        UNION ALL
-        SELECT t.tenant_id, t.lead_id FROM unnest($7::uuid[], $8::uuid[]) AS w (tenant_id, trip_id)
-            JOIN trips t ON t.tenant_id = w.tenant_id AND t.trip_id = w.trip_id)";
+    WITH ",
+    found!(),
+    ",
+    wanted (tenant_id, lead_id) AS MATERIALIZED (
+        SELECT found.tenant_id, l.lead_id FROM found
+            CROSS JOIN LATERAL (SELECT lead_id FROM leads
+                                WHERE client_id = found.client_id AND tenant_id IS NOT DISTINCT FROM found.tenant_id
+                                  AND stage NOT IN ('lost', 'archived', 'trip_booked', 'travelled')
+                                ORDER BY lead_id DESC LIMIT $14::bigint + 1) AS l
+        UNION
+        SELECT found.tenant_id, l.lead_id FROM found
+            CROSS JOIN LATERAL (SELECT lead_id FROM leads
+                                WHERE client_id = found.client_id AND tenant_id IS NOT DISTINCT FROM found.tenant_id
+                                ORDER BY lead_id DESC LIMIT 1) AS l
+        UNION
+        SELECT w.tenant_id, l.lead_id FROM unnest($15::uuid[], $16::text[]) AS w (tenant_id, external_id)
+            CROSS JOIN LATERAL (SELECT lead_id, client_id FROM leads
+                                WHERE external_id = w.external_id AND tenant_id::text = w.tenant_id::text OFFSET 0) AS l
+            JOIN found ON found.tenant_id = w.tenant_id AND found.client_id = l.client_id
+        UNION
+        SELECT * FROM unnest($17::uuid[], $18::uuid[])
+        UNION
+        SELECT w.tenant_id, t.lead_id FROM unnest($19::uuid[], $20::uuid[]) AS w (tenant_id, trip_id)
+            CROSS JOIN LATERAL (SELECT lead_id FROM trips
+                                WHERE tenant_id = w.tenant_id AND trip_id = w.trip_id LIMIT 1) AS t
+        UNION
+        SELECT w.tenant_id, i.lead_id FROM unnest($21::uuid[], $22::text[]) AS w (tenant_id, booking_ref)
+            CROSS JOIN LATERAL (SELECT lead_id FROM invoices
+                                WHERE tenant_id = w.tenant_id AND booking_ref = w.booking_ref LIMIT 1) AS i
+        UNION
+        SELECT w.tenant_id, i.lead_id FROM unnest($23::uuid[], $24::uuid[]) AS w (tenant_id, trip_id)
+            CROSS JOIN LATERAL (SELECT lead_id FROM invoices
+                                WHERE trip_id = w.trip_id AND tenant_id IS NOT DISTINCT FROM w.tenant_id
+                                ORDER BY created_at DESC, booking_ref DESC LIMIT 1) AS i
+    )
+    SELECT l.tenant_id, l.lead_id, l.client_id, l.enquiry_number, l.external_id, l.title, l.stage, l.lost_reason,
+           l.follow_up, l.owner_email, l.brief::text, l.attribution::text, l.created_at, l.updated_at,
+           t.trip_id, t.title, t.brief::text, t.created_at, t.updated_at,
+           p.proposal_id, p.status, p.title, p.url, p.channel, p.created_at, p.sent_at, p.viewed_at,
+           d.discovery_id, d.client_id, d.discovery::text, d.created_at, d.updated_at
+    FROM wanted AS w
+    CROSS JOIN LATERAL (SELECT * FROM leads l
+                        WHERE l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id LIMIT 1) AS l
+    LEFT JOIN LATERAL (SELECT * FROM trips t
+                       WHERE t.lead_id = w.lead_id AND t.tenant_id::text = w.tenant_id::text LIMIT 1) AS t ON true
+    LEFT JOIN LATERAL (SELECT * FROM proposals p
+                       WHERE $25::boolean AND p.trip_id = t.trip_id AND p.tenant_id IS NOT DISTINCT FROM w.tenant_id
+                       ORDER BY p.proposal_id DESC LIMIT 1) AS p ON true
+    LEFT JOIN LATERAL (SELECT * FROM discoveries d
+                       WHERE $26::boolean AND d.lead_id = w.lead_id AND d.tenant_id::text = w.tenant_id::text
+                       LIMIT 1) AS d ON true"
+);
 
 pub(super) const INSERT: &str = "
     -- leads.insert
@@ -62,83 +90,86 @@ pub(super) const UPDATE: &str = "
          AS n (tenant_id, lead_id, title, stage, lost_reason, follow_up, owner_email, brief, updated_at)
     WHERE l.tenant_id = n.tenant_id AND l.lead_id = n.lead_id";
 
-/// Loads the enquiries that the unit may look up, besides those of `invoices`.
-pub(super) async fn load(
-    tx: &Transaction<'_>,
-    states: &States,
-    wanted: &Wanted,
-) -> Result<Vec<Row>, TxError> {
-    let (client_tenants, clients) =
-        if wanted.client_leads { super::load::clients_of(states) } else { Default::default() };
-    let (external_tenants, external_ids) = wanted.lead_external_ids.columns();
-    let (mut lead_tenants, mut leads) = wanted.leads.columns();
-    for (tenant, state) in states {
-        for invoice in state.invoices.values() {
-            lead_tenants.push(tenant.0);
-            leads.push(invoice.lead_id.0);
-        }
+/// Columns of a trip, of a proposal and of a discovery record in [`LOAD`].
+const TRIP_COLUMNS: usize = 5;
+const PROPOSAL_COLUMNS: usize = 8;
+
+/// Loads the leads that the unit may look up.
+pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
+    let is_named = !request.leads.is_empty()
+        || !request.trips.is_empty()
+        || !request.booking_refs.is_empty()
+        || !request.booking_trips.is_empty();
+    if request.related.is_empty() && !is_named {
+        return None;
     }
-    let (trip_tenants, trips) = wanted.trips.columns();
-    if clients.is_empty() && leads.is_empty() && trips.is_empty() {
-        return Ok(Vec::new());
-    }
-    query(
-        tx,
-        LOAD,
-        &[
-            &client_tenants,
-            &clients,
-            &external_tenants,
-            &external_ids,
-            &lead_tenants,
-            &leads,
-            &trip_tenants,
-            &trips,
-            &wanted.events,
-        ],
-    )
-    .await
+    let query = bind_found(Query::new(LOAD), &request.related, request.events, &NamedClients::default());
+    let (external_tenants, external_ids) = request.lead_external_ids.columns();
+    let (lead_tenants, leads) = request.leads.columns();
+    let (trip_tenants, trips) = request.trips.columns();
+    let (ref_tenants, refs) = request.booking_refs.columns();
+    let (booking_tenants, booking_trips) = request.booking_trips.columns();
+    let query = query.bind(request.closing_events).bind(external_tenants).bind(external_ids);
+    let query = query.bind(lead_tenants).bind(leads).bind(trip_tenants).bind(trips);
+    let query = query.bind(ref_tenants).bind(refs).bind(booking_tenants).bind(booking_trips);
+    Some(query.bind(request.with_proposals).bind(request.with_discoveries))
 }
 
 /// Takes in what [`load`] found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
-        if let Some(state) = states.get_mut(&TenantId(row.get("tenant_id"))) {
-            let lead = read(row)?;
-            state.leads.load(lead.id, lead);
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let lead = read(&mut columns)?;
+        let lead_id = lead.id;
+        state.leads.load(lead_id, lead);
+        match trips::read(lead_id, &mut columns)? {
+            Some(trip) => {
+                match proposals::read(trip.id, &mut columns)? {
+                    Some(proposal) => state.proposals.load(proposal.id, proposal),
+                    None => columns.skip(PROPOSAL_COLUMNS - 1),
+                }
+                state.trips.load(trip.id, trip);
+            }
+            None => columns.skip(TRIP_COLUMNS - 1 + PROPOSAL_COLUMNS),
+        }
+        if let Some(record) = discoveries::read_of_lead(lead_id, &mut columns)? {
+            state.discoveries.load(record.id, record);
         }
     }
     Ok(())
 }
 
-fn read(row: &Row) -> Result<Lead, TxError> {
-    let attribution: Option<&str> = row.get("attribution");
+fn read(columns: &mut Columns<'_>) -> Result<Lead, TxError> {
+    let (id, client_id) = (LeadId(columns.take()), ClientId(columns.take()));
+    let (enquiry_number, external_id, title) = (columns.take(), columns.take(), columns.take());
+    let stage = Stage::parse(columns.take()).ok_or_else(|| unreadable("stage"))?;
+    let (lost_reason, follow_up, owner) = (columns.take(), columns.take(), columns.take());
+    let brief = serde_json::from_str(columns.take()).map_err(|_| unreadable("brief"))?;
+    let attribution: Option<&str> = columns.take();
     let attribution = attribution.map(serde_json::from_str::<Value>).transpose();
     Ok(Lead {
-        id: LeadId(row.get("lead_id")),
-        client_id: ClientId(row.get("client_id")),
-        enquiry_number: row.get("enquiry_number"),
-        external_id: row.get("external_id"),
-        title: row.get("title"),
-        stage: Stage::parse(row.get("stage")).ok_or_else(|| unreadable("stage"))?,
-        lost_reason: row.get("lost_reason"),
-        follow_up: row.get("follow_up"),
-        owner: row.get("owner_email"),
-        brief: serde_json::from_str(row.get("brief")).map_err(|_| unreadable("brief"))?,
+        id,
+        client_id,
+        enquiry_number,
+        external_id,
+        title,
+        stage,
+        lost_reason,
+        follow_up,
+        owner,
+        brief,
         attribution: attribution.map_err(|_| unreadable("attribution"))?,
-        created_at: row.get("created_at"),
-        updated_at: row.get("updated_at"),
+        created_at: columns.take(),
+        updated_at: columns.take(),
     })
 }
 
-fn in_state(states: &States, wanted: RowState) -> Vec<Owned<'_, Lead>> {
-    super::rows(states, |state| state.leads.in_state(wanted))
-}
-
-/// Writes new enquiries.
-pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    write_rows!(tx, INSERT, in_state(states, RowState::New), |lead| [
-        lead.tenant,
+/// Writes new leads.
+pub(super) fn insert(states: &States) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.leads.in_state(RowState::New));
+    write_rows!(INSERT, new, |tenant, lead| [
+        tenant,
         lead.id.0,
         lead.client_id.0,
         lead.enquiry_number.as_str(),
@@ -155,10 +186,11 @@ pub(super) async fn insert(tx: &Transaction<'_>, states: &States) -> Result<(), 
     ])
 }
 
-/// Writes changed enquiries.
-pub(super) async fn update(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    write_rows!(tx, UPDATE, in_state(states, RowState::Changed), |lead| [
-        lead.tenant,
+/// Writes changed leads, whose clients are locked.
+pub(super) fn update(states: &States) -> Option<Query<'_>> {
+    let changed = rows(states, |state| state.leads.in_state(RowState::Changed));
+    write_rows!(UPDATE, changed, |tenant, lead| [
+        tenant,
         lead.id.0,
         lead.title.as_str(),
         lead.stage.as_str(),

@@ -1,18 +1,19 @@
-//! The event ledger: the truth about what is a duplicate (D7).
+//! The event ledger: it decides what is a duplicate (D7).
 
-use super::{States, Wanted, query, write_rows};
+use super::{Columns, LoadRequest, States, rows, write_rows};
 use crate::state::LedgerEntry;
 use chrono::{DateTime, Utc};
-use common::db::TxError;
+use common::db::Query;
 use common::model::{ClientId, DiscoveryId, LeadId, TenantId, TripId};
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 pub(super) const LOAD: &str = "
     -- ledger.load
-    SELECT tenant_id, event_id, event_type, key_prefix, request_id, ordinal, client_id, lead_id, trip_id,
-           discovery_id, warnings
-    FROM event_ledger JOIN unnest($1::uuid[], $2::text[]) AS wanted (tenant_id, event_id) USING (tenant_id, event_id)";
+    SELECT w.tenant_id, w.event_id, l.event_type, l.key_prefix, l.request_id, l.ordinal, l.client_id, l.lead_id,
+           l.trip_id, l.discovery_id, l.warnings
+    FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, event_id)
+    CROSS JOIN LATERAL (SELECT * FROM event_ledger l
+                        WHERE l.tenant_id = w.tenant_id AND l.event_id = w.event_id LIMIT 1) AS l";
 
 // No ON CONFLICT: an event that another unit applied in the meantime must not be applied twice. Its key raises a
 // unique violation, and the unit runs again and finds it.
@@ -29,54 +30,40 @@ pub(super) const INSERT: &str = "
     ORDER BY tenant_id, event_id";
 
 /// Loads what was applied before.
-pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<Vec<Row>, TxError> {
-    let (tenants, ids) = wanted.event_ids.columns();
-    query(tx, LOAD, &[&tenants, &ids]).await
-}
-
-/// What the ledger knows of one id.
-pub async fn applied(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    event_id: &str,
-) -> Result<Option<LedgerEntry>, TxError> {
-    let rows = query(tx, LOAD, &[&vec![tenant.0], &vec![event_id]]).await?;
-    Ok(rows.first().map(read))
+pub(super) fn load(request: &LoadRequest) -> Query<'static> {
+    let (tenants, ids) = request.event_ids.columns();
+    Query::new(LOAD).bind(tenants).bind(ids)
 }
 
 /// Takes in what [`load`] found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
     for row in rows {
-        let Some(state) = states.get_mut(&TenantId(row.get(0))) else { continue };
-        let entry = read(row);
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let entry = LedgerEntry {
+            event_id: columns.take(),
+            event_type: columns.take(),
+            key_prefix: columns.take(),
+            request_id: columns.take(),
+            ordinal: columns.take(),
+            client_id: columns.take::<Option<_>>().map(ClientId),
+            lead_id: columns.take::<Option<_>>().map(LeadId),
+            trip_id: columns.take::<Option<_>>().map(TripId),
+            discovery_id: columns.take::<Option<_>>().map(DiscoveryId),
+            warnings: columns.take(),
+        };
         state.ledger.insert(entry.event_id.clone(), entry);
     }
 }
 
-fn read(row: &Row) -> LedgerEntry {
-    LedgerEntry {
-        event_id: row.get(1),
-        event_type: row.get(2),
-        key_prefix: row.get(3),
-        request_id: row.get(4),
-        ordinal: row.get(5),
-        client_id: row.get::<_, Option<_>>(6).map(ClientId),
-        lead_id: row.get::<_, Option<_>>(7).map(LeadId),
-        trip_id: row.get::<_, Option<_>>(8).map(TripId),
-        discovery_id: row.get::<_, Option<_>>(9).map(DiscoveryId),
-        warnings: row.get(10),
-    }
-}
-
 /// Writes what this unit applied.
-pub(super) async fn insert(tx: &Transaction<'_>, states: &States, now: DateTime<Utc>) -> Result<(), TxError> {
-    let new = super::rows(states, |state| state.ledger_added.iter().map(|id| &state.ledger[id]));
+pub(super) fn insert(states: &States, now: DateTime<Utc>) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.ledger_added.iter().map(|id| &state.ledger[id]));
     write_rows!(
-        tx,
         INSERT,
         new,
-        |entry| [
-            entry.tenant,
+        |tenant, entry| [
+            tenant,
             entry.event_id.as_str(),
             entry.event_type.as_str(),
             entry.key_prefix.as_str(),

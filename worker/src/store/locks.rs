@@ -1,49 +1,75 @@
-//! Locks on identities: they also guard what doesn't exist yet.
+//! Advisory locks on identities: they guard what does not exist yet.
 
-use super::Wanted;
-use common::db::TxError;
-use deadpool_postgres::Transaction;
+use super::{Identities, LoadRequest, Locking};
+use common::db::Query;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use uuid::Uuid;
 
-// The array is sorted, so that two units that share identities take them in the same order.
+// Sorted, so that two units that share identities take them in the same order.
 pub(super) const LOCK: &str = "
     -- locks.take
     SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key";
 
-/// Takes the locks of every identity in the unit, until the transaction ends.
-pub(super) async fn take(tx: &Transaction<'_>, wanted: &Wanted) -> Result<(), TxError> {
-    let mut keys = BTreeSet::new();
-    for (kind, identities) in
-        [("email", &wanted.emails), ("external", &wanted.external_ids), ("phone", &wanted.phones)]
-    {
-        keys.extend(identities.iter().map(|(tenant, identity)| hash(tenant.as_bytes(), kind, identity)));
+// Who exists is guarded by their row: two units that only read a client need not wait for each other. What is missing
+// is locked, so that of two units that would make it one waits for the other and finds it. Phones are locked in any
+// case: no unique index stands behind them.
+pub(super) const LOCK_MISSING: &str = "
+    -- locks.take_missing
+    SELECT pg_advisory_xact_lock(lock) FROM (
+        SELECT w.lock FROM unnest($1::uuid[], $2::text[], $3::bigint[]) AS w (tenant_id, key, lock)
+            LEFT JOIN LATERAL (SELECT true AS is_known FROM clients
+                               WHERE email_key = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c ON true
+            WHERE c.is_known IS NULL
+        UNION ALL
+        SELECT w.lock FROM unnest($4::uuid[], $5::text[], $6::bigint[]) AS w (tenant_id, key, lock)
+            LEFT JOIN LATERAL (SELECT true AS is_known FROM clients
+                               WHERE external_id = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c ON true
+            WHERE c.is_known IS NULL
+        UNION ALL
+        SELECT lock FROM unnest($7::bigint[]) AS lock
+        ORDER BY lock
+    ) AS missing";
+
+/// Takes the locks that the unit needs on identities, until its transaction ends.
+pub(super) fn take(request: &LoadRequest, locking: Locking) -> Option<Query<'static>> {
+    let people = &request.people;
+    if people.is_empty() {
+        return None;
     }
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<i64> = keys.into_iter().collect();
-    super::query(tx, LOCK, &[&keys]).await.map(drop)
+    Some(match locking {
+        Locking::Related => take_missing(people),
+        Locking::Everything => {
+            let mut locks = hashes("email", people.emails.iter());
+            locks.extend(hashes("external", people.external_ids.keys()));
+            locks.extend(hashes("phone", people.phones.iter()));
+            locks.sort_unstable();
+            Query::new(LOCK).bind(locks)
+        }
+    })
 }
 
-/// Takes one lock, until the transaction ends.
-pub(super) async fn take_one(
-    tx: &Transaction<'_>,
-    tenant: common::model::TenantId,
-    kind: &str,
-    identity: &str,
-) -> Result<(), TxError> {
-    let keys = vec![hash(tenant.0.as_bytes(), kind, identity)];
-    super::query(tx, LOCK, &[&keys]).await.map(drop)
+fn take_missing(people: &Identities) -> Query<'static> {
+    let (email_tenants, emails) = people.emails.columns();
+    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) =
+        people.external_ids.keys().cloned().unzip();
+    Query::new(LOCK_MISSING)
+        .bind(email_tenants)
+        .bind(emails)
+        .bind(hashes("email", people.emails.iter()))
+        .bind(external_tenants)
+        .bind(external_ids)
+        .bind(hashes("external", people.external_ids.keys()))
+        .bind(hashes("phone", people.phones.iter()))
 }
 
-/// A hash that every release agrees on. Two identities that share one only wait for each other.
-fn hash(tenant: &[u8], kind: &str, identity: &str) -> i64 {
-    let digest = Sha256::new_with_prefix(tenant)
-        .chain_update(kind)
-        .chain_update([0])
-        .chain_update(identity)
-        .finalize();
+fn hashes<'k>(kind: &str, keys: impl Iterator<Item = &'k (Uuid, String)>) -> Vec<i64> {
+    keys.map(|(tenant, key)| hash(*tenant, kind, key)).collect()
+}
+
+/// A hash on which every release agrees. Two identities that share one only wait for each other.
+pub(super) fn hash(tenant: Uuid, kind: &str, key: &str) -> i64 {
+    let digest =
+        Sha256::new_with_prefix(tenant).chain_update(kind).chain_update([0]).chain_update(key).finalize();
     let mut first = [0; 8];
     first.copy_from_slice(&digest[..8]);
     i64::from_be_bytes(first)

@@ -1,5 +1,9 @@
-//! SQL. A module a table; what a unit of work may touch is read and written in set-based statements, a fixed
-//! handful whatever the unit's size. Each statement is named in its first line.
+//! SQL of the worker. A module for each table: it builds statements from what a unit of work needs or has changed,
+//! and takes in the rows that a load gave. It sends nothing itself; the pipeline does.
+//!
+//! Statements are set-based, a fixed handful whatever the unit's size, each named in its first line. Every look-up has
+//! one index that can serve it (see `sql/V4__one_access_path_for_each_lookup.sql`) and stands in a LATERAL subquery
+//! with a LIMIT, so that no plan can read a table whole.
 
 mod clients;
 mod company;
@@ -8,56 +12,59 @@ mod credits;
 mod discoveries;
 mod idempotency;
 mod invoices;
+mod kinship;
 mod leads;
 mod ledger;
 mod load;
 mod locks;
-mod persist;
+mod proposals;
+mod request;
 mod rosters;
 mod streams;
 mod tenants;
 mod trips;
 mod usage;
-mod wanted;
+mod write;
 
-pub use counters::{Reservation, reserve_numbers};
-pub use idempotency::{Known, claim, keep};
-pub use invoices::client_of as client_of_booking;
-pub use ledger::applied;
-pub use load::load;
-pub use persist::persist;
-pub use tenants::find as find_tenant;
-pub use usage::{count, until_next_month};
-pub use wanted::{Keys, Wanted};
+pub(crate) use counters::reserve_numbers;
+pub(crate) use idempotency::{IdempotencyClaim, claim_key, keep_response};
+pub(crate) use kinship::is_related;
+pub(crate) use load::{Load, Loaded, Locking};
+pub use request::{Identities, Keys, LoadRequest, NamedClients};
+pub(crate) use tenants::find_tenant;
+pub(crate) use usage::{DEADLINE_PASSED, QUOTA_USED_UP, count_write, until_next_month};
+pub(crate) use write::writes;
 
 use common::db::TxError;
 use common::model::TenantId;
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::FromSql;
+use uuid::Uuid;
 
-/// The states of a unit of work, by agency: in that order they are written.
-pub type States = std::collections::BTreeMap<TenantId, crate::state::TenantState>;
+/// The states of a unit of work, by tenant: in that order they are written.
+pub(crate) type States = std::collections::BTreeMap<TenantId, crate::state::TenantState>;
 
 /// All statements, for the test that prepares each one against the schema.
 pub const STATEMENTS: &[&str] = &[
     clients::FREE,
     clients::INSERT,
     clients::LOAD,
+    clients::LOAD_NAMED,
+    clients::LOCK,
     clients::UPDATE,
+    company::INSERT,
     company::LOAD,
-    company::LOAD_ACCOUNTS,
-    company::UPSERT,
+    company::UPDATE,
     counters::RESERVE,
     credits::LOAD,
     credits::UPSERT,
-    discoveries::LOAD,
+    discoveries::LOAD_NAMED,
     discoveries::LOAD_PROFILES,
     discoveries::UPSERT,
     discoveries::UPSERT_PROFILES,
     idempotency::FIND,
     idempotency::INSERT,
-    invoices::CLIENT,
+    idempotency::LOCK,
     invoices::INSERT,
     invoices::LOAD,
     invoices::UPDATE,
@@ -67,93 +74,147 @@ pub const STATEMENTS: &[&str] = &[
     ledger::INSERT,
     ledger::LOAD,
     locks::LOCK,
+    locks::LOCK_MISSING,
+    proposals::INSERT,
+    proposals::INSERT_ITINERARIES,
+    proposals::UPDATE,
     rosters::DELETE,
     rosters::INSERT,
     rosters::LOAD,
     streams::INBOX,
     streams::NOTIFICATIONS,
     streams::OUTBOX,
-    streams::SUBSCRIBED,
     streams::TIMELINE,
     tenants::FIND,
     tenants::LOAD,
     tenants::LOAD_MEMBERS,
     trips::INSERT,
-    trips::INSERT_ITINERARIES,
-    trips::INSERT_PROPOSALS,
-    trips::LOAD,
-    trips::LOAD_PROPOSALS,
     trips::UPDATE,
-    trips::UPDATE_PROPOSALS,
     usage::COUNT,
 ];
 
-/// Runs a prepared query, cached by connection.
-async fn query(
-    tx: &Transaction<'_>,
-    sql: &str,
-    parameters: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, TxError> {
-    let statement = tx.prepare_cached(sql).await?;
-    Ok(tx.query(&statement, parameters).await?)
+/// The clients that a unit names: `found (tenant_id, client_id)`, a CTE over the parameters that [`bind_found`] binds.
+macro_rules! found {
+    () => {
+        "found (tenant_id, client_id) AS MATERIALIZED (
+        SELECT w.tenant_id, c.client_id FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
+            CROSS JOIN LATERAL (SELECT client_id FROM clients
+                                WHERE email_key = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c
+        UNION
+        SELECT w.tenant_id, c.client_id FROM unnest($3::uuid[], $4::text[]) AS w (tenant_id, key)
+            CROSS JOIN LATERAL (SELECT client_id FROM clients
+                                WHERE external_id = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c
+        UNION
+        SELECT w.tenant_id, c.client_id FROM unnest($5::uuid[], $6::text[]) AS w (tenant_id, key)
+            CROSS JOIN LATERAL (SELECT client_id FROM clients
+                                WHERE phone_digits = w.key AND tenant_id::text = w.tenant_id::text
+                                ORDER BY created_at, client_id LIMIT $7::bigint + 1) AS c
+        UNION
+        SELECT * FROM unnest($8::uuid[], $9::uuid[])
+        UNION
+        SELECT w.tenant_id, l.client_id FROM unnest($10::uuid[], $11::uuid[]) AS w (tenant_id, lead_id)
+            CROSS JOIN LATERAL (SELECT client_id FROM leads
+                                WHERE tenant_id = w.tenant_id AND lead_id = w.lead_id LIMIT 1) AS l
+        UNION
+        SELECT w.tenant_id, i.client_id FROM unnest($12::uuid[], $13::text[]) AS w (tenant_id, booking_ref)
+            CROSS JOIN LATERAL (SELECT client_id FROM invoices
+                                WHERE tenant_id = w.tenant_id AND booking_ref = w.booking_ref LIMIT 1) AS i
+    )"
+    };
+}
+use found;
+
+/// Binds what [`found!`] takes, `$1` to `$13`.
+fn bind_found<'a>(
+    query: common::db::Query<'a>,
+    people: &Identities,
+    events: i64,
+    named: &NamedClients,
+) -> common::db::Query<'a> {
+    let (email_tenants, emails) = people.emails.columns();
+    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) =
+        people.external_ids.keys().cloned().unzip();
+    let (phone_tenants, phones) = people.phones.columns();
+    let (id_tenants, ids) = named.ids.columns();
+    let (lead_tenants, leads) = named.leads.columns();
+    let (ref_tenants, refs) = named.booking_refs.columns();
+    query
+        .bind(email_tenants)
+        .bind(emails)
+        .bind(external_tenants)
+        .bind(external_ids)
+        .bind(phone_tenants)
+        .bind(phones)
+        .bind(events)
+        .bind(id_tenants)
+        .bind(ids)
+        .bind(lead_tenants)
+        .bind(leads)
+        .bind(ref_tenants)
+        .bind(refs)
 }
 
-/// Runs a prepared statement, cached by connection.
-async fn execute(tx: &Transaction<'_>, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), TxError> {
-    let statement = tx.prepare_cached(sql).await?;
-    tx.execute(&statement, parameters).await?;
-    Ok(())
-}
-
-/// Writes `rows` with one statement that takes an array for each column, then the values given after them. Does
-/// nothing without rows.
+/// A statement over `rows`, pairs of a tenant and a record, that takes an array for each column, then the values given
+/// after them. `None` without rows.
 macro_rules! write_rows {
-    ($tx:expr, $sql:expr, $rows:expr, |$row:ident| [$($column:expr),+ $(,)?] $(, $value:expr)*) => {{
-        let rows = &$rows;
-        if rows.is_empty() {
-            Ok(())
-        } else {
-            $crate::store::execute(
-                $tx,
-                $sql,
-                &[
-                    $(&rows.iter().map(|$row| $column).collect::<Vec<_>>() as &(dyn tokio_postgres::types::ToSql + Sync),)+
-                    $(&$value,)*
-                ],
-            )
-            .await
-        }
+    ($sql:expr, $rows:expr, |$tenant:ident, $row:ident| [$($column:expr),+ $(,)?] $(, $value:expr)*) => {{
+        let rows = $rows;
+        (!rows.is_empty()).then(|| {
+            common::db::Query::new($sql)
+                $(.bind(
+                    rows.iter()
+                        .map(|&($tenant, $row)| {
+                            // Each column uses one of the two.
+                            let _ = ($tenant, $row);
+                            $column
+                        })
+                        .collect::<Vec<_>>(),
+                ))+
+                $(.bind($value))*
+        })
     }};
 }
 use write_rows;
 
-/// A stored value that the program can't read: written by a newer release, or by hand.
-fn unreadable(what: &str) -> TxError {
-    TxError::Abandoned(format!("stored {what} can't be read"))
+/// The columns of a row, one after the other.
+struct Columns<'r> {
+    row: &'r Row,
+    next: usize,
 }
 
-/// A record with its agency.
-struct Owned<'s, R> {
-    tenant: uuid::Uuid,
-    record: &'s R,
-}
+impl<'r> Columns<'r> {
+    const fn of(row: &'r Row) -> Self {
+        Self { row, next: 0 }
+    }
 
-impl<R> std::ops::Deref for Owned<'_, R> {
-    type Target = R;
-    fn deref(&self) -> &R {
-        self.record
+    /// The next column.
+    fn take<T: FromSql<'r>>(&mut self) -> T {
+        let column = self.next;
+        self.next += 1;
+        self.row.get(column)
+    }
+
+    /// Leaves columns out: those of a record that is not there.
+    const fn skip(&mut self, columns: usize) {
+        self.next += columns;
     }
 }
 
-/// The records of one kind in all states.
-fn rows<'s, R: 's, I: Iterator<Item = &'s R>>(
+/// A stored value that this program cannot read: written by a newer release, or by hand.
+fn unreadable(what: &str) -> TxError {
+    TxError::Abandoned(format!("the stored {what} cannot be read"))
+}
+
+/// The records of one kind in all states, each with its tenant.
+fn rows<'s, R: 's, I: Iterator<Item = R>>(
     states: &'s States,
     of: impl Fn(&'s crate::state::TenantState) -> I,
-) -> Vec<Owned<'s, R>> {
-    states
-        .iter()
-        .flat_map(|(tenant, state)| of(state).map(|record| Owned { tenant: tenant.0, record }))
-        .collect()
+) -> Vec<(Uuid, R)> {
+    let of_tenant = |(tenant, state): (&TenantId, &'s crate::state::TenantState)| {
+        let tenant = tenant.0;
+        of(state).map(move |record| (tenant, record)).collect::<Vec<_>>()
+    };
+    states.iter().flat_map(of_tenant).collect()
 }
 
 /// A record of our own as JSON text.

@@ -1,22 +1,27 @@
 //! Rosters: the travelers of a client, replaced as a whole.
 
-use super::{States, Wanted, query, write_rows};
+use super::{Columns, LoadRequest, States, rows, write_rows};
 use crate::state::Roster;
-use common::db::TxError;
+use common::db::Query;
 use common::model::{ClientId, TenantId};
 use common::view::TravelerView;
-use deadpool_postgres::Transaction;
+use std::collections::BTreeMap;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 pub(super) const LOAD: &str = "
     -- rosters.load
-    SELECT tenant_id, client_id, name, type, age, email, phone
-    FROM travelers JOIN unnest($1::uuid[], $2::uuid[]) AS wanted (tenant_id, client_id) USING (tenant_id, client_id)
-    ORDER BY tenant_id, client_id, position";
+    SELECT t.tenant_id, t.client_id, t.name, t.type, t.age, t.email, t.phone
+    FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id)
+    CROSS JOIN LATERAL (SELECT * FROM travelers t
+                        WHERE t.tenant_id = w.tenant_id AND t.client_id = w.client_id
+                        ORDER BY t.position LIMIT 50) AS t
+    ORDER BY t.tenant_id, t.client_id, t.position";
 
 pub(super) const DELETE: &str = "
     -- rosters.delete
-    DELETE FROM travelers WHERE (tenant_id, client_id) IN (SELECT * FROM unnest($1::uuid[], $2::uuid[]))";
+    DELETE FROM travelers t USING unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id)
+    WHERE t.tenant_id = w.tenant_id AND t.client_id = w.client_id";
 
 pub(super) const INSERT: &str = "
     -- rosters.insert
@@ -24,31 +29,28 @@ pub(super) const INSERT: &str = "
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::text[], $6::smallint[], $7::text[],
                          $8::text[])";
 
-/// Loads the rosters of the clients that are loaded.
-pub(super) async fn load(
-    tx: &Transaction<'_>,
-    states: &States,
-    wanted: &Wanted,
-) -> Result<Vec<Row>, TxError> {
-    if !wanted.shown {
-        return Ok(Vec::new());
+/// Loads the rosters of the clients named by id, where they matter.
+pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
+    if !request.with_travelers {
+        return None;
     }
-    let (tenants, clients) = super::load::clients_of(states);
-    query(tx, LOAD, &[&tenants, &clients]).await
+    let (tenants, clients) = request.clients.ids.columns();
+    Some(Query::new(LOAD).bind(tenants).bind(clients))
 }
 
 /// Takes in what [`load`] found, which is in the rosters' order.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
-    let mut rosters: std::collections::BTreeMap<(TenantId, ClientId), Vec<TravelerView>> = Default::default();
+    let mut rosters: BTreeMap<(TenantId, ClientId), Vec<TravelerView>> = BTreeMap::new();
     for row in rows {
+        let mut columns = Columns::of(row);
+        let key = (TenantId(columns.take()), ClientId(columns.take()));
         let traveler = TravelerView {
-            name: row.get("name"),
-            kind: row.get("type"),
-            age: row.get("age"),
-            email: row.get("email"),
-            phone: row.get("phone"),
+            name: columns.take(),
+            kind: columns.take(),
+            age: columns.take(),
+            email: columns.take(),
+            phone: columns.take(),
         };
-        let key = (TenantId(row.get("tenant_id")), ClientId(row.get("client_id")));
         rosters.entry(key).or_default().push(traveler);
     }
     for ((tenant, client_id), travelers) in rosters {
@@ -59,33 +61,35 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) {
 }
 
 /// One traveler with its client and place.
+#[derive(Clone, Copy)]
 struct Place<'s> {
     client: ClientId,
     position: i16,
     traveler: &'s TravelerView,
 }
 
+/// Takes away what new and changed rosters replace.
+pub(super) fn delete(states: &States) -> Option<Query<'_>> {
+    let touched = rows(states, |state| state.rosters.touched());
+    write_rows!(DELETE, touched, |tenant, roster| [tenant, roster.client_id.0])
+}
+
 /// Writes new and changed rosters.
-pub(super) async fn replace(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let touched = super::rows(states, |state| state.rosters.touched());
-    let places: Vec<_> = touched
-        .iter()
-        .flat_map(|roster| {
-            let place = |(position, traveler)| {
-                (roster.tenant, Place { client: roster.client_id, position, traveler })
-            };
-            (0_i16..).zip(&roster.travelers).map(place)
-        })
-        .collect();
-    write_rows!(tx, DELETE, touched, |roster| [roster.tenant, roster.client_id.0])?;
-    write_rows!(tx, INSERT, places, |place| [
-        place.0,
-        place.1.client.0,
-        place.1.position,
-        place.1.traveler.name.as_str(),
-        place.1.traveler.kind.as_str(),
-        place.1.traveler.age,
-        place.1.traveler.email.as_deref(),
-        place.1.traveler.phone.as_deref(),
+pub(super) fn insert(states: &States) -> Option<Query<'_>> {
+    let places: Vec<(Uuid, Place<'_>)> = rows(states, |state| state.rosters.touched().flat_map(places));
+    write_rows!(INSERT, places, |tenant, place| [
+        tenant,
+        place.client.0,
+        place.position,
+        place.traveler.name.as_str(),
+        place.traveler.kind.as_str(),
+        place.traveler.age,
+        place.traveler.email.as_deref(),
+        place.traveler.phone.as_deref(),
     ])
+}
+
+fn places(roster: &Roster) -> impl Iterator<Item = Place<'_>> {
+    let place = |(position, traveler)| Place { client: roster.client_id, position, traveler };
+    (0_i16..).zip(&roster.travelers).map(place)
 }

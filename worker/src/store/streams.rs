@@ -1,14 +1,9 @@
 //! What is only ever appended: timeline, inbox, notifications, outbox.
 
-use super::{States, Wanted, query, write_rows};
-use crate::state::OutboundEvent;
+use super::{States, rows, write_rows};
 use chrono::{DateTime, Utc};
-use common::clock;
-use common::db::TxError;
-use deadpool_postgres::Transaction;
-use serde_json::{Value, json};
-use std::collections::HashSet;
-use uuid::Uuid;
+use common::db::Query;
+use serde_json::Value;
 
 pub(super) const TIMELINE: &str = "
     -- timeline.insert
@@ -36,22 +31,11 @@ pub(super) const OUTBOX: &str = "
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
          AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id)";
 
-pub(super) const SUBSCRIBED: &str = "
-    -- subscriptions.subscribed
-    SELECT DISTINCT tenant_id FROM subscriptions WHERE tenant_id = ANY($1) AND removed_at IS NULL";
-
-/// Which agencies have a subscription. For the others there is nobody to tell, and nothing is written to the outbox.
-pub(super) async fn subscribed(tx: &Transaction<'_>, wanted: &Wanted) -> Result<HashSet<Uuid>, TxError> {
-    let tenants: Vec<Uuid> = wanted.tenants.iter().copied().collect();
-    let rows = query(tx, SUBSCRIBED, &[&tenants]).await?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
 /// Writes new timeline entries.
-pub(super) async fn timeline(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let new = super::rows(states, |state| state.timeline.iter());
-    write_rows!(tx, TIMELINE, new, |entry| [
-        entry.tenant,
+pub(super) fn timeline(states: &States) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.timeline.iter());
+    write_rows!(TIMELINE, new, |tenant, entry| [
+        tenant,
         entry.client_id.0,
         entry.entry_id,
         entry.event_id.as_str(),
@@ -63,10 +47,10 @@ pub(super) async fn timeline(tx: &Transaction<'_>, states: &States) -> Result<()
 }
 
 /// Writes new inbox messages.
-pub(super) async fn inbox(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let new = super::rows(states, |state| state.inbox.iter());
-    write_rows!(tx, INBOX, new, |message| [
-        message.tenant,
+pub(super) fn inbox(states: &States) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.inbox.iter());
+    write_rows!(INBOX, new, |tenant, message| [
+        tenant,
         message.lead_id.0,
         message.message_id,
         message.at,
@@ -77,10 +61,10 @@ pub(super) async fn inbox(tx: &Transaction<'_>, states: &States) -> Result<(), T
 }
 
 /// Writes new notifications.
-pub(super) async fn notifications(tx: &Transaction<'_>, states: &States) -> Result<(), TxError> {
-    let new = super::rows(states, |state| state.notifications.iter());
-    write_rows!(tx, NOTIFICATIONS, new, |notification| [
-        notification.tenant,
+pub(super) fn notifications(states: &States) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.notifications.iter());
+    write_rows!(NOTIFICATIONS, new, |tenant, notification| [
+        tenant,
         notification.id,
         notification.at,
         notification.to.as_str(),
@@ -90,60 +74,22 @@ pub(super) async fn notifications(tx: &Transaction<'_>, states: &States) -> Resu
     ])
 }
 
-/// Writes new outbound events of the agencies that have subscribers; whether there were any.
-pub(super) async fn outbox(
-    tx: &Transaction<'_>,
-    states: &States,
-    subscribed: &HashSet<Uuid>,
-    now: DateTime<Utc>,
-) -> Result<bool, TxError> {
-    let mut new = super::rows(states, |state| state.outbox.iter());
-    new.retain(|event| subscribed.contains(&event.tenant));
+/// Writes new outbound events of the tenants that have subscriptions; for the others there is nobody to notify.
+pub(super) fn outbox(states: &States, now: DateTime<Utc>) -> Option<Query<'_>> {
+    let new = rows(states, |state| state.emitted());
     write_rows!(
-        tx,
         OUTBOX,
         new,
-        |event| [
-            event.tenant,
+        |tenant, event| [
+            tenant,
             event.event_id,
             event.event_type.as_str(),
             event.key_prefix.as_deref(),
             event.origin.as_str(),
-            envelope(states, event.tenant, event),
+            event.envelope.as_str(),
             event.trail.map(|trail| trail.context.to_header()),
             event.trail.map(|trail| trail.request_id),
         ],
         now
-    )?;
-    Ok(!new.is_empty())
-}
-
-/// The body of the webhook: the envelope of the specification, its actor the client.
-fn envelope(states: &States, tenant: Uuid, event: &OutboundEvent) -> String {
-    let state = &states[&common::model::TenantId(tenant)];
-    let mut actor = json!({"type": "contact"});
-    if let Some(client) = state.client(event.client_id) {
-        actor["name"] = client.name.as_str().into();
-        let facts = [
-            ("email", client.email.as_ref().map(common::model::Email::as_str)),
-            ("phone", client.phone.as_ref().map(common::model::Phone::as_str)),
-            ("externalId", client.external_id.as_deref()),
-        ];
-        for (name, fact) in facts {
-            if let Some(fact) = fact {
-                actor[name] = fact.into();
-            }
-        }
-    }
-    json!({
-        "specVersion": "1.0",
-        "eventId": event.event_id,
-        "eventType": event.event_type.as_str(),
-        "occurredAt": clock::to_text(event.occurred_at),
-        "tenant": state.tenant.slug,
-        "origin": event.origin,
-        "actor": actor,
-        "payload": event.payload,
-    })
-    .to_string()
+    )
 }

@@ -1,58 +1,82 @@
-//! Agencies and their members.
+//! Tenants and their members.
 
-use super::{States, Wanted, query};
+use super::{Columns, LoadRequest, States};
 use crate::state::{Member, Tenant, TenantState};
-use common::db::TxError;
+use chrono::{DateTime, Utc};
+use common::db::{Database, Query, TxError};
 use common::model::TenantId;
-use deadpool_postgres::Transaction;
-use std::collections::HashMap;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 pub(super) const LOAD: &str = "
     -- tenants.load
-    SELECT tenant_id, slug, enquiry_prefix, discovery_enabled FROM tenants WHERE tenant_id = ANY($1)";
+    SELECT t.tenant_id, t.slug, t.enquiry_prefix, t.discovery_enabled,
+           EXISTS (SELECT FROM subscriptions s WHERE s.tenant_id = t.tenant_id AND s.removed_at IS NULL),
+           clock_timestamp()
+    FROM unnest($1::uuid[]) AS w (tenant_id)
+    CROSS JOIN LATERAL (SELECT * FROM tenants t WHERE t.tenant_id = w.tenant_id LIMIT 1) AS t";
 
 pub(super) const FIND: &str = "
     -- tenants.of_slug
     SELECT tenant_id FROM tenants WHERE slug = $1";
 
-// The order of routing (D16).
+// In the order of routing (D16).
 pub(super) const LOAD_MEMBERS: &str = "
     -- members.load
-    SELECT tenant_id, email, name, active FROM members WHERE tenant_id = ANY($1)
-    ORDER BY tenant_id, created_at, email";
+    SELECT m.tenant_id, m.email, m.name, m.active
+    FROM unnest($1::uuid[]) AS w (tenant_id)
+    CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.tenant_id = w.tenant_id OFFSET 0) AS m
+    ORDER BY m.tenant_id, m.created_at, m.email";
 
-/// The agency of a slug.
-pub async fn find(tx: &Transaction<'_>, slug: &str) -> Result<Option<TenantId>, TxError> {
-    let rows = query(tx, FIND, &[&slug]).await?;
-    Ok(rows.first().map(|row| TenantId(row.get(0))))
+/// The tenant of a slug.
+pub(crate) async fn find_tenant(database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
+    let client = database.client().await?;
+    let statement = client.prepare_cached(FIND).await?;
+    let row = client.query_opt(&statement, &[&slug]).await?;
+    Ok(row.map(|row| TenantId(row.get(0))))
 }
 
-/// An empty state for each agency of the unit.
-pub(super) async fn load(tx: &Transaction<'_>, wanted: &Wanted) -> Result<States, TxError> {
-    let ids: Vec<Uuid> = wanted.tenants.iter().copied().collect();
-    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&ids];
-    let (tenants, members) =
-        futures_util::future::try_join(query(tx, LOAD, &parameters), query(tx, LOAD_MEMBERS, &parameters))
-            .await?;
-    let mut by_tenant: HashMap<Uuid, (Vec<Member>, Vec<Member>)> = HashMap::new();
-    for row in members {
-        let (active, former) = by_tenant.entry(row.get(0)).or_default();
-        let member = Member { email: row.get(1), name: row.get(2) };
-        if row.get(3) { active.push(member) } else { former.push(member) }
-    }
-    let states = tenants.into_iter().map(|row| {
-        let id: Uuid = row.get(0);
+/// Loads the tenants of the unit.
+pub(super) fn load(request: &LoadRequest) -> Query<'static> {
+    Query::new(LOAD).bind(ids(request))
+}
+
+/// Loads their members, where they matter.
+pub(super) fn load_members(request: &LoadRequest) -> Option<Query<'static>> {
+    request.with_members.then(|| Query::new(LOAD_MEMBERS).bind(ids(request)))
+}
+
+fn ids(request: &LoadRequest) -> Vec<Uuid> {
+    request.tenants.iter().copied().collect()
+}
+
+/// An empty state for each tenant that [`load`] found.
+pub(super) fn states(rows: &[Row]) -> States {
+    let state = |row: &Row| {
+        let mut columns = Columns::of(row);
         let tenant = Tenant {
-            id: TenantId(id),
-            slug: row.get(1),
-            enquiry_prefix: row.get(2),
-            discovery_enabled: row.get(3),
+            id: TenantId(columns.take()),
+            slug: columns.take(),
+            enquiry_prefix: columns.take(),
+            discovery_enabled: columns.take(),
+            has_subscriptions: columns.take(),
         };
-        let (active, former) = by_tenant.remove(&id).unwrap_or_default();
-        let mut state = TenantState::new(tenant, active);
-        state.former_members = former;
-        (TenantId(id), state)
-    });
-    Ok(states.collect())
+        (tenant.id, TenantState::new(tenant, Vec::new()))
+    };
+    rows.iter().map(state).collect()
+}
+
+/// The server's time when it ran [`load`].
+pub(super) fn server_time(rows: &[Row]) -> Option<DateTime<Utc>> {
+    rows.first().map(|row| row.get(5))
+}
+
+/// Takes in what [`load_members`] found.
+pub(super) fn fill_members(states: &mut States, rows: &[Row]) {
+    for row in rows {
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let member = Member { email: columns.take(), name: columns.take() };
+        if columns.take() { state.members.push(member) } else { state.former_members.push(member) }
+    }
 }

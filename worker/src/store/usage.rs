@@ -1,25 +1,22 @@
-//! Metering of records writes (D23).
+//! Metering of records writes (D23), and their deadline.
 
-use super::query;
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
-use common::db::TxError;
+use common::db::Query;
 use common::model::TenantId;
-use deadpool_postgres::Transaction;
 
-// Touches no row when the quota is used up.
 pub(super) const COUNT: &str = "
     -- usage.count
-    INSERT INTO usage_counters AS u (tenant_id, month, writes)
-    SELECT tenant_id, $2, 1 FROM tenants WHERE tenant_id = $1 AND coalesce(monthly_quota, 1) > 0
-    ON CONFLICT (tenant_id, month) DO UPDATE SET writes = u.writes + 1
-    WHERE u.writes < coalesce((SELECT monthly_quota FROM tenants t WHERE t.tenant_id = u.tenant_id), u.writes + 1)
-    RETURNING writes";
+    SELECT count_write($1, $2, $3)";
 
-/// Counts one write against the month's quota; `false` when it is used up. Must be the transaction's last statement: the
-/// row is one for the whole agency, and others wait for it.
-pub async fn count(tx: &Transaction<'_>, tenant: TenantId, now: DateTime<Utc>) -> Result<bool, TxError> {
-    let rows = query(tx, COUNT, &[&tenant.0, &first_of_month(now)]).await?;
-    Ok(!rows.is_empty())
+/// The error of [`count_write`] when the quota is used up.
+pub(crate) const QUOTA_USED_UP: &str = "W1001";
+/// The error of [`count_write`] when the deadline has passed.
+pub(crate) const DEADLINE_PASSED: &str = "W1002";
+
+/// Counts one write against the month's quota, and fails when that is used up or `deadline`, by the server's clock, has
+/// passed. Must be the transaction's last statement: the row is one for the whole tenant, and others wait for it.
+pub(crate) fn count_write(tenant: TenantId, now: DateTime<Utc>, deadline: DateTime<Utc>) -> Query<'static> {
+    Query::new(COUNT).bind(tenant.0).bind(first_of_month(now)).bind(deadline)
 }
 
 fn first_of_month(now: DateTime<Utc>) -> NaiveDate {
@@ -27,7 +24,7 @@ fn first_of_month(now: DateTime<Utc>) -> NaiveDate {
 }
 
 /// Seconds until the next month begins, UTC.
-pub fn until_next_month(now: DateTime<Utc>) -> u32 {
+pub(crate) fn until_next_month(now: DateTime<Utc>) -> u32 {
     let next = first_of_month(now) + chrono::Months::new(1);
     let seconds = (next.and_time(chrono::NaiveTime::MIN).and_utc() - now).num_seconds();
     u32::try_from(seconds).unwrap_or(1).max(1)

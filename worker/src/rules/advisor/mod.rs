@@ -8,13 +8,53 @@ use super::enquiry::{self, NewEnquiry};
 use super::invoice::{self, Booking};
 use super::proposal::{self, Offer};
 use super::{Cause, Context, Warnings, lead, routing, stage};
-use crate::state::{Money, TenantState};
+use crate::state::{LedgerEntry, Money, TenantState};
 use common::advisor::{
     Action, ActionDone, Amount, BookingCancel, BookingConfirm, Id, OpenLead, StageMove, Who,
 };
 use common::model::{Brief, ClientId, LeadId, Stage};
 use common::record::Line;
+use common::trace::Trail;
 use common::write::WriteRefusal;
+
+/// Who the ledger says that actions are sent by: no API key's prefix.
+pub const SENDER: &str = "crm";
+
+/// An action with what the ledger and its effects name.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What is done.
+    pub action: &'a Action,
+    /// What the ledger knows it by: `connect-api:crm:<message id>`.
+    pub event_id: &'a str,
+    /// The request that its outbound events name, for traces.
+    pub trail: Trail,
+}
+
+/// Does an action and enters it in the ledger; on no timeline, for it is no event of the traveller's. Gives the reply.
+pub fn apply(
+    state: &mut TenantState,
+    request: &Request<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<ActionDone, WriteRefusal> {
+    let Request { action, event_id, trail } = *request;
+    let cause = Cause { trail: Some(trail), ..Cause::crm(ctx.now) };
+    let lead = act(state, action, &cause, ctx)?;
+    let done = done(state, lead, action)?;
+    state.enter(LedgerEntry {
+        event_id: event_id.to_owned(),
+        event_type: action.name().in_ledger().to_owned(),
+        key_prefix: SENDER.to_owned(),
+        request_id: trail.request_id,
+        ordinal: 0,
+        client_id: Some(done.client_id),
+        lead_id: Some(done.lead_id),
+        trip_id: done.trip_id,
+        discovery_id: None,
+        warnings: Vec::new(),
+    });
+    Ok(done)
+}
 
 /// Does an action and gives the enquiry it is about.
 pub fn act(

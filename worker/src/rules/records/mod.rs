@@ -14,12 +14,13 @@ mod testing;
 
 pub use trip::NotApplied;
 
-use super::{Cause, Context, InternalError};
-use crate::state::{LedgerEntry, TenantState};
+use super::{Cause, Context, InternalError, lead as leads};
+use crate::state::{LedgerEntry, TenantState, TimelineEntry};
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, LeadId};
 use common::record::{ClientBody, LeadBody, LeadPatch, TripPatch};
 use common::write::{IfMatch, WriteRefusal, etag};
+use uuid::Uuid;
 
 /// A write whose body was read.
 #[derive(Clone, Debug)]
@@ -60,7 +61,37 @@ impl Record {
     }
 }
 
+/// A write with what the ledger and its effects name.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// What is written.
+    pub write: &'a Write,
+    /// The body as sent.
+    pub body: &'a [u8],
+    /// `If-Match` of a PATCH.
+    pub if_match: Option<&'a IfMatch>,
+    /// Leave the itinerary out, on a second try after it could not be stored (D21b).
+    pub skip_itinerary: bool,
+    /// What the ledger knows it by: `connect-api:<request id>` (D17).
+    pub event_id: &'a str,
+    /// The request.
+    pub request_id: Uuid,
+    /// What its outbound events are due to.
+    pub cause: Cause,
+}
+
 impl Write {
+    /// What the ledger calls it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::NewClient(_) => "client.created",
+            Self::Client(..) => "client.changed",
+            Self::NewLead(_) => "lead.opened",
+            Self::Lead(..) => "lead.changed",
+            Self::Trip(..) => "trip.changed",
+        }
+    }
+
     /// The record that it left when it was applied, by its entry in the ledger. `None` for what makes records: the answer
     /// to that is kept.
     pub fn record(&self, entry: &LedgerEntry) -> Option<Record> {
@@ -93,6 +124,45 @@ pub fn write(
         Write::Lead(id, patch) => lead::change(state, *id, patch, if_match, cause, ctx),
         Write::Trip(id, patch) => trip::change(state, *id, patch, if_match, skip_itinerary, cause, ctx),
     }
+}
+
+/// Does a write and enters it in the ledger; a lead that it opened also on the timeline, as `enquiry.submitted` is (D14,
+/// D17).
+pub fn apply(
+    state: &mut TenantState,
+    request: &Request<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<Record, WriteRefusal> {
+    let Request { if_match, skip_itinerary, ref cause, .. } = *request;
+    let record = write(state, request.write, if_match, skip_itinerary, cause, ctx)?;
+    let (client_id, lead_id) = match record {
+        Record::Client(id) => (id, None),
+        Record::Lead(id) | Record::Trip(id, _) => (leads::get(state, id)?.client_id, Some(id)),
+    };
+    if matches!(request.write, Write::NewLead(_)) {
+        state.timeline.push(TimelineEntry {
+            entry_id: (ctx.next_id)(),
+            client_id,
+            event_id: request.event_id.to_owned(),
+            event_type: "enquiry.submitted".to_owned(),
+            occurred_at: cause.occurred_at,
+            origin: cause.origin.clone(),
+            payload: std::str::from_utf8(request.body).ok().map(str::to_owned),
+        });
+    }
+    state.enter(LedgerEntry {
+        event_id: request.event_id.to_owned(),
+        event_type: request.write.name().to_owned(),
+        key_prefix: cause.key_prefix.clone().unwrap_or_default(),
+        request_id: request.request_id,
+        ordinal: 0,
+        client_id: Some(client_id),
+        lead_id,
+        trip_id: lead_id.and_then(|id| leads::trip_id(state, id)),
+        discovery_id: None,
+        warnings: record.warnings(),
+    });
+    Ok(record)
 }
 
 impl From<InternalError> for WriteRefusal {

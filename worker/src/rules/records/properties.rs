@@ -31,7 +31,7 @@ fn apply(
     condition: Option<&IfMatch>,
     loading: Loading,
 ) -> Result<Value, WriteRefusal> {
-    let wanted = crate::write::wanted(tenant().id, "connect-api:1".to_owned(), body);
+    let wanted = crate::pipeline::records::load_request(tenant().id, "connect-api:1".to_owned(), body);
     let mut state = simulation.state(&wanted, loading);
     let now = simulation.now.unwrap();
     let cause = Cause {

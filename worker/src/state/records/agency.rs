@@ -14,6 +14,8 @@ pub struct Tenant {
     pub enquiry_prefix: String,
     /// Whether Traveller Discovery is on (D15a).
     pub discovery_enabled: bool,
+    /// Whether anybody subscribes to its outbound events.
+    pub has_subscriptions: bool,
 }
 
 /// A member of the agency.

@@ -121,6 +121,8 @@ pub struct OutboundEvent {
     pub client_id: ClientId,
     /// A JSON object (D25).
     pub payload: Value,
+    /// The body of the webhook, byte by byte as it will be signed; empty where the tenant has no subscription.
+    pub envelope: String,
     /// The request that caused it, for traces.
     pub trail: Option<Trail>,
 }

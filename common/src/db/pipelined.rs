@@ -1,0 +1,160 @@
+//! A transaction in two flights: BEGIN travels with the first statements, COMMIT with the last ones.
+//!
+//! Postgres works off what arrives on a connection in its order, each statement with a snapshot of its own (READ
+//! COMMITTED). A statement that fails aborts the transaction, and the COMMIT behind it rolls back: the caller is told
+//! the first failure.
+
+use super::error::TxError;
+use super::pool::{Client, Database};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::Poll;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
+
+type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+type Reply<'a> = BoxFuture<'a, Result<Vec<Row>, TxError>>;
+
+/// A statement with its parameters, ready to be sent. Prepared once for each connection.
+#[derive(Debug)]
+pub struct Query<'a> {
+    sql: &'static str,
+    parameters: Vec<Parameter<'a>>,
+}
+
+impl<'a> Query<'a> {
+    /// A statement without parameters yet.
+    pub const fn new(sql: &'static str) -> Self {
+        Self { sql, parameters: Vec::new() }
+    }
+
+    /// Adds the next parameter, `$1` first.
+    #[must_use]
+    pub fn bind(mut self, parameter: impl ToSql + Sync + Send + 'a) -> Self {
+        self.parameters.push(Box::new(parameter));
+        self
+    }
+
+    /// The statement's text.
+    pub const fn sql(&self) -> &'static str {
+        self.sql
+    }
+
+    async fn run(&self, client: &Client, statement: &Statement) -> Result<Vec<Row>, TxError> {
+        let parameters: Vec<&(dyn ToSql + Sync)> =
+            self.parameters.iter().map(|parameter| parameter.as_ref() as &(dyn ToSql + Sync)).collect();
+        Ok(client.query(statement, &parameters).await?)
+    }
+}
+
+/// A transaction whose statements are sent without waiting for each other. Dropped before
+/// [`commit`](Self::commit), it is rolled back before its connection is used again.
+#[derive(Debug)]
+pub struct PipelinedTransaction {
+    client: Client,
+    is_open: bool,
+}
+
+impl Database {
+    /// A connection for a transaction, which begins with [`PipelinedTransaction::begin`].
+    pub async fn pipelined(&self) -> Result<PipelinedTransaction, TxError> {
+        Ok(PipelinedTransaction { client: self.client().await?, is_open: false })
+    }
+}
+
+impl PipelinedTransaction {
+    /// Begins the transaction and runs `queries` in one round trip. Gives the rows of each.
+    pub async fn begin(&mut self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, TxError> {
+        let statements = prepare(&self.client, queries).await?;
+        self.is_open = true;
+        let mut flight: Vec<Reply<'_>> = vec![Box::pin(command(&self.client, "BEGIN"))];
+        flight.extend(sent(&self.client, queries, &statements));
+        let mut rows = pipeline(flight).await?;
+        rows.remove(0);
+        Ok(rows)
+    }
+
+    /// Runs `queries` and commits in one round trip. On an error nothing is committed, except that a connection which
+    /// breaks ([`TxError::Unavailable`]) leaves it open whether the commit happened.
+    pub async fn commit(mut self, queries: &[Query<'_>]) -> Result<(), TxError> {
+        let statements = prepare(&self.client, queries).await?;
+        let mut flight: Vec<Reply<'_>> = sent(&self.client, queries, &statements).collect();
+        flight.push(Box::pin(command(&self.client, "COMMIT")));
+        pipeline(flight).await?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl Drop for PipelinedTransaction {
+    fn drop(&mut self) {
+        if self.is_open {
+            // The first poll sends it; nobody waits for the reply.
+            drop(self.client.batch_execute("ROLLBACK").now_or_never());
+        }
+    }
+}
+
+fn sent<'a>(
+    client: &'a Client,
+    queries: &'a [Query<'_>],
+    statements: &'a [Statement],
+) -> impl Iterator<Item = Reply<'a>> {
+    queries.iter().zip(statements).map(|(query, statement)| query.run(client, statement).boxed())
+}
+
+async fn command(client: &Client, sql: &str) -> Result<Vec<Row>, TxError> {
+    client.batch_execute(sql).await?;
+    Ok(Vec::new())
+}
+
+/// All statements of a flight, before the first is sent: one that had to be prepared in between would be overtaken by
+/// those behind it. Takes a round trip for each statement that is new to the connection.
+async fn prepare(client: &Client, queries: &[Query<'_>]) -> Result<Vec<Statement>, TxError> {
+    let mut statements = Vec::with_capacity(queries.len());
+    for query in queries {
+        statements.push(client.prepare_cached(query.sql).await?);
+    }
+    Ok(statements)
+}
+
+/// Sends everything in its order, then waits for the replies, which come in the same order. Gives the first error.
+async fn pipeline(flight: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, TxError> {
+    enum Step<'a> {
+        Waiting(Reply<'a>),
+        Done(Result<Vec<Row>, TxError>),
+    }
+    let mut replies = Vec::with_capacity(flight.len());
+    let mut steps: VecDeque<Step<'_>> = flight.into_iter().map(Step::Waiting).collect();
+    let mut is_sent = false;
+    poll_fn(|context| {
+        if !is_sent {
+            is_sent = true;
+            for step in &mut steps {
+                if let Step::Waiting(reply) = step
+                    && let Poll::Ready(result) = reply.poll_unpin(context)
+                {
+                    *step = Step::Done(result);
+                }
+            }
+        }
+        while let Some(first) = steps.front_mut() {
+            let result = match first {
+                Step::Waiting(reply) => match reply.poll_unpin(context) {
+                    Poll::Ready(result) => result,
+                    Poll::Pending => return Poll::Pending,
+                },
+                Step::Done(result) => std::mem::replace(result, Ok(Vec::new())),
+            };
+            steps.pop_front();
+            match result {
+                Ok(rows) => replies.push(rows),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(std::mem::take(&mut replies)))
+    })
+    .await
+}
