@@ -23,10 +23,14 @@ async fn while_changed<T>(world: &World, table: &str, work: impl Future<Output =
     futures_util::join!(work, commit).0
 }
 
-/// Events of a contact, each with another of its names.
+/// Events of a contact, each by another of its identities, and each with a change: the worker writes the client.
 fn names(of: usize) -> [Event; 3] {
-    let ([email, phone], told) = (identities(of), || event("contact.updated"));
-    [told().email(&email), told().phone(&phone), told().external_id(&format!("user-{of}"))]
+    let ([email, phone], told) = (identities(of), |name| event("contact.updated").name(name));
+    [
+        told("Ana by email").email(&email),
+        told("Ana by phone").phone(&phone),
+        told("Ana by id").external_id(&format!("user-{of}")),
+    ]
 }
 
 /// Email and phone of a contact.

@@ -17,6 +17,7 @@ mod locked;
 mod monitoring;
 mod openapi;
 mod operator;
+mod pipeline;
 mod records;
 mod results;
 mod schema;

@@ -16,6 +16,7 @@ mod prometheus;
 mod queues;
 mod ran;
 mod services;
+mod statements;
 mod traffic;
 mod url;
 mod world;
@@ -38,6 +39,7 @@ pub use prometheus::{JOBS, Prometheus, Samples, Series};
 pub use queues::{QueuedMessage, Queues};
 pub use ran::Ran;
 pub use receiver::{Authority, Behaviour, Received, Receiver};
+pub use statements::{Flight, StatementRecorder};
 pub use traffic::Traffic;
 pub use world::{ALL_SCOPES, Proxies, World, WorldBuilder, text};
 

@@ -29,20 +29,24 @@ pub const BY_IDS: &str = select!(
     "by_ids",
     ", w.place
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, client_id, place)
-    JOIN clients c ON c.tenant_id = w.tenant_id AND c.client_id = w.client_id",
+    CROSS JOIN LATERAL (SELECT * FROM clients c
+                        WHERE c.tenant_id = w.tenant_id AND c.client_id = w.client_id LIMIT 1) AS c",
     ""
 );
 /// By its email, lower case.
 pub const BY_EMAIL: &str =
-    select!("by_email", " FROM clients c", " WHERE c.tenant_id = $1 AND c.email_key = $2");
+    select!("by_email", " FROM clients c", " WHERE c.email_key = $2 AND c.tenant_id::text = $1::uuid::text");
 /// By the caller's own id.
-pub const BY_EXTERNAL_ID: &str =
-    select!("by_external_id", " FROM clients c", " WHERE c.tenant_id = $1 AND c.external_id = $2");
+pub const BY_EXTERNAL_ID: &str = select!(
+    "by_external_id",
+    " FROM clients c",
+    " WHERE c.external_id = $2 AND c.tenant_id::text = $1::uuid::text"
+);
 /// By the digits of its phone: the oldest that has it (D10).
 pub const BY_PHONE: &str = select!(
     "by_phone",
     " FROM clients c",
-    " WHERE c.tenant_id = $1 AND c.phone_digits = $2 ORDER BY c.created_at, c.client_id LIMIT 1"
+    " WHERE c.phone_digits = $2 AND c.tenant_id::text = $1::uuid::text ORDER BY c.created_at, c.client_id LIMIT 1"
 );
 
 /// A row as the API shows it.

@@ -16,7 +16,8 @@ macro_rules! select {
            l.owner_email, m.name AS owner_name, COALESCE(t.brief, l.brief)::text AS brief, l.created_at, l.updated_at",
             $from,
             "
-    LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
+    LEFT JOIN LATERAL (SELECT * FROM trips t
+                       WHERE t.lead_id = l.lead_id AND t.tenant_id::text = l.tenant_id::text LIMIT 1) AS t ON true
     LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email",
             $condition
         )
@@ -28,14 +29,15 @@ pub const BY_IDS: &str = select!(
     "by_ids",
     ", w.place
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
-    JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id",
+    CROSS JOIN LATERAL (SELECT * FROM leads l
+                        WHERE l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id LIMIT 1) AS l",
     ""
 );
 /// By the caller's own id, which may be sent twice: the newest first (D11), bounded so that an answer stays small.
 pub const BY_EXTERNAL_ID: &str = select!(
     "by_external_id",
     " FROM leads l",
-    " WHERE l.tenant_id = $1 AND l.external_id = $2 ORDER BY l.lead_id DESC LIMIT 100"
+    " WHERE l.external_id = $2 AND l.tenant_id::text = $1::uuid::text ORDER BY l.lead_id DESC LIMIT 100"
 );
 
 /// A row as the API shows it.

@@ -12,11 +12,13 @@ pub const OF_LEADS: &str = "-- trips.of_leads
     SELECT t.trip_id, l.lead_id, l.enquiry_number, t.title, l.stage, t.brief::text AS brief, l.owner_email,
            m.name AS owner_name, p.status, p.sent_at, t.created_at, t.updated_at, w.place
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
-    JOIN leads l ON l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id
-    LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
+    CROSS JOIN LATERAL (SELECT * FROM leads l
+                        WHERE l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id LIMIT 1) AS l
+    LEFT JOIN LATERAL (SELECT * FROM trips t
+                       WHERE t.lead_id = l.lead_id AND t.tenant_id::text = l.tenant_id::text LIMIT 1) AS t ON true
     LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
     LEFT JOIN LATERAL (
-        SELECT n.status, n.sent_at FROM proposals n WHERE n.tenant_id = t.tenant_id AND n.trip_id = t.trip_id
+        SELECT n.status, n.sent_at FROM proposals n WHERE n.trip_id = t.trip_id AND n.tenant_id IS NOT DISTINCT FROM t.tenant_id
         ORDER BY n.proposal_id DESC LIMIT 1) p ON true";
 
 /// A row as the API shows it; `None` when there is no trip.

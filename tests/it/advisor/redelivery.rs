@@ -152,8 +152,8 @@ async fn an_outage_of_postgres_holds_an_action_up_and_loses_nothing() {
     world.proxies().postgres.cut();
     world.workers[0].until_unready().await;
     let waits = async {
-        eventually("the action waits", PATIENCE, async || {
-            let waits = world.workers[0].logs().contains("the action waits");
+        eventually("trying the advisor action again", PATIENCE, async || {
+            let waits = world.workers[0].logs().contains("trying the advisor action again");
             if waits { Ok(()) } else { Err("nothing logged".to_owned()) }
         })
         .await;
@@ -171,8 +171,8 @@ async fn a_worker_that_is_told_to_end_in_an_outage_leaves_the_action_to_the_next
     world.workers[0].until_unready().await;
     let body: Value = action("archive", json!({"lead": of["leadId"]}));
     world.queues.publish("crm", body.to_string().as_bytes()).await;
-    eventually("the action waits", PATIENCE, async || {
-        let waits = world.workers[0].logs().contains("the action waits");
+    eventually("trying the advisor action again", PATIENCE, async || {
+        let waits = world.workers[0].logs().contains("trying the advisor action again");
         if waits { Ok(()) } else { Err("nothing logged".to_owned()) }
     })
     .await;

@@ -96,7 +96,7 @@ async fn an_action_that_the_workers_end_interrupts_is_a_span_that_failed() {
     world.workers[0].until_ready().await;
     world.proxies().postgres.cut();
     let action = act(&world, &json!(Uuid::now_v7())).await;
-    lines(&world.workers[0], "database unavailable; the action waits").await;
+    lines(&world.workers[0], "database unavailable; trying the advisor action again").await;
     assert!(world.workers[0].terminate().await.success());
     let span = of(&collector, "action", &action).await;
     assert!(span.is_failed(), "{span:?}");

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 const NEWEST: &str = "-- discoveries.newest
 SELECT d.discovery_id, d.discovery::text AS discovery, p.profile::text AS profile, p.essence
 FROM discoveries d LEFT JOIN traveller_profiles p USING (tenant_id, client_id)
-WHERE d.tenant_id = $1 AND d.client_id = $2 ORDER BY d.discovery_id DESC LIMIT $3";
+WHERE d.client_id = $2 AND d.tenant_id IS NOT DISTINCT FROM $1::uuid ORDER BY d.discovery_id DESC LIMIT $3";
 
 #[derive(Debug, Args)]
 #[command(

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 const NEWEST: &str = "-- invoices.newest
 SELECT booking_ref, trim_scale(amount)::text AS amount, currency, trim_scale(credit_used)::text AS credit_used,
     trim_scale(credit_applied)::text AS credit_applied, credit_state, trim_scale(balance_due)::text AS balance_due
-FROM invoices WHERE tenant_id = $1 AND lead_id = $2 ORDER BY created_at DESC, booking_ref DESC LIMIT $3";
+FROM invoices WHERE lead_id = $2 AND tenant_id IS NOT DISTINCT FROM $1::uuid ORDER BY created_at DESC, booking_ref DESC LIMIT $3";
 
 #[derive(Debug, Args)]
 #[command(

@@ -23,7 +23,7 @@ SELECT l.lead_id, l.enquiry_number, l.title, l.stage, l.follow_up, l.client_id, 
     l.attribution::text AS attribution,
     c.as_of, c.membership_id, c.corporate_name, c.available_paise, c.granted_paise, c.redeemable_percent
 FROM leads l
-LEFT JOIN trips t ON t.tenant_id = l.tenant_id AND t.lead_id = l.lead_id
+LEFT JOIN trips t ON t.lead_id = l.lead_id AND t.tenant_id::text = l.tenant_id::text
 LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
 LEFT JOIN client_credits c ON c.tenant_id = l.tenant_id AND c.client_id = l.client_id
 WHERE l.tenant_id = $1

@@ -1,0 +1,5 @@
+//! The transaction pipeline: what a unit costs, whatever the tables hold.
+
+mod plans;
+mod round_trips;
+mod workload;

@@ -1,0 +1,147 @@
+//! A statement reads a few rows, whatever the planner knew of its tables when it planned the statement.
+//!
+//! Statements are prepared and used while the tables are nearly empty, then the tables grow without the planner being
+//! told. Counted are the rows that Postgres read from tables and indexes, as its own statistics say.
+
+use super::workload;
+use serde_json::json;
+use tests::{Receiver, World};
+
+/// Rounds on tiny tables: more than the executions after which a generic plan is kept.
+const BEFORE: usize = 8;
+/// Rounds on tables that have grown.
+const AFTER: usize = 5;
+/// Rows that a request may read from tables and from indexes, on average. A request has about ten statements, and the
+/// dispatcher reads besides.
+const ROWS: i64 = 150;
+
+/// What the planner is told of the tables before they grow.
+#[derive(Clone, Copy)]
+enum Statistics {
+    /// Nothing.
+    None,
+    /// That they are empty.
+    Empty,
+}
+
+#[tokio::test]
+async fn tables_that_were_never_analyzed_are_not_read_whole() {
+    grown_tables_are_not_read_whole(Statistics::None).await;
+}
+
+#[tokio::test]
+async fn tables_that_were_analyzed_while_empty_are_not_read_whole() {
+    grown_tables_are_not_read_whole(Statistics::Empty).await;
+}
+
+async fn grown_tables_are_not_read_whole(statistics: Statistics) {
+    let mut world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let receiver = Receiver::http();
+    world
+        .connectctl
+        .json(&["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hook")])
+        .await;
+    world.database.execute(WITHOUT_AUTOVACUUM).await;
+    if matches!(statistics, Statistics::Empty) {
+        world.database.execute("ANALYZE").await;
+    }
+    for number in 0..BEFORE {
+        workload::round(&world, number).await;
+    }
+    world.database.execute(GROW).await;
+    world.database.execute("SELECT pg_stat_reset()").await;
+    for number in BEFORE..BEFORE + AFTER {
+        workload::round(&world, number).await;
+        workload::commands(&world, number).await;
+    }
+    // What a session has read is counted at the latest when it ends.
+    for program in world.workers.iter_mut().chain(&mut world.ingests).chain(&mut world.dispatchers) {
+        assert!(program.terminate().await.success());
+    }
+    let requests = i64::try_from(AFTER).expect("few") * workload::REQUESTS;
+    for row in world.database.rows(READ, &[]).await {
+        let read = row["read"].as_i64().expect("a count");
+        assert!(
+            read <= requests * ROWS,
+            "{}: {read} rows for {requests} requests; by table: {}",
+            row["of"],
+            json!(world.database.rows(BY_TABLE, &[]).await)
+        );
+        assert!(read > 0, "nothing was counted: {row}");
+    }
+}
+
+const WITHOUT_AUTOVACUUM: &str = "
+    DO $$
+    DECLARE name regclass;
+    BEGIN
+        FOR name IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+            EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = false)', name);
+        END LOOP;
+    END $$";
+
+/// 20,000 clients with leads, trips and all that hangs on them of one tenant, and 2,000 tenants with one each. They share
+/// emails, external ids and phones across tenants, as test data of partners does.
+const GROW: &str = "
+    CREATE FUNCTION pg_temp.id(kind text, n bigint) RETURNS uuid LANGUAGE sql AS
+        $$ SELECT (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(kind || n), 1, 3)
+                   || '8' || substr(md5(n || kind), 1, 15))::uuid $$;
+    CREATE TEMP TABLE grown AS
+        SELECT t.tenant_id, n, n % 20000 AS person FROM tenants t, generate_series(1, 20000) n WHERE t.slug = 'acme';
+    INSERT INTO tenants (tenant_id, slug, name, enquiry_prefix, discovery_enabled, created_at)
+        SELECT pg_temp.id('tenant', n), 'small-' || n, 'Small', 'ENQ', true, now() FROM generate_series(1, 2000) n;
+    INSERT INTO grown SELECT tenant_id, 100000 + row_number() OVER (), 7 FROM tenants WHERE slug LIKE 'small-%';
+    INSERT INTO members (tenant_id, email, name, created_at)
+        SELECT tenant_id, 'small@example.com', 'Small', now() FROM tenants WHERE slug LIKE 'small-%';
+    INSERT INTO subscriptions (tenant_id, subscription_id, url, secret_sealed, created_at)
+        SELECT tenant_id, pg_temp.id('subscription', row_number() OVER ()), 'https://example.com', '\\x00', now()
+        FROM tenants WHERE slug LIKE 'small-%';
+    INSERT INTO clients (tenant_id, client_id, name, email, email_key, phone, phone_digits, external_id, client_type,
+                         created_at, updated_at)
+        SELECT tenant_id, pg_temp.id('client', n), 'Grown', 'p' || person || '@x.com', 'p' || person || '@x.com',
+               '1' || person, '1' || person, 'x' || person, 'individual', now(), now() FROM grown;
+    INSERT INTO leads (tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, brief, created_at,
+                       updated_at)
+        SELECT tenant_id, pg_temp.id('lead', n), pg_temp.id('client', n), 'OLD-' || n, 'l' || person, 'Grown',
+               'inquiry', '{}', now(), now() FROM grown;
+    INSERT INTO trips (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)
+        SELECT tenant_id, pg_temp.id('trip', n), pg_temp.id('lead', n), 'Grown', '{}', now(), now() FROM grown;
+    INSERT INTO proposals (tenant_id, proposal_id, trip_id, status, created_at)
+        SELECT tenant_id, pg_temp.id('proposal', n), pg_temp.id('trip', n), 'draft', now() FROM grown;
+    INSERT INTO invoices (tenant_id, booking_ref, lead_id, trip_id, client_id, credit_state, created_at, updated_at)
+        SELECT tenant_id, 'r' || n, pg_temp.id('lead', n), pg_temp.id('trip', n), pg_temp.id('client', n), 'none',
+               now(), now() FROM grown;
+    INSERT INTO discoveries (tenant_id, discovery_id, client_id, lead_id, discovery, created_at, updated_at)
+        SELECT tenant_id, pg_temp.id('discovery', n), pg_temp.id('client', n), pg_temp.id('lead', n), '{}', now(),
+               now() FROM grown;
+    INSERT INTO traveller_profiles (tenant_id, client_id, profile, updated_at)
+        SELECT tenant_id, pg_temp.id('client', n), '{}', now() FROM grown;
+    INSERT INTO client_credits (tenant_id, client_id, as_of)
+        SELECT tenant_id, pg_temp.id('client', n), now() FROM grown;
+    INSERT INTO event_ledger (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, applied_at, warnings)
+        SELECT tenant_id, 'old-' || n, 'contact.identified', 'ck_old', tenant_id, 0, now(), '{}' FROM grown;
+    INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin)
+        SELECT tenant_id, pg_temp.id('client', n), pg_temp.id('entry', n), 'old-' || n, 'contact.identified', now(),
+               'old' FROM grown;
+    INSERT INTO inbox_messages (tenant_id, lead_id, message_id, at, kind)
+        SELECT tenant_id, pg_temp.id('lead', n), pg_temp.id('message', n), now(), 'message' FROM grown;
+    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
+        SELECT tenant_id, pg_temp.id('event', n), 'lead.assigned', 'crm', '{}', now(), now() FROM grown;
+    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
+        SELECT tenant_id, pg_temp.id('delivery', n), pg_temp.id('event', n), pg_temp.id('subscription', n),
+               'delivered', now() FROM grown;
+    INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
+        SELECT tenant_id, pg_temp.id('delivery', n), 1, now(), 200, 1 FROM grown;";
+
+/// Rows read from tables, and entries read from indexes.
+const READ: &str = "
+    SELECT 'tables' AS of, sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint AS read
+    FROM pg_stat_user_tables WHERE schemaname = 'public'
+    UNION ALL
+    SELECT 'indexes', sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE schemaname = 'public'";
+
+const BY_TABLE: &str = "
+    SELECT t.relname, t.seq_tup_read, t.idx_tup_fetch,
+           (SELECT json_object_agg(i.indexrelname, i.idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid) AS indexes
+    FROM pg_stat_user_tables t WHERE coalesce(t.seq_tup_read, 0) + coalesce(t.idx_tup_fetch, 0) > 100
+    ORDER BY coalesce(t.seq_tup_read, 0) + coalesce(t.idx_tup_fetch, 0) DESC LIMIT 12";
