@@ -4,6 +4,8 @@
 
 use crate::events::Shape;
 use crate::figures::{Stretch, measure, timed};
+use crate::kinds::Kind;
+use crate::people::{POOL, person};
 use crate::random::Random;
 use crate::traffic::Event;
 use futures_util::future::join_all;
@@ -43,6 +45,17 @@ struct BareInserts {
     clients: Statement,
     timeline: Statement,
     random: Random,
+}
+
+/// Inserts the pool's people, as they are known to the programs, too.
+pub(crate) async fn introduce_pool(world: &World) {
+    let mut writer = BareInserts::connect(world).await;
+    let mut random = Random::new();
+    for first in (0..POOL).step_by(1_000) {
+        let known = |number| Event::new(Kind::Identified, person(number), &mut random);
+        let events: Vec<Event> = (first..POOL.min(first + 1_000)).map(known).collect();
+        writer.write(&events).await;
+    }
 }
 
 /// Writes the same events as `load` sends, over as many connections, for that long.

@@ -15,9 +15,9 @@ pub(crate) enum Kind {
     Discovery,
 }
 
-const BROWSING: &str = r#"{"source":"newsletter","page":"/journeys/kerala-backwaters","interests":["houseboat","ayurveda","spice gardens"],"locale":"en-IN","sessions":4,"lastSeen":"2026-05-01T09:58:12Z","consent":{"email":true,"sms":false}}"#;
-const PLANNING: &str = r#"{"draft":{"title":"Backwaters and hills","days":7,"stops":["Kochi","Munnar","Thekkady","Alleppey"],"adults":2,"children":1},"page":"/planner","locale":"en-IN","sessions":4,"savedAt":"2026-05-01T09:58:12Z"}"#;
-const QUOTE: &str = r#"{"quote":{"package":"kerala-backwaters-7n","adults":2,"children":1,"rooms":1,"startDate":"2026-11-02"},"page":"/journeys/kerala-backwaters","locale":"en-IN","sessions":4,"askedAt":"2026-05-01T09:58:12Z"}"#;
+const BROWSING: &str = r#"{"source":"newsletter","page":"/journeys/kerala-backwaters","interests":["houseboat","ayurveda","spice gardens"],"locale":"en-IN","sessions":4,"lastSeen":"2026-05-01T09:58:12Z","consent":{"email":true,"sms":false},"device":{"type":"mobile","os":"Android"}}"#;
+const PLANNING: &str = r#"{"draft":{"title":"Backwaters and hills","days":7,"stops":["Kochi","Munnar","Thekkady","Alleppey"],"adults":2,"children":1},"page":"/planner","locale":"en-IN","sessions":4,"savedAt":"2026-05-01T09:58:12Z","device":{"type":"mobile","os":"Android"}}"#;
+const QUOTE: &str = r#"{"quote":{"package":"kerala-backwaters-7n","adults":2,"children":1,"rooms":1,"startDate":"2026-11-02"},"page":"/journeys/kerala-backwaters","locale":"en-IN","sessions":4,"askedAt":"2026-05-01T09:58:12Z","device":{"type":"mobile","os":"Android"}}"#;
 const BOOKING: &str = r#"{"package":"kerala-backwaters-7n","step":"payment","amount":84500,"currency":"INR","adults":2,"children":1,"locale":"en-IN","sessions":6,"at":"2026-05-01T09:58:12Z"}"#;
 const DISCOVERY: &str = r#"{"discovery":{"destinationInterest":["Kerala","Goa"],"dateRange":{"start":"2026-11-02","end":"2026-11-12"},"pax":{"adults":2,"children":1},"tripNotes":"Slow travel, one houseboat night"},"profilePatch":{"constraints":{"diet":["vegetarian"]},"styleDefaults":{"pace":"slow"}}}"#;
 

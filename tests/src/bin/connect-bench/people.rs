@@ -66,7 +66,13 @@ impl Person {
     pub(crate) fn with_email(number: u64) -> Self {
         let email = format!("simple.{number}@example.net");
         let actor = format!(r#"{{"type":"contact","email":"{email}","name":"Bench Traveller"}}"#);
-        let floor_client = Uuid::from_u64_pair(number, 2);
-        Self { email, phone: None, phone_digits: None, external_id: None, actor, floor_client }
+        Self {
+            email,
+            phone: None,
+            phone_digits: None,
+            external_id: None,
+            actor,
+            floor_client: Uuid::now_v7(),
+        }
     }
 }

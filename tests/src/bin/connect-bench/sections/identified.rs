@@ -3,6 +3,7 @@
 
 use super::throughput::{Row, table};
 use crate::events::{self, Shape};
+use crate::inserts;
 use crate::options::Options;
 use crate::prepare::{analyze, filled_world};
 use crate::traffic::Traffic;
@@ -15,6 +16,7 @@ pub(crate) async fn run(options: &Options) {
         "floor: bare multi-row inserts of the same events (ledger, client upsert, timeline), a transaction a batch"
     );
     let world = filled_world().await;
+    inserts::introduce_pool(&world).await;
     let shape = |connections| Shape { traffic: Traffic::Identified, batch: BATCH, connections };
     events::load(&world, shape(8), options.stretch()).await;
     analyze(&world).await;

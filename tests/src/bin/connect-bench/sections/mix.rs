@@ -3,6 +3,7 @@
 
 use super::throughput::{Row, table};
 use crate::events::{self, Shape};
+use crate::inserts;
 use crate::options::Options;
 use crate::prepare::{analyze, filled_world};
 use crate::traffic::Traffic;
@@ -18,6 +19,7 @@ pub(crate) async fn run(options: &Options) {
         "floor: bare inserts of the same events (ledger, client upsert, timeline only), a transaction a batch"
     );
     let world = filled_world().await;
+    inserts::introduce_pool(&world).await;
     events::load(&world, BATCHES, options.stretch()).await;
     analyze(&world).await;
     let row = |shape: Shape, target| Row {
