@@ -52,7 +52,7 @@ pub(crate) async fn run(options: &Options) {
     print(&bursts, &steadies);
 }
 
-fn print(bursts: &[Burst], steadies: &[Stretch]) {
+fn print(bursts: &[Burst], steadies: &[Steady]) {
     let rates: Vec<String> = bursts.iter().map(|burst| format!("{:.0}", burst.rate)).collect();
     let rate = median(bursts.iter().map(|burst| burst.rate));
     println!("as fast as answered, 16 connections: {rate:.0} deliveries/s (rounds: {})", rates.join(", "));
@@ -62,12 +62,18 @@ fn print(bursts: &[Burst], steadies: &[Stretch]) {
         println!("processor for 1,000 deliveries: {}", used.per_thousand(count));
     }
     println!("targets: 1,900/s at 1.5 s for 1,000 deliveries over all programs (Svix: 748/s, 2.0 s)");
-    let p50 = millis(median(steadies.iter().map(|steady| steady.p50)));
-    let p99 = millis(median(steadies.iter().map(|steady| steady.p99)));
-    let count: usize = steadies.iter().map(|steady| steady.count).sum();
+    let p50 = millis(median(steadies.iter().map(|steady| steady.stretch.p50)));
+    let p99 = millis(median(steadies.iter().map(|steady| steady.stretch.p99)));
+    let count: usize = steadies.iter().map(|steady| steady.stretch.count).sum();
     println!(
         "request sent to webhook received, at a steady {STEADY}/s ({count} enquiries): p50 {p50}, p99 {p99}"
     );
+    let refused: usize = steadies.iter().map(|steady| steady.refused).sum();
+    if refused > 0 {
+        println!(
+            "{refused} enquiries more were refused with 503: this rate is above what the machine sustains now"
+        );
+    }
     println!("targets: p50 5 ms, p99 15 ms (Svix: p50 1.7 ms)");
 }
 
@@ -99,8 +105,15 @@ async fn until_received(receiver: &Receiver, count: usize) {
     .await;
 }
 
-/// Times from request to receipt.
-async fn at_steady_rate(world: &World, receiver: &Receiver, length: Duration) -> Stretch {
+/// A round at the steady rate.
+struct Steady {
+    /// Times from request to receipt.
+    stretch: Stretch,
+    /// Requests that were refused as one too many.
+    refused: usize,
+}
+
+async fn at_steady_rate(world: &World, receiver: &Receiver, length: Duration) -> Steady {
     receiver.forget();
     let idle = Idle::connect(api(world), STEADY_CONNECTIONS).await;
     let (random, sent) = (RefCell::new(Random::new()), RefCell::new(HashMap::new()));
@@ -111,13 +124,19 @@ async fn at_steady_rate(world: &World, receiver: &Receiver, length: Duration) ->
         let mut caller = idle.take().await;
         sent.borrow_mut().insert(events[0].id.clone(), Instant::now());
         let response = caller.send(&request).await;
-        assert_eq!(response.status, 200, "{response:?}");
         idle.put_back(caller);
+        // More in flight than ingest takes: the machine does not reach this rate, which the report says.
+        let is_refused = response.status == 503;
+        assert!(is_refused || response.status == 200, "{response:?}");
+        if is_refused {
+            sent.borrow_mut().remove(&events[0].id);
+        }
+        is_refused
     };
-    let count = steady(STEADY, length, enquiry).await.len();
-    let took = started.elapsed();
-    until_received(receiver, count).await;
-    Stretch::new(count, took, times(receiver, &sent.into_inner()))
+    let refused = steady(STEADY, length, enquiry).await.into_iter().filter(|is_refused| *is_refused).count();
+    let (took, sent) = (started.elapsed(), sent.into_inner());
+    until_received(receiver, sent.len()).await;
+    Steady { stretch: Stretch::new(sent.len(), took, times(receiver, &sent)), refused }
 }
 
 /// An enquiry's external id, which its webhook repeats, is its event's id.
