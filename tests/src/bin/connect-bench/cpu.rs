@@ -86,11 +86,11 @@ impl fmt::Display for PerThousand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Used { programs, bench } = &self.0;
         let total: f64 = programs.iter().map(|(_, seconds)| seconds).sum();
-        write!(f, "all programs {total:.2} s (")?;
+        write!(f, "all programs {total:.3} s (")?;
         for (position, (label, seconds)) in programs.iter().enumerate() {
-            write!(f, "{}{label} {seconds:.2}", if position == 0 { "" } else { ", " })?;
+            write!(f, "{}{label} {seconds:.3}", if position == 0 { "" } else { ", " })?;
         }
-        write!(f, "), not counted: connect-bench {bench:.2} s")
+        write!(f, "), not counted: connect-bench {bench:.3} s")
     }
 }
 

@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::prepare::{analyze, create_companies, disable_autovacuum, introduce_pool};
 use crate::traffic::Traffic;
 use common::progress::Progress;
+use futures_util::future::join_all;
 use std::time::Duration;
 use tests::World;
 
@@ -55,12 +56,10 @@ pub(crate) async fn run(options: &Options) {
 /// Measures loads of one traffic and prints them.
 async fn table(shapes: &[Shape], options: &Options) {
     let traffic = shapes[0].traffic;
-    let mut progress = Progress::begin("steps done:", (3 + shapes.len() * options.rounds) as u64);
-    let mut worlds = Vec::new();
-    for statistics in Statistics::ALL {
-        progress.next(&format!("preparing: {}", statistics.label(traffic)));
-        worlds.push(prepare(statistics, traffic, options).await);
-    }
+    let steps = 1 + shapes.len() * options.rounds;
+    let mut progress = Progress::begin("steps done:", steps as u64);
+    progress.next("preparing three databases");
+    let worlds = join_all(Statistics::ALL.map(|statistics| prepare(statistics, traffic, options))).await;
     for shape in shapes {
         let mut stretches = [const { Vec::new() }; 3];
         for _ in 0..options.rounds {
@@ -71,7 +70,7 @@ async fn table(shapes: &[Shape], options: &Options) {
         }
         progress.beside(|| print(*shape, &stretches));
     }
-    progress.end((3 + shapes.len() * options.rounds) as u64);
+    progress.end(steps as u64);
 }
 
 async fn prepare(statistics: Statistics, traffic: Traffic, options: &Options) -> World {
