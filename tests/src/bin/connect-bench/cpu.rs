@@ -1,9 +1,9 @@
-//! Processor time by program, in seconds. Only processes of this run are counted: the programs that it started, and
+//! CPU time by program, in seconds. Only processes of this run are counted: the programs that it started, and
 //! the two servers when they run on this machine.
 
 use crate::process::{self, Stat};
+use ::tests::World;
 use std::fmt;
-use tests::World;
 
 /// Programs whose time is told apart, and the beginning of each one's name as the kernel keeps it.
 const PROGRAMS: [(&str, &str); 3] =

@@ -37,7 +37,7 @@ pub(crate) enum Section {
     Large,
     /// Events one by one, beside bare round trips over a quorum queue.
     Single,
-    /// Enquiries one by one, with the processor time of each program.
+    /// Enquiries one by one, with the CPU time of each program.
     Enquiries,
     /// The same delivered to a webhook receiver.
     Delivered,

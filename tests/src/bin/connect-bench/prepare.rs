@@ -72,6 +72,17 @@ pub(crate) async fn analyze(world: &World) {
     world.database.execute("ANALYZE").await;
 }
 
+/// Says when a program of the world has logged a warning or an error: figures of programs in trouble mean little.
+pub(crate) fn print_warnings(world: &World) {
+    for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
+        let logs = program.logs();
+        let mut warnings = logs.lines().filter(|line| !line.contains(r#""level":"INFO""#));
+        if let Some(first) = warnings.next() {
+            println!("the programs logged {} warnings, the first: {first}", 1 + warnings.count());
+        }
+    }
+}
+
 /// Keeps autovacuum, and so its analyzing, away from every table.
 pub(crate) async fn disable_autovacuum(world: &World) {
     let statement = "DO $$ DECLARE t regclass; BEGIN

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Clock ticks of a second, as Linux tells processor time to programs.
+/// Clock ticks of a second, as Linux reports CPU time.
 const TICKS: f64 = 100.0;
 
 /// One process.

@@ -7,7 +7,7 @@ use crate::events::{self, Shape};
 use crate::figures::Stretch;
 use crate::figures::{median, millis, percent};
 use crate::options::Options;
-use crate::prepare::{analyze, create_companies, disable_autovacuum, introduce_pool};
+use crate::prepare::{analyze, create_companies, disable_autovacuum, introduce_pool, print_warnings};
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use futures_util::future::join_all;
@@ -71,6 +71,7 @@ async fn table(shapes: &[Shape], options: &Options) {
         progress.beside(|| print(*shape, &stretches));
     }
     progress.end(steps as u64);
+    worlds.iter().for_each(print_warnings);
 }
 
 async fn prepare(statistics: Statistics, traffic: Traffic, options: &Options) -> World {

@@ -8,7 +8,7 @@ use crate::events;
 use crate::figures::{Stretch, median, millis};
 use crate::open_loop::{Idle, steady};
 use crate::options::Options;
-use crate::prepare::{analyze, api, fill};
+use crate::prepare::{analyze, api, fill, print_warnings};
 use crate::random::Random;
 use crate::request;
 use crate::traffic::{Event, body};
@@ -29,7 +29,7 @@ pub(crate) async fn run(options: &Options) {
     println!(
         "delivered: the same enquiries with one webhook subscription and one receiver on this machine, whose"
     );
-    println!("processor time counts as the benchmark's");
+    println!("CPU time counts as the benchmark's own");
     let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let receiver = Receiver::http();
     world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/")]).await;
@@ -50,6 +50,7 @@ pub(crate) async fn run(options: &Options) {
     }
     progress.end(2 * options.rounds as u64);
     print(&bursts, &steadies);
+    print_warnings(&world);
 }
 
 fn print(bursts: &[Burst], steadies: &[Steady]) {
@@ -59,9 +60,9 @@ fn print(bursts: &[Burst], steadies: &[Steady]) {
     let used = bursts.iter().map(|burst| burst.used.clone()).reduce(|all, one| all.plus(&one));
     let count = bursts.iter().map(|burst| burst.count).sum();
     if let Some(used) = used {
-        println!("processor for 1,000 deliveries: {}", used.per_thousand(count));
+        println!("CPU time per 1,000 deliveries: {}", used.per_thousand(count));
     }
-    println!("targets: 1,900/s at 1.5 s for 1,000 deliveries over all programs (Svix: 748/s, 2.0 s)");
+    println!("targets: 1,900/s at 1.5 s per 1,000 deliveries over all programs (Svix: 748/s, 2.0 s)");
     let p50 = millis(median(steadies.iter().map(|steady| steady.stretch.p50)));
     let p99 = millis(median(steadies.iter().map(|steady| steady.stretch.p99)));
     let count: usize = steadies.iter().map(|steady| steady.stretch.count).sum();

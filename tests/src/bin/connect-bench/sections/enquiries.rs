@@ -1,11 +1,11 @@
-//! Enquiries one by one over 16 connections, with the processor time that each program spends on them. Floor: bare
+//! Enquiries one by one over 16 connections, with the CPU time that each program spends on them. Floor: bare
 //! round trips over a quorum queue at the same concurrency.
 
 use crate::comparison::Comparison;
-use crate::cpu::Meter;
+use crate::cpu::{Meter, Used};
 use crate::events::{self, Shape};
 use crate::options::Options;
-use crate::prepare::{analyze, filled_world};
+use crate::prepare::{analyze, filled_world, print_warnings};
 use crate::round_trips;
 use crate::traffic::Traffic;
 use common::progress::Progress;
@@ -28,7 +28,7 @@ pub(crate) async fn run(options: &Options) {
         let before = meter.read();
         let load = events::load(&world, SHAPE, options.stretch()).await;
         let used = meter.read().since(&before);
-        costs = Some(costs.map_or(used.clone(), |costs: crate::cpu::Used| costs.plus(&used)));
+        costs = Some(costs.map_or(used.clone(), |costs: Used| costs.plus(&used)));
         count += load.count;
         comparison.add(load, round_trips::floor(&world, SHAPE.connections, options.stretch()).await);
     }
@@ -36,7 +36,8 @@ pub(crate) async fn run(options: &Options) {
     Comparison::print_head("events", "round trips");
     comparison.print();
     if let Some(costs) = costs {
-        println!("processor for 1,000 events: {}", costs.per_thousand(count));
+        println!("CPU time per 1,000 events: {}", costs.per_thousand(count));
     }
-    println!("targets: 2,000/s at 1.0 s for 1,000 events over all programs");
+    println!("targets: 2,000/s at 1.0 s per 1,000 events over all programs");
+    print_warnings(&world);
 }

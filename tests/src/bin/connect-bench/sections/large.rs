@@ -5,7 +5,7 @@
 use crate::events::{self, Shape};
 use crate::figures::{Stretch, median, millis, percent};
 use crate::options::Options;
-use crate::prepare::{analyze, filled_world};
+use crate::prepare::{analyze, filled_world, print_warnings};
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use tests::World;
@@ -59,6 +59,7 @@ pub(crate) async fn run(options: &Options) {
         large.push(events::load(&many, SHAPE, options.stretch()).await);
     }
     print(&small, &large);
+    [&few, &many].into_iter().for_each(print_warnings);
 }
 
 /// Adds the rows.

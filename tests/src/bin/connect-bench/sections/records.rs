@@ -7,7 +7,7 @@ use crate::comparison::Comparison;
 use crate::cpu::Meter;
 use crate::figures::{Stretch, measure};
 use crate::options::Options;
-use crate::prepare::{analyze, filled_world};
+use crate::prepare::{analyze, filled_world, print_warnings};
 use crate::round_trips;
 use common::progress::Progress;
 use futures_util::future::join_all;
@@ -30,6 +30,7 @@ pub(crate) async fn run(options: &Options) {
     }
     read(&world, options).await;
     steady_writes::run(&world, options).await;
+    print_warnings(&world);
 }
 
 async fn writes(world: &World, connections: usize, target: Option<f64>, options: &Options) {
@@ -58,7 +59,7 @@ async fn writes(world: &World, connections: usize, target: Option<f64>, options:
         let count = of_write.clone().map(|(_, count, _)| count).sum();
         let used = of_write.map(|(.., used)| used.clone()).reduce(|all, one| all.plus(&one));
         if let Some(used) = used {
-            println!("{:>34} {}", "processor for 1,000:", used.per_thousand(count));
+            println!("{:>34} {}", "CPU time per 1,000:", used.per_thousand(count));
         }
     }
 }

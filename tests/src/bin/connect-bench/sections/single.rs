@@ -7,7 +7,7 @@ use crate::comparison::Comparison;
 use crate::events::{self, Shape};
 use crate::figures::{Stretch, median, millis};
 use crate::options::Options;
-use crate::prepare::filled_world;
+use crate::prepare::{filled_world, print_warnings};
 use crate::round_trips;
 use crate::stages::Reading;
 use crate::traffic::Traffic;
@@ -54,6 +54,7 @@ pub(crate) async fn run(options: &Options) {
     if let Some(waits) = last {
         waits.print();
     }
+    print_warnings(&world);
 }
 
 const fn shape(connections: usize) -> Shape {

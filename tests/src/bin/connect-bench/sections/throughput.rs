@@ -1,10 +1,11 @@
 //! Rounds of one shape of load beside the bare inserts: what `identified`, `mix` and `simple` share.
 
 use crate::comparison::Comparison;
-use crate::cpu::Meter;
+use crate::cpu::{Meter, Used};
 use crate::events::{self, Shape};
 use crate::inserts;
 use crate::options::Options;
+use crate::prepare::print_warnings;
 use crate::stages::Reading;
 use common::progress::Progress;
 use tests::World;
@@ -36,17 +37,18 @@ pub(crate) async fn table(world: &World, rows: Vec<Row>, options: &Options) {
         notes.push(format!("{}: {}", row.label, costs.text()));
     }
     progress.end(steps as u64);
-    println!("processor for 1,000 events, and mean times by stage:");
+    println!("CPU time per 1,000 events, and mean times by stage:");
     for note in notes {
         println!("  {note}");
     }
+    print_warnings(world);
 }
 
 /// What the programs used and how long their stages took, without what the floor caused.
 struct Costs {
     meter: Meter,
-    used: Option<crate::cpu::Used>,
-    last: crate::cpu::Used,
+    used: Option<Used>,
+    last: Used,
     reading: Reading,
     stages: String,
     count: usize,
