@@ -1,44 +1,113 @@
-//! Who used the processor: seconds by program name, over the whole machine.
+//! CPU time by program, in seconds. Only processes of this run are counted: the programs that it started, and
+//! the two servers when they run on this machine.
 
-use std::collections::BTreeMap;
+use crate::process::{self, Stat};
+use ::tests::World;
+use std::fmt;
 
-/// Programs whose time is told apart.
-const PROGRAMS: [&str; 6] =
-    ["connect-ingest", "connect-worker", "connect-dispatcher", "postgres", "beam.smp", "connect-bench"];
+/// Programs whose time is told apart, and the beginning of each one's name as the kernel keeps it.
+const PROGRAMS: [(&str, &str); 3] =
+    [("ingest", "connect-ingest"), ("worker", "connect-worker"), ("dispatcher", "connect-dispatc")];
 
-/// Seconds used until now, by program.
-pub(crate) fn seconds() -> BTreeMap<&'static str, f64> {
-    let mut used = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        // Not `self`, which would count this program twice.
-        if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
-            continue;
-        }
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name stands in parentheses, cut to 15 characters; from the 12th field after it come user and system
-        // time, its own and its ended children's: a server's connections may have ended meanwhile.
-        let Some((head, fields)) = stat.rsplit_once(") ") else { continue };
-        let Some((_, name)) = head.split_once('(') else { continue };
-        let Some(program) = PROGRAMS.into_iter().find(|program| program.starts_with(name) && name.len() >= 8)
-        else {
-            continue;
-        };
-        let fields: Vec<&str> = fields.split(' ').collect();
-        let ticks: u64 = fields.iter().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-        *used.entry(program).or_insert(0.0) += ticks as f64 / 100.0;
-    }
-    used
+/// Whose time is taken.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    postgres: Option<u32>,
+    rabbitmq: Option<u32>,
 }
 
-/// What was used between two readings, in seconds for 1,000 of `count`.
-pub(crate) fn per_thousand(
-    before: &BTreeMap<&'static str, f64>,
-    after: &BTreeMap<&'static str, f64>,
-    count: f64,
-) -> String {
-    let used = |program: &&'static str| {
-        let used = after.get(program).unwrap_or(&0.0) - before.get(program).unwrap_or(&0.0);
-        format!("{program} {:.3} s", used / count * 1_000.0)
-    };
-    PROGRAMS.iter().map(used).collect::<Vec<_>>().join(", ")
+/// Seconds used by each, so far or between two readings.
+#[derive(Clone, Debug)]
+pub(crate) struct Used {
+    programs: Vec<(&'static str, f64)>,
+    bench: f64,
+}
+
+/// [`Used`] for each 1,000 of something.
+#[derive(Debug)]
+pub(crate) struct PerThousand(Used);
+
+impl Meter {
+    /// For a world's programs and servers.
+    pub(crate) fn new(world: &World) -> Self {
+        let listener = |url: &str, port| process::listening_on(port_of(url).unwrap_or(port));
+        Self {
+            postgres: listener(world.database.url(), 5_432),
+            rabbitmq: listener(world.queues.url(), 5_672),
+        }
+    }
+
+    /// Reads what has been used until now.
+    pub(crate) fn read(&self) -> Used {
+        let own = std::process::id();
+        let all = process::all();
+        let sum =
+            |is: &dyn Fn(&Stat) -> bool| all.iter().filter(|stat| is(stat)).map(Stat::seconds).sum::<f64>();
+        let of_server = |server: Option<u32>| {
+            server.map(|server| sum(&|stat| stat.pid == server || stat.parent == server))
+        };
+        let mut programs: Vec<(&str, f64)> = PROGRAMS
+            .iter()
+            .map(|(label, name)| (*label, sum(&|stat| stat.parent == own && stat.name.starts_with(name))))
+            .collect();
+        programs.extend(of_server(self.postgres).map(|seconds| ("postgres", seconds)));
+        programs.extend(of_server(self.rabbitmq).map(|seconds| ("rabbitmq (beam.smp)", seconds)));
+        let bench = all.iter().find(|stat| stat.pid == own).map_or(0.0, |stat| stat.own_seconds);
+        Used { programs, bench }
+    }
+}
+
+impl Used {
+    /// What was used since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let programs = self.programs.iter().zip(&before.programs);
+        let programs = programs.map(|((label, now), (_, then))| (*label, now - then)).collect();
+        Self { programs, bench: self.bench - before.bench }
+    }
+
+    /// Adds up several.
+    pub(crate) fn plus(mut self, other: &Self) -> Self {
+        for ((_, seconds), (_, more)) in self.programs.iter_mut().zip(&other.programs) {
+            *seconds += more;
+        }
+        self.bench += other.bench;
+        self
+    }
+
+    /// For each 1,000 of `count`.
+    pub(crate) fn per_thousand(&self, count: usize) -> PerThousand {
+        let scale = |seconds: f64| seconds / count as f64 * 1_000.0;
+        let programs = self.programs.iter().map(|(label, seconds)| (*label, scale(*seconds))).collect();
+        PerThousand(Used { programs, bench: scale(self.bench) })
+    }
+}
+
+impl fmt::Display for PerThousand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Used { programs, bench } = &self.0;
+        let total: f64 = programs.iter().map(|(_, seconds)| seconds).sum();
+        write!(f, "all programs {total:.3} s (")?;
+        for (position, (label, seconds)) in programs.iter().enumerate() {
+            write!(f, "{}{label} {seconds:.3}", if position == 0 { "" } else { ", " })?;
+        }
+        write!(f, "), not counted: connect-bench {bench:.3} s")
+    }
+}
+
+/// The port that a URL names.
+fn port_of(url: &str) -> Option<u16> {
+    let authority = url.split("//").nth(1)?.split(['/', '?']).next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::port_of;
+
+    #[test]
+    fn the_port_of_a_url_is_found() {
+        assert_eq!(port_of("postgres://connect@127.0.0.1:5433/connect"), Some(5_433));
+        assert_eq!(port_of("amqp://guest:guest@127.0.0.1:5673/%2f"), Some(5_673));
+        assert_eq!(port_of("amqp://guest:guest@broker/%2f"), None);
+    }
 }

@@ -1,51 +1,47 @@
-//! `make bench`: what the running programs reach, beside floors taken in the same run.
+//! `make bench`: what the running programs reach on traffic like that of partners, beside floors taken in the same run.
 //!
 //! Each figure is the median of several rounds. In a round the floor is taken right after the load, so that a ratio
-//! holds when the machine's speed drifts.
+//! holds when the machine's speed drifts. A floor is the least that the same work costs on the same servers: bare
+//! inserts of the events' rows, or bare round trips over a quorum queue.
 //!
-//! `connect-bench [records | webhooks | BATCH [CONCURRENCY]]`: all of it, one part only, or some rows of the events.
+//! `connect-bench [SECTION...] [--rounds N] [--seconds N]`; `--help` lists the sections.
 
-mod burst;
+mod caller;
+mod commits;
+mod comparison;
 mod cpu;
 mod events;
 mod figures;
-mod floor;
-mod reads;
-mod records;
+mod header;
+mod inserts;
+mod kinds;
+mod open_loop;
+mod options;
+mod people;
+mod prepare;
+mod process;
+mod random;
+mod request;
+mod round_trips;
+mod sections;
 mod stages;
 mod traffic;
-mod webhook_floors;
-mod webhooks;
-mod writes;
 
-use tests::World;
+use clap::Parser;
+use options::Options;
+use std::time::Instant;
 
-#[tokio::main]
+// One thread: the generator shares few processors with what it measures, and wakes nobody but itself.
+#[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments == ["webhooks"] {
-        return webhooks::run().await;
+    let options = Options::parse();
+    let started = Instant::now();
+    header::print(&options).await;
+    for section in options.sections() {
+        println!();
+        let begun = Instant::now();
+        sections::run(section, &options).await;
+        eprintln!("({section:?} took {:.0} s)", begun.elapsed().as_secs_f64());
     }
-    let only_records = arguments == ["records"];
-    let number =
-        |argument: &String| argument.parse().expect("`records`, `webhooks`, or a batch and a concurrency");
-    let wanted: Vec<usize> = if only_records { Vec::new() } else { arguments.iter().map(number).collect() };
-    let world = World::start().await;
-    if !only_records {
-        events::run(&world, &wanted).await;
-    }
-    if wanted.is_empty() {
-        records::run(&world).await;
-        if !only_records {
-            webhooks::run().await;
-        }
-    }
-    // Figures of programs in trouble say nothing.
-    for program in world.ingests.iter().chain(&world.workers) {
-        let warned: Vec<String> =
-            program.logs().lines().filter(|line| !line.contains("INFO")).map(str::to_owned).collect();
-        if let Some(first) = warned.first() {
-            println!("{} warnings, the first: {first}", warned.len());
-        }
-    }
+    println!("\nmeasured in {:.0} s", started.elapsed().as_secs_f64());
 }

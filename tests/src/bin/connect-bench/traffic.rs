@@ -1,46 +1,165 @@
-//! The events that are sent: new contacts and known ones in equal parts.
+//! The traffic: which events come, in which shares, about whom.
 
+use crate::kinds::Kind;
+use crate::people::{PLANNING, POOL, Person, person};
+use crate::random::Random;
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The contact and the id of one event.
+/// An event to be sent, or to be written by a floor.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
-    /// Unique.
-    pub(crate) event_id: String,
-    /// Each address comes twice.
-    pub(crate) email: String,
+pub(crate) struct Event {
+    pub(crate) id: String,
+    pub(crate) kind: Kind,
+    pub(crate) person: Cow<'static, Person>,
+    pub(crate) payload: String,
 }
 
-/// A payload of ordinary size.
-pub(crate) const PAYLOAD: &str = r#"{"source":"newsletter","page":"/journeys/kerala-backwaters","interests":["houseboat","ayurveda","spice gardens"],"locale":"en-IN","sessions":4,"lastSeen":"2026-05-01T09:58:12Z"}"#;
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// `contact.identified` of the pool, drawn at random.
+    Identified,
+    /// Every ordinary type, of the pool, drawn at random.
+    Mix,
+    /// `enquiry.submitted` of the pool, drawn at random.
+    Enquiries,
+    /// `contact.identified` with an email only; each address comes twice, in batches far apart.
+    Simple,
+}
 
-/// The next `count` events. `run` keeps apart what must not meet.
-pub(crate) fn next(run: &str, count: usize) -> Vec<Sample> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let count = count as u64;
-    let first = NEXT.fetch_add(count, Ordering::Relaxed);
-    // Neighbours have different contacts: the second sight of one comes from a later batch.
-    let contact = |i: u64| if i.is_multiple_of(2) { i } else { i.saturating_sub(1_001) };
-    let sample = |i: u64| Sample {
-        event_id: format!("{run}-{i:012}"),
-        email: format!("{run}.traveller.{}@example.net", contact(i)),
-    };
-    (first..first + count).map(sample).collect()
+/// Shares of the mix, in percent.
+const MIX: [(Kind, usize); 10] = [
+    (Kind::Identified, 45),
+    (Kind::Updated, 15),
+    (Kind::Enquiry, 10),
+    (Kind::PlanningStarted, 7),
+    (Kind::DraftUpdated, 7),
+    (Kind::QuoteRequested, 6),
+    (Kind::BookingStarted, 2),
+    (Kind::BookingAbandoned, 2),
+    (Kind::BookingCompleted, 1),
+    (Kind::Discovery, 5),
+];
+
+impl Traffic {
+    /// The next `count` events.
+    pub(crate) fn draw(self, count: usize, random: &mut Random) -> Vec<Event> {
+        (0..count).map(|_| self.next(random)).collect()
+    }
+
+    fn next(self, random: &mut Random) -> Event {
+        match self {
+            Self::Identified => Event::new(Kind::Identified, person(random.below(POOL)), random),
+            Self::Enquiries => Event::new(Kind::Enquiry, person(random.below(POOL)), random),
+            Self::Mix => {
+                let kind = mixed(random.below(100));
+                Event::new(kind, person(random.below(people_of(kind))), random)
+            }
+            Self::Simple => Event::of(Kind::Identified, Cow::Owned(next_simple()), random),
+        }
+    }
+
+    /// What it consists of, in words.
+    pub(crate) fn composition(self) -> String {
+        match self {
+            Self::Identified => "contact.identified of the pool".to_owned(),
+            Self::Enquiries => "enquiry.submitted of the pool".to_owned(),
+            Self::Simple => "contact.identified with an email only, each address twice".to_owned(),
+            Self::Mix => MIX
+                .iter()
+                .map(|(kind, share)| format!("{share} % {}", kind.name()))
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
+
+    /// Mean size of an event, in bytes.
+    pub(crate) fn event_bytes(self) -> usize {
+        let events = self.draw(1_000, &mut Random::new());
+        body(&events, "acme").len() / events.len()
+    }
+}
+
+impl Event {
+    pub(crate) fn new(kind: Kind, person: &'static Person, random: &mut Random) -> Self {
+        Self::of(kind, Cow::Borrowed(person), random)
+    }
+
+    fn of(kind: Kind, person: Cow<'static, Person>, random: &mut Random) -> Self {
+        let id = random.uuid().to_string();
+        let payload = kind.payload(&id);
+        Self { id, kind, person, payload }
+    }
 }
 
 /// The batch as a partner sends it.
-pub(crate) fn body(samples: &[Sample]) -> String {
-    let mut body = String::with_capacity(samples.len() * 600);
+pub(crate) fn body(events: &[Event], tenant: &str) -> String {
+    let mut body = String::with_capacity(events.len() * 700 + 16);
     body.push_str(r#"{"events":["#);
-    for (i, Sample { event_id, email }) in samples.iter().enumerate() {
-        let comma = if i == 0 { "" } else { "," };
+    for (position, Event { id, kind, person, payload }) in events.iter().enumerate() {
+        let (comma, kind, actor) = (if position == 0 { "" } else { "," }, kind.name(), &person.actor);
         let written = write!(
             body,
-            r#"{comma}{{"specVersion":"1.0","eventId":"{event_id}","eventType":"contact.identified","occurredAt":"2026-05-01T10:00:00Z","tenant":"acme","origin":"website","actor":{{"type":"contact","email":"{email}","name":"Bench Traveller"}},"payload":{PAYLOAD}}}"#
+            r#"{comma}{{"specVersion":"1.0","eventId":"{id}","eventType":"{kind}","occurredAt":"2026-05-01T10:00:00Z","tenant":"{tenant}","origin":"website","actor":{actor},"payload":{payload}}}"#
         );
         written.expect("writing to a string");
     }
     body.push_str("]}");
     body
+}
+
+fn mixed(percentile: usize) -> Kind {
+    let mut rest = percentile;
+    for (kind, share) in MIX {
+        if rest < share {
+            return kind;
+        }
+        rest -= share;
+    }
+    Kind::Identified
+}
+
+/// How many people of the pool, from its beginning, send this type.
+const fn people_of(kind: Kind) -> usize {
+    match kind {
+        Kind::Enquiry
+        | Kind::BookingStarted
+        | Kind::BookingAbandoned
+        | Kind::BookingCompleted
+        | Kind::Discovery => PLANNING,
+        Kind::Identified
+        | Kind::Updated
+        | Kind::PlanningStarted
+        | Kind::DraftUpdated
+        | Kind::QuoteRequested => POOL,
+    }
+}
+
+/// Neighbours are different people: the second event of one comes in a later batch.
+fn next_simple() -> Person {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    Person::with_email(if number.is_multiple_of(2) { number } else { number.saturating_sub(1_001) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_mix_add_up_to_a_hundred_percent() {
+        assert_eq!(MIX.iter().map(|(_, share)| share).sum::<usize>(), 100);
+    }
+
+    #[test]
+    fn every_drawn_batch_is_valid() {
+        let mut random = Random::new();
+        for traffic in [Traffic::Identified, Traffic::Mix, Traffic::Enquiries, Traffic::Simple] {
+            let body = body(&traffic.draw(100, &mut random), "acme");
+            let read = common::event::parse_batch(body.as_bytes(), "acme").expect("a valid batch");
+            assert_eq!(read.len(), 100);
+        }
+    }
 }

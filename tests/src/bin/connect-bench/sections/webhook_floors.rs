@@ -1,6 +1,6 @@
 //! What the parts of a delivery cost each by itself, for the same messages on the same servers.
 
-use crate::webhooks::DELIVERIES;
+use super::webhooks::DELIVERIES;
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{StreamExt, try_join};

@@ -1,0 +1,74 @@
+//! The command line.
+
+use clap::{Parser, ValueEnum};
+use std::time::Duration;
+
+/// Measures a release build under load, each figure beside its floor, taken alternately in the same run.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "connect-bench")]
+pub(crate) struct Options {
+    /// Sections to measure; all of them when none is named.
+    #[arg(value_enum)]
+    pub(crate) sections: Vec<Section>,
+    /// Rounds of each measurement, of which the median is printed.
+    #[arg(long, default_value_t = 3, value_parser = at_least_one)]
+    pub(crate) rounds: usize,
+    /// Length of one stretch of load, in seconds.
+    #[arg(long, default_value_t = 3.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+    /// Rows of the event ledger in `large`.
+    #[arg(long, default_value_t = 10_000_000)]
+    pub(crate) ledger_rows: u64,
+    /// Clients in `large`.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub(crate) clients: u64,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Section {
+    /// contact.identified of people with three identities, batches of 100.
+    Identified,
+    /// A mix of event types, batches of 100 and of 1.
+    Mix,
+    /// Tables never analyzed, or analyzed too early, against analyzed ones.
+    Cold,
+    /// A large database against a nearly empty one.
+    Large,
+    /// Events one by one, beside bare round trips over a quorum queue.
+    Single,
+    /// Enquiries one by one, with the CPU time of each program.
+    Enquiries,
+    /// The same delivered to a webhook receiver.
+    Delivered,
+    /// Records writes and reads, alone and beside another agency's burst.
+    Records,
+    /// A backlog drained by one lane and by two.
+    Contention,
+    /// One event type with an email each, as earlier versions of this benchmark sent it.
+    Simple,
+    /// The dispatcher alone: bursts of webhooks that are in the outbox already.
+    Webhooks,
+}
+
+impl Options {
+    /// The sections to measure, in their order.
+    pub(crate) fn sections(&self) -> Vec<Section> {
+        let is_wanted = |section: &&Section| self.sections.is_empty() || self.sections.contains(section);
+        Section::value_variants().iter().filter(is_wanted).copied().collect()
+    }
+
+    /// Length of one stretch of load.
+    pub(crate) fn stretch(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|rounds| *rounds >= 1).ok_or_else(|| "must be a whole number from 1".to_owned())
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=600.0).contains(seconds));
+    seconds.ok_or_else(|| "must be a number from 0.1 to 600".to_owned())
+}

@@ -1,0 +1,93 @@
+//! Units that concern the same people: a backlog of batches about the pool, drained by one worker with one lane and with
+//! two. The rate is that of the ledger's rows, from the first unit to the last, so a program's start does not count.
+
+use crate::events::connect_all;
+use crate::figures::{median, percent};
+use crate::options::Options;
+use crate::prepare::{analyze, filled_world};
+use crate::traffic::Traffic;
+use common::progress::Progress;
+use futures_util::future::join_all;
+use std::time::Duration;
+use tests::{World, eventually};
+
+/// Batches of a backlog for each second of a stretch: a little less than a worker drains.
+const BATCHES_PER_SECOND: f64 = 80.0;
+const BATCH: usize = 100;
+/// Callers that put a backlog into the queue: ingest publishes each batch and answers 503 when no worker replies in time.
+const CALLERS: usize = 64;
+/// How long ingest waits for a worker that does not run.
+const REPLY_TIMEOUT: &str = "200ms";
+/// Longest that a backlog may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What two lanes must reach, in parts of one.
+const TARGET: f64 = 1.6;
+
+pub(crate) async fn run(options: &Options) {
+    let batches = (BATCHES_PER_SECOND * options.seconds).ceil() as usize;
+    println!(
+        "contention: {batches} batches of {BATCH} contact.identified about the pool wait in the queue; then a worker starts"
+    );
+    let mut world = filled_world().await;
+    world.workers.clear();
+    world.set("CONNECT_REPLY_TIMEOUT", REPLY_TIMEOUT);
+    world.restart_ingest().await;
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    let mut progress = Progress::begin("rounds measured:", 2 * options.rounds as u64);
+    for _ in 0..options.rounds {
+        progress.next("one lane");
+        one.push(drain(&mut world, "1", batches).await);
+        progress.next("two lanes");
+        two.push(drain(&mut world, "2", batches).await);
+    }
+    progress.end(2 * options.rounds as u64);
+    let ratios: Vec<f64> = one.iter().zip(&two).map(|(one, two)| two / one).collect();
+    let each: Vec<String> = ratios.iter().map(|ratio| percent(*ratio)).collect();
+    println!("  one lane {:.0} events/s, two lanes {:.0} events/s;", median(one), median(two));
+    println!(
+        "  two lanes reach {} of one, target {} (rounds: {})",
+        percent(median(ratios)),
+        percent(TARGET),
+        each.join(", ")
+    );
+}
+
+/// Fills the queue while no worker runs, and has one with that many lanes drain it. Gives events a second.
+async fn drain(world: &mut World, lanes: &str, batches: usize) -> f64 {
+    analyze(world).await;
+    let before = world.database.count("SELECT count(*) FROM event_ledger").await;
+    put_backlog(world, batches).await;
+    let since = common::clock::now();
+    world.set("CONNECT_WORKER_LANES", lanes);
+    world.add_worker().await;
+    let expected = before + i64::try_from(batches * BATCH).expect("few events");
+    eventually("the backlog is drained", PATIENCE, async || {
+        // Asked seldom, as counting costs what the worker could use.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if world.queues.depth("events").await > 0 {
+            return Err("messages wait in the queue".to_owned());
+        }
+        let count = world.database.count("SELECT count(*) FROM event_ledger").await;
+        if count >= expected { Ok(()) } else { Err(format!("{count} of {expected} events")) }
+    })
+    .await;
+    world.workers.clear();
+    let statement = "SELECT extract(epoch FROM max(applied_at) - min(applied_at))::float8 FROM event_ledger
+        WHERE applied_at >= $1";
+    let row = world.database.connect().await.query_one(statement, &[&since]).await.expect("the units' times");
+    (batches * BATCH) as f64 / row.get::<_, f64>(0)
+}
+
+async fn put_backlog(world: &World, batches: usize) {
+    let mut callers = connect_all(world, &world.key, CALLERS).await;
+    for first in (0..batches).step_by(CALLERS) {
+        let count = CALLERS.min(batches - first);
+        let put = callers.iter_mut().take(count).map(async |caller| {
+            let events = Traffic::Identified.draw(BATCH, &mut caller.random);
+            let (response, _) = caller.request(&events).await;
+            let is_queued = response.status == 503 && response.body.contains("processing_timeout");
+            assert!(is_queued, "expected processing_timeout: {response:?}");
+        });
+        join_all(put).await;
+    }
+}

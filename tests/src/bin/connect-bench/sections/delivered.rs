@@ -1,0 +1,154 @@
+//! Enquiries end to end: sent one by one, their `lead.assigned` delivered to one webhook receiver. First as fast as
+//! 16 callers are answered, until everything is received; then at a steady rate, for the time from the request's first
+//! byte to the webhook's last.
+
+use super::enquiries::SHAPE;
+use crate::cpu::{Meter, Used};
+use crate::events;
+use crate::figures::{Stretch, median, millis};
+use crate::open_loop::{Idle, steady};
+use crate::options::Options;
+use crate::prepare::{analyze, api, fill, print_warnings};
+use crate::random::Random;
+use crate::request;
+use crate::traffic::{Event, body};
+use common::progress::Progress;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use tests::{Receiver, World, eventually};
+
+/// Enquiries a second of the steady load.
+const STEADY: f64 = 300.0;
+/// Connections that are open before it begins.
+const STEADY_CONNECTIONS: usize = 16;
+/// Longest that deliveries may take to arrive.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) async fn run(options: &Options) {
+    println!(
+        "delivered: the same enquiries with one webhook subscription and one receiver on this machine, whose"
+    );
+    println!("CPU time counts as the benchmark's own");
+    let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let receiver = Receiver::http();
+    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/")]).await;
+    fill(&world, &world.key).await;
+    burst(&world, &receiver, options).await;
+    analyze(&world).await;
+
+    let (mut bursts, mut steadies) = (Vec::new(), Vec::new());
+    let mut progress = Progress::begin("rounds measured:", 2 * options.rounds as u64);
+    for _ in 0..options.rounds {
+        progress.next("as fast as answered");
+        bursts.push(burst(&world, &receiver, options).await);
+    }
+    let length = Duration::from_secs_f64(options.seconds * 10.0 / 9.0);
+    for _ in 0..options.rounds {
+        progress.next("at a steady rate");
+        steadies.push(at_steady_rate(&world, &receiver, length).await);
+    }
+    progress.end(2 * options.rounds as u64);
+    print(&bursts, &steadies);
+    print_warnings(&world);
+}
+
+fn print(bursts: &[Burst], steadies: &[Steady]) {
+    let rates: Vec<String> = bursts.iter().map(|burst| format!("{:.0}", burst.rate)).collect();
+    let rate = median(bursts.iter().map(|burst| burst.rate));
+    println!("as fast as answered, 16 connections: {rate:.0} deliveries/s (rounds: {})", rates.join(", "));
+    let used = bursts.iter().map(|burst| burst.used.clone()).reduce(|all, one| all.plus(&one));
+    let count = bursts.iter().map(|burst| burst.count).sum();
+    if let Some(used) = used {
+        println!("CPU time per 1,000 deliveries: {}", used.per_thousand(count));
+    }
+    println!("targets: 1,900/s at 1.5 s per 1,000 deliveries over all programs (Svix: 748/s, 2.0 s)");
+    let p50 = millis(median(steadies.iter().map(|steady| steady.stretch.p50)));
+    let p99 = millis(median(steadies.iter().map(|steady| steady.stretch.p99)));
+    let count: usize = steadies.iter().map(|steady| steady.stretch.count).sum();
+    println!(
+        "request sent to webhook received, at a steady {STEADY}/s ({count} enquiries): p50 {p50}, p99 {p99}"
+    );
+    let refused: usize = steadies.iter().map(|steady| steady.refused).sum();
+    if refused > 0 {
+        println!(
+            "{refused} enquiries more were refused with 503: this rate is above what the machine sustains now"
+        );
+    }
+    println!("targets: p50 5 ms, p99 15 ms (Svix: p50 1.7 ms)");
+}
+
+/// A round as fast as the callers are answered.
+struct Burst {
+    count: usize,
+    rate: f64,
+    used: Used,
+}
+
+async fn burst(world: &World, receiver: &Receiver, options: &Options) -> Burst {
+    receiver.forget();
+    let meter = Meter::new(world);
+    let mut callers = events::connect_all(world, &world.key, SHAPE.connections).await;
+    let (before, started) = (meter.read(), Instant::now());
+    let sent = events::load_with(&mut callers, SHAPE, options.stretch()).await;
+    until_received(receiver, sent.count).await;
+    let used = meter.read().since(&before);
+    let last = receiver.with_received(|all| all.iter().map(|one| one.at).max());
+    let took = last.map_or(f64::NAN, |last| last.duration_since(started).as_secs_f64());
+    Burst { count: sent.count, rate: sent.count as f64 / took, used }
+}
+
+async fn until_received(receiver: &Receiver, count: usize) {
+    eventually("every delivery is received", PATIENCE, async || match receiver.count() {
+        received if received >= count => Ok(()),
+        received => Err(format!("{received} of {count}")),
+    })
+    .await;
+}
+
+/// A round at the steady rate.
+struct Steady {
+    /// Times from request to receipt.
+    stretch: Stretch,
+    /// Requests that were refused as one too many.
+    refused: usize,
+}
+
+async fn at_steady_rate(world: &World, receiver: &Receiver, length: Duration) -> Steady {
+    receiver.forget();
+    let idle = Idle::connect(api(world), STEADY_CONNECTIONS).await;
+    let (random, sent) = (RefCell::new(Random::new()), RefCell::new(HashMap::new()));
+    let started = Instant::now();
+    let enquiry = async || {
+        let events: Vec<Event> = SHAPE.traffic.draw(1, &mut random.borrow_mut());
+        let request = request::events(&world.key, &body(&events, &world.key.tenant));
+        let mut caller = idle.take().await;
+        sent.borrow_mut().insert(events[0].id.clone(), Instant::now());
+        let response = caller.send(&request).await;
+        idle.put_back(caller);
+        // More in flight than ingest takes: the machine does not reach this rate, which the report says.
+        let is_refused = response.status == 503;
+        assert!(is_refused || response.status == 200, "{response:?}");
+        if is_refused {
+            sent.borrow_mut().remove(&events[0].id);
+        }
+        is_refused
+    };
+    let refused = steady(STEADY, length, enquiry).await.into_iter().filter(|is_refused| *is_refused).count();
+    let (took, sent) = (started.elapsed(), sent.into_inner());
+    until_received(receiver, sent.len()).await;
+    Steady { stretch: Stretch::new(sent.len(), took, times(receiver, &sent)), refused }
+}
+
+/// An enquiry's external id, which its webhook repeats, is its event's id.
+fn times(receiver: &Receiver, sent: &HashMap<String, Instant>) -> Vec<f64> {
+    let received = receiver.received();
+    let time = |received: &tests::Received| {
+        let webhook = received.json();
+        let sent = sent.get(webhook["payload"]["externalId"].as_str()?)?;
+        Some(received.at.saturating_duration_since(*sent).as_secs_f64())
+    };
+    let times: Vec<f64> = received.iter().filter_map(time).collect();
+    assert!(times.len() >= sent.len(), "{} of {} webhooks name their enquiry", times.len(), sent.len());
+    times
+}

@@ -1,0 +1,37 @@
+//! The sections, a file for each.
+
+mod cold;
+mod contention;
+mod delivered;
+mod enquiries;
+mod identified;
+mod large;
+mod mix;
+mod reads;
+mod records;
+mod simple;
+mod single;
+mod steady_writes;
+mod throughput;
+mod webhook_floors;
+mod webhooks;
+mod writes;
+
+use crate::options::{Options, Section};
+
+/// Measures a section and prints its tables.
+pub(crate) async fn run(section: Section, options: &Options) {
+    match section {
+        Section::Identified => Box::pin(identified::run(options)).await,
+        Section::Mix => Box::pin(mix::run(options)).await,
+        Section::Cold => Box::pin(cold::run(options)).await,
+        Section::Large => Box::pin(large::run(options)).await,
+        Section::Single => Box::pin(single::run(options)).await,
+        Section::Enquiries => Box::pin(enquiries::run(options)).await,
+        Section::Delivered => Box::pin(delivered::run(options)).await,
+        Section::Records => Box::pin(records::run(options)).await,
+        Section::Contention => Box::pin(contention::run(options)).await,
+        Section::Simple => Box::pin(simple::run(options)).await,
+        Section::Webhooks => Box::pin(webhooks::run(options)).await,
+    }
+}

@@ -1,0 +1,91 @@
+//! The records API. Writes at 8 connections and at 1 beside bare round trips over a quorum queue at the same
+//! concurrency; reads beside the bare look-up; then writes at a steady rate while another agency sends full batches.
+
+use super::writes::{Integrator, Write, connect_all};
+use super::{reads, steady_writes};
+use crate::comparison::Comparison;
+use crate::cpu::Meter;
+use crate::figures::{Stretch, measure};
+use crate::options::Options;
+use crate::prepare::{analyze, filled_world, print_warnings};
+use crate::round_trips;
+use common::progress::Progress;
+use futures_util::future::join_all;
+use tests::World;
+
+/// Connections, and the ratio to reach.
+const WRITES: [(usize, Option<f64>); 2] = [(8, Some(0.35)), (1, None)];
+/// Connections of the reads, and the ratio to reach.
+const READS: (usize, f64) = (8, 0.25);
+
+pub(crate) async fn run(options: &Options) {
+    println!(
+        "records: signed requests of one agency; floor of writes: bare round trips over a quorum queue at the same"
+    );
+    println!("concurrency; floor of reads: the bare prepared SELECT by primary key");
+    let world = filled_world().await;
+    world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1000000"]).await;
+    for (connections, target) in WRITES {
+        writes(&world, connections, target, options).await;
+    }
+    read(&world, options).await;
+    steady_writes::run(&world, options).await;
+    print_warnings(&world);
+}
+
+async fn writes(world: &World, connections: usize, target: Option<f64>, options: &Options) {
+    let mut integrators = with_leads(world, connections).await;
+    analyze(world).await;
+    let label = |write: Write| format!("{}, {connections} conn.", write.name());
+    let mut rows = Write::ALL.map(|write| (write, Comparison::new(label(write), target)));
+    let meter = Meter::new(world);
+    let mut costs = Vec::new();
+    let mut progress = Progress::begin("rounds measured:", options.rounds as u64);
+    for _ in 0..options.rounds {
+        progress.next(&format!("writes at {connections} connections"));
+        let floor = round_trips::floor(world, connections, options.stretch()).await;
+        for (write, row) in &mut rows {
+            let before = meter.read();
+            let load = self::load(world, &mut integrators, *write, options).await;
+            costs.push((*write, load.count, meter.read().since(&before)));
+            row.add(load, floor);
+        }
+    }
+    progress.end(options.rounds as u64);
+    Comparison::print_head("writes", "round trips");
+    for (write, row) in &rows {
+        row.print();
+        let of_write = costs.iter().filter(|(of, ..)| of == write);
+        let count = of_write.clone().map(|(_, count, _)| count).sum();
+        let used = of_write.map(|(.., used)| used.clone()).reduce(|all, one| all.plus(&one));
+        if let Some(used) = used {
+            println!("{:>34} {}", "CPU time per 1,000:", used.per_thousand(count));
+        }
+    }
+}
+
+async fn with_leads(world: &World, connections: usize) -> Vec<Integrator> {
+    let mut integrators = connect_all(world, connections).await;
+    join_all(integrators.iter_mut().map(Integrator::create_leads)).await;
+    integrators
+}
+
+async fn load(world: &World, integrators: &mut [Integrator], write: Write, options: &Options) -> Stretch {
+    join_all(integrators.iter_mut().map(|integrator| integrator.reconnect(world))).await;
+    measure(integrators, options.stretch(), 1, async |integrator: &mut Integrator| {
+        integrator.write(write).await
+    })
+    .await
+}
+
+async fn read(world: &World, options: &Options) {
+    let (connections, target) = READS;
+    let client = reads::any_client(world).await;
+    let mut row = Comparison::new(format!("GET /clients/{{id}}, {connections} conn."), Some(target));
+    for _ in 0..options.rounds {
+        let load = reads::load(world, client, connections, options.stretch()).await;
+        row.add(load, reads::floor(world, client, connections, options.stretch()).await);
+    }
+    Comparison::print_head("reads", "look-ups");
+    row.print();
+}
