@@ -28,7 +28,7 @@ const CLIENTS: &str = "
                          created_at, updated_at)
     SELECT $1, id, 'Bench Traveller', email, email, phone, digits, external_id, 'individual', now(), now()
     FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]) AS c (id, email, phone, digits, external_id)
-    ON CONFLICT (tenant_id, email_key) WHERE email_key IS NOT NULL DO UPDATE SET updated_at = now()";
+    ON CONFLICT (email_key, (tenant_id::text)) WHERE email_key IS NOT NULL DO UPDATE SET updated_at = now()";
 
 const TIMELINE: &str = "
     INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload)
