@@ -9,7 +9,7 @@ use common::db::{Database, TxError, Work};
 use common::event::{Envelope, EventResult};
 use common::message::BatchMeta;
 use common::model::TenantId;
-use common::trace::TraceContext;
+use common::trace::Trail;
 use deadpool_postgres::Transaction;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,8 +35,8 @@ pub struct UnitEvent<'a> {
     pub envelope: &'a Envelope<'a>,
     /// Its place in the batch.
     pub ordinal: i16,
-    /// The batch's place in its trace.
-    pub context: TraceContext,
+    /// The request that sent it, and its place in a trace. In a bundle the request's id isn't the message's.
+    pub trail: Trail,
 }
 
 /// Applies `events` in their order, all of them or none, and gives a result for each.
@@ -82,8 +82,8 @@ impl Work for Unit<'_> {
 }
 
 fn rule_event<'a>(event: &UnitEvent<'a>) -> Event<'a> {
-    let UnitEvent { meta, envelope, ordinal, context } = *event;
-    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal, context: Some(context) }
+    let UnitEvent { meta, envelope, ordinal, trail } = *event;
+    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal, trail: Some(trail) }
 }
 
 /// Reserves the enquiry numbers that the events can take.

@@ -77,7 +77,7 @@ impl EventsHandler {
     async fn apply_singly(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
         let mut results = Vec::with_capacity(events.len());
         for event in events {
-            let span = batch_span(event.meta.request_id, event.context);
+            let span = batch_span(event.trail.request_id, event.trail.context);
             results.push(self.apply_single(*event).instrument(span).await?);
         }
         Ok(results)
@@ -180,7 +180,7 @@ impl<'m> Batch<'m> {
             meta: &self.meta,
             envelope,
             ordinal,
-            context: self.traced.context(),
+            trail: self.trail(),
         })
     }
 }

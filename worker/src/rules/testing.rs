@@ -136,7 +136,7 @@ impl World {
             envelope,
             request_id,
             ordinal,
-            context: None,
+            trail: None,
         });
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
     }
@@ -149,7 +149,7 @@ impl World {
             envelope,
             request_id: Uuid::nil(),
             ordinal: 0,
-            context: None,
+            trail: None,
         };
         opens_wanted(&self.state, &batch.iter().map(event).collect::<Vec<_>>())
     }
