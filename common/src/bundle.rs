@@ -152,7 +152,11 @@ mod tests {
     fn parts_that_do_not_fit_the_body_are_refused() {
         let body = join(&TEXTS);
         for bytes in [[16, 7, 10], [15, 8, 11], [16, 7, 12], [usize::MAX, 7, 11]] {
-            assert_eq!(split(&body, &meta(&[(2, bytes[0]), (1, bytes[1]), (1, bytes[2])])), None, "{bytes:?}");
+            assert_eq!(
+                split(&body, &meta(&[(2, bytes[0]), (1, bytes[1]), (1, bytes[2])])),
+                None,
+                "{bytes:?}"
+            );
         }
         assert_eq!(split(&body, &meta(&[(2, 16), (1, 7)])), None);
         assert_eq!(split(&body, &meta(&[(2, 16), (1, 7), (1, 11), (0, 0)])), None);

@@ -93,7 +93,9 @@ pub fn install() -> PrometheusHandle {
     let builder = PrometheusBuilder::new()
         .set_buckets(DURATIONS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BATCH_EVENTS.to_owned()), BATCHES))
-        .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BUNDLE_REQUESTS.to_owned()), BATCHES))
+        .and_then(|builder| {
+            builder.set_buckets_for_metric(Matcher::Full(BUNDLE_REQUESTS.to_owned()), BATCHES)
+        })
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(QUEUE_LAG.to_owned()), LAGS))
         .expect("the lists of buckets aren't empty");
     let handle = builder.install_recorder().expect("the recorder is installed once");

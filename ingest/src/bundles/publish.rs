@@ -68,7 +68,8 @@ impl PublishUnderWay {
         metrics::histogram!(BUNDLE_REQUESTS).record(u32::try_from(group.len()).unwrap_or(u32::MAX));
         let (meta, body) = message(&self.caller, &group);
         let header = meta.to_header();
-        let last = |of: fn(&WaitingRequest) -> Instant| group.iter().map(of).max().unwrap_or_else(Instant::now);
+        let last =
+            |of: fn(&WaitingRequest) -> Instant| group.iter().map(of).max().unwrap_or_else(Instant::now);
         let confirm_by = last(|waiting| waiting.request.confirm_by);
         let request = RpcRequest {
             id: meta.request_id,
@@ -117,7 +118,9 @@ fn message<'g>(caller: &Caller, group: &'g [WaitingRequest]) -> (BatchMeta, Cow<
     };
     for waiting in group {
         let (message_id, requests) = (meta.request_id, group.len());
-        waiting.span.in_scope(|| tracing::debug!(%message_id, requests, "publishing requests in one message"));
+        waiting
+            .span
+            .in_scope(|| tracing::debug!(%message_id, requests, "publishing requests in one message"));
     }
     (meta, Cow::Owned(bundle::join(&texts)))
 }

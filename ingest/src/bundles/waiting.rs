@@ -6,8 +6,8 @@ use common::bundle::BUNDLE_BYTES_MAX;
 use common::caller::Caller;
 use common::event::BATCH_MAX;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tracing::Span;
 
