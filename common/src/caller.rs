@@ -4,7 +4,7 @@ use crate::model::{KeyPrefix, Scopes, TenantId};
 use serde::{Deserialize, Serialize};
 
 /// The authenticated caller. The tenant is always the key's, never the header's (specification: Authentication, 7).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Caller {
     /// The agency.
     pub tenant_id: TenantId,

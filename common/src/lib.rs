@@ -4,6 +4,7 @@
 
 pub mod advisor;
 pub mod broker;
+pub mod bundle;
 pub mod caller;
 pub mod clock;
 pub mod db;

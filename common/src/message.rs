@@ -1,4 +1,5 @@
-//! What travels on the queues beside the body. Bodies are the bytes of the request, unchanged.
+//! What travels on the queues beside the body. Bodies are the bytes of the request, unchanged; only a bundle's body is
+//! composed (see [`crate::bundle`]).
 
 use crate::caller::Caller;
 use crate::model::TenantId;
@@ -21,6 +22,32 @@ pub struct BatchMeta {
     /// The request's place in its trace. The release before sent none.
     #[serde(default)]
     pub traceparent: Option<String>,
+    /// The requests of a bundle, in the order of their events; empty for the batch of a single request, and absent from
+    /// messages of the previous release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<BatchPart>,
+}
+
+/// One request of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchPart {
+    /// The request.
+    pub request_id: Uuid,
+    /// Its place in its trace.
+    #[serde(default)]
+    pub traceparent: Option<String>,
+    /// How many events it holds.
+    pub events: u16,
+    /// Length of their text in the body, in bytes.
+    pub bytes: usize,
+}
+
+impl BatchMeta {
+    /// As it travels in the message's header.
+    pub fn to_header(&self) -> String {
+        serde_json::to_string(self).expect("it has string keys")
+    }
 }
 
 /// Metadata of an advisor action. The CRM needn't send any; only the queue's lag is known from it.

@@ -38,8 +38,10 @@ pub const EVENTS: &str = "connect_events_total";
 pub const ACTIONS: &str = "connect_actions_total";
 /// Seconds a unit of work took, by queue.
 pub const APPLY_DURATION: &str = "connect_apply_duration_seconds";
-/// Events in a batch.
+/// Events in a request's batch.
 pub const BATCH_EVENTS: &str = "connect_batch_events";
+/// Requests whose events were published in one message.
+pub const BUNDLE_REQUESTS: &str = "connect_bundle_requests";
 /// Messages that came again, by queue.
 pub const REDELIVERED: &str = "connect_redelivered_total";
 /// Messages sent to a dead-letter queue by the worker, by queue and reason.
@@ -83,7 +85,7 @@ const DURATIONS: &[f64] =
 /// Seconds; from a few milliseconds, over the reply deadline, to an outage of an hour.
 const LAGS: &[f64] =
     &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0];
-/// Events in a batch.
+/// Events in a batch, requests in a bundle.
 const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
 /// Installs the recorder. Call once, at start.
@@ -91,6 +93,9 @@ pub fn install() -> PrometheusHandle {
     let builder = PrometheusBuilder::new()
         .set_buckets(DURATIONS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(BATCH_EVENTS.to_owned()), BATCHES))
+        .and_then(|builder| {
+            builder.set_buckets_for_metric(Matcher::Full(BUNDLE_REQUESTS.to_owned()), BATCHES)
+        })
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full(QUEUE_LAG.to_owned()), LAGS))
         .expect("the lists of buckets aren't empty");
     let handle = builder.install_recorder().expect("the recorder is installed once");

@@ -17,6 +17,8 @@ pub enum Bound {
     ReplayStore,
     /// Too many reads wait for the database.
     Reads,
+    /// Too many requests wait to be published.
+    PublishQueue,
     /// The broker isn't connected, or blocks publishers.
     Broker,
     /// The queue is full or gone.
@@ -25,12 +27,13 @@ pub enum Bound {
 
 impl Bound {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::InFlight,
         Self::InFlightPerTenant,
         Self::BodyBudget,
         Self::ReplayStore,
         Self::Reads,
+        Self::PublishQueue,
         Self::Broker,
         Self::Queue,
     ];
@@ -43,6 +46,7 @@ impl Bound {
             Self::BodyBudget => "body_budget",
             Self::ReplayStore => "replay_store",
             Self::Reads => "reads",
+            Self::PublishQueue => "publish_queue",
             Self::Broker => "broker",
             Self::Queue => "queue",
         }

@@ -13,6 +13,7 @@ pub mod background;
 pub mod body;
 pub mod bound;
 pub(crate) mod bounded;
+pub mod bundles;
 pub mod conditions;
 pub(crate) mod counters;
 pub mod docs;

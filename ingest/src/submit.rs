@@ -4,30 +4,59 @@
 //! was ingested and nothing was confirmed; the signature may be used up, and a retry is signed anew in any case. From
 //! the publish on the batch is the queue's, it is applied exactly once, and a retry reports `duplicate`. A message is
 //! handed to the connection whole or not at all, so that ending in the middle can't break it.
+//!
+//! A small batch may share its message with others of the same caller (see [`crate::bundles`]). A large one is published
+//! by itself, at once, from the bytes that it came as.
 
 use crate::bound::Bound;
+use crate::bundles::{Bundles, Rejection, SmallRequest};
 use crate::error::Refusal;
-use common::broker::{CallError, Rpc, RpcRequest};
+use bytes::Bytes;
+use common::broker::{Rpc, RpcRequest};
 use common::caller::Caller;
 use common::clock;
 use common::message::BatchMeta;
-use common::metrics::BATCH_EVENTS;
+use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS};
 use common::trace::Trail;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// Most events of a batch that may share its message.
+const SMALL_EVENTS: u16 = 10;
+/// Most bytes of such a batch.
+const SMALL_BYTES: usize = 32 * 1024;
 
 /// The way to the queue of events.
 #[derive(Clone, Debug)]
 pub struct Events {
     rpc: Rpc,
+    bundles: Bundles,
     publish_within: Duration,
     reply_within: Duration,
 }
 
+/// The body of a valid batch.
+#[derive(Clone, Debug)]
+pub struct ValidBatch {
+    /// As it was sent.
+    pub body: Bytes,
+    /// Its events: what stands between the brackets of `events`.
+    pub text: Bytes,
+    /// How many they are.
+    pub events: u16,
+}
+
+impl ValidBatch {
+    fn is_small(&self) -> bool {
+        self.events <= SMALL_EVENTS && self.body.len() <= SMALL_BYTES
+    }
+}
+
 impl Events {
     /// `publish_within` bounds the broker's confirm, `reply_within` the whole.
-    pub const fn new(rpc: Rpc, publish_within: Duration, reply_within: Duration) -> Self {
-        Self { rpc, publish_within, reply_within }
+    pub fn new(rpc: Rpc, publish_within: Duration, reply_within: Duration) -> Self {
+        let bundles = Bundles::new(rpc.clone());
+        Self { rpc, bundles, publish_within, reply_within }
     }
 
     /// Whether a batch can be submitted now.
@@ -40,43 +69,62 @@ impl Events {
         self.rpc.check_ready().map_err(|_| Bound::Broker.refuse())
     }
 
-    /// Publishes `body`, a valid batch of `events` events, as it is, and gives the result as the worker wrote it: JSON
-    /// of a `BatchResult`.
+    /// Publishes a batch and gives the result as the worker wrote it: JSON of a `BatchResult`.
     ///
-    /// 503 `overloaded` when the broker doesn't take it, 503 `processing_timeout` when there is no result in time.
-    pub async fn submit(
+    /// 503 `overloaded` when too many batches wait or the broker doesn't take it, 503 `processing_timeout` when there is
+    /// no result in time.
+    pub async fn submit(&self, trail: Trail, caller: &Caller, batch: ValidBatch) -> Result<Vec<u8>, Refusal> {
+        metrics::histogram!(BATCH_EVENTS).record(batch.events);
+        let now = Instant::now();
+        let (confirm_by, reply_by) = (now + self.publish_within, now + self.reply_within);
+        let result = if batch.is_small() {
+            self.bundles.submit(caller, SmallRequest { trail, batch, confirm_by, reply_by }).await
+        } else {
+            self.publish_alone(trail, caller, &batch, reply_by).await
+        };
+        result.map_err(|rejection| {
+            tracing::debug!(error = %rejection, "the batch has no result");
+            refusal(rejection)
+        })
+    }
+
+    async fn publish_alone(
         &self,
         trail: Trail,
         caller: &Caller,
-        events: u16,
-        body: &[u8],
-    ) -> Result<Vec<u8>, Refusal> {
-        metrics::histogram!(BATCH_EVENTS).record(events);
-        let Trail { request_id: id, context } = trail;
-        let traceparent = context.to_header();
-        let meta = BatchMeta {
-            request_id: id,
-            caller: caller.clone(),
-            published_at: clock::now(),
-            events,
-            traceparent: Some(traceparent.clone()),
+        batch: &ValidBatch,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, Rejection> {
+        metrics::histogram!(BUNDLE_REQUESTS).record(1);
+        let meta = single_meta(trail, caller, batch.events);
+        let request = RpcRequest {
+            id: meta.request_id,
+            meta: &meta.to_header(),
+            traceparent: meta.traceparent.as_deref(),
+            body: &batch.body,
+            confirm_within: self.publish_within,
+            deadline,
         };
-        let meta = serde_json::to_string(&meta).map_err(|error| {
-            tracing::error!(%error, "metadata can't be written");
-            Refusal::Internal
-        })?;
-        let deadline = Instant::now() + self.reply_within;
-        let traceparent = Some(traceparent.as_str());
-        let confirm_within = self.publish_within;
-        let request = RpcRequest { id, meta: &meta, traceparent, body, confirm_within, deadline };
-        self.rpc.call(request).await.map_err(|error| {
-            tracing::debug!(%error, "no result");
-            refusal(error)
-        })
+        Ok(self.rpc.call(request).await?)
     }
 }
 
-/// What a caller is told when there is no answer.
-fn refusal(error: CallError) -> Refusal {
-    Bound::of(error).map_or(Refusal::ProcessingTimeout, Bound::refuse)
+/// The metadata of a message with the batch of a single request.
+pub(crate) fn single_meta(trail: Trail, caller: &Caller, events: u16) -> BatchMeta {
+    BatchMeta {
+        request_id: trail.request_id,
+        caller: caller.clone(),
+        published_at: clock::now(),
+        events,
+        traceparent: Some(trail.context.to_header()),
+        parts: Vec::new(),
+    }
+}
+
+/// What a caller is told when there is no result.
+fn refusal(rejection: Rejection) -> Refusal {
+    match rejection {
+        Rejection::TooManyWaiting => Bound::PublishQueue.refuse(),
+        Rejection::Call(error) => Bound::of(error).map_or(Refusal::ProcessingTimeout, Bound::refuse),
+    }
 }

@@ -15,9 +15,11 @@ async fn an_ingest_that_is_asked_to_end_answers_what_is_under_way_first() {
         ingest.send(&key.events(body)).await
     });
     let drain = async {
-        eventually("all are under way", PATIENCE, async || match world.queues.depth("events").await {
-            10 => Ok(()),
-            other => Err(format!("{other} messages")),
+        eventually("all are under way", PATIENCE, async || {
+            match world.ingests[0].metrics().await.sum("connect_bundle_requests_sum", &[]) {
+                10.0 => Ok(()),
+                other => Err(format!("{other} requests")),
+            }
         })
         .await;
         world.ingests[0].signal("TERM");

@@ -2,6 +2,7 @@
 
 mod advisor;
 mod auth;
+mod bundles;
 mod burst;
 mod concurrency;
 mod connectctl;

@@ -202,6 +202,18 @@ impl Queues {
         answer
     }
 
+    /// Replies to a message, as a worker does.
+    pub async fn reply(&self, message: &QueuedMessage, body: &[u8]) {
+        let (_connection, channel) = open(&self.url).await.expect("the broker answers");
+        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");
+        let to = message.properties.reply_to().clone().expect("somebody who waits");
+        let id = message.properties.correlation_id().clone().expect("an id");
+        let properties = BasicProperties::default().with_correlation_id(id);
+        let options = BasicPublishOptions::default();
+        let sent = channel.basic_publish("".into(), to, options, body, properties).await;
+        drop(sent.expect("a publish").await.expect("a confirm"));
+    }
+
     async fn send(
         &self,
         channel: &Channel,

@@ -1,6 +1,8 @@
-//! A lane of consumption: takes what is waiting, up to a bound, hands it on as one unit, replies, acknowledges.
+//! A lane of consumption: takes what is waiting, up to a bound, and hands it on as one unit. [`super::settle`] replies and
+//! acknowledges.
 
 use super::connection::{Broker, Link};
+use super::dead_part::DeadPart;
 use super::in_hand::{self, Held};
 use super::reply::Replies;
 use super::rpc::META_HEADER;
@@ -9,7 +11,7 @@ use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, RE
 use crate::trace::{TRACEPARENT, TraceContext, Trail};
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 use std::sync::Arc;
@@ -65,6 +67,13 @@ pub enum Verdict {
         /// What it is due to, for the log, where the handler knows more than ids and headers tell.
         trail: Option<Trail>,
     },
+    /// Handled but for some parts: send the reply, publish those parts to the dead-letter queue, then acknowledge.
+    Partly {
+        /// The reply's body.
+        reply: Vec<u8>,
+        /// What can never be handled.
+        unreadable: Vec<DeadPart>,
+    },
     /// Can never be handled: to the dead-letter queue, after an answer where one is wanted.
     Dead {
         /// For the log and the metric's label; a fixed word, no data of the message.
@@ -77,14 +86,6 @@ pub enum Verdict {
     /// Not handled, because the program ends first: neither acknowledged nor rejected, so that it goes back to the
     /// queue when the lane closes.
     Leave,
-}
-
-/// What a log line about concluding a message names.
-fn span(message: &Message, trail: Option<Trail>) -> Span {
-    let Some(Trail { request_id, context: TraceContext { trace_id, .. } }) = trail else {
-        return message.span();
-    };
-    tracing::error_span!("message", %request_id, %trace_id)
 }
 
 /// Handles the messages of a lane.
@@ -149,12 +150,14 @@ pub async fn run_lane<H: Handler>(
     }
 }
 
-struct Lane {
+pub(super) struct Lane {
     channel: Channel,
     consumer: Consumer,
-    replies: Replies,
-    queue: Queue,
+    pub(super) replies: Replies,
+    pub(super) queue: Queue,
     bounds: LaneBounds,
+    /// Whether a message of this channel was left unacknowledged: an acknowledgement of several would include it.
+    pub(super) has_left: bool,
     /// Taken from the consumer, but too much for the unit before.
     held: Option<(Delivery, Message)>,
     /// Keeps the connection while the lane uses it.
@@ -163,9 +166,9 @@ struct Lane {
 
 /// Deliveries and, at the same places, their messages.
 #[derive(Default)]
-struct Unit {
-    deliveries: Vec<Delivery>,
-    messages: Vec<Message>,
+pub(super) struct Unit {
+    pub(super) deliveries: Vec<Delivery>,
+    pub(super) messages: Vec<Message>,
 }
 
 impl Lane {
@@ -181,7 +184,7 @@ impl Lane {
         let options = BasicConsumeOptions::default();
         let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
         let replies = Replies::new(replies.clone());
-        Ok(Self { channel, consumer, replies, queue, bounds, held: None, _link: link })
+        Ok(Self { channel, consumer, replies, queue, bounds, has_left: false, held: None, _link: link })
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
@@ -189,9 +192,7 @@ impl Lane {
         while let Some(unit) = self.next_unit(handler, shutdown).await? {
             let _held = Held::new(self.queue);
             let verdicts = handler.handle(&unit.messages).await;
-            for ((delivery, message), verdict) in unit.deliveries.iter().zip(&unit.messages).zip(verdicts) {
-                self.conclude(delivery, message, verdict).await?;
-            }
+            self.settle(&unit, &verdicts).await?;
         }
         Ok(())
     }
@@ -239,44 +240,6 @@ impl Lane {
     fn receive(&self, mut delivery: Delivery) -> (Delivery, Message) {
         let message = message_of(self.queue, &mut delivery);
         (delivery, message)
-    }
-
-    /// Replies, then acknowledges or dead-letters.
-    async fn conclude(
-        &mut self,
-        delivery: &Delivery,
-        message: &Message,
-        verdict: Verdict,
-    ) -> lapin::Result<()> {
-        match verdict {
-            Verdict::Done { reply, trail } => {
-                if !self.reply(delivery, &reply).await {
-                    span(message, trail).in_scope(|| tracing::debug!("an answer could not be sent"));
-                }
-                delivery.ack(BasicAckOptions::default()).await.map(drop)
-            }
-            Verdict::Dead { reason, reply, trail } => {
-                let (queue, span) = (self.queue.as_str(), span(message, trail));
-                span.in_scope(|| tracing::error!(queue, reason, "message dead-lettered"));
-                metrics::counter!(DEAD_LETTERED, "queue" => queue, "reason" => reason).increment(1);
-                if let Some(reply) = reply
-                    && !self.reply(delivery, &reply).await
-                {
-                    span.in_scope(|| tracing::debug!("an answer could not be sent"));
-                }
-                delivery.reject(BasicRejectOptions { requeue: false }).await.map(drop)
-            }
-            Verdict::Leave => Ok(()),
-        }
-    }
-
-    /// Hands the answer to the broker, where one is wanted. Gives whether it could.
-    async fn reply(&mut self, delivery: &Delivery, body: &[u8]) -> bool {
-        let properties = &delivery.properties;
-        match properties.reply_to().clone() {
-            Some(to) => self.replies.send(to, properties.correlation_id().clone(), body).await,
-            None => true,
-        }
     }
 }
 

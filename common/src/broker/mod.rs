@@ -8,6 +8,7 @@
 
 mod connection;
 mod dead;
+mod dead_part;
 mod gauges;
 mod in_hand;
 mod intake;
@@ -15,11 +16,13 @@ mod lane;
 mod publisher;
 mod reply;
 mod rpc;
+mod settle;
 mod topology;
 mod visit;
 
 pub use connection::{Broker, QueueDepth};
 pub use dead::{DeadLetter, Death, Fate, Walk, Walked, Window};
+pub use dead_part::DeadPart;
 pub use gauges::observe_queues;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};

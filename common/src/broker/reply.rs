@@ -1,19 +1,31 @@
-//! Answers to requests, on a connection of their own.
+//! Replies to requests, on a connection of their own.
 //!
 //! A broker that runs out of memory or disk blocks connections that publish, acknowledgements included. Consuming
 //! connections publish nothing, so that a queue can still be worked off then.
 
 use super::connection::Broker;
+use futures_util::future::join_all;
 use lapin::options::BasicPublishOptions;
 use lapin::types::ShortString;
-use lapin::{BasicProperties, Channel};
+use lapin::{BasicProperties, Channel, PublisherConfirm};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest that an answer may take to be handed over.
+/// Longest that a reply may take to be handed over.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// Sends answers. At most once: the truth is in the database, and a caller without an answer asks again.
+/// A reply to a message.
+#[derive(Debug)]
+pub(super) struct Reply<'r> {
+    /// Where it is wanted.
+    pub(super) to: ShortString,
+    /// Ties it to its request.
+    pub(super) id: Option<ShortString>,
+    /// What it says.
+    pub(super) body: &'r [u8],
+}
+
+/// Sends replies. At most once: the truth is in the database, and a caller without a reply asks again.
 #[derive(Debug)]
 pub(super) struct Replies {
     broker: Broker,
@@ -21,30 +33,32 @@ pub(super) struct Replies {
 }
 
 impl Replies {
-    /// Answers go out on `broker`'s connection.
+    /// Replies go out on `broker`'s connection.
     pub(super) const fn new(broker: Broker) -> Self {
         Self { broker, channel: None }
     }
 
-    /// Sends an answer, if that can be done soon; whether it was.
-    pub(super) async fn send(&mut self, to: ShortString, id: Option<ShortString>, body: &[u8]) -> bool {
-        let sent = timeout(WITHIN, self.try_send(to, id, body)).await;
-        let was_sent = matches!(sent, Ok(Some(())));
-        if !was_sent {
-            self.channel = None;
-        }
-        was_sent
+    /// The connection that replies go out on.
+    pub(super) const fn broker(&self) -> &Broker {
+        &self.broker
     }
 
-    async fn try_send(&mut self, to: ShortString, id: Option<ShortString>, body: &[u8]) -> Option<()> {
-        let mut properties = BasicProperties::default();
-        if let Some(id) = id {
-            properties = properties.with_correlation_id(id);
+    /// Hands replies to the broker, none waiting for the one before, if that can be done soon; whether each was.
+    pub(super) async fn send_all(&mut self, replies: &[Reply<'_>]) -> Vec<bool> {
+        if replies.is_empty() {
+            return Vec::new();
         }
-        let channel = self.channel().await?;
-        let published =
-            channel.basic_publish("".into(), to, BasicPublishOptions::default(), body, properties);
-        published.await.ok().map(drop)
+        let Ok(Some(channel)) = timeout(WITHIN, self.channel()).await else {
+            self.channel = None;
+            return vec![false; replies.len()];
+        };
+        let handed_over = replies.iter().map(|reply| timeout(WITHIN, publish(channel, reply)));
+        let were_sent: Vec<bool> =
+            join_all(handed_over).await.into_iter().map(|sent| matches!(sent, Ok(Ok(_)))).collect();
+        if were_sent.contains(&false) {
+            self.channel = None;
+        }
+        were_sent
     }
 
     async fn channel(&mut self) -> Option<&Channel> {
@@ -57,4 +71,13 @@ impl Replies {
         }
         self.channel.as_ref()
     }
+}
+
+async fn publish(channel: &Channel, reply: &Reply<'_>) -> lapin::Result<PublisherConfirm> {
+    let mut properties = BasicProperties::default();
+    if let Some(id) = reply.id.clone() {
+        properties = properties.with_correlation_id(id);
+    }
+    let options = BasicPublishOptions::default();
+    channel.basic_publish("".into(), reply.to.clone(), options, reply.body, properties).await
 }

@@ -127,8 +127,18 @@ impl Rpc {
 
     /// Publishes and waits for the answer.
     pub async fn call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
+        self.call_then(request, || ()).await
+    }
+
+    /// The same; calls `confirmed` once the broker has confirmed the message, and drops it when it is answered or given
+    /// up before.
+    pub async fn call_then(
+        &self,
+        request: RpcRequest<'_>,
+        confirmed: impl FnOnce() + Send,
+    ) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
-        let answer = self.try_call(request).await;
+        let answer = self.try_call(request, confirmed).await;
         self.count(answer.as_ref().map_or_else(|error| error.outcome(), |_| ANSWERED));
         if answer.is_ok() {
             metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
@@ -136,7 +146,11 @@ impl Rpc {
         answer
     }
 
-    async fn try_call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
+    async fn try_call(
+        &self,
+        request: RpcRequest<'_>,
+        on_confirm: impl FnOnce() + Send,
+    ) -> Result<Vec<u8>, CallError> {
         let session = self.session.borrow().clone().filter(|session| session.is_open());
         let session = session.ok_or(CallError::Unavailable)?;
         let mut waiting = Waiting::register(&session, request.id);
@@ -147,6 +161,7 @@ impl Rpc {
             answer = &mut waiting.answer => return answer.map_err(|_| CallError::NoAnswer),
             confirmed = confirmed => confirmed.unwrap_or(Err(CallError::NoAnswer))?,
         }
+        on_confirm();
         match timeout_at(request.deadline, &mut waiting.answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) | Err(_) => Err(CallError::NoAnswer),

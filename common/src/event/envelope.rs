@@ -4,7 +4,7 @@
 //! at the queue's other end. Payloads stay the bytes they came as.
 
 use super::fault::Faults;
-use super::json::check_json;
+use super::json::{check_json, check_json_at};
 use super::kind::InboundType;
 use crate::model::{Email, Phone, text};
 use chrono::{DateTime, Datelike, Utc};
@@ -16,6 +16,8 @@ use std::collections::HashMap;
 pub const BATCH_MAX: usize = 100;
 /// Event ids that the records API writes under; partners can't send them.
 pub const RESERVED_PREFIX: &str = "connect-api:";
+/// Objects and arrays around an event in the body of its batch.
+const EVENT_DEPTH: u32 = 2;
 
 /// A valid inbound event.
 #[derive(Clone, Debug)]
@@ -50,19 +52,63 @@ pub struct Actor {
 /// The fields of an object, unparsed. Of a repeated name the last one counts.
 type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
+/// A valid batch.
+#[derive(Clone, Debug)]
+pub struct Batch<'a> {
+    /// Its events.
+    pub envelopes: Vec<Envelope<'a>>,
+    /// The events as sent: what stands between the brackets of `events`.
+    pub text: &'a str,
+}
+
 /// Reads a batch, `{"events": [..]}`, of the agency `tenant`. All-or-nothing: any fault refuses it whole.
 pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
+    read_batch(body, tenant).map(|batch| batch.envelopes)
+}
+
+/// Does the same and also gives the text of the events.
+pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults> {
     check_json(body)?;
     let root: Fields = serde_json::from_slice(body).map_err(|_| Faults::one("", "must be an object"))?;
-    let events = root.get("events").ok_or_else(|| Faults::one("events", "is required"))?;
+    let array = root.get("events").ok_or_else(|| Faults::one("events", "is required"))?;
     let events: Vec<&RawValue> =
-        serde_json::from_str(events.get()).map_err(|_| Faults::one("events", "must be an array"))?;
+        serde_json::from_str(array.get()).map_err(|_| Faults::one("events", "must be an array"))?;
+    let envelopes = read_envelopes(&events, tenant)?;
+    let inner = array.get().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    Ok(Batch { envelopes, text: inner.unwrap_or_default().trim_ascii() })
+}
+
+/// Reads the text between the brackets of an `events` array, by the rules of a whole batch.
+pub fn parse_events<'a>(text: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
+    let events = elements(text).ok_or_else(|| Faults::one("events", "is not valid JSON"))?;
+    for event in &events {
+        check_json_at(event.get().as_bytes(), EVENT_DEPTH)?;
+    }
+    read_envelopes(&events, tenant)
+}
+
+/// The values of an array whose brackets are missing.
+fn elements(text: &[u8]) -> Option<Vec<&RawValue>> {
+    let mut rest = std::str::from_utf8(text).ok()?;
+    let mut values = Vec::new();
+    loop {
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        values.push(stream.next()?.ok()?);
+        rest = rest.get(stream.byte_offset()..)?.trim_ascii_start();
+        if rest.is_empty() {
+            return Some(values);
+        }
+        rest = rest.strip_prefix(',')?;
+    }
+}
+
+fn read_envelopes<'a>(events: &[&'a RawValue], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     if events.is_empty() || events.len() > BATCH_MAX {
         return Err(Faults::one("events", "must have 1 to 100 events"));
     }
     let mut reader = Reader { tenant, place: String::new(), faults: Faults::default() };
-    let batch = events.iter().enumerate().filter_map(|(i, event)| reader.envelope(i, event)).collect();
-    if reader.faults.is_empty() { Ok(batch) } else { Err(reader.faults) }
+    let read = events.iter().enumerate().filter_map(|(i, event)| reader.envelope(i, event)).collect();
+    if reader.faults.is_empty() { Ok(read) } else { Err(reader.faults) }
 }
 
 /// Reads envelopes and collects their faults. A method gives `None` after it has noted a fault.

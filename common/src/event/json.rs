@@ -10,8 +10,13 @@ pub const MAX_DEPTH: u32 = 64;
 
 /// Checks that `body` is one JSON value that the database can hold and the queue's other end can read.
 pub fn check_json(body: &[u8]) -> Result<(), Faults> {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    Walk { depth: 0 }
+    check_json_at(body, 0)
+}
+
+/// The same for a value that stands `depth` objects and arrays deep in its body.
+pub(super) fn check_json_at(value: &[u8], depth: u32) -> Result<(), Faults> {
+    let mut reader = serde_json::Deserializer::from_slice(value);
+    Walk { depth }
         .deserialize(&mut reader)
         .and_then(|()| reader.end())
         .map_err(|error| Faults::one("", describe(&error)))

@@ -6,7 +6,9 @@ mod json;
 mod kind;
 mod result;
 
-pub use envelope::{Actor, BATCH_MAX, Envelope, RESERVED_PREFIX, parse_batch};
+pub use envelope::{
+    Actor, BATCH_MAX, Batch, Envelope, RESERVED_PREFIX, parse_batch, parse_events, read_batch,
+};
 pub use fault::{FAULTS_SHOWN, Fault, Faults};
 pub use json::{MAX_DEPTH, check_json};
 pub use kind::{InboundType, OutboundType};

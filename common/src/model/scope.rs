@@ -56,7 +56,7 @@ impl fmt::Display for Scope {
 }
 
 /// The scopes of a key, as names on the wire. Names of a newer release are passed over when they are read there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Scopes(Vec<Scope>);
 

@@ -4,8 +4,9 @@ use super::Services;
 use crate::error::Refusal;
 use crate::heavy::work_on;
 use crate::request::RequestHead;
-use bytes::Buf;
-use common::event::parse_batch;
+use crate::submit::ValidBatch;
+use bytes::{Buf, Bytes};
+use common::event::read_batch;
 use common::model::Scope;
 use common::signature::Scheme;
 use futures_util::Stream;
@@ -47,17 +48,21 @@ where
     let _tenant_place = services.limits.enter_tenant(caller.tenant_id)?;
     services.events.check_ready()?;
     // The body is read while the signature is written; the signature speaks first.
-    let (admitted, events) =
-        tokio::join!(services.auth.admit(&verified, None), async { count_events(bytes, &caller.tenant) });
+    let (admitted, batch) =
+        tokio::join!(services.auth.admit(&verified, None), async { read(bytes, &caller.tenant) });
     admitted?;
-    services.events.submit(head.trail, caller, events?, bytes).await
+    services.events.submit(head.trail, caller, batch?).await
 }
 
-/// How many events a valid batch has; 400 with all places at fault for any other.
-fn count_events(body: &[u8], tenant: &str) -> Result<u16, Refusal> {
-    work_on(body.len(), || match parse_batch(body, tenant) {
-        // At most 100, see `BATCH_MAX`.
-        Ok(batch) => Ok(u16::try_from(batch.len()).unwrap_or(u16::MAX)),
+/// Reads a valid batch; 400 with all places at fault for any other.
+fn read(body: &Bytes, tenant: &str) -> Result<ValidBatch, Refusal> {
+    work_on(body.len(), || match read_batch(body, tenant) {
+        Ok(batch) => Ok(ValidBatch {
+            // At most 100, see `BATCH_MAX`.
+            events: u16::try_from(batch.envelopes.len()).unwrap_or(u16::MAX),
+            text: body.slice_ref(batch.text.as_bytes()),
+            body: body.clone(),
+        }),
         Err(faults) => Err(Refusal::InvalidRequest(faults.to_string())),
     })
 }

@@ -61,7 +61,7 @@ impl Agency {
         let envelopes = parse_batch(batch.as_bytes(), "acme").expect("a valid batch");
         let (caller, envelope) = (self.caller.clone(), &envelopes[0]);
         let event =
-            Event { caller: &caller, envelope, request_id: Uuid::nil(), ordinal: self.sent, context: None };
+            Event { caller: &caller, envelope, request_id: Uuid::nil(), ordinal: self.sent, trail: None };
         let now = "2026-05-01T12:00:00Z".parse().expect("an instant");
         let mut next_id = || Uuid::try_parse(ID).expect("an id");
         let mut ctx =

@@ -13,6 +13,7 @@ const OF_INGEST: &[(&str, &[&str])] = &[
     ("connect_publish_total", &["outcome", "queue"]),
     ("connect_reply_wait_seconds", &["queue"]),
     ("connect_batch_events", &[]),
+    ("connect_bundle_requests", &[]),
     ("connect_broker_connected", &[]),
     ("connect_build_info", &["version"]),
     ("connect_db_pool_size", &["pool"]),
@@ -105,7 +106,9 @@ async fn after_traffic_the_contracts_metrics_are_there_with_their_labels() {
     let route = |status| ingest.sum("connect_http_requests_total", &[("method", "POST"), ("status", status)]);
     assert_eq!((route("200"), route("401"), route("400")), (21.0, 1.0, 1.0));
     assert_eq!(ingest.sum("connect_auth_failures_total", &[]), 1.0);
-    assert_eq!(ingest.sum("connect_publish_total", &[("queue", "events")]), 21.0);
+    assert_eq!(ingest.sum("connect_bundle_requests_sum", &[]), 21.0);
+    let messages = ingest.sum("connect_bundle_requests_count", &[]);
+    assert_eq!(ingest.sum("connect_publish_total", &[("queue", "events")]), messages);
     assert_eq!(ingest.sum("connect_batch_events_sum", &[]), 41.0);
     assert_eq!(ingest.sum("connect_broker_connected", &[]), 1.0);
 

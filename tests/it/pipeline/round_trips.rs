@@ -279,7 +279,14 @@ async fn records_writes_check_key_quota_and_deadline_in_the_same_two_round_trips
         let body = json!({"destination": Uuid::now_v7(), "changeSummary": "elsewhere"});
         patch_of(key, &format!("/leads/{lead}/trip"), &body)
     };
-    let expected = ["ledger.insert", "leads.update", "trips.update", "inbox.insert", "notifications.insert", "usage.count"];
+    let expected = [
+        "ledger.insert",
+        "leads.update",
+        "trips.update",
+        "inbox.insert",
+        "notifications.insert",
+        "usage.count",
+    ];
     assert_eq!(recorded.write(200, change).await, [loads(&of_lead), writes(&expected)]);
 }
 

@@ -1,5 +1,6 @@
 //! Consumers: a handler for each queue. They return verdicts; the lane does the broker's part.
 
+mod batch;
 mod crm;
 mod events;
 mod records;

@@ -7,7 +7,7 @@ use common::db::TxError;
 use common::event::{Envelope, EventResult};
 use common::message::BatchMeta;
 use common::model::TenantId;
-use common::trace::TraceContext;
+use common::trace::Trail;
 use std::collections::BTreeMap;
 
 /// One event of a batch, with the batch's metadata.
@@ -19,8 +19,8 @@ pub(crate) struct UnitEvent<'a> {
     pub(crate) envelope: &'a Envelope<'a>,
     /// Its place in the batch.
     pub(crate) ordinal: i16,
-    /// The batch's place in its trace.
-    pub(crate) context: TraceContext,
+    /// The request that sent it, and its place in a trace. In a bundle the request's id is not the message's.
+    pub(crate) trail: Trail,
 }
 
 impl Pipeline {
@@ -91,6 +91,6 @@ fn require_lock(loaded: &Loaded, event: &Event<'_>, result: &EventResult) -> Res
 }
 
 fn rule_event<'a>(event: &UnitEvent<'a>) -> Event<'a> {
-    let UnitEvent { meta, envelope, ordinal, context } = *event;
-    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal, context: Some(context) }
+    let UnitEvent { meta, envelope, ordinal, trail } = *event;
+    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal, trail: Some(trail) }
 }

@@ -46,7 +46,7 @@ use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::event::{Envelope, EventResult, InboundType};
 use common::model::{ClientId, DiscoveryId, LeadId, Scope, TripId};
-use common::trace::{TraceContext, Trail};
+use common::trace::Trail;
 use contact::Identity;
 use payload::Payload;
 use uuid::Uuid;
@@ -62,8 +62,8 @@ pub struct Event<'a> {
     pub request_id: Uuid,
     /// Its place in that message's batch.
     pub ordinal: i16,
-    /// Its batch's place in a trace.
-    pub context: Option<TraceContext>,
+    /// The request that sent it, and its place in a trace. In a bundle the request's id isn't the message's.
+    pub trail: Option<Trail>,
 }
 
 /// What rules can't make themselves.
@@ -130,7 +130,7 @@ impl Event<'_> {
             key_prefix: Some(self.caller.key.as_str().to_owned()),
             origin: self.envelope.origin.clone(),
             occurred_at: self.envelope.occurred_at,
-            trail: self.context.map(|context| Trail { request_id: self.request_id, context }),
+            trail: self.trail,
         }
     }
 }

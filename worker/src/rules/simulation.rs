@@ -95,7 +95,7 @@ impl Simulation {
             envelope,
             request_id: Uuid::nil(),
             ordinal,
-            context: None,
+            trail: None,
         });
         let events: Vec<_> = events.collect();
         let named = events.iter().map(|event| (event.caller.tenant_id, event.envelope));

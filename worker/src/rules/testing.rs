@@ -136,7 +136,7 @@ impl World {
             envelope,
             request_id,
             ordinal,
-            context: None,
+            trail: None,
         });
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
     }

@@ -1,0 +1,195 @@
+//! A bundle: one message with the events of several requests of one caller, and one reply for all of them.
+//!
+//! It is a valid batch, `{"events":[..]}`, of all their events, and its reply is the result of that batch: a worker of
+//! the previous release reads it and replies to it like to any other. The metadata's `parts` tell where each request's
+//! events begin, so that a part that cannot be read costs no other part its result.
+
+use crate::event::{BatchResult, EventResult, EventStatus};
+use crate::message::{BatchMeta, BatchPart};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Most bytes of a bundle's events.
+pub const BUNDLE_BYTES_MAX: usize = 256 * 1024;
+
+const OPEN: &[u8] = br#"{"events":["#;
+const SEPARATOR: &[u8] = b",";
+const CLOSE: &[u8] = b"]}";
+
+/// The body of a bundle of parts with these events, each given as the text between the brackets of its `events`.
+pub fn join(parts: &[&[u8]]) -> Vec<u8> {
+    [OPEN, &parts.join(SEPARATOR), CLOSE].concat()
+}
+
+/// The text of each part's events in the body of a bundle. `None` when the parts do not fit the body or the number of
+/// events.
+pub fn split<'b>(body: &'b [u8], meta: &BatchMeta) -> Option<Vec<&'b [u8]>> {
+    let events: u64 = meta.parts.iter().map(|part| u64::from(part.events)).sum();
+    if events != u64::from(meta.events) || meta.parts.iter().any(|part| part.events == 0) {
+        return None;
+    }
+    let mut rest = body.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
+    let mut texts = Vec::with_capacity(meta.parts.len());
+    for (at, part) in meta.parts.iter().enumerate() {
+        if at > 0 {
+            rest = rest.strip_prefix(SEPARATOR)?;
+        }
+        let (text, left) = rest.split_at_checked(part.bytes)?;
+        texts.push(text);
+        rest = left;
+    }
+    rest.is_empty().then_some(texts)
+}
+
+/// The reply to a bundle. Without rejected parts it is a [`BatchResult`] like that of any batch.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Reply<'r> {
+    #[serde(flatten)]
+    result: &'r BatchResult,
+    /// Places of the parts that have no results, because their events could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rejected_parts: Vec<usize>,
+}
+
+/// The reply to a bundle whose parts had these results; `None` for a part that was dead-lettered.
+pub fn write_reply(parts: Vec<Option<Vec<EventResult>>>) -> Vec<u8> {
+    let is_rejected = |(at, part): (usize, &Option<Vec<EventResult>>)| part.is_none().then_some(at);
+    let rejected_parts = parts.iter().enumerate().filter_map(is_rejected).collect();
+    let result = &BatchResult::new(parts.into_iter().flatten().flatten().collect());
+    serde_json::to_vec(&Reply { result, rejected_parts }).expect("results have string keys")
+}
+
+/// A reply as far as it has to be understood to be split.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SentReply<'r> {
+    #[serde(borrow)]
+    results: Vec<&'r RawValue>,
+    #[serde(default)]
+    rejected_parts: Vec<usize>,
+}
+
+/// The status of a result.
+#[derive(Deserialize)]
+struct Status {
+    status: EventStatus,
+}
+
+/// Splits the reply to a bundle into each part's own: JSON of a `BatchResult`, or `None` for a part that was
+/// dead-lettered. `None` when the reply does not fit the parts.
+pub fn split_reply(reply: &[u8], parts: &[BatchPart]) -> Option<Vec<Option<Vec<u8>>>> {
+    let SentReply { results, rejected_parts } = serde_json::from_slice(reply).ok()?;
+    let mut rest = results.as_slice();
+    let mut replies = Vec::with_capacity(parts.len());
+    for (at, part) in parts.iter().enumerate() {
+        if rejected_parts.contains(&at) {
+            replies.push(None);
+            continue;
+        }
+        let (own, left) = rest.split_at_checked(usize::from(part.events))?;
+        replies.push(Some(part_reply(own)?));
+        rest = left;
+    }
+    rest.is_empty().then_some(replies)
+}
+
+/// The result of a batch with these results, which keep their text.
+fn part_reply(results: &[&RawValue]) -> Option<Vec<u8>> {
+    let (mut accepted, mut duplicate, mut failed) = (0, 0, 0);
+    for result in results {
+        let Status { status } = serde_json::from_str(result.get()).ok()?;
+        match status {
+            EventStatus::Accepted => accepted += 1,
+            EventStatus::Duplicate => duplicate += 1,
+            EventStatus::Failed => failed += 1,
+        }
+    }
+    let texts: Vec<&str> = results.iter().map(|result| result.get()).collect();
+    let texts = texts.join(",");
+    let reply =
+        format!(r#"{{"accepted":{accepted},"duplicate":{duplicate},"failed":{failed},"results":[{texts}]}}"#);
+    Some(reply.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Caller;
+    use crate::clock;
+    use crate::model::{KeyPrefix, Scopes, TenantId};
+    use uuid::Uuid;
+
+    const TEXTS: [&[u8]; 3] = [br#"{"a":1}, {"b":2}"#, br#"{"c":3}"#, br#"{"d":[4,5]}"#];
+
+    fn meta(parts: &[(u16, usize)]) -> BatchMeta {
+        let part = |&(events, bytes)| BatchPart { request_id: Uuid::nil(), traceparent: None, events, bytes };
+        let caller = Caller {
+            tenant_id: TenantId(Uuid::nil()),
+            tenant: "acme".to_owned(),
+            key: KeyPrefix::parse("ck_test").unwrap(),
+            scopes: Scopes::default(),
+            origin: None,
+        };
+        let events = parts.iter().map(|(events, _)| events).sum();
+        let (request_id, published_at) = (Uuid::nil(), clock::now());
+        let parts = parts.iter().map(part).collect();
+        BatchMeta { request_id, caller, published_at, events, traceparent: None, parts }
+    }
+
+    fn result(id: &str, status: EventStatus) -> EventResult {
+        EventResult { status, error: None, ..EventResult::failed(id, "") }
+    }
+
+    #[test]
+    fn a_bundle_is_a_batch_and_splits_into_its_parts() {
+        let body = join(&TEXTS);
+        assert_eq!(body, br#"{"events":[{"a":1}, {"b":2},{"c":3},{"d":[4,5]}]}"#);
+        assert_eq!(split(&body, &meta(&[(2, 16), (1, 7), (1, 11)])).unwrap(), TEXTS);
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_the_body_are_refused() {
+        let body = join(&TEXTS);
+        for bytes in [[16, 7, 10], [15, 8, 11], [16, 7, 12], [usize::MAX, 7, 11]] {
+            assert_eq!(
+                split(&body, &meta(&[(2, bytes[0]), (1, bytes[1]), (1, bytes[2])])),
+                None,
+                "{bytes:?}"
+            );
+        }
+        assert_eq!(split(&body, &meta(&[(2, 16), (1, 7)])), None);
+        assert_eq!(split(&body, &meta(&[(2, 16), (1, 7), (1, 11), (0, 0)])), None);
+        let wrong_total = BatchMeta { events: 5, ..meta(&[(2, 16), (1, 7), (1, 11)]) };
+        assert_eq!(split(&body, &wrong_total), None);
+        assert_eq!(split(br#"{"events": []}"#, &meta(&[(1, 1)])), None);
+    }
+
+    #[test]
+    fn the_reply_to_a_bundle_without_rejected_parts_is_that_to_a_batch() {
+        let parts = [vec![result("a", EventStatus::Accepted)], vec![result("b", EventStatus::Failed)]];
+        let reply = write_reply(parts.iter().cloned().map(Some).collect());
+        assert_eq!(reply, serde_json::to_vec(&BatchResult::new(parts.concat())).unwrap());
+    }
+
+    #[test]
+    fn each_parts_reply_is_what_the_worker_would_have_written_for_it_alone() {
+        use EventStatus::{Accepted, Duplicate, Failed};
+        let first = vec![result("a", Accepted), result("b", Duplicate)];
+        let last = vec![result("d", Failed)];
+        let reply = write_reply(vec![Some(first.clone()), None, Some(last.clone())]);
+        let meta = meta(&[(2, 16), (1, 7), (1, 11)]);
+        let alone = |results| Some(serde_json::to_vec(&BatchResult::new(results)).unwrap());
+        assert_eq!(split_reply(&reply, &meta.parts).unwrap(), [alone(first), None, alone(last)]);
+    }
+
+    #[test]
+    fn a_reply_that_does_not_fit_the_parts_is_refused() {
+        let reply = write_reply(vec![Some(vec![result("a", EventStatus::Accepted)])]);
+        assert!(split_reply(&reply, &meta(&[(1, 7)]).parts).is_some());
+        for parts in [&[(2, 7)][..], &[(1, 7), (1, 7)], &[]] {
+            assert_eq!(split_reply(&reply, &meta(parts).parts), None, "{parts:?}");
+        }
+        assert_eq!(split_reply(b"{}", &[]), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! The requests that wait for a publish of their caller's to end. Pure, but for the channels in it.
+
+use super::SmallRequest;
+use common::broker::CallError;
+use common::bundle::BUNDLE_BYTES_MAX;
+use common::caller::Caller;
+use common::event::BATCH_MAX;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::sync::oneshot;
+use tracing::Span;
+
+/// Requests that may wait, of all callers. More than are ever under way, unless the settings say otherwise.
+pub(super) const WAITING_MAX: usize = 4_096;
+
+const WAITING: u8 = 0;
+const HANDED_OVER: u8 = 1;
+const CONFIRMED: u8 = 2;
+const GIVEN_UP: u8 = 3;
+
+/// How far a request has come, as its two sides agree on it.
+#[derive(Debug, Default)]
+pub(super) struct Handover(AtomicU8);
+
+impl Handover {
+    /// Has the request be published, unless it was given up.
+    pub(super) fn hand_over(&self) -> bool {
+        self.0.compare_exchange(WAITING, HANDED_OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Has the request not be published any more, unless it is handed over already.
+    pub(super) fn give_up(&self) -> bool {
+        self.0.compare_exchange(WAITING, GIVEN_UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The broker has confirmed the request's message.
+    pub(super) fn confirm(&self) {
+        self.0.store(CONFIRMED, Ordering::Release);
+    }
+
+    /// Whether it has.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == CONFIRMED
+    }
+}
+
+/// A request that waits. Its receiver is gone once its caller has hung up.
+#[derive(Debug)]
+pub(super) struct WaitingRequest {
+    pub(super) request: SmallRequest,
+    /// What log lines about it name.
+    pub(super) span: Span,
+    pub(super) handover: Arc<Handover>,
+    pub(super) result: oneshot::Sender<Result<Vec<u8>, CallError>>,
+}
+
+/// The queue of waiting requests is full.
+#[derive(Debug)]
+pub(super) struct Full;
+
+/// Waiting requests by caller, in the order in which they came. A caller has an entry exactly while a publish of its
+/// requests is under way, so there are as few entries as such callers.
+#[derive(Debug, Default)]
+pub(super) struct WaitingRequests {
+    by_caller: HashMap<Caller, Vec<WaitingRequest>>,
+    count: usize,
+}
+
+impl WaitingRequests {
+    /// Adds a request. Gives whether no publish of its caller was under way: one has to be begun.
+    pub(super) fn add(&mut self, caller: &Caller, request: WaitingRequest) -> Result<bool, Full> {
+        if self.count == WAITING_MAX {
+            return Err(Full);
+        }
+        self.count += 1;
+        if let Some(waiting) = self.by_caller.get_mut(caller) {
+            waiting.push(request);
+            return Ok(false);
+        }
+        self.by_caller.insert(caller.clone(), vec![request]);
+        Ok(true)
+    }
+
+    /// Takes what one message may hold, and hands it over.
+    pub(super) fn take(&mut self, caller: &Caller) -> Vec<WaitingRequest> {
+        let Some(waiting) = self.by_caller.get_mut(caller) else { return Vec::new() };
+        let before = waiting.len();
+        // A caller who has hung up has no use for being published.
+        waiting.retain(|waiting| !waiting.result.is_closed());
+        let fitting = fitting(waiting);
+        let mut group: Vec<WaitingRequest> = waiting.drain(..fitting).collect();
+        self.count -= before - waiting.len();
+        group.retain(|waiting| waiting.handover.hand_over());
+        group
+    }
+
+    /// Notes that no publish of the caller is under way any more, unless something waits for the next one; gives whether
+    /// nothing does.
+    pub(super) fn end_if_idle(&mut self, caller: &Caller) -> bool {
+        let is_idle = self.by_caller.get(caller).is_none_or(Vec::is_empty);
+        if is_idle {
+            self.by_caller.remove(caller);
+        }
+        is_idle
+    }
+}
+
+/// How many of the first requests one message may hold; at least one where there is one.
+fn fitting(waiting: &[WaitingRequest]) -> usize {
+    let (mut events, mut bytes) = (0, 0);
+    let fits = |waiting: &&WaitingRequest| {
+        let batch = &waiting.request.batch;
+        events += usize::from(batch.events);
+        bytes += batch.text.len() + 1;
+        events <= BATCH_MAX && bytes <= BUNDLE_BYTES_MAX
+    };
+    waiting.iter().take_while(fits).count().max(waiting.len().min(1))
+}

@@ -1,0 +1,112 @@
+//! Each request of a bundle keeps its id and its trace, in logs and in webhooks.
+
+use super::{enquiry, results, send_during_a_publish, stallable, until_published};
+use crate::records::break_inserts;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tests::event::batch;
+use tests::{Answer, Outgoing, PATIENCE, Program, Receiver, World, eventually, text};
+
+/// Programs that log every request and unit.
+async fn outspoken() -> World {
+    let world = stallable().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    world.set("RUST_LOG", "info,common=debug,ingest=debug,worker=debug,dispatcher=debug").start().await
+}
+
+/// The trace that a caller of that number began.
+fn trace(number: usize) -> String {
+    format!("0af7651916cd43dd8448eb211c803{number:03x}")
+}
+
+/// Requests with an enquiry each, of a trace each.
+fn traced(world: &World, count: usize) -> Vec<Outgoing> {
+    let request = |i: usize| world.key.events(batch(&[enquiry(&format!("{i}@example.com"))]));
+    (0..count)
+        .map(|i| request(i).with("traceparent", format!("00-{}-b7ad6b7169203331-01", trace(i))))
+        .collect()
+}
+
+/// Lines of a log once so many of them say `message`.
+async fn lines(program: &Program, message: &str, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} lines say {message:?}"), PATIENCE, async || {
+        let lines = program.logs();
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let saying: Vec<Value> = lines.filter(|line| line["message"] == message).collect();
+        if saying.len() == count { Ok(saying) } else { Err(program.logs()) }
+    })
+    .await
+}
+
+/// Trace by request id, as the answers say it.
+fn expected(answers: &[Answer]) -> BTreeMap<String, String> {
+    let id = |answer: &Answer| answer.header("x-request-id").to_owned();
+    answers.iter().enumerate().map(|(i, answer)| (id(answer), trace(i))).collect()
+}
+
+/// Trace by request id, as the spans of log lines say it: of one request, or of several.
+fn named(lines: &[Value]) -> BTreeMap<String, String> {
+    let words = |line: &Value, one: &str, several: &str| -> Vec<String> {
+        let names = line["span"][one].as_str().or(line["span"][several].as_str());
+        names.unwrap_or_else(|| panic!("names nothing: {line}")).split(' ').map(str::to_owned).collect()
+    };
+    let pairs = lines.iter().flat_map(|line| {
+        words(line, "request_id", "request_ids").into_iter().zip(words(line, "trace_id", "trace_ids"))
+    });
+    pairs.collect()
+}
+
+#[tokio::test]
+async fn lines_and_webhooks_name_the_request_of_the_bundle_that_they_are_due_to() {
+    let world = outspoken().await;
+    let receiver = Receiver::http();
+    let url = receiver.url("/hooks");
+    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    let requests = traced(&world, 5);
+    let (first, rest) = requests.split_at(1);
+    let answers = send_during_a_publish(&world, first, rest).await;
+    let expected = expected(&answers);
+    assert_eq!(named(&lines(&world.ingests[0], "answered", 5).await), expected);
+    let published = lines(&world.ingests[0], "publishing requests in one message", 4).await;
+    assert!(
+        published
+            .iter()
+            .all(|line| line["message_id"] == published[0]["message_id"] && line["requests"] == 4)
+    );
+    let applied = eventually("all are applied", PATIENCE, async || {
+        let logs = world.workers[0].logs();
+        let lines: Vec<Value> = logs.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let applied: Vec<Value> = lines.into_iter().filter(|line| line["message"] == "applied").collect();
+        if named(&applied).len() == 5 { Ok(applied) } else { Err(logs) }
+    })
+    .await;
+    assert_eq!(named(&applied), expected);
+
+    // What each of them caused is due to it, not to the bundle.
+    let stored = "SELECT DISTINCT request_id, split_part(traceparent, '-', 2) AS trace_id FROM outbox";
+    let stored = world.database.rows(stored, &[]).await;
+    let stored: BTreeMap<String, String> = stored
+        .iter()
+        .map(|row| (text(&row["request_id"]).to_owned(), text(&row["trace_id"]).to_owned()))
+        .collect();
+    assert_eq!(stored, expected);
+    let sent = receiver.wait_for(5).await;
+    let mut traces: Vec<String> =
+        sent.iter().map(|webhook| webhook.header("traceparent")[3..35].to_owned()).collect();
+    traces.sort();
+    traces.dedup();
+    assert_eq!(traces, (0..5).map(trace).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn an_event_of_a_bundle_that_fails_inside_names_its_own_request() {
+    let world = outspoken().await;
+    break_inserts(&world, "event_ledger").await;
+    let requests = traced(&world, 4);
+    let (first, rest) = requests.split_at(1);
+    let answers = send_during_a_publish(&world, first, rest).await;
+    until_published(&world.ingests[0], 4).await;
+    for answer in &answers {
+        assert_eq!(results(answer)[0]["error"], "internal_error");
+    }
+    assert_eq!(named(&lines(&world.workers[0], "event failed", 4).await), expected(&answers));
+}
