@@ -42,7 +42,7 @@ impl Comparison {
     pub(crate) fn print_head(unit: &str, floor: &str) {
         let (rate, floor) = (format!("{unit}/s"), format!("{floor}/s"));
         println!(
-            "{:>34} {rate:>11} {:>10} {:>10}   {floor:>13} {:>10} {:>7} {:>7}   ratio of each round",
+            "{:>38} {rate:>11} {:>10} {:>10}   {floor:>13} {:>10} {:>7} {:>7}   ratio of each round",
             "", "p50", "p99", "p50", "ratio", "target"
         );
     }
@@ -52,7 +52,7 @@ impl Comparison {
         let ratios = self.ratios();
         let each: Vec<String> = ratios.iter().map(|ratio| percent(*ratio)).collect();
         println!(
-            "{:>34} {:>11.0} {:>10} {:>10}   {:>13.0} {:>10} {:>7} {:>7}   {}",
+            "{:>38} {:>11.0} {:>10} {:>10}   {:>13.0} {:>10} {:>7} {:>7}   {}",
             self.label,
             self.of_loads(|load| load.rate),
             millis(self.of_loads(|load| load.p50)),

@@ -105,7 +105,7 @@ mod tests {
     use super::port_of;
 
     #[test]
-    fn the_port_of_a_url_is_found() {
+    fn reads_the_port_of_a_url() {
         assert_eq!(port_of("postgres://connect@127.0.0.1:5433/connect"), Some(5_433));
         assert_eq!(port_of("amqp://guest:guest@127.0.0.1:5673/%2f"), Some(5_673));
         assert_eq!(port_of("amqp://guest:guest@broker/%2f"), None);

@@ -39,7 +39,7 @@ impl EventCaller {
         took
     }
 
-    /// Sends events, whatever becomes of them.
+    /// Sends events and gives the response, whatever its status.
     pub(crate) async fn request(&mut self, events: &[Event]) -> (Response, f64) {
         let request = request::events(&self.key, &body(events, &self.key.tenant));
         timed(self.caller.send(&request)).await
@@ -51,7 +51,7 @@ pub(crate) async fn connect_all(world: &World, key: &ApiKey, count: usize) -> Ve
     join_all((0..count).map(|_| EventCaller::connect(world, key))).await
 }
 
-/// Sends as fast as the callers are answered, for that long.
+/// Sends for that long; each caller sends its next batch when it has the response to the last one.
 pub(crate) async fn load(world: &World, shape: Shape, length: Duration) -> Stretch {
     load_with(&mut connect_all(world, &world.key, shape.connections).await, shape, length).await
 }

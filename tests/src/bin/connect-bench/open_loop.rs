@@ -1,4 +1,4 @@
-//! A steady load: requests start at fixed times, whether or not earlier ones have been answered, each on an idle
+//! A steady load: requests start at fixed times, whether or not earlier ones have their response, each on an idle
 //! connection. So a slow response delays no later request and all of its wait is seen.
 
 use crate::caller::Caller;

@@ -14,7 +14,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     pub(crate) rounds: usize,
     /// Length of one stretch of load, in seconds.
-    #[arg(long, default_value_t = 3.0, value_parser = positive)]
+    #[arg(long, default_value_t = 2.5, value_parser = positive)]
     pub(crate) seconds: f64,
     /// Rows of the event ledger in `large`.
     #[arg(long, default_value_t = 10_000_000)]

@@ -43,11 +43,11 @@ async fn measure_calls(url: &str, callers: usize, length: Duration) -> Stretch {
     let calls = Calls::open(&publishing).await;
     let consumer = consume(&consuming, &calls.queue).await;
     let replies = tokio::task::spawn_local(calls.replies().await);
-    let answers = tokio::task::spawn_local(answer(consumer.0, consumer.1));
+    let replier = tokio::task::spawn_local(reply_to_all(consumer.0, consumer.1));
     let stretch =
         measure(&mut vec![(); callers], length, 1, async |(): &mut ()| timed(calls.call()).await.1).await;
     replies.abort();
-    answers.abort();
+    replier.abort();
     calls.delete().await;
     stretch
 }
@@ -131,7 +131,7 @@ async fn consume(connection: &Connection, queue: &str) -> (Channel, Consumer) {
 }
 
 /// Replies to each message and acknowledges it, for ever.
-async fn answer(channel: Channel, mut consumer: Consumer) {
+async fn reply_to_all(channel: Channel, mut consumer: Consumer) {
     while let Some(delivery) = consumer.next().await {
         let delivery = delivery.expect("a message");
         let reply_to = delivery.properties.reply_to().clone().expect("a reply is wanted");

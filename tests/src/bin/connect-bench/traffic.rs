@@ -149,12 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_the_mix_add_up_to_a_hundred_percent() {
+    fn mix_shares_add_up_to_a_hundred_percent() {
         assert_eq!(MIX.iter().map(|(_, share)| share).sum::<usize>(), 100);
     }
 
     #[test]
-    fn every_drawn_batch_is_valid() {
+    fn draws_only_valid_batches() {
         let mut random = Random::new();
         for traffic in [Traffic::Identified, Traffic::Mix, Traffic::Enquiries, Traffic::Simple] {
             let body = body(&traffic.draw(100, &mut random), "acme");

@@ -14,7 +14,7 @@ use tests::{World, eventually};
 /// Batches of a backlog for each second of a stretch: a little less than a worker drains.
 const BATCHES_PER_SECOND: f64 = 80.0;
 const BATCH: usize = 100;
-/// Callers that put a backlog into the queue: ingest publishes each batch and answers 503 when no worker replies in time.
+/// Callers that put a backlog into the queue: ingest publishes each batch and responds 503 when no worker replies in time.
 const CALLERS: usize = 64;
 /// How long ingest waits for a worker that does not run.
 const REPLY_TIMEOUT: &str = "200ms";

@@ -36,7 +36,7 @@ pub(crate) async fn run(options: &Options) {
 async fn writes(world: &World, connections: usize, target: Option<f64>, options: &Options) {
     let mut integrators = with_leads(world, connections).await;
     analyze(world).await;
-    let label = |write: Write| format!("{}, {connections} conn.", write.name());
+    let label = |write: Write| format!("{}, {connections} connections", write.name());
     let mut rows = Write::ALL.map(|write| (write, Comparison::new(label(write), target)));
     let meter = Meter::new(world);
     let mut costs = Vec::new();
@@ -59,7 +59,7 @@ async fn writes(world: &World, connections: usize, target: Option<f64>, options:
         let count = of_write.clone().map(|(_, count, _)| count).sum();
         let used = of_write.map(|(.., used)| used.clone()).reduce(|all, one| all.plus(&one));
         if let Some(used) = used {
-            println!("{:>34} {}", "CPU time per 1,000:", used.per_thousand(count));
+            println!("{:>38} {}", "CPU time per 1,000:", used.per_thousand(count));
         }
     }
 }
@@ -81,7 +81,7 @@ async fn load(world: &World, integrators: &mut [Integrator], write: Write, optio
 async fn read(world: &World, options: &Options) {
     let (connections, target) = READS;
     let client = reads::any_client(world).await;
-    let mut row = Comparison::new(format!("GET /clients/{{id}}, {connections} conn."), Some(target));
+    let mut row = Comparison::new(format!("GET /clients/{{id}}, {connections} connections"), Some(target));
     for _ in 0..options.rounds {
         let load = reads::load(world, client, connections, options.stretch()).await;
         row.add(load, reads::floor(world, client, connections, options.stretch()).await);

@@ -46,7 +46,7 @@ pub(crate) async fn run(options: &Options) {
         let stages = Reading::take(&world).await.since(&before);
         progress.beside(|| {
             comparison.print();
-            println!("{:>34} {stages}", "mean times by stage:");
+            println!("{:>38} {stages}", "mean times by stage:");
         });
         last = Some(waits);
     }

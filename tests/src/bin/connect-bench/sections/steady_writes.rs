@@ -55,7 +55,7 @@ pub(crate) async fn run(world: &World, options: &Options) {
     );
     println!("{:.0} events/s of it", median(events));
     print(&format!("POST /clients, {STEADY}/s"), &idle, &busy, |round| &round.writes);
-    print(&format!("GET /clients/{{id}}, {READERS} conn."), &idle, &busy, |round| &round.reads);
+    print(&format!("GET /clients/{{id}}, {READERS} connections"), &idle, &busy, |round| &round.reads);
     println!("target: p99 of POST /clients at most 2 times the idle one");
 }
 
@@ -72,7 +72,7 @@ fn print(label: &str, idle: &[Round], busy: &[Round], part: fn(&Round) -> &Stret
     };
     let (p50, p99) = (ratio(|one| one.p50), ratio(|one| one.p99));
     println!("{label:>34}  idle: {}; during the burst: {}", times(idle), times(busy));
-    println!("{:>34}  p50 {p50:.1} times, p99 {p99:.1} times the idle one", "");
+    println!("{:>38}  p50 {p50:.1} times, p99 {p99:.1} times the idle one", "");
 }
 
 async fn round(world: &World, client: Uuid, options: &Options) -> Round {
