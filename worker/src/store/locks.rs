@@ -11,8 +11,9 @@ pub(super) const LOCK: &str = "
     SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key";
 
 // Who exists is guarded by their row: two units that only read a client need not wait for each other. What is missing
-// is locked, so that of two units that would make it one waits for the other and finds it. Phones are locked in any
-// case: no unique index stands behind them.
+// is locked, so that of two units that would make it one waits for the other and finds it. An external id that came with
+// an email matches nobody (D10): should two clients take it at once, its unique index rolls one unit back. Phones are
+// locked in any case: no unique index stands behind them.
 pub(super) const LOCK_MISSING: &str = "
     -- locks.take_missing
     SELECT pg_advisory_xact_lock(lock) FROM (
@@ -50,15 +51,15 @@ pub(super) fn take(request: &LoadRequest, locking: Locking) -> Option<Query<'sta
 
 fn take_missing(people: &Identities) -> Query<'static> {
     let (email_tenants, emails) = people.emails.columns();
-    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) =
-        people.external_ids.keys().cloned().unzip();
+    let matching = || people.external_ids.iter().filter(|(_, email)| email.is_none()).map(|(key, _)| key);
+    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) = matching().cloned().unzip();
     Query::new(LOCK_MISSING)
         .bind(email_tenants)
         .bind(emails)
         .bind(hashes("email", people.emails.iter()))
         .bind(external_tenants)
         .bind(external_ids)
-        .bind(hashes("external", people.external_ids.keys()))
+        .bind(hashes("external", matching()))
         .bind(hashes("phone", people.phones.iter()))
 }
 
