@@ -1,5 +1,6 @@
 //! The transaction pipeline: what a unit costs, whatever the tables hold.
 
+mod faults;
 mod plans;
 mod round_trips;
 mod workload;
