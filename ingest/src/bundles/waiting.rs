@@ -117,3 +117,98 @@ fn fitting(waiting: &[WaitingRequest]) -> usize {
     };
     waiting.iter().take_while(fits).count().max(waiting.len().min(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submit::ValidBatch;
+    use bytes::Bytes;
+    use common::model::{KeyPrefix, Scopes, TenantId};
+    use common::trace::{TraceContext, Trail};
+    use tokio::sync::oneshot::Receiver;
+    use tokio::time::Instant;
+    use uuid::Uuid;
+
+    type Outcome = Result<Vec<u8>, CallError>;
+
+    fn caller(key: &str) -> Caller {
+        Caller {
+            tenant_id: TenantId(Uuid::nil()),
+            tenant: "acme".to_owned(),
+            key: KeyPrefix::parse(key).unwrap(),
+            scopes: Scopes::default(),
+            origin: None,
+        }
+    }
+
+    fn request(events: u16, bytes: usize) -> (WaitingRequest, Receiver<Outcome>) {
+        let (result, outcome) = oneshot::channel();
+        let text = Bytes::from(vec![b' '; bytes]);
+        let request = SmallRequest {
+            trail: Trail { request_id: Uuid::now_v7(), context: TraceContext::begin(false) },
+            batch: ValidBatch { body: text.clone(), text, events },
+            confirm_by: Instant::now(),
+            reply_by: Instant::now(),
+        };
+        (WaitingRequest { request, span: Span::none(), handover: Arc::default(), result }, outcome)
+    }
+
+    /// Adds requests of that many events and bytes each, and gives their receivers.
+    fn add(waiting: &mut WaitingRequests, requests: &[(u16, usize)]) -> Vec<Receiver<Outcome>> {
+        let mut receivers = Vec::new();
+        for &(events, bytes) in requests {
+            let (request, receiver) = request(events, bytes);
+            waiting.add(&caller("ck_a"), request).unwrap();
+            receivers.push(receiver);
+        }
+        receivers
+    }
+
+    fn sizes(waiting: &mut WaitingRequests, limit: usize) -> Vec<usize> {
+        (0..limit).map(|_| waiting.take(&caller("ck_a")).len()).collect()
+    }
+
+    #[test]
+    fn only_the_first_request_of_a_caller_begins_a_publish() {
+        let mut waiting = WaitingRequests::default();
+        let mut add = |key| waiting.add(&caller(key), request(1, 10).0).unwrap();
+        assert_eq!([add("ck_a"), add("ck_a"), add("ck_b"), add("ck_a")], [true, false, true, false]);
+        // What waits begins the next publish; without it the caller's next request does.
+        assert!(!waiting.end_if_idle(&caller("ck_b")));
+        assert_eq!(waiting.take(&caller("ck_b")).len(), 0, "its caller has hung up");
+        assert!(waiting.end_if_idle(&caller("ck_b")));
+        assert!(waiting.add(&caller("ck_b"), request(1, 10).0).unwrap());
+    }
+
+    #[test]
+    fn a_message_is_bounded_in_events_and_bytes_and_holds_at_least_one_request() {
+        let mut waiting = WaitingRequests::default();
+        let _events = add(&mut waiting, &[(60, 10), (40, 10), (1, 10)]);
+        assert_eq!(sizes(&mut waiting, 3), [2, 1, 0]);
+        let half = BUNDLE_BYTES_MAX / 2;
+        let _bytes = add(&mut waiting, &[(1, half), (1, half), (1, BUNDLE_BYTES_MAX), (1, 10)]);
+        assert_eq!(sizes(&mut waiting, 5), [1, 1, 1, 1, 0]);
+        assert_eq!(waiting.count, 0);
+    }
+
+    #[test]
+    fn who_has_hung_up_or_given_up_is_not_published() {
+        let mut waiting = WaitingRequests::default();
+        let mut receivers = add(&mut waiting, &[(1, 10), (2, 10), (3, 10)]);
+        drop(receivers.remove(0));
+        assert!(waiting.by_caller[&caller("ck_a")][1].handover.give_up());
+        let taken = waiting.take(&caller("ck_a"));
+        let events: Vec<u16> = taken.iter().map(|waiting| waiting.request.batch.events).collect();
+        assert_eq!((events, waiting.count), (vec![3], 0));
+        assert!(!taken[0].handover.give_up(), "it is handed over");
+    }
+
+    #[test]
+    fn the_queue_is_bounded_over_all_callers() {
+        let mut waiting = WaitingRequests::default();
+        let _receivers = add(&mut waiting, &vec![(1, 1); WAITING_MAX]);
+        assert!(waiting.add(&caller("ck_b"), request(1, 1).0).is_err());
+        waiting.take(&caller("ck_a"));
+        assert!(waiting.add(&caller("ck_b"), request(1, 1).0).unwrap());
+    }
+}

@@ -5,6 +5,7 @@ use super::{
     until_published, until_submitted,
 };
 use futures_util::future::join_all;
+use std::time::{Duration, Instant};
 use tests::{Answer, Http, Outgoing, PATIENCE, World, eventually};
 
 /// Sends the same events again, each by itself, until they are applied.
@@ -77,7 +78,10 @@ async fn a_broker_that_hangs_is_answered_within_each_requests_own_time() {
         until_published(&world.ingests[0], 1).await;
         join_all(requests[1..].iter().map(|request| http.send(request))).await
     };
+    let begun = Instant::now();
     let (first, rest) = futures_util::join!(first, rest);
+    // Far less than the time for a reply.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     first.assert_error(503, "processing_timeout");
     for answer in &rest {
         let code = answer.json()["code"].clone();

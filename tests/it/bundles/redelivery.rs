@@ -5,7 +5,7 @@ use super::{
     with_messages,
 };
 use tests::event::batch;
-use tests::{Outgoing, PATIENCE, Program, World, eventually};
+use tests::{Outgoing, PATIENCE, Program, QueuedMessage, World, eventually};
 
 /// Requests with an enquiry each.
 fn enquiries(world: &World, count: usize) -> Vec<Outgoing> {
@@ -22,7 +22,7 @@ async fn a_bundle_that_is_delivered_again_is_answered_as_it_was_and_applied_once
         // The reply to the first delivery is lost.
         world
             .queues
-            .put_all("events", &messages.iter().map(|message| message.without_reply()).collect::<Vec<_>>())
+            .put_all("events", &messages.iter().map(QueuedMessage::without_reply).collect::<Vec<_>>())
             .await;
         early = Some(Program::worker(world.settings()).await);
         until_applied(world, 5).await;
