@@ -1,6 +1,6 @@
 //! The running dispatcher: relay, deliveries, the operator's port, the drain.
 
-use crate::deliver::{self, Congestion, Delivering};
+use crate::deliver::{Congestion, Deliveries, Delivering};
 use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
@@ -62,13 +62,6 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let database = database(&settings);
     let consuming = Arc::new(AtomicBool::new(false));
     let congestion = Congestion::default();
-    let relay = Relay {
-        url: settings.database.url.clone(),
-        database: database.clone(),
-        broker: publishing.clone(),
-        congestion: congestion.clone(),
-        rescue_after: settings.webhooks.rescue_after,
-    };
     let delivering = Delivering {
         broker: broker.clone(),
         publishing: publishing.clone(),
@@ -78,11 +71,20 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         master: settings.sealing.master_key,
         schedule: settings.webhooks.schedule,
         bounds: settings.webhooks.bounds,
-        congestion,
+        congestion: congestion.clone(),
         consuming: Arc::clone(&consuming),
     };
+    let deliveries = Deliveries::new(delivering, asked.clone());
+    let relay = Relay {
+        url: settings.database.url.clone(),
+        database: database.clone(),
+        broker: publishing.clone(),
+        congestion,
+        direct: deliveries.direct(),
+        rescue_after: settings.webhooks.rescue_after,
+    };
     let relaying = vital::spawn("relay", relay::run(relay, asked.clone()));
-    let delivering = vital::spawn("deliveries", deliver::run(delivering, asked.clone()));
+    let delivering = vital::spawn("deliveries", deliveries.run());
     drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     tokio::spawn(observe([broker, publishing], database, consuming, health));

@@ -70,7 +70,8 @@ impl Section for WebhookSettings {
         if attempts > MOST_ATTEMPTS {
             return Err(error("CONNECT_WEBHOOK_ATTEMPTS", "must be 1 to 100"));
         }
-        // Four for each attempt under way: one that is sent, one on record soon, two that wait.
+        // Four for each attempt under way: one that is sent, one on record soon, two that wait. Half of them from the
+        // queue, half straight from the outbox.
         let open = in_all.saturating_mul(4);
         if open > MOST_OPEN {
             return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
