@@ -81,7 +81,12 @@ impl DirectPath {
         (self.capacity / REFILL_DIVISOR).max(1)
     }
 
-    /// Waits for that room.
+    /// Room that becomes free in any case while receivers respond.
+    pub fn trickle(&self) -> usize {
+        (self.refill() / REFILL_DIVISOR).max(1)
+    }
+
+    /// Waits for [`refill`](Self::refill).
     pub async fn wait_for_refill(&self) {
         let refill = u32::try_from(self.refill()).unwrap_or(u32::MAX);
         drop(self.slots.acquire_many(refill).await);

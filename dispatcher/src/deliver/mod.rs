@@ -54,8 +54,10 @@ pub struct DeliveryBounds {
     pub in_all: usize,
     /// Of these, the ones to one subscription.
     pub each: usize,
-    /// Deliveries held, half of them at most from the queue and half at most from the outbox.
-    pub open: u16,
+    /// Deliveries held that came from the queue: its messages that may be unacknowledged.
+    pub from_queue: u16,
+    /// Deliveries held that came straight from the outbox.
+    pub direct: usize,
 }
 
 /// What delivering needs.
@@ -108,9 +110,9 @@ impl Deliveries {
     pub fn new(delivering: Delivering, shutdown: CancellationToken) -> Self {
         let Delivering { database, publishing, bounds, schedule, .. } = delivering;
         job::show_counters(&schedule);
-        let open = usize::from(bounds.open);
-        let lane_bounds = Bounds { in_all: bounds.in_all, each: bounds.each, open };
-        let (ledger, notes) = mpsc::channel(open);
+        let from_queue = usize::from(bounds.from_queue);
+        let lane_bounds = Bounds { in_all: bounds.in_all, each: bounds.each, open: from_queue };
+        let (ledger, notes) = mpsc::channel(from_queue + bounds.direct);
         let scheduler = Arc::new(AttemptScheduler {
             means: Means { sender: delivering.sender, schedule },
             endpoints: Endpoints::new(delivering.master),
@@ -137,8 +139,8 @@ impl Deliveries {
         Self {
             broker: delivering.broker,
             queues: delivering.queues,
-            prefetch: (bounds.open / 2).max(1),
-            direct: DirectPath::new(Arc::clone(&scheduler), (open / 2).max(1)),
+            prefetch: bounds.from_queue,
+            direct: DirectPath::new(Arc::clone(&scheduler), bounds.direct),
             scheduler,
             intake,
             ledger,

@@ -19,8 +19,8 @@ use uuid::Uuid;
 const POLL: Duration = Duration::from_millis(250);
 /// Most events read at once.
 const EVENTS: usize = 256;
-/// How long events wait for room before they go through the queue, when no other copy takes from it.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long events wait for room, when no other copy takes from the queue.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// How often the broker is asked whether other copies take from the queue, at most.
 const ASK_FOR_OTHERS: Duration = Duration::from_secs(1);
 
@@ -159,11 +159,13 @@ impl OutboxRelay {
         Ok(store::known(client, &keys).await?.into_keys().collect())
     }
 
-    /// Waits until there is room for a good part of the direct deliveries. Without it what waits goes through the queue:
-    /// after a while, or at once when other copies take from it.
+    /// Waits until there is room for a good part of the direct deliveries. When hardly any becomes free, because receivers
+    /// that used to respond soon do not, or when other copies take from the queue, what waits goes there.
     async fn wait_for_room(&mut self) {
         let patience = if self.has_others().await { Duration::ZERO } else { PATIENCE };
-        if timeout(patience, self.relay.direct.wait_for_refill()).await.is_err() {
+        let direct = &self.relay.direct;
+        let is_refilled = timeout(patience, direct.wait_for_refill()).await.is_ok();
+        if !is_refilled && (patience.is_zero() || direct.room() < direct.trickle()) {
             self.overflow = Overflow::ToQueue;
         }
     }
