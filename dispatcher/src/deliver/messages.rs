@@ -17,6 +17,7 @@ const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// Publishes deliveries' messages.
 #[derive(Debug)]
 pub(super) struct Messages {
+    broker: Broker,
     queue: String,
     retry_queues: Vec<String>,
     to_queue: Publisher,
@@ -28,6 +29,7 @@ pub(super) struct Messages {
 impl Messages {
     pub(super) fn new(broker: &Broker) -> Self {
         Self {
+            broker: broker.clone(),
             queue: broker.queue_name(Queue::Webhooks),
             retry_queues: (0..=u8::MAX).map(|level| broker.retry_queue_name(level)).collect(),
             to_queue: Publisher::new(broker.clone(), "webhooks"),
@@ -40,7 +42,11 @@ impl Messages {
     /// delivery waits in the database instead; should the message be in its queue all the same, one of the two repeats
     /// the other's attempt and is recognized by the record.
     pub(super) async fn publish(&mut self, batch: &mut [Entry]) {
-        let Self { queue, retry_queues, to_queue, to_retry, left_alone_until } = self;
+        if !self.broker.is_connected() {
+            // Not waited for: what has been delivered goes on record meanwhile.
+            return park_unpublished(batch);
+        }
+        let Self { queue, retry_queues, to_queue, to_retry, left_alone_until, .. } = self;
         let (mut queued, mut retried) = (Vec::new(), Vec::new());
         for (at, entry) in batch.iter().enumerate() {
             match entry.follow_up {
@@ -62,6 +68,16 @@ impl Messages {
     pub(super) async fn requeue(&mut self, meta: &DeliveryMeta, body: &Bytes) -> bool {
         let messages = vec![(0, message(meta, body, &self.queue))];
         unconfirmed(&mut self.to_queue, messages, &mut self.left_alone_until).await.is_empty()
+    }
+}
+
+/// What was to be published waits in the database.
+fn park_unpublished(batch: &mut [Entry]) {
+    for entry in batch {
+        match entry.follow_up {
+            FollowUp::Queue | FollowUp::Retry(_) => entry.park(),
+            FollowUp::None | FollowUp::DeadLetter => {}
+        }
     }
 }
 
