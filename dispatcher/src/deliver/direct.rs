@@ -52,8 +52,8 @@ pub enum Overflow {
 pub enum HandOff {
     /// It is in flight.
     Taken,
-    /// There is no room for it now.
-    Deferred,
+    /// There is no room for it now; it needs that much.
+    Deferred(usize),
 }
 
 impl DirectPath {
@@ -86,10 +86,10 @@ impl DirectPath {
         (self.refill() / REFILL_DIVISOR).max(1)
     }
 
-    /// Waits for [`refill`](Self::refill).
-    pub async fn wait_for_refill(&self) {
-        let refill = u32::try_from(self.refill()).unwrap_or(u32::MAX);
-        drop(self.slots.acquire_many(refill).await);
+    /// Waits for [`refill`](Self::refill), and for as much as is `needed`.
+    pub async fn wait_for_room(&self, needed: usize) {
+        let room = needed.max(self.refill()).min(self.capacity);
+        drop(self.slots.acquire_many(u32::try_from(room).unwrap_or(u32::MAX)).await);
     }
 
     /// Takes an event with those of its deliveries that are not on record yet.
@@ -105,22 +105,26 @@ impl DirectPath {
             self.scheduler.note(Note::Event(event)).await;
             return HandOff::Taken;
         }
-        let Some(rest) = self.place(event, subscribers, overflow, now) else { return HandOff::Deferred };
-        for entry in rest {
-            self.scheduler.hand_in(entry).await;
+        match self.place(event, subscribers, overflow, now) {
+            Err(needed) => HandOff::Deferred(needed),
+            Ok(rest) => {
+                for entry in rest {
+                    self.scheduler.hand_in(entry).await;
+                }
+                HandOff::Taken
+            }
         }
-        HandOff::Taken
     }
 
-    /// Puts deliveries into their lanes and starts what can be started. Gives those that go another way; `None` when the
-    /// event is deferred.
+    /// Puts deliveries into their lanes and starts what can be started. Gives those that go another way, or the
+    /// room that is needed.
     fn place(
         &self,
         event: OutboxEvent,
         subscribers: &[&Subscriber],
         overflow: Overflow,
         now: DateTime<Utc>,
-    ) -> Option<Vec<Entry>> {
+    ) -> Result<Vec<Entry>, usize> {
         let scheduler = &self.scheduler;
         let endpoint = |one: &&Subscriber| scheduler.endpoints.of(one.subscription.id, &one.target);
         let endpoints: Vec<_> = subscribers.iter().map(endpoint).collect();
@@ -134,7 +138,7 @@ impl DirectPath {
         let wanted = placements.iter().filter(|placement| **placement == Placement::Proven).count();
         // An event that takes half of all room or more would wait too long for it.
         if overflow == Overflow::Waits && wanted > self.room() && wanted <= self.capacity / 2 {
-            return None;
+            return Err(wanted);
         }
         let part = scheduler.in_flight.add(event.event_id, subscribers.len());
         let body = Bytes::from(event.envelope.clone());
@@ -164,7 +168,7 @@ impl DirectPath {
         let started = lanes.start(instant);
         drop(lanes);
         scheduler.run(started, instant);
-        Some(rest)
+        Ok(rest)
     }
 
     fn slot(&self, placement: Placement) -> Option<Slot> {

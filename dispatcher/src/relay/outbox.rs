@@ -31,8 +31,8 @@ enum Left {
     Nothing,
     /// Perhaps more.
     More,
-    /// More, but there is no room for it.
-    NoRoom,
+    /// More, but there is no room for it; that much is needed.
+    NoRoom(usize),
 }
 
 /// Relays new events while this copy is the leader.
@@ -45,13 +45,15 @@ pub(super) struct OutboxRelay {
     /// Deliveries of an event, as it was lately.
     fan_out: usize,
     overflow: Overflow,
+    /// Room that the event needs for which there was none; 0 when there was.
+    needed: usize,
     /// Whether another copy takes from the queue, and when that was asked.
     others: Option<(bool, Instant)>,
 }
 
 impl OutboxRelay {
     pub(super) const fn new(relay: Relay) -> Self {
-        Self { relay, is_caught_up: false, fan_out: 1, overflow: Overflow::Waits, others: None }
+        Self { relay, is_caught_up: false, fan_out: 1, overflow: Overflow::Waits, needed: 0, others: None }
     }
 
     /// Relays until the leadership is `over`. Passes on calls for parked deliveries.
@@ -68,7 +70,7 @@ impl OutboxRelay {
             }
             match self.step().await? {
                 Left::More => {}
-                Left::NoRoom => drop(over.run_until_cancelled(self.wait_for_room()).await),
+                Left::NoRoom(needed) => drop(over.run_until_cancelled(self.wait_for_room(needed)).await),
                 Left::Nothing => drop(over.run_until_cancelled(turn.wait(POLL)).await),
             }
         }
@@ -78,11 +80,11 @@ impl OutboxRelay {
     /// Hands off what waits in the outbox.
     async fn step(&mut self) -> Result<Left, TxError> {
         let room = self.relay.direct.room();
-        if room >= self.relay.direct.refill() {
-            self.overflow = Overflow::Waits;
+        if room >= self.relay.direct.refill().max(self.needed) {
+            (self.overflow, self.needed) = (Overflow::Waits, 0);
         }
         let limit = match self.overflow {
-            Overflow::Waits if room == 0 => return Ok(Left::NoRoom),
+            Overflow::Waits if room == 0 => return Ok(Left::NoRoom(1)),
             Overflow::Waits => (room / self.fan_out).clamp(1, EVENTS),
             Overflow::ToQueue => EVENTS,
         };
@@ -95,24 +97,23 @@ impl OutboxRelay {
         let recorded = self.recorded(&client, &pending, &by_tenant).await?;
         drop(client);
 
-        let is_deferred = self.hand_off(pending.events, &by_tenant, &recorded).await;
-        if read < limit && !is_deferred {
-            self.is_caught_up = true;
+        match self.hand_off(pending.events, &by_tenant, &recorded).await {
+            HandOff::Deferred(needed) => Ok(Left::NoRoom(needed)),
+            HandOff::Taken if read == limit => Ok(Left::More),
+            HandOff::Taken => {
+                self.is_caught_up = true;
+                Ok(Left::Nothing)
+            }
         }
-        Ok(match (is_deferred, read < limit) {
-            (true, _) => Left::NoRoom,
-            (false, true) => Left::Nothing,
-            (false, false) => Left::More,
-        })
     }
 
-    /// Hands events off in their order; whether one of them was deferred, and with it those after it.
+    /// Hands events off in their order, until one of them is deferred.
     async fn hand_off(
         &mut self,
         events: Vec<OutboxEvent>,
         subscribers: &HashMap<Uuid, Vec<&Subscriber>>,
         recorded: &HashSet<Uuid>,
-    ) -> bool {
+    ) -> HandOff {
         let now = clock::now();
         let (count, mut deliveries) = (events.len(), 0);
         for event in events {
@@ -124,15 +125,15 @@ impl OutboxRelay {
             }
             deliveries += wanting.len();
             let handed = self.relay.direct.hand_off(event, &wanting, self.overflow, now).await;
-            if handed == HandOff::Deferred {
+            if handed != HandOff::Taken {
                 self.fan_out = wanting.len().max(1);
-                return true;
+                return handed;
             }
         }
         if count > 0 {
             self.fan_out = (deliveries / count).max(1);
         }
-        false
+        HandOff::Taken
     }
 
     /// Deliveries that are on record already. Only events that another leader may have begun can have some.
@@ -161,10 +162,11 @@ impl OutboxRelay {
 
     /// Waits until there is room for a good part of the direct deliveries. When hardly any becomes free, because receivers
     /// that used to respond soon do not, or when other copies take from the queue, what waits goes there.
-    async fn wait_for_room(&mut self) {
+    async fn wait_for_room(&mut self, needed: usize) {
+        self.needed = needed;
         let patience = if self.has_others().await { Duration::ZERO } else { PATIENCE };
         let direct = &self.relay.direct;
-        let is_refilled = timeout(patience, direct.wait_for_refill()).await.is_ok();
+        let is_refilled = timeout(patience, direct.wait_for_room(needed)).await.is_ok();
         if !is_refilled && (patience.is_zero() || direct.room() < direct.trickle()) {
             self.overflow = Overflow::ToQueue;
         }
