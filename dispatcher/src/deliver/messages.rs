@@ -11,8 +11,10 @@ use tokio::time::Instant;
 
 /// Longest that the broker may take to confirm what is published together.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+/// The same while there is no connection, which may be about to be made.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long nothing is published after the broker has not confirmed in time: each try would hold up the record.
-const LEFT_ALONE: Duration = Duration::from_secs(5);
+const LEFT_ALONE: Duration = Duration::from_secs(10);
 
 /// Publishes deliveries' messages.
 #[derive(Debug)]
@@ -42,10 +44,7 @@ impl Messages {
     /// delivery waits in the database instead; should the message be in its queue all the same, one of the two repeats
     /// the other's attempt and is recognized by the record.
     pub(super) async fn publish(&mut self, batch: &mut [Entry]) {
-        if !self.broker.is_connected() {
-            // Not waited for: what has been delivered goes on record meanwhile.
-            return park_unpublished(batch);
-        }
+        let within = if self.broker.is_connected() { CONFIRM_WITHIN } else { CONNECT_WITHIN };
         let Self { queue, retry_queues, to_queue, to_retry, left_alone_until, .. } = self;
         let (mut queued, mut retried) = (Vec::new(), Vec::new());
         for (at, entry) in batch.iter().enumerate() {
@@ -57,8 +56,8 @@ impl Messages {
                 FollowUp::None | FollowUp::DeadLetter => {}
             }
         }
-        let mut unconfirmed = unconfirmed(to_retry, retried, left_alone_until).await;
-        unconfirmed.extend(self::unconfirmed(to_queue, queued, left_alone_until).await);
+        let mut unconfirmed = unconfirmed(to_retry, retried, within, left_alone_until).await;
+        unconfirmed.extend(self::unconfirmed(to_queue, queued, within, left_alone_until).await);
         for at in unconfirmed {
             batch[at].park();
         }
@@ -67,17 +66,7 @@ impl Messages {
     /// Puts a delivery into the queue whose attempt is over; whether the broker has confirmed it.
     pub(super) async fn requeue(&mut self, meta: &DeliveryMeta, body: &Bytes) -> bool {
         let messages = vec![(0, message(meta, body, &self.queue))];
-        unconfirmed(&mut self.to_queue, messages, &mut self.left_alone_until).await.is_empty()
-    }
-}
-
-/// What was to be published waits in the database.
-fn park_unpublished(batch: &mut [Entry]) {
-    for entry in batch {
-        match entry.follow_up {
-            FollowUp::Queue | FollowUp::Retry(_) => entry.park(),
-            FollowUp::None | FollowUp::DeadLetter => {}
-        }
+        unconfirmed(&mut self.to_queue, messages, CONFIRM_WITHIN, &mut self.left_alone_until).await.is_empty()
     }
 }
 
@@ -85,6 +74,7 @@ fn park_unpublished(batch: &mut [Entry]) {
 async fn unconfirmed(
     publisher: &mut Publisher,
     messages: Vec<(usize, Outgoing<'_>)>,
+    within: Duration,
     left_alone_until: &mut Option<Instant>,
 ) -> Vec<usize> {
     if messages.is_empty() {
@@ -94,7 +84,7 @@ async fn unconfirmed(
     if left_alone_until.is_some_and(|until| Instant::now() < until) {
         return places;
     }
-    let results = publisher.publish(&messages, CONFIRM_WITHIN).await;
+    let results = publisher.publish(&messages, within).await;
     let is_away = results.contains(&Err(PublishError::Unavailable));
     *left_alone_until = is_away.then(|| Instant::now() + LEFT_ALONE);
     places.into_iter().zip(results).filter(|(_, result)| result.is_err()).map(|(place, _)| place).collect()
