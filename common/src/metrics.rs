@@ -28,9 +28,10 @@ pub const QUEUE_DELAYED: &str = "connect_queue_messages_delayed";
 pub const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
 /// Messages after which a queue refuses, as this program is set; by queue.
 pub const QUEUE_MAX_LENGTH: &str = "connect_queue_max_length";
-/// Seconds since the oldest unit, or webhook, in hand was begun, by queue; 0 when none is in hand.
+/// Seconds since the oldest unit, or webhook, in hand was begun, by queue; 0 when none is in hand. Webhooks that did not
+/// come through the queue count as well.
 pub const OLDEST_IN_HAND: &str = "connect_oldest_in_hand_seconds";
-/// Seconds from publish to apply, by queue.
+/// Seconds from publish to apply, by queue; for a webhook that isn't published, from reading it to its first attempt.
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
 /// Events by type and status.
 pub const EVENTS: &str = "connect_events_total";
@@ -46,7 +47,7 @@ pub const BUNDLE_REQUESTS: &str = "connect_bundle_requests";
 pub const REDELIVERED: &str = "connect_redelivered_total";
 /// Messages sent to a dead-letter queue by the worker, by queue and reason.
 pub const DEAD_LETTERED: &str = "connect_dead_lettered_total";
-/// Outbound events not yet relayed.
+/// Outbound events not yet relayed, those whose first attempts are under way included.
 pub const OUTBOX_PENDING: &str = "connect_outbox_pending";
 /// Age of the oldest of them.
 pub const OUTBOX_OLDEST: &str = "connect_outbox_oldest_seconds";

@@ -1,8 +1,8 @@
-//! The dispatcher: relays the outbox to the queue and delivers signed webhooks.
+//! The dispatcher: relays the outbox and delivers signed webhooks.
 //!
-//! - `relay`: what was committed is published, once at least.
+//! - `relay`: what was committed is handed to lanes, or published, once at least.
 //! - `fan_out`: who hears of an event.
-//! - `deliver`: what is published is sent, a lane for each subscription, and put on record.
+//! - `deliver`: what was handed over or comes from the queue is sent, a lane for each subscription, and put on record.
 //! - `send`: one signed request to a vetted address.
 //! - `schedule`: when to try again.
 //!

@@ -1,6 +1,6 @@
 //! The running dispatcher: relay, deliveries, the operator's port, the drain.
 
-use crate::deliver::{self, Congestion, Delivering};
+use crate::deliver::{Congestion, Deliveries, Delivering};
 use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thiserror::Error;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9103);
@@ -22,6 +22,9 @@ const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LO
 const LOOK: Duration = Duration::from_secs(1);
 /// Connections: relay, look-ups, ledger, three for gauges, and one to look whether the database answers.
 const CONNECTIONS: usize = 7;
+/// Longest that relaying waits for the queues to be declared, and how often that is looked at.
+const DECLARED_WITHIN: Duration = Duration::from_secs(2);
+const DECLARED_LOOK: Duration = Duration::from_millis(20);
 /// Time kept for closing after the drain.
 const CLOSING: Duration = Duration::from_secs(1);
 
@@ -62,13 +65,6 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let database = database(&settings);
     let consuming = Arc::new(AtomicBool::new(false));
     let congestion = Congestion::default();
-    let relay = Relay {
-        url: settings.database.url.clone(),
-        database: database.clone(),
-        broker: publishing.clone(),
-        congestion: congestion.clone(),
-        rescue_after: settings.webhooks.rescue_after,
-    };
     let delivering = Delivering {
         broker: broker.clone(),
         publishing: publishing.clone(),
@@ -78,11 +74,26 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         master: settings.sealing.master_key,
         schedule: settings.webhooks.schedule,
         bounds: settings.webhooks.bounds,
-        congestion,
+        congestion: congestion.clone(),
         consuming: Arc::clone(&consuming),
     };
-    let relaying = vital::spawn("relay", relay::run(relay, asked.clone()));
-    let delivering = vital::spawn("deliveries", deliver::run(delivering, asked.clone()));
+    let deliveries = Deliveries::new(delivering, asked.clone());
+    let relay = Relay {
+        url: settings.database.url.clone(),
+        database: database.clone(),
+        broker: publishing.clone(),
+        congestion,
+        direct: deliveries.direct(),
+        rescue_after: settings.webhooks.rescue_after,
+    };
+    let relaying = {
+        let (broker, asked) = (broker.clone(), asked.clone());
+        vital::spawn("relay", async move {
+            asked.run_until_cancelled(until_declared(&broker)).await;
+            relay::run(relay, asked).await;
+        })
+    };
+    let delivering = vital::spawn("deliveries", deliveries.run());
     drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     tokio::spawn(observe([broker, publishing], database, consuming, health));
@@ -95,6 +106,16 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     }
     ended.cancel();
     Ok(())
+}
+
+/// Waits until the queues are declared, which a first attempt that fails needs; not for long, others don't need them.
+async fn until_declared(broker: &Broker) {
+    let connected = async {
+        while !broker.is_connected() {
+            sleep(DECLARED_LOOK).await;
+        }
+    };
+    drop(timeout(DECLARED_WITHIN, connected).await);
 }
 
 fn database(settings: &Settings) -> Database {

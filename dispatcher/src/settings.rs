@@ -15,7 +15,7 @@ use std::time::Duration;
 const MOST_ATTEMPTS: u32 = 100;
 /// Longest wait: the broker counts a message's milliseconds in 32 bits, and there is jitter on top.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
-/// Most messages that may be open: the broker counts them in 16 bits.
+/// Most deliveries held: the broker counts those from the queue in 16 bits.
 const MOST_OPEN: u32 = 20_000;
 
 /// When and how much is delivered.
@@ -70,9 +70,9 @@ impl Section for WebhookSettings {
         if attempts > MOST_ATTEMPTS {
             return Err(error("CONNECT_WEBHOOK_ATTEMPTS", "must be 1 to 100"));
         }
-        // Four for each attempt under way: one that is sent, one on record soon, two that wait.
-        let open = in_all.saturating_mul(4);
-        if open > MOST_OPEN {
+        // Four for each attempt under way: one that is sent, one on record soon, two that wait. Three of them from the
+        // queue, one straight from the outbox.
+        if in_all.saturating_mul(4) > MOST_OPEN {
             return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
         }
         let cap = env.get::<Self, Duration>("CONNECT_WEBHOOK_BACKOFF_CAP")?;
@@ -87,7 +87,8 @@ impl Section for WebhookSettings {
         let bounds = DeliveryBounds {
             in_all: in_all as usize,
             each: each as usize,
-            open: u16::try_from(open).unwrap_or(u16::MAX),
+            from_queue: u16::try_from(in_all * 3).unwrap_or(u16::MAX),
+            direct: in_all as usize,
         };
         Ok(Self { schedule, bounds, rescue_after: env.get::<Self, _>("CONNECT_WEBHOOK_RESCUE_AFTER")? })
     }

@@ -9,8 +9,10 @@ use tokio::sync::watch;
 /// What happens to connections.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weather {
-    /// Bytes don't pass.
+    /// Bytes of the clients don't pass.
     stalled: bool,
+    /// Bytes of the server don't pass.
+    replies_stalled: bool,
     /// New connections are reset at once.
     refusing: bool,
     /// How often the connections that were there have been reset.
@@ -60,12 +62,19 @@ impl Proxy {
 
     /// Holds back all bytes, as when a server hangs or a cable is pulled.
     pub fn stall(&self) {
-        self.weather.send_modify(|weather| weather.stalled = true);
+        self.weather.send_modify(|weather| (weather.stalled, weather.replies_stalled) = (true, true));
+    }
+
+    /// Holds back what the server sends; what clients send passes.
+    pub fn stall_replies(&self) {
+        self.weather.send_modify(|weather| weather.replies_stalled = true);
     }
 
     /// Lets connections and bytes pass again. What was held back goes on.
     pub fn restore(&self) {
-        self.weather.send_modify(|weather| (weather.stalled, weather.refusing) = (false, false));
+        self.weather.send_modify(|weather| {
+            *weather = Weather { cuts: weather.cuts, ..Weather::default() };
+        });
     }
 }
 
@@ -94,8 +103,8 @@ async fn serve(mut client: TcpStream, server: String, weather: watch::Receiver<W
         let (from_server, to_server) = server.split();
         tokio::select! {
             _ = watching.wait_for(|weather| weather.cuts != cuts) => true,
-            () = pump(from_client, to_server, weather.clone()) => false,
-            () = pump(from_server, to_client, weather) => false,
+            () = pump(from_client, to_server, weather.clone(), |weather| weather.stalled) => false,
+            () = pump(from_server, to_client, weather, |weather| weather.replies_stalled) => false,
         }
     };
     if was_cut {
@@ -105,10 +114,15 @@ async fn serve(mut client: TcpStream, server: String, weather: watch::Receiver<W
 }
 
 /// Copies bytes while they may pass, until either end closes.
-async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut weather: watch::Receiver<Weather>) {
+async fn pump(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    mut weather: watch::Receiver<Weather>,
+    is_stalled: fn(&Weather) -> bool,
+) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        if weather.wait_for(|weather| !weather.stalled).await.is_err()
+        if weather.wait_for(|weather| !is_stalled(weather)).await.is_err()
             || to.write_all(&buffer[..read]).await.is_err()
         {
             return;

@@ -26,16 +26,16 @@ type Queues = BTreeMap<&'static str, BTreeSet<Taken>>;
 /// When something was taken, and a number that tells it from what was taken in the same instant.
 type Taken = (Instant, u64);
 
-/// A message, or a unit of them, in hand until this is dropped.
+/// A message, or a unit of them, unacknowledged until this is dropped; also a delivery that comes without a message.
 #[derive(Debug)]
-pub(super) struct Held {
+pub struct Held {
     queue: Queue,
     taken: Taken,
 }
 
 impl Held {
     /// Taken now.
-    pub(super) fn new(queue: Queue) -> Self {
+    pub fn new(queue: Queue) -> Self {
         Self { queue, taken: IN_HAND.take(queue, Instant::now()) }
     }
 }

@@ -24,6 +24,7 @@ pub use connection::{Broker, QueueDepth};
 pub use dead::{DeadLetter, Death, Fate, Walk, Walked, Window};
 pub use dead_part::DeadPart;
 pub use gauges::observe_queues;
+pub use in_hand::Held;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
 pub use publisher::{Outgoing, PublishError, Publisher};

@@ -1,22 +1,22 @@
 //! One attempt: opened, sent, and what follows from how it went.
 
+use super::endpoint::Endpoint;
+use super::entry::{Entry, FollowUp, Opened};
 use super::lanes::Answer;
-use super::ledger::{Entry, Fate, Opened};
+use super::origin::Origin;
 use crate::schedule::Schedule;
 use crate::send::{Attempt, Outcome, Sender, WebhookRequest};
-use crate::store::{AttemptRow, Conclusion, State, Target};
+use crate::store::{AttemptRow, Conclusion, State};
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
-use common::broker::Receipt;
 use common::clock;
-use common::egress::ReceiverUrl;
 use common::message::DeliveryMeta;
 use common::metrics::{
     self as names, SEALED_UNOPENED, WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES,
 };
-use common::model::TenantId;
-use common::sealed::{MasterKey, Secret, subscription_binding};
+use common::sealed::Secret;
 use common::trace::{SpanKind, TraceContext, TraceSpan};
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::field::display;
 use tracing::{Instrument, Span};
@@ -31,10 +31,10 @@ pub(super) struct Job {
     pub meta: DeliveryMeta,
     /// The envelope.
     pub body: Bytes,
-    /// Concludes its message.
-    pub receipt: Receipt,
+    /// Who is told when it is on record.
+    pub origin: Origin,
     /// Where it goes.
-    pub target: Target,
+    pub endpoint: Arc<Endpoint>,
     /// Attempts made since the delivery was made, or last replayed.
     pub made: u16,
 }
@@ -43,7 +43,6 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Means {
     pub sender: Sender,
-    pub master: MasterKey,
     pub schedule: Schedule,
 }
 
@@ -62,16 +61,17 @@ impl Means {
 
     async fn attempt_traced(&self, job: Job, mut traced: TraceSpan) -> (Entry, Answer) {
         let at = clock::now();
-        let Some(secrets) = self.open(&job) else {
+        let Some(secrets) = &job.endpoint.secrets else {
             tracing::error!(
                 subscription = %job.meta.subscription_id,
                 "the subscription's secret can't be opened with this CONNECT_MASTER_KEY; its deliveries wait"
             );
             metrics::counter!(SEALED_UNOPENED, "of" => "subscription").increment(1);
             // A fault of ours, not the receiver's: no attempt is used up.
-            return (Entry::parked(job.meta, job.receipt, SEALED_WAIT, Opened::Yes), Answer::Came);
+            let parked = Entry::parked(job.meta, job.body, job.origin, SEALED_WAIT, Opened::Yes);
+            return (parked, Answer::Came);
         };
-        let attempt = self.send(&job, &secrets, traced.context(), at).await;
+        let attempt = self.send(&job, secrets, traced.context(), at).await;
         count(&attempt);
         tell(&mut traced, &job.meta, &attempt);
         drop(traced);
@@ -99,12 +99,12 @@ impl Means {
         context: TraceContext,
         now: DateTime<Utc>,
     ) -> Attempt {
-        let Ok(url) = ReceiverUrl::parse(&job.target.url) else {
+        let Some(url) = &job.endpoint.url else {
             return nothing_sent(Outcome::AddressRefused, "the subscription's URL can't be read");
         };
         let request = WebhookRequest {
-            url: &url,
-            tenant: &job.target.slug,
+            url,
+            tenant: &job.endpoint.target.slug,
             event_type: &job.meta.event_type,
             delivery_id: job.meta.delivery_id,
             secrets,
@@ -115,11 +115,6 @@ impl Means {
         self.sender.send(&request).await
     }
 
-    fn open(&self, job: &Job) -> Option<Vec<Secret>> {
-        let binding = subscription_binding(TenantId(job.target.tenant_id), job.meta.subscription_id);
-        job.target.sealed.iter().map(|sealed| self.master.open(sealed, &binding).ok()).collect()
-    }
-
     fn conclude(&self, job: Job, attempt: &Attempt, at: DateTime<Utc>) -> Entry {
         let made = job.made.saturating_add(1);
         let wait = if attempt.outcome.is_delivered() {
@@ -128,11 +123,11 @@ impl Means {
             self.schedule.wait_after(made, attempt.retry_after, rand::random())
         };
         let row = row(&job.meta, attempt, at);
-        let (state, fate) = match wait {
-            _ if attempt.outcome.is_delivered() => (State::Delivered, Fate::Done),
+        let (state, follow_up) = match wait {
+            _ if attempt.outcome.is_delivered() => (State::Delivered, FollowUp::None),
             Some(wait) => {
                 metrics::counter!(WEBHOOK_RETRIES, "attempt" => (made + 1).to_string()).increment(1);
-                (State::Pending, Fate::Retry { wait, body: job.body })
+                (State::Pending, FollowUp::Retry(wait))
             }
             None => {
                 metrics::counter!(WEBHOOK_DEAD).increment(1);
@@ -140,7 +135,7 @@ impl Means {
                     subscription = %job.meta.subscription_id, attempts = made,
                     outcome = attempt.outcome.as_str(), "attempts used up: dead letter"
                 );
-                (State::Dead, Fate::Dead)
+                (State::Dead, FollowUp::DeadLetter)
             }
         };
         let next = wait.map(|wait| clock::now() + TimeDelta::from_std(wait.length).unwrap_or(TimeDelta::MAX));
@@ -152,10 +147,11 @@ impl Means {
         };
         Entry {
             meta: job.meta,
+            body: job.body,
             conclusion,
             attempt: Some(row),
-            fate,
-            receipt: job.receipt,
+            follow_up,
+            origin: job.origin,
             opened: Opened::Yes,
         }
     }

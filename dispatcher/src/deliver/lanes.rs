@@ -8,6 +8,10 @@
 //!   the queue's head nor the share of messages that this program may have open.
 //! - Lanes that have something waiting start it in turn.
 
+mod placement;
+
+pub(super) use placement::Placement;
+
 use super::congestion::Congestion;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -80,6 +84,8 @@ pub(super) struct Lanes<J> {
     running_new: usize,
     waiting: usize,
     congestion: Congestion,
+    /// Nothing is taken or started any more.
+    is_closed: bool,
 }
 
 /// What is known of a lane.
@@ -172,6 +178,7 @@ impl<J> Lanes<J> {
             running_new: 0,
             waiting: 0,
             congestion,
+            is_closed: false,
         }
     }
 
@@ -185,13 +192,20 @@ impl<J> Lanes<J> {
             self.congestion.begin(id);
             return Err(Away { job, wait: wait.clamp(AWAY.0, AWAY.1) });
         }
+        self.queue(id, job, now);
+        Ok(())
+    }
+
+    /// Takes a job into its lane: there is a place for it.
+    pub(super) fn queue(&mut self, id: Uuid, job: J, now: Instant) {
+        let lane = self.lanes.entry(id).or_insert_with(|| Lane::new(now));
+        lane.last_used = now;
         lane.waiting.push_back((job, now));
         self.waiting += 1;
         if !lane.is_ready {
             lane.is_ready = true;
             self.ready.push_back(id);
         }
-        Ok(())
     }
 
     /// All that can be started now, in turn.
@@ -314,8 +328,9 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// Gives back all that waits: it isn't started any more.
-    pub(super) fn clear(&mut self) -> Vec<J> {
+    /// Gives back all that waits: it isn't started any more, and nothing more is taken directly.
+    pub(super) fn close(&mut self) -> Vec<J> {
+        self.is_closed = true;
         self.ready.clear();
         self.waiting = 0;
         let lanes = self.lanes.values_mut();

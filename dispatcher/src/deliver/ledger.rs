@@ -1,102 +1,47 @@
-//! Putting on record how messages ended, many at once.
+//! Putting on record what has become of deliveries, many at once.
 //!
 //! The order makes each end safe against a crash at any point: first the message of the next attempt is published, then
-//! the record is committed, then the message is concluded. What is repeated after a crash is recognised by the record.
+//! the record is committed, then the message is acknowledged. What is repeated after a crash is recognized by the record.
+//! The event of a delivery that came straight from the outbox is marked as relayed in the transaction that records the last
+//! of its deliveries: until then a crash has them sent again.
 
 use super::dead_letters::DeadLetters;
+use super::entry::{Entry, FollowUp, Opened};
+use super::in_flight::{EventInFlight, InFlight};
 use super::job::{context, span};
+use super::messages::Messages;
 use super::open::OpenAttempts;
-use crate::schedule::Wait;
-use crate::store::{self, AttemptRow, Conclusion, State};
-use bytes::Bytes;
+use super::origin::Origin;
+use crate::store::{AttemptRow, Conclusion, Record};
 use chrono::{DateTime, Utc};
-use common::broker::{Broker, Outgoing, Publisher, Receipt};
+use common::broker::Broker;
 use common::clock;
-use common::db::{Database, TxError, Work};
-use common::message::DeliveryMeta;
-use deadpool_postgres::Transaction;
-use futures_util::{future::join_all, try_join};
+use common::db::{Database, TxError};
+use futures_util::FutureExt;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
-/// Most ends of one transaction.
+/// Most entries of one transaction.
 const TOGETHER: usize = 512;
-/// Longest that the broker may take to confirm the messages of next attempts.
-const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+/// The least time between the begins of two transactions. The first entry after a pause is written at once; what ends
+/// meanwhile is written together. Nobody waits for it: the receiver has its webhook.
+const GAP: Duration = Duration::from_millis(4);
 /// Wait between tries while the database can't be reached.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
+/// Wait before a transaction that met another one runs again, and how often it does before that counts as an outage.
+const CONFLICT: (Duration, u32) = (Duration::from_millis(5), 5);
 
-/// How a message ended.
+/// What goes on record.
 #[derive(Debug)]
-pub(super) struct Entry {
-    /// What it was.
-    pub meta: DeliveryMeta,
-    /// What has become of the delivery.
-    pub conclusion: Conclusion,
-    /// The attempt, if one was made.
-    pub attempt: Option<AttemptRow>,
-    /// What becomes of the message.
-    pub fate: Fate,
-    /// Concludes it.
-    pub receipt: Receipt,
-    /// Whether its attempt was opened, so that further messages of it wait for this.
-    pub opened: Opened,
-}
-
-/// Whether a message's attempt was opened (see [`OpenAttempts`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opened {
-    Yes,
-    No,
-}
-
-impl Entry {
-    /// Its delivery waits in the database, for `wait` at least.
-    pub(super) fn parked(meta: DeliveryMeta, receipt: Receipt, wait: Duration, opened: Opened) -> Self {
-        let now = clock::now();
-        let conclusion = Conclusion {
-            next_attempt_at: Some(now),
-            parked_at: Some(now),
-            parked_until: (!wait.is_zero()).then(|| now + wait),
-            ..Conclusion::unchanged(&meta)
-        };
-        Self { meta, conclusion, attempt: None, fate: Fate::Done, receipt, opened }
-    }
-
-    /// Its delivery has no receiver any more.
-    pub(super) fn dropped(meta: DeliveryMeta, receipt: Receipt) -> Self {
-        let conclusion = Conclusion { state: State::Dropped, ..Conclusion::unchanged(&meta) };
-        Self { meta, conclusion, attempt: None, fate: Fate::Done, receipt, opened: Opened::No }
-    }
-
-    fn span(&self) -> Span {
-        span(&self.meta, context(&self.meta))
-    }
-
-    /// In one order everywhere, so that transactions never wait for each other in a ring; of several entries of one
-    /// delivery the one that counts comes last.
-    fn order(&self) -> (Uuid, Uuid, bool, i16, bool) {
-        let Conclusion { tenant_id, delivery_id, state, attempts, .. } = self.conclusion;
-        (tenant_id, delivery_id, state == State::Delivered, attempts, self.attempt.is_some())
-    }
-}
-
-/// What becomes of a message.
-#[derive(Debug)]
-pub(super) enum Fate {
-    /// It is done with.
-    Done,
-    /// Another attempt follows.
-    Retry {
-        /// When.
-        wait: Wait,
-        /// The envelope.
-        body: Bytes,
-    },
-    /// It goes to the dead-letter queue.
-    Dead,
+pub(super) enum Note {
+    /// A delivery.
+    Delivery(Box<Entry>),
+    /// An event that has no delivery.
+    Event(Arc<EventInFlight>),
 }
 
 /// What the ledger writes with.
@@ -105,131 +50,184 @@ pub(super) struct Ledger {
     pub database: Database,
     pub broker: Broker,
     pub open: OpenAttempts,
+    pub in_flight: InFlight,
     pub dead_letters: DeadLetters,
 }
 
+/// What is written together.
+#[derive(Debug, Default)]
+struct Batch {
+    entries: Vec<Entry>,
+    /// Events whose deliveries are all on record with these entries, or were before.
+    relayed: Vec<Uuid>,
+}
+
 impl Ledger {
-    /// Writes entries as they come, until their channel closes.
-    pub(super) async fn keep(self, mut entries: mpsc::Receiver<Entry>) {
-        let names: Vec<String> = (0..=u8::MAX).map(|level| self.broker.retry_queue_name(level)).collect();
-        let mut publisher = Publisher::new(self.broker.clone(), "webhooks.retry");
-        let mut batch = Vec::with_capacity(TOGETHER);
-        while entries.recv_many(&mut batch, TOGETHER).await > 0 {
-            let now = clock::now();
-            retry(&mut publisher, &names, &mut batch, now).await;
-            batch.sort_unstable_by_key(Entry::order);
-            let refused = self.record(&batch, now).await;
-            let concluded =
-                batch.drain(..).enumerate().map(|(at, entry)| self.conclude(entry, refused.contains(&at)));
-            join_all(concluded).await;
-        }
-    }
-
-    /// Commits the batch, however long the database is away: until then its messages stay open. When it refuses the
-    /// batch, entry by entry; gives the places of what it refuses even so.
-    async fn record(&self, batch: &[Entry], now: DateTime<Utc>) -> Vec<usize> {
-        // Lines about a delivery name it, those about many only say how many.
-        let together = if let [entry] = batch { entry.span() } else { Span::none() };
-        if self.record_together(batch, now).instrument(together).await.is_ok() {
-            return Vec::new();
-        }
-        let mut refused = Vec::new();
-        for (at, entry) in batch.iter().enumerate() {
-            let span = entry.span();
-            let recorded = self.record_together(std::slice::from_ref(entry), now).instrument(span.clone());
-            if let Err(error) = recorded.await {
-                span.in_scope(|| tracing::error!(%error, "a delivery can't be put on record"));
-                refused.push(at);
-            }
-        }
-        refused
-    }
-
-    async fn record_together(&self, batch: &[Entry], now: DateTime<Utc>) -> Result<(), TxError> {
-        let work = Record { batch, now };
+    /// Writes notes as they come, until their channel closes.
+    pub(super) async fn keep(self, mut notes: mpsc::Receiver<Note>) {
+        let mut messages = Messages::new(&self.broker);
+        let mut received = Vec::with_capacity(TOGETHER);
+        let mut batch = Batch::default();
         loop {
-            match self.database.run_tx("conclude", &work).await {
-                Ok(()) => return Ok(()),
-                Err(error @ (TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_))) => {
-                    tracing::warn!(%error, deliveries = batch.len(), "can't put deliveries on record, trying again");
-                    tokio::time::sleep(OUTAGE_WAIT).await;
+            let receiving = notes.recv_many(&mut received, TOGETHER);
+            let count = match batch.relayed.is_empty() {
+                true => Some(receiving.await),
+                // An event is complete already: it waits for nobody.
+                false => receiving.now_or_never(),
+            };
+            if count == Some(0) && batch.relayed.is_empty() {
+                return;
+            }
+            let next = Instant::now() + GAP;
+            batch.take(received.drain(..));
+            messages.publish(&mut batch.entries).await;
+            self.write(&mut batch, &mut messages).await;
+            sleep_until(next).await;
+        }
+    }
+
+    /// Commits the batch and settles its entries. Leaves events in the batch that became complete by that.
+    async fn write(&self, batch: &mut Batch, messages: &mut Messages) {
+        let now = clock::now();
+        let Batch { mut entries, mut relayed } = std::mem::take(batch);
+        entries.sort_unstable_by_key(Entry::order);
+        relayed.sort_unstable();
+        // Lines about a delivery name it, those about many only say how many.
+        let together = if let [entry] = &entries[..] { entry.span() } else { Span::none() };
+        if self.record_together(&entries, &relayed, now).instrument(together).await.is_err() {
+            entries = self.record_one_by_one(entries, &mut relayed, now, messages).await;
+        }
+        self.in_flight.remove(&relayed);
+        for entry in entries {
+            batch.relayed.extend(self.settle_repeats(&entry).await);
+            self.settle(entry, messages).await;
+        }
+    }
+
+    /// Commits what the database takes of a batch that it has refused. Gives the entries that are on record. The others
+    /// are left to the queue, where a message that can't be put on record becomes a dead letter; so their events count as
+    /// relayed, too. What the broker doesn't take either stays in the outbox until the program starts again.
+    async fn record_one_by_one(
+        &self,
+        entries: Vec<Entry>,
+        relayed: &mut Vec<Uuid>,
+        now: DateTime<Utc>,
+        messages: &mut Messages,
+    ) -> Vec<Entry> {
+        let mut recorded = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let span = entry.span();
+            let alone = std::slice::from_ref(&entry);
+            let Err(error) = self.record_together(alone, &[], now).instrument(span.clone()).await else {
+                recorded.push(entry);
+                continue;
+            };
+            span.in_scope(|| tracing::error!(%error, "a delivery can't be put on record"));
+            relayed.extend(self.settle_repeats(&entry).await);
+            match entry.origin {
+                Origin::Queue(receipt) => self.dead_letters.take(receipt, "record").await,
+                Origin::Outbox(part) => {
+                    if !messages.requeue(&entry.meta, &entry.body).await {
+                        relayed.retain(|event| *event != part.event.event_id);
+                    }
                 }
+            }
+        }
+        if let Err(error) = self.record_together(&[], relayed, now).await {
+            tracing::error!(%error, events = relayed.len(), "events can't be marked as relayed");
+            relayed.clear();
+        }
+        recorded
+    }
+
+    async fn record_together(
+        &self,
+        entries: &[Entry],
+        relayed: &[Uuid],
+        now: DateTime<Utc>,
+    ) -> Result<(), TxError> {
+        let conclusions = last_of_each(entries);
+        let attempts: Vec<AttemptRow> = entries.iter().filter_map(|entry| entry.attempt.clone()).collect();
+        let record = Record { conclusions: &conclusions, attempts: &attempts, relayed, now };
+        if conclusions.is_empty() && relayed.is_empty() {
+            return Ok(());
+        }
+        let mut runs = 0;
+        loop {
+            runs += 1;
+            match record.write(&self.database).await {
+                Ok(()) => return Ok(()),
                 Err(error @ (TxError::Refused(_) | TxError::Abandoned(_))) => return Err(error),
+                Err(TxError::Conflict(_)) if runs < CONFLICT.1 => sleep(CONFLICT.0 * runs).await,
+                Err(error) => {
+                    tracing::warn!(%error, deliveries = entries.len(), "can't put deliveries on record, trying again");
+                    sleep(OUTAGE_WAIT).await;
+                }
             }
         }
     }
 
-    /// Concludes the entry's message, and forgets the second messages of its attempt.
-    async fn conclude(&self, entry: Entry, is_refused: bool) {
-        let second = match entry.opened {
+    /// Tells the entry's origin that it is on record.
+    async fn settle(&self, entry: Entry, messages: &mut Messages) {
+        let is_dead = matches!(entry.follow_up, FollowUp::DeadLetter);
+        match entry.origin {
+            Origin::Queue(receipt) if is_dead => self.dead_letters.take(receipt, "attempts").await,
+            Origin::Queue(receipt) => receipt.done().await,
+            // It has no message that could be dead-lettered: whoever takes this one finds the delivery dead.
+            Origin::Outbox(_) if is_dead => {
+                if !messages.requeue(&entry.meta, &entry.body).await {
+                    let message = "the broker is unavailable; the dead delivery has no dead letter there";
+                    span(&entry.meta, context(&entry.meta)).in_scope(|| tracing::warn!("{message}"));
+                }
+            }
+            Origin::Outbox(_) => {}
+        }
+    }
+
+    /// The attempt is over: tells the origins of its repeats. Gives the events that these were the last deliveries of.
+    async fn settle_repeats(&self, entry: &Entry) -> Vec<Uuid> {
+        let mut complete = Vec::new();
+        let repeats = match entry.opened {
             Opened::Yes => self.open.end(&entry.meta),
             Opened::No => Vec::new(),
         };
-        match entry.fate {
-            _ if is_refused => self.dead_letters.take(entry.receipt, "record").await,
-            Fate::Done | Fate::Retry { .. } => entry.receipt.done().await,
-            Fate::Dead => self.dead_letters.take(entry.receipt, "attempts").await,
-        }
-        for receipt in second {
-            receipt.done().await;
-        }
-    }
-}
-
-/// Publishes the messages of next attempts. Where the broker doesn't confirm, the delivery waits in the database instead;
-/// should the message be in its queue all the same, one of the two is the second message of the attempt.
-async fn retry(publisher: &mut Publisher, names: &[String], batch: &mut [Entry], now: DateTime<Utc>) {
-    let due: Vec<(usize, Outgoing<'_>)> = batch
-        .iter()
-        .enumerate()
-        .filter_map(|(at, entry)| match &entry.fate {
-            Fate::Retry { wait, body } => {
-                Some((at, next(entry, &names[usize::from(wait.level)], *wait, body, now)))
-            }
-            Fate::Done | Fate::Dead => None,
-        })
-        .collect();
-    if due.is_empty() {
-        return;
-    }
-    let (places, messages): (Vec<usize>, Vec<Outgoing<'_>>) = due.into_iter().unzip();
-    let published = publisher.publish(&messages, CONFIRM_WITHIN).await;
-    drop(messages);
-    for (place, result) in places.into_iter().zip(published) {
-        if result.is_err() {
-            batch[place].conclusion.parked_at = Some(now);
-        }
-    }
-}
-
-fn next<'a>(entry: &Entry, queue: &'a str, wait: Wait, body: &'a Bytes, now: DateTime<Utc>) -> Outgoing<'a> {
-    let meta = DeliveryMeta {
-        attempt: entry.meta.attempt.saturating_add(1),
-        published_at: now,
-        ..entry.meta.clone()
-    };
-    Outgoing { queue, meta: meta.to_header(), traceparent: meta.traceparent, body, waits: Some(wait.length) }
-}
-
-struct Record<'a> {
-    batch: &'a [Entry],
-    now: DateTime<Utc>,
-}
-
-impl Work for Record<'_> {
-    type Output = ();
-
-    async fn run(&self, tx: &Transaction<'_>) -> Result<(), TxError> {
-        let mut ends: Vec<&Conclusion> = Vec::with_capacity(self.batch.len());
-        for entry in self.batch {
-            // One statement can't touch a row twice.
-            match ends.last_mut() {
-                Some(last) if last.delivery_id == entry.conclusion.delivery_id => *last = &entry.conclusion,
-                Some(_) | None => ends.push(&entry.conclusion),
+        for repeat in repeats {
+            match repeat {
+                Origin::Queue(receipt) => receipt.done().await,
+                Origin::Outbox(part) if part.event.record_one() => complete.push(part.event.event_id),
+                Origin::Outbox(_) => {}
             }
         }
-        let attempts: Vec<AttemptRow> = self.batch.iter().filter_map(|entry| entry.attempt.clone()).collect();
-        try_join!(store::conclude(tx, &ends, self.now), store::insert_attempts(tx, &attempts))?;
-        Ok(())
+        complete
     }
+}
+
+impl Batch {
+    fn take(&mut self, notes: impl Iterator<Item = Note>) {
+        for note in notes {
+            match note {
+                Note::Event(event) => self.relayed.push(event.event_id),
+                Note::Delivery(entry) => {
+                    if let Origin::Outbox(part) = &entry.origin
+                        && part.event.record_one()
+                    {
+                        self.relayed.push(part.event.event_id);
+                    }
+                    self.entries.push(*entry);
+                }
+            }
+        }
+    }
+}
+
+/// One statement can't touch a row twice: of several entries of a delivery, which are neighbors, the last one.
+fn last_of_each(entries: &[Entry]) -> Vec<&Conclusion> {
+    let mut last: Vec<&Conclusion> = Vec::with_capacity(entries.len());
+    for Entry { conclusion, .. } in entries {
+        match last.last_mut() {
+            Some(before) if before.delivery_id == conclusion.delivery_id => *before = conclusion,
+            Some(_) | None => last.push(conclusion),
+        }
+    }
+    last
 }

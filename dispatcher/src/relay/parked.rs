@@ -1,32 +1,96 @@
 //! Deliveries that wait in the database: back into the queue when it is their time.
 
-use super::{CONFIRM_WITHIN, RelayError, Worker};
+use super::{Faults, Relay, RelayError};
 use crate::store::{self, Lanes, Parked};
 use chrono::{DateTime, Utc};
-use common::broker::Outgoing;
+use common::broker::{Outgoing, Publisher, Queue};
 use common::clock;
 use common::db::{TxError, Work};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
 use deadpool_postgres::Transaction;
 use std::collections::HashSet;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Deliveries of one step: of a subscription, and in all.
 const STEP: (i64, i64) = (128, 1_024);
 /// Lost deliveries found in one step.
 const LOST: i64 = 1_000;
+/// How often parked deliveries are looked for.
+const LOOK_AT_PARKED: Duration = Duration::from_millis(500);
+/// How often what the queue has lost is looked for.
+const LOOK_FOR_LOST: Duration = Duration::from_secs(15);
+/// Longest that the broker may take to confirm what is published together.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
-impl Worker {
+/// Puts parked deliveries into the queue while this copy is the leader.
+#[derive(Debug)]
+pub(super) struct ParkedRelay {
+    relay: Relay,
+    publisher: Publisher,
+    queue: String,
+    /// The subscription after which parked deliveries are looked for, so that each has its turn.
+    parked_after: Uuid,
+    lost_due: Instant,
+    faults: Faults,
+}
+
+impl ParkedRelay {
+    pub(super) fn new(relay: Relay) -> Self {
+        Self {
+            queue: relay.broker.queue_name(Queue::Webhooks),
+            publisher: Publisher::new(relay.broker.clone(), "webhooks"),
+            parked_after: Uuid::nil(),
+            lost_due: Instant::now(),
+            faults: Faults::default(),
+            relay,
+        }
+    }
+
+    /// Looks for parked deliveries, from time to time and when somebody `called`, until the leadership is `over`.
+    pub(super) async fn run(&mut self, called: &Notify, over: &CancellationToken) -> Result<(), TxError> {
+        while !over.is_cancelled() {
+            let pause = match self.step().await {
+                Ok(has_more) => {
+                    self.faults = Faults::default();
+                    if has_more { Duration::ZERO } else { LOOK_AT_PARKED }
+                }
+                Err(RelayError::Database(error)) => return Err(error),
+                // It stays the leader: the broker is no nearer to another copy.
+                Err(RelayError::Broker(error)) => {
+                    let wait = self.faults.next_wait();
+                    tracing::warn!(%error, ?wait, "parked deliveries not published, trying again");
+                    wait
+                }
+            };
+            drop(over.run_until_cancelled(timeout(pause, called.notified())).await);
+        }
+        Ok(())
+    }
+
+    /// Puts parked deliveries into the queue, from time to time what it has lost as well; whether there may be more.
+    async fn step(&mut self) -> Result<bool, RelayError> {
+        let now = Instant::now();
+        if now >= self.lost_due {
+            self.lost_due = now + LOOK_FOR_LOST;
+            self.rescue().await?;
+        }
+        self.unpark().await
+    }
+
     /// Puts parked deliveries that are due into the queue; whether there may be more.
-    pub(super) async fn unpark(&mut self) -> Result<bool, RelayError> {
+    async fn unpark(&mut self) -> Result<bool, RelayError> {
         let now = clock::now();
         let parked = self.due(now).await?;
         let metas: Vec<DeliveryMeta> = parked.iter().map(|parked| meta(parked, now)).collect();
         let messages: Vec<Outgoing<'_>> = parked
             .iter()
             .zip(&metas)
-            .map(|(parked, meta)| super::message(&self.queue, meta, &parked.envelope))
+            .map(|(parked, meta)| message(&self.queue, meta, &parked.envelope))
             .collect();
         let published = self.publisher.publish(&messages, CONFIRM_WITHIN).await;
         let mut queued: Vec<&Parked> = parked
@@ -66,7 +130,7 @@ impl Worker {
     }
 
     /// Parks what is long overdue while the queue is empty: the queue has lost it.
-    pub(super) async fn rescue(&mut self) -> Result<(), RelayError> {
+    async fn rescue(&mut self) -> Result<(), RelayError> {
         let queue = self.relay.broker.depth(&self.queue).await;
         if queue.is_none_or(|queue| queue.ready > 0) {
             return Ok(());
@@ -106,4 +170,10 @@ fn meta(parked: &Parked, now: DateTime<Utc>) -> DeliveryMeta {
         traceparent: parked.traceparent.clone(),
         request_id: parked.request_id,
     }
+}
+
+/// A delivery's message for `queue`.
+fn message<'a>(queue: &'a str, meta: &DeliveryMeta, envelope: &'a str) -> Outgoing<'a> {
+    let traceparent = meta.traceparent.clone();
+    Outgoing { queue, meta: meta.to_header(), traceparent, body: envelope.as_bytes(), waits: None }
 }

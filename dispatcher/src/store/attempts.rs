@@ -36,7 +36,7 @@ pub struct AttemptRow {
 }
 
 /// Records attempts, which are given in the order of their deliveries.
-pub async fn insert(on: &impl GenericClient, rows: &[AttemptRow]) -> Result<(), TxError> {
+pub(super) async fn insert(on: &impl GenericClient, rows: &[AttemptRow]) -> Result<(), TxError> {
     if rows.is_empty() {
         return Ok(());
     }

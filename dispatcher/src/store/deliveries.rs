@@ -8,23 +8,16 @@ use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-// One that was relayed before is there already. Sorted, so that this and `conclude` never wait for each other in a ring.
-pub(super) const INSERT: &str = "
-    -- deliveries.insert
-    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, parked_at)
-    SELECT tenant_id, delivery_id, event_id, subscription_id, 'pending', $6::timestamptz, $6, CASE WHEN parked THEN $6 END
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::boolean[])
-         AS new (tenant_id, delivery_id, event_id, subscription_id, parked)
-    ORDER BY tenant_id, delivery_id
-    ON CONFLICT DO NOTHING";
-
 pub(super) const KNOWN: &str = "
     -- deliveries.known
     SELECT d.delivery_id, d.state, d.attempts, d.attempts_before
     FROM unnest($1::uuid[], $2::uuid[]) AS asked (tenant_id, delivery_id)
-    JOIN deliveries d ON d.tenant_id = asked.tenant_id AND d.delivery_id = asked.delivery_id";
+    CROSS JOIN LATERAL (
+        SELECT * FROM deliveries d
+        WHERE d.tenant_id = asked.tenant_id AND d.delivery_id = asked.delivery_id LIMIT 1
+    ) AS d";
 
-// A message may be handled before the relay has committed its row: then this makes it, and the relay finds it there.
+// Makes the row of a delivery that none is there for yet, mostly in its final state: its first attempt has ended.
 // What was delivered stays so, and an attempt that is on record isn't undone by a second one of its number.
 pub(super) const CONCLUDE: &str = "
     -- deliveries.conclude
@@ -52,32 +45,43 @@ pub(super) const PARKED: &str = "
     FROM subscriptions s
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d
-        WHERE d.tenant_id = s.tenant_id AND d.subscription_id = s.subscription_id
+        WHERE d.subscription_id = s.subscription_id AND d.tenant_id IS NOT DISTINCT FROM s.tenant_id
           AND d.parked_at IS NOT NULL AND d.next_attempt_at <= $1
           AND (d.parked_until <= $1 OR d.parked_until IS NULL OR s.subscription_id = ANY($5::uuid[]))
         ORDER BY d.next_attempt_at LIMIT $3::bigint
     ) AS d
-    JOIN outbox o ON o.tenant_id = d.tenant_id AND o.event_id = d.event_id
+    CROSS JOIN LATERAL (
+        SELECT * FROM outbox o WHERE o.tenant_id = d.tenant_id AND o.event_id = d.event_id LIMIT 1
+    ) AS o
     WHERE s.subscription_id > $6 AND s.subscription_id <> ALL($2::uuid[])
       AND (s.paused_at IS NULL AND s.removed_at IS NULL OR s.removed_at > $1 - interval '1 hour')
     ORDER BY s.subscription_id
     LIMIT $4::bigint";
 
-// Only what hasn't been parked anew since it was read.
+// Only what hasn't been parked anew since it was read. Rows are locked first and then updated where they are: an UPDATE
+// that joins a list of keys may be planned to read the whole table for it.
 pub(super) const UNPARK: &str = "
     -- deliveries.unpark
-    UPDATE deliveries d SET parked_at = NULL, parked_until = NULL
-    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS done (tenant_id, delivery_id, parked_at)
-    WHERE d.tenant_id = done.tenant_id AND d.delivery_id = done.delivery_id AND d.parked_at = done.parked_at";
+    UPDATE deliveries SET parked_at = NULL, parked_until = NULL
+    WHERE ctid = ANY(ARRAY(
+        SELECT found.place
+        FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS done (tenant_id, delivery_id, parked_at)
+        CROSS JOIN LATERAL (
+            SELECT d.ctid AS place FROM deliveries d
+            WHERE d.tenant_id = done.tenant_id AND d.delivery_id = done.delivery_id
+              AND d.parked_at IS NOT DISTINCT FROM done.parked_at
+            LIMIT 1 FOR UPDATE
+        ) AS found
+    ))";
 
 pub(super) const RESCUE: &str = "
     -- deliveries.rescue
     UPDATE deliveries SET parked_at = $1, next_attempt_at = $1
-    WHERE (tenant_id, delivery_id) IN (
-        SELECT tenant_id, delivery_id FROM deliveries
+    WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM deliveries
         WHERE state = 'pending' AND next_attempt_at < $2 AND parked_at IS NULL
         ORDER BY next_attempt_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
-    )";
+    ))";
 
 pub(super) const OPEN: &str = "
     -- deliveries.open
@@ -121,21 +125,6 @@ impl State {
         let known = Self::ALL.into_iter().find(|state| state.as_str() == text);
         known.ok_or_else(|| TxError::Abandoned(format!("unknown state of a delivery: {text:?}")))
     }
-}
-
-/// A delivery to be made.
-#[derive(Clone, Copy, Debug)]
-pub struct NewDelivery {
-    /// The agency.
-    pub tenant_id: Uuid,
-    /// Its id.
-    pub delivery_id: Uuid,
-    /// The outbound event.
-    pub event_id: Uuid,
-    /// Who it goes to.
-    pub subscription_id: Uuid,
-    /// Whether it begins in the database, not in the queue.
-    pub is_parked: bool,
 }
 
 /// What is known of a delivery when a message for it comes.
@@ -214,27 +203,6 @@ pub struct Parked {
     pub request_id: Option<Uuid>,
 }
 
-/// Makes deliveries, due at `now`.
-pub async fn insert(on: &impl GenericClient, new: &[NewDelivery], now: DateTime<Utc>) -> Result<(), TxError> {
-    if new.is_empty() {
-        return Ok(());
-    }
-    execute(
-        on,
-        INSERT,
-        &[
-            &column(new, |row| row.tenant_id),
-            &column(new, |row| row.delivery_id),
-            &column(new, |row| row.event_id),
-            &column(new, |row| row.subscription_id),
-            &column(new, |row| row.is_parked),
-            &now,
-        ],
-    )
-    .await
-    .map(drop)
-}
-
 /// What is known of deliveries, given as agency and id.
 pub async fn known(on: &impl GenericClient, asked: &[(Uuid, Uuid)]) -> Result<HashMap<Uuid, Known>, TxError> {
     let rows = query(on, KNOWN, &[&column(asked, |asked| asked.0), &column(asked, |asked| asked.1)]).await?;
@@ -246,7 +214,7 @@ pub async fn known(on: &impl GenericClient, asked: &[(Uuid, Uuid)]) -> Result<Ha
 }
 
 /// Writes how messages ended.
-pub async fn conclude(
+pub(super) async fn conclude(
     on: &impl GenericClient,
     ends: &[&Conclusion],
     now: DateTime<Utc>,

@@ -5,15 +5,16 @@
 mod attempts;
 mod deliveries;
 mod outbox;
+mod record;
 mod subscriptions;
 
-pub use attempts::{AttemptRow, insert as insert_attempts};
+pub use attempts::AttemptRow;
 pub use deliveries::{
-    Conclusion, Known, Lanes, NewDelivery, Parked, State, conclude, count_ended, count_open,
-    insert as insert_deliveries, known, parked, rescue, unpark,
+    Conclusion, Known, Lanes, Parked, State, count_ended, count_open, known, parked, rescue, unpark,
 };
-pub use outbox::{Waiting, pending, relayed, waiting};
-pub use subscriptions::{Target, of_tenants, targets};
+pub use outbox::{Pending, Waiting, pending, waiting};
+pub use record::Record;
+pub use subscriptions::{Subscriber, Target, targets};
 
 use common::db::TxError;
 use deadpool_postgres::GenericClient;
@@ -25,7 +26,6 @@ pub const STATEMENTS: &[&str] = &[
     attempts::INSERT,
     deliveries::CONCLUDE,
     deliveries::ENDED,
-    deliveries::INSERT,
     deliveries::KNOWN,
     deliveries::OPEN,
     deliveries::PARKED,
@@ -34,7 +34,6 @@ pub const STATEMENTS: &[&str] = &[
     outbox::PENDING,
     outbox::RELAYED,
     outbox::WAITING,
-    subscriptions::OF_TENANTS,
     subscriptions::TARGETS,
 ];
 

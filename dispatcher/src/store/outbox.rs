@@ -1,21 +1,48 @@
-//! The outbox: what is to be relayed.
+//! The outbox: what is to be relayed, and to whom.
 
-use super::{column, execute, query};
-use crate::fan_out::OutboxEvent;
+use super::subscriptions::Subscriber;
+use super::{execute, query};
+use crate::fan_out::{Key, OutboxEvent, Subscription};
+use crate::store::Target;
 use chrono::{DateTime, Utc};
 use common::db::TxError;
 use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
+use uuid::Uuid;
 
+// One snapshot gives the oldest pending events, each once, and the subscriptions of their agencies, each once: rows of
+// two kinds, told apart by event_id. What is in flight in this program is left out.
 pub(super) const PENDING: &str = "
     -- outbox.pending
-    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::text, traceparent, request_id
-    FROM outbox WHERE relayed_at IS NULL ORDER BY event_id LIMIT $1::bigint";
+    WITH pending AS MATERIALIZED (
+        SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id
+        FROM outbox WHERE relayed_at IS NULL AND event_id <> ALL($2::uuid[])
+        ORDER BY event_id LIMIT $1::bigint
+    )
+    SELECT tenant_id, event_id, key_prefix, origin, event_type, envelope::text, traceparent, request_id,
+           NULL::text[] AS event_types, NULL::bytea AS secret_sealed, NULL::bytea AS old_secret_sealed,
+           false AS is_paused
+    FROM pending
+    UNION ALL
+    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, t.slug, s.url, NULL, s.subscription_id,
+           s.event_types, s.secret_sealed, s.old_secret_sealed, s.is_paused
+    FROM (SELECT DISTINCT tenant_id FROM pending) AS p
+    CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = p.tenant_id LIMIT 1) AS t
+    CROSS JOIN LATERAL (
+        SELECT s.subscription_id, s.key_prefix, s.event_types, s.url, s.secret_sealed,
+               CASE WHEN s.old_secret_until > $3::timestamptz THEN s.old_secret_sealed END AS old_secret_sealed,
+               s.paused_at IS NOT NULL AS is_paused
+        FROM subscriptions s WHERE s.tenant_id = p.tenant_id AND s.removed_at IS NULL OFFSET 0
+    ) AS s
+    LEFT JOIN LATERAL (
+        SELECT k.origin FROM api_keys k
+        WHERE k.prefix = s.key_prefix AND k.tenant_id IS NOT DISTINCT FROM p.tenant_id LIMIT 1
+    ) AS k ON true";
 
+// By the index of what is pending alone. An event's id is unique across agencies (UUIDv7).
 pub(super) const RELAYED: &str = "
     -- outbox.relayed
-    UPDATE outbox SET relayed_at = $3
-    FROM unnest($1::uuid[], $2::uuid[]) AS done (tenant_id, event_id)
-    WHERE outbox.tenant_id = done.tenant_id AND outbox.event_id = done.event_id AND relayed_at IS NULL";
+    UPDATE outbox SET relayed_at = $2 WHERE relayed_at IS NULL AND event_id = ANY($1::uuid[])";
 
 // Looks at a bounded number of rows: a longer queue is as bad as this.
 pub(super) const WAITING: &str = "
@@ -23,6 +50,15 @@ pub(super) const WAITING: &str = "
     SELECT count(*), min(created_at) FROM (
         SELECT created_at FROM outbox WHERE relayed_at IS NULL ORDER BY event_id LIMIT 100000
     ) AS waiting";
+
+/// Pending events with the subscriptions of their agencies.
+#[derive(Clone, Debug, Default)]
+pub struct Pending {
+    /// The oldest first.
+    pub events: Vec<OutboxEvent>,
+    /// Without those that were removed.
+    pub subscribers: Vec<Subscriber>,
+}
 
 /// What waits in the outbox.
 #[derive(Clone, Copy, Debug)]
@@ -33,30 +69,65 @@ pub struct Waiting {
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// The oldest events that are not relayed, `limit` at most.
-pub async fn pending(on: &impl GenericClient, limit: i64) -> Result<Vec<OutboxEvent>, TxError> {
-    let rows = query(on, PENDING, &[&limit]).await?;
-    let event = |row: &tokio_postgres::Row| OutboxEvent {
+/// The oldest events that are not relayed, `limit` at most, without those `in_flight`.
+pub async fn pending(
+    on: &impl GenericClient,
+    limit: i64,
+    in_flight: &[Uuid],
+    now: DateTime<Utc>,
+) -> Result<Pending, TxError> {
+    let mut pending = Pending::default();
+    for row in query(on, PENDING, &[&limit, &in_flight, &now]).await? {
+        match row.get(1) {
+            Some(event_id) => pending.events.push(event(&row, event_id)),
+            None => pending.subscribers.push(subscriber(&row)),
+        }
+    }
+    pending.events.sort_unstable_by_key(|event| event.event_id);
+    Ok(pending)
+}
+
+fn event(row: &Row, event_id: Uuid) -> OutboxEvent {
+    OutboxEvent {
         tenant_id: row.get(0),
-        event_id: row.get(1),
-        event_type: row.get(2),
-        key_prefix: row.get(3),
-        origin: row.get(4),
+        event_id,
+        key_prefix: row.get(2),
+        origin: row.get(3),
+        event_type: row.get(4),
         envelope: row.get(5),
         traceparent: row.get(6),
         request_id: row.get(7),
+    }
+}
+
+fn subscriber(row: &Row) -> Subscriber {
+    let (tenant_id, is_paused) = (row.get(0), row.get(11));
+    let (current, old): (Vec<u8>, Option<Vec<u8>>) = (row.get(9), row.get(10));
+    let subscription = Subscription {
+        tenant_id,
+        id: row.get(7),
+        key: row.get::<_, Option<String>>(2).map(|prefix| Key { prefix, origin: row.get(3) }),
+        event_types: row.get(8),
+        is_paused,
     };
-    Ok(rows.iter().map(event).collect())
+    let target = Target {
+        tenant_id,
+        slug: row.get(4),
+        url: row.get(5),
+        sealed: std::iter::once(current).chain(old).collect(),
+        is_paused,
+        is_removed: false,
+    };
+    Subscriber { subscription, target }
 }
 
 /// Marks events as relayed.
-pub async fn relayed(
+pub(super) async fn relayed(
     on: &impl GenericClient,
-    events: &[&OutboxEvent],
+    events: &[Uuid],
     now: DateTime<Utc>,
 ) -> Result<(), TxError> {
-    let (tenants, ids) = (column(events, |event| event.tenant_id), column(events, |event| event.event_id));
-    execute(on, RELAYED, &[&tenants, &ids, &now]).await.map(drop)
+    execute(on, RELAYED, &[&events, &now]).await.map(drop)
 }
 
 /// How much waits, and since when.

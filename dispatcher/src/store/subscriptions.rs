@@ -1,29 +1,33 @@
 //! Subscriptions: who hears of what, where, signed with which secret.
 
 use super::query;
-use crate::fan_out::{Key, Subscription};
+use crate::fan_out::Subscription;
 use chrono::{DateTime, Utc};
 use common::db::TxError;
 use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-pub(super) const OF_TENANTS: &str = "
-    -- subscriptions.of_tenants
-    SELECT s.tenant_id, s.subscription_id, s.key_prefix, k.origin, s.event_types, s.paused_at IS NOT NULL
-    FROM subscriptions s LEFT JOIN api_keys k ON k.tenant_id = s.tenant_id AND k.prefix = s.key_prefix
-    WHERE s.tenant_id = ANY($1) AND s.removed_at IS NULL";
-
 pub(super) const TARGETS: &str = "
     -- subscriptions.targets
     SELECT s.subscription_id, s.tenant_id, t.slug, s.url, s.secret_sealed,
            CASE WHEN s.old_secret_until > $2::timestamptz THEN s.old_secret_sealed END,
            s.paused_at IS NOT NULL, s.removed_at IS NOT NULL
-    FROM subscriptions s JOIN tenants t USING (tenant_id)
-    WHERE s.subscription_id = ANY($1::uuid[])";
+    FROM unnest($1::uuid[]) AS wanted (subscription_id)
+    CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.subscription_id = wanted.subscription_id LIMIT 1) AS s
+    CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = s.tenant_id LIMIT 1) AS t";
+
+/// A subscription with the place that its deliveries go to.
+#[derive(Clone, Debug)]
+pub struct Subscriber {
+    /// What it wants.
+    pub subscription: Subscription,
+    /// Where its deliveries go.
+    pub target: Target,
+}
 
 /// Where a subscription's deliveries go.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The agency.
     pub tenant_id: Uuid,
@@ -37,19 +41,6 @@ pub struct Target {
     pub is_paused: bool,
     /// Whether its deliveries are dropped.
     pub is_removed: bool,
-}
-
-/// The subscriptions of agencies, without those that were removed.
-pub async fn of_tenants(on: &impl GenericClient, tenants: &[Uuid]) -> Result<Vec<Subscription>, TxError> {
-    let rows = query(on, OF_TENANTS, &[&tenants]).await?;
-    let subscription = |row: &tokio_postgres::Row| Subscription {
-        tenant_id: row.get(0),
-        id: row.get(1),
-        key: row.get::<_, Option<String>>(2).map(|prefix| Key { prefix, origin: row.get(3) }),
-        event_types: row.get(4),
-        is_paused: row.get(5),
-    };
-    Ok(rows.iter().map(subscription).collect())
 }
 
 /// Where the deliveries of subscriptions go at `now`, by the subscription's id.

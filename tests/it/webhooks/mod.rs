@@ -1,6 +1,7 @@
 //! Outbound webhooks: from what causes them to what a receiver gets, on the real programs.
 
 mod delivery;
+mod direct;
 mod echo;
 mod egress;
 mod faults;

@@ -244,7 +244,7 @@ fn what_waits_is_given_back_at_the_end() {
     world.prove(1..=1);
     world.offer(id(1), 0..10);
     world.start();
-    assert_eq!(world.lanes.clear().len(), 6);
+    assert_eq!(world.lanes.close().len(), 6);
     world.finish(id(1), Answer::Came);
     assert!(world.start().is_empty());
 }

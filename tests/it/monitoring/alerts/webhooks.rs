@@ -30,10 +30,9 @@ async fn without_a_dispatcher_the_outbox_is_stuck_and_nobody_consumes_webhooks()
 }
 
 #[tokio::test]
-async fn a_dispatcher_that_cannot_reach_the_broker_leaves_the_outbox_stuck() {
+async fn a_dispatcher_that_cannot_reach_the_broker_is_told_of_and_delivers_all_the_same() {
     let builder = World::with().through_proxies().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     let mut world = builder.ingests(0).workers(0).dispatchers(1).start().await;
-    // An event that nobody wants is done with at once.
     let receiver = Receiver::http();
     subscribe(&world, &receiver).await;
     // Of the proxies only the dispatcher's stays in the way.
@@ -45,9 +44,30 @@ async fn a_dispatcher_that_cannot_reach_the_broker_leaves_the_outbox_stuck() {
     world.proxies().broker.cut();
     prometheus.until_firing("ConnectBrokerDisconnected", &[("job", "connect-dispatcher")]).await;
     world.accept(enquiry()).await;
-    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+    receiver.wait_for(1).await;
 
     world.proxies().broker.restore();
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_is_kept_from_relaying_leaves_the_outbox_stuck() {
+    let builder = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let mut world = builder.start().await;
+    let receiver = Receiver::http();
+    subscribe(&world, &receiver).await;
+    // As a leader does that is stuck and alive.
+    let leader = world.database.connect().await;
+    let lock = format!("SELECT pg_advisory_lock({})", i64::from_be_bytes(*b"webhooks"));
+    leader.batch_execute(&lock).await.expect("the lock of the relay");
+    world.add_dispatcher().await;
+    let prometheus = watch(&world).await;
+    world.accept(enquiry()).await;
+    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+    assert_eq!(receiver.count(), 0);
+
+    drop(leader);
+    receiver.wait_for(1).await;
     prometheus.until_quiet().await;
 }
 
