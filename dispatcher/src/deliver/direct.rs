@@ -105,7 +105,7 @@ impl DirectPath {
             self.scheduler.note(Note::Event(event)).await;
             return HandOff::Taken;
         }
-        match self.place(event, subscribers, overflow, now) {
+        match self.place(&event, subscribers, overflow, now) {
             Err(needed) => HandOff::Deferred(needed),
             Ok(rest) => {
                 for entry in rest {
@@ -120,7 +120,7 @@ impl DirectPath {
     /// room that is needed.
     fn place(
         &self,
-        event: OutboxEvent,
+        event: &OutboxEvent,
         subscribers: &[&Subscriber],
         overflow: Overflow,
         now: DateTime<Utc>,
@@ -144,7 +144,7 @@ impl DirectPath {
         let body = Bytes::from(event.envelope.clone());
         let mut rest = Vec::new();
         for ((one, endpoint), placement) in subscribers.iter().zip(endpoints).zip(placements) {
-            let (meta, body) = (meta(&event, one.subscription.id, now), body.clone());
+            let (meta, body) = (meta(event, one.subscription.id, now), body.clone());
             let (slot, wait) = match placement {
                 Placement::Park(wait) => (None, Some(wait)),
                 Placement::Queue => (None, None),

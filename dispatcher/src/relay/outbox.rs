@@ -130,9 +130,7 @@ impl OutboxRelay {
                 return handed;
             }
         }
-        if count > 0 {
-            self.fan_out = (deliveries / count).max(1);
-        }
+        self.fan_out = deliveries.checked_div(count).unwrap_or(self.fan_out).max(1);
         HandOff::Taken
     }
 

@@ -67,7 +67,7 @@ impl ParkedRelay {
                     wait
                 }
             };
-            drop(over.run_until_cancelled(timeout(pause, called.notified())).await);
+            over.run_until_cancelled(timeout(pause, called.notified())).await;
         }
         Ok(())
     }
