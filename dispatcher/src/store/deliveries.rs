@@ -37,12 +37,26 @@ pub(super) const CONCLUDE: &str = "
                                       AND (excluded.state = 'dropped' OR excluded.parked_at IS NOT NULL))";
 
 // Of each subscription what is due first, one subscription after the other from the given one on, so that none keeps
-// the others waiting. What was parked for one while it was removed goes through the queue, too: there it is dropped.
+// the others waiting. Only subscriptions of which something is parked are visited: each step finds the next one in the
+// index. What was parked for one while it was removed goes through the queue, too: there it is dropped.
 pub(super) const PARKED: &str = "
     -- deliveries.parked
+    WITH RECURSIVE waiting AS (
+        (SELECT subscription_id FROM deliveries WHERE parked_at IS NOT NULL AND subscription_id > $6
+         ORDER BY subscription_id LIMIT 1)
+        UNION ALL
+        SELECT next.subscription_id FROM waiting CROSS JOIN LATERAL (
+            SELECT d.subscription_id FROM deliveries d
+            WHERE d.parked_at IS NOT NULL AND d.subscription_id > waiting.subscription_id
+            ORDER BY d.subscription_id LIMIT 1
+        ) AS next
+    )
     SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.attempts, d.parked_at, o.event_type,
            o.envelope::text, o.traceparent, o.request_id
-    FROM subscriptions s
+    FROM waiting
+    CROSS JOIN LATERAL (
+        SELECT * FROM subscriptions s WHERE s.subscription_id = waiting.subscription_id LIMIT 1
+    ) AS s
     CROSS JOIN LATERAL (
         SELECT * FROM deliveries d
         WHERE d.subscription_id = s.subscription_id AND d.tenant_id IS NOT DISTINCT FROM s.tenant_id
@@ -53,7 +67,7 @@ pub(super) const PARKED: &str = "
     CROSS JOIN LATERAL (
         SELECT * FROM outbox o WHERE o.tenant_id = d.tenant_id AND o.event_id = d.event_id LIMIT 1
     ) AS o
-    WHERE s.subscription_id > $6 AND s.subscription_id <> ALL($2::uuid[])
+    WHERE s.subscription_id <> ALL($2::uuid[])
       AND (s.paused_at IS NULL AND s.removed_at IS NULL OR s.removed_at > $1 - interval '1 hour')
     ORDER BY s.subscription_id
     LIMIT $4::bigint";

