@@ -137,6 +137,6 @@ async fn observe(brokers: [Broker; 2], database: Database, consuming: Arc<Atomic
         health.set("broker", brokers.iter().all(Broker::is_connected));
         health.set("consuming", consuming.load(Ordering::Relaxed));
         health.set("postgres", database.answers(LOOK).await);
-        database.observe();
+        Database::observe(std::slice::from_ref(&database));
     }
 }

@@ -25,7 +25,7 @@ pub async fn observe_pools(pools: Vec<Database>) {
     let mut next = interval(EVERY);
     loop {
         next.tick().await;
-        pools.iter().for_each(Database::observe);
+        Database::observe(&pools);
     }
 }
 

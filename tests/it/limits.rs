@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tests::event::batch;
 use tests::raw::{RawConnection, head};
-use tests::{ApiKey, Http, PATIENCE, World, event, eventually};
+use tests::{ALL_SCOPES, ApiKey, Http, PATIENCE, World, event, eventually};
 
 /// A valid batch of a key's agency.
 fn body(key: &ApiKey) -> Vec<u8> {
@@ -27,7 +27,9 @@ async fn one_agency_takes_its_share_and_another_keeps_its_own() {
     let zeta = world.add_tenant("zeta").await;
     let (key, http) = (world.key.clone(), Http::new(world.http().address()));
     let refused = key.events(body(&key));
-    let ours = join_all((0..3).map(async |_| http.send(&key.events(body(&key))).await));
+    // Of three keys: requests of one key may share a message.
+    let keys = [key.clone(), world.add_key(ALL_SCOPES).await, world.add_key(ALL_SCOPES).await];
+    let ours = join_all(keys.iter().map(async |key| http.send(&key.events(body(key))).await));
     let theirs = async {
         until_waiting(&world, 3).await;
         let answer = http.send(&refused).await;

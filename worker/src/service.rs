@@ -3,18 +3,20 @@
 use crate::consume::{self, CrmHandler, EventsHandler, RecordsHandler};
 use crate::pipeline::{OutboxNotifier, Pipeline};
 use crate::settings::Settings;
-use common::broker::{Broker, LaneBounds, Queue, observe_queues, run_lane};
+use common::broker::{Broker, Handler, LaneBounds, Queue, observe_queues, run_lane};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::{metrics, shutdown, vital};
+use futures_util::future::join_all;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9102);
 /// How often readiness and gauges are looked at.
@@ -34,6 +36,9 @@ pub enum ServiceError {
     /// The operator's port can't be opened.
     #[error("setting CONNECT_METRICS_ADDR: can't listen: {0}")]
     Listen(std::io::Error),
+    /// A lane's thread can't be started.
+    #[error("can't start a thread: {0}")]
+    Threads(io::Error),
     /// Signals can't be received.
     #[error("can't receive signals: {0}")]
     Signals(std::io::Error),
@@ -53,17 +58,16 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let ended = CancellationToken::new();
     let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
     let replies = Broker::start(&settings.broker, "connect-worker replies", ended.clone());
-    let Pipelines { events, writes, auxiliary } = pipelines(&settings);
-    let consuming = Arc::new(AtomicUsize::new(0));
-    let lanes = start_lanes(&settings, [&broker, &replies], &events, &writes, &consuming, &asked);
+    let mut lanes = Lanes::new(&settings, [broker.clone(), replies.clone()], &asked);
+    lanes.start_all().map_err(ServiceError::Threads)?;
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    let databases = [events.database().clone(), writes.database().clone(), auxiliary];
-    tokio::spawn(observe([broker, replies], databases, (consuming, lanes.len()), health.clone()));
+    let Lanes { pools, consuming, running, .. } = lanes;
+    tokio::spawn(observe([broker, replies], pools, (consuming, running.len()), health.clone()));
 
     health.set("accepting", true);
     asked.cancelled().await;
     health.set("accepting", false);
-    if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSING), lanes.wait()).await.is_err() {
+    if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSING), join_all(running)).await.is_err() {
         // Nothing is lost: what was not acknowledged goes back to the queue.
         tracing::warn!("drain took too long; units under way go back to the queue");
     }
@@ -71,80 +75,86 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// The pipelines: events, and records writes with advisor actions, have connections of their own.
-struct Pipelines {
-    events: Pipeline,
-    writes: Pipeline,
-    auxiliary: Database,
+/// The lanes, each on a thread of its own with connections of its own: a records write waits neither behind a burst of
+/// events in a pool, nor for a thread that applies them.
+struct Lanes<'a> {
+    settings: &'a Settings,
+    brokers: [Broker; 2],
+    asked: CancellationToken,
+    /// For what the lanes share; the lanes' own connections come from further pools.
+    pipeline: Pipeline,
+    pools: Vec<Database>,
+    consuming: Arc<AtomicUsize>,
+    running: Vec<oneshot::Receiver<()>>,
 }
 
-fn pipelines(settings: &Settings) -> Pipelines {
-    let pool = |name, size, durable| {
-        let wait = Duration::from_secs(5);
-        let statement_timeout = STATEMENT_TIMEOUT;
-        let pool = PoolSettings { name, size, wait, statement_timeout, durable };
-        Database::new(&settings.database.url, pool)
-    };
-    let lanes = settings.worker.event_lanes as usize;
-    let writers = (settings.worker.record_lanes + settings.worker.crm_lanes) as usize;
-    // A connection for each lane's enquiry numbers, and one for notifications.
-    let auxiliary = pool("counters", lanes + writers + 1, false);
-    let notifier = OutboxNotifier::start(auxiliary.clone());
-    // A connection for each lane, and one for readiness.
-    let events = Pipeline::new(pool("worker", lanes + 1, true), &auxiliary, notifier);
-    let writes = events.on(pool("records", writers, true));
-    Pipelines { events, writes, auxiliary }
+impl<'a> Lanes<'a> {
+    fn new(settings: &'a Settings, brokers: [Broker; 2], asked: &CancellationToken) -> Self {
+        // For readiness, and for notifications.
+        let (database, counters) = (pool(settings, "worker", true), pool(settings, "counters", false));
+        let notifier = OutboxNotifier::start(counters.clone());
+        let pools = vec![database.clone(), counters.clone()];
+        let pipeline = Pipeline::new(database, counters, notifier);
+        let (consuming, running) = (Arc::default(), Vec::new());
+        Self { settings, brokers, asked: asked.clone(), pipeline, pools, consuming, running }
+    }
+
+    fn start_all(&mut self) -> io::Result<()> {
+        let (settings, asked) = (self.settings.worker, self.asked.clone());
+        let weight = settings.unit_events as usize;
+        let bounds =
+            LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight, bytes: UNIT_BYTES };
+        for _ in 0..settings.event_lanes {
+            let handler = EventsHandler::new(self.pipeline("worker"), asked.clone());
+            self.start("events lane", Queue::Events, bounds, handler)?;
+        }
+        let single = LaneBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1 };
+        for _ in 0..settings.record_lanes {
+            let handler = RecordsHandler::new(self.pipeline("records"));
+            self.start("records lane", Queue::Records, single, handler)?;
+        }
+        for _ in 0..settings.crm_lanes {
+            let handler = CrmHandler::new(self.pipeline("records"), asked.clone());
+            self.start("crm lane", Queue::Crm, single, handler)?;
+        }
+        Ok(())
+    }
+
+    /// A lane's pipeline: a connection for its units and one for its enquiry numbers.
+    fn pipeline(&mut self, name: &'static str) -> Pipeline {
+        let (database, counters) = (pool(self.settings, name, true), pool(self.settings, "counters", false));
+        self.pools.extend([database.clone(), counters.clone()]);
+        self.pipeline.on(database, counters)
+    }
+
+    fn start<H: Handler + 'static>(
+        &mut self,
+        name: &'static str,
+        queue: Queue,
+        bounds: LaneBounds,
+        handler: H,
+    ) -> io::Result<()> {
+        let [broker, replies] = self.brokers.clone();
+        let (consuming, asked) = (Arc::clone(&self.consuming), self.asked.clone());
+        let lane = async move || {
+            run_lane(&broker, &replies, queue, bounds, handler, &consuming, &asked).await;
+        };
+        self.running.push(vital::spawn_on_thread(name, lane)?);
+        Ok(())
+    }
 }
 
-fn start_lanes(
-    settings: &Settings,
-    [broker, replies]: [&Broker; 2],
-    events: &Pipeline,
-    writes: &Pipeline,
-    consuming: &Arc<AtomicUsize>,
-    asked: &CancellationToken,
-) -> TaskTracker {
-    let lanes = TaskTracker::new();
-    let weight = settings.worker.unit_events as usize;
-    let bounds =
-        LaneBounds { prefetch: PREFETCH, messages: usize::from(PREFETCH), weight, bytes: UNIT_BYTES };
-    for _ in 0..settings.worker.event_lanes {
-        let (broker, replies) = (broker.clone(), replies.clone());
-        let (consuming, asked) = (Arc::clone(consuming), asked.clone());
-        let handler = EventsHandler::new(events.clone(), asked.clone());
-        let lane = async move {
-            run_lane(&broker, &replies, Queue::Events, bounds, handler, &consuming, &asked).await;
-        };
-        lanes.spawn(vital::spawn("events lane", lane));
-    }
-    // A share of their own: a write doesn't wait behind a burst of events.
-    let single = LaneBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1 };
-    for _ in 0..settings.worker.record_lanes {
-        let (broker, replies) = (broker.clone(), replies.clone());
-        let (consuming, asked) = (Arc::clone(consuming), asked.clone());
-        let handler = RecordsHandler::new(writes.clone());
-        let lane = async move {
-            run_lane(&broker, &replies, Queue::Records, single, handler, &consuming, &asked).await;
-        };
-        lanes.spawn(vital::spawn("records lane", lane));
-    }
-    for _ in 0..settings.worker.crm_lanes {
-        let (broker, replies) = (broker.clone(), replies.clone());
-        let (consuming, asked) = (Arc::clone(consuming), asked.clone());
-        let handler = CrmHandler::new(writes.clone(), asked.clone());
-        let lane = async move {
-            run_lane(&broker, &replies, Queue::Crm, single, handler, &consuming, &asked).await;
-        };
-        lanes.spawn(vital::spawn("crm lane", lane));
-    }
-    lanes.close();
-    lanes
+/// A pool of one connection.
+fn pool(settings: &Settings, name: &'static str, durable: bool) -> Database {
+    let wait = Duration::from_secs(5);
+    let pool = PoolSettings { name, size: 1, wait, statement_timeout: STATEMENT_TIMEOUT, durable };
+    Database::new(&settings.database.url, pool)
 }
 
 /// Keeps readiness and the pools' gauges true. Ready is a worker all of whose `lanes.1` lanes consume.
 async fn observe(
     brokers: [Broker; 2],
-    databases: [Database; 3],
+    pools: Vec<Database>,
     lanes: (Arc<AtomicUsize>, usize),
     health: Health,
 ) {
@@ -153,7 +163,7 @@ async fn observe(
         every.tick().await;
         health.set("broker", brokers.iter().all(Broker::is_connected));
         health.set("consuming", lanes.0.load(Ordering::Relaxed) == lanes.1);
-        health.set("postgres", databases[0].answers(LOOK).await);
-        databases.iter().for_each(Database::observe);
+        health.set("postgres", pools[0].answers(LOOK).await);
+        Database::observe(&pools);
     }
 }

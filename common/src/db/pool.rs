@@ -4,6 +4,7 @@ use super::error::TxError;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
 use crate::sealed::Secret;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts, Transaction};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_postgres::NoTls;
 
@@ -158,16 +159,20 @@ impl Database {
         Ok(value)
     }
 
-    /// Sets the pool's gauges to what is true now.
-    pub fn observe(&self) {
-        let status = self.pool.status();
-        let set = |gauge: &'static str, value: usize| {
-            metrics::gauge!(gauge, "pool" => self.name).set(u32::try_from(value).unwrap_or(u32::MAX));
-        };
-        set(POOL_MAX, status.max_size);
-        set(POOL_SIZE, status.size);
-        set(POOL_AVAILABLE, status.available);
-        set(POOL_WAITING, status.waiting);
+    /// Sets the gauges of pools to their current values; those of one name are counted together.
+    pub fn observe(pools: &[Self]) {
+        let mut by_name: BTreeMap<&'static str, [usize; 4]> = BTreeMap::new();
+        for Self { pool, name } in pools {
+            let status = pool.status();
+            let sums = by_name.entry(name).or_default();
+            let values = [status.max_size, status.size, status.available, status.waiting];
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+        for (name, sums) in by_name {
+            for (gauge, sum) in [POOL_MAX, POOL_SIZE, POOL_AVAILABLE, POOL_WAITING].into_iter().zip(sums) {
+                metrics::gauge!(gauge, "pool" => name).set(u32::try_from(sum).unwrap_or(u32::MAX));
+            }
+        }
     }
 
     /// Whether the database answers within `within`.

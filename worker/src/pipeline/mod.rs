@@ -101,24 +101,19 @@ impl Tools {
 }
 
 impl Pipeline {
-    /// A pipeline on `database`. Enquiry numbers and notifications use `auxiliary`, which need not be durable.
-    pub(crate) fn new(database: Database, auxiliary: &Database, notifier: OutboxNotifier) -> Self {
+    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, which need not be durable.
+    pub(crate) fn new(database: Database, counters: Database, notifier: OutboxNotifier) -> Self {
         Self {
             database,
-            numbers: EnquiryNumbers::new(auxiliary.clone()),
+            numbers: EnquiryNumbers::new(counters),
             notifier,
             tenants: TenantDirectory::default(),
         }
     }
 
-    /// The same on other connections: with the same reserve of enquiry numbers, and the same notifier.
-    pub(crate) fn on(&self, database: Database) -> Self {
-        Self { database, ..self.clone() }
-    }
-
-    /// Where units are run.
-    pub(crate) const fn database(&self) -> &Database {
-        &self.database
+    /// The same on other connections, with the same reserve of enquiry numbers and the same notifier.
+    pub(crate) fn on(&self, database: Database, counters: Database) -> Self {
+        Self { database, numbers: self.numbers.on(counters), ..self.clone() }
     }
 
     /// Runs a unit, again when another one was in its way, and notifies the dispatcher when it has emitted events.

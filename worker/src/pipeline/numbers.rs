@@ -29,6 +29,11 @@ impl EnquiryNumbers {
         Self { counters, reserve: Arc::default() }
     }
 
+    /// The same reserve, filled through other connections.
+    pub(super) fn on(&self, counters: Database) -> Self {
+        Self { counters, reserve: Arc::clone(&self.reserve) }
+    }
+
     /// Numbers of `year` for each tenant: from the reserve, the lowest first, and what that lacks from the database.
     pub(super) async fn reserve(
         &self,
