@@ -87,9 +87,9 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         rescue_after: settings.webhooks.rescue_after,
     };
     let relaying = {
-        let (broker, asked) = (broker.clone(), asked.clone());
+        let (brokers, asked) = ([broker.clone(), publishing.clone()], asked.clone());
         vital::spawn("relay", async move {
-            asked.run_until_cancelled(until_declared(&broker)).await;
+            asked.run_until_cancelled(until_declared(&brokers)).await;
             relay::run(relay, asked).await;
         })
     };
@@ -109,9 +109,9 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
 }
 
 /// Waits until the queues are declared, which a first attempt that fails needs; not for long, others don't need them.
-async fn until_declared(broker: &Broker) {
+async fn until_declared(brokers: &[Broker]) {
     let connected = async {
-        while !broker.is_connected() {
+        while !brokers.iter().all(Broker::is_connected) {
             sleep(DECLARED_LOOK).await;
         }
     };

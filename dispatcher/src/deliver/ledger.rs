@@ -90,6 +90,7 @@ impl Ledger {
     async fn write(&self, batch: &mut Batch, messages: &mut Messages) {
         let now = clock::now();
         let Batch { mut entries, mut relayed } = std::mem::take(batch);
+        let repeats = self.close_unattempted(&mut entries);
         entries.sort_unstable_by_key(Entry::order);
         relayed.sort_unstable();
         // Lines about a delivery name it, those about many only say how many.
@@ -98,10 +99,25 @@ impl Ledger {
             entries = self.record_one_by_one(entries, &mut relayed, now, messages).await;
         }
         self.in_flight.remove(&relayed);
+        batch.relayed.extend(settle_all(repeats).await);
         for entry in entries {
             batch.relayed.extend(self.settle_repeats(&entry).await);
             self.settle(entry, messages).await;
         }
+    }
+
+    /// Closes the attempts that were opened and are not made: their deliveries are parked. That comes before the commit:
+    /// as soon as a parked delivery is on record the relay may publish a message for it, which must not be taken for a
+    /// repeat. Gives the origins of the repeats until now.
+    fn close_unattempted(&self, entries: &mut [Entry]) -> Vec<Origin> {
+        let mut repeats = Vec::new();
+        for entry in entries {
+            if entry.opened == Opened::Yes && entry.attempt.is_none() {
+                repeats.extend(self.open.end(&entry.meta));
+                entry.opened = Opened::No;
+            }
+        }
+        repeats
     }
 
     /// Commits what the database takes of a batch that it has refused. Gives the entries that are on record. The others
@@ -186,20 +202,24 @@ impl Ledger {
 
     /// The attempt is over: tells the origins of its repeats. Gives the events that these were the last deliveries of.
     async fn settle_repeats(&self, entry: &Entry) -> Vec<Uuid> {
-        let mut complete = Vec::new();
-        let repeats = match entry.opened {
-            Opened::Yes => self.open.end(&entry.meta),
+        match entry.opened {
+            Opened::Yes => settle_all(self.open.end(&entry.meta)).await,
             Opened::No => Vec::new(),
-        };
-        for repeat in repeats {
-            match repeat {
-                Origin::Queue(receipt) => receipt.done().await,
-                Origin::Outbox(part) if part.event.record_one() => complete.push(part.event.event_id),
-                Origin::Outbox(_) => {}
-            }
         }
-        complete
     }
+}
+
+/// Tells the origins of repeats that their attempt is on record. Gives the events that these were the last deliveries of.
+async fn settle_all(repeats: Vec<Origin>) -> Vec<Uuid> {
+    let mut complete = Vec::new();
+    for repeat in repeats {
+        match repeat {
+            Origin::Queue(receipt) => receipt.done().await,
+            Origin::Outbox(part) if part.event.record_one() => complete.push(part.event.event_id),
+            Origin::Outbox(_) => {}
+        }
+    }
+    complete
 }
 
 impl Batch {
