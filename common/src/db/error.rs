@@ -61,10 +61,10 @@ fn is_conflict(code: &SqlState) -> bool {
 
 /// What passes without the statement being at fault: connection exceptions (08), a server that shuts down, starts, has
 /// no connection left or no disk, one that came back read-only; and a database that isn't set up yet for this program:
-/// no such table, database or right. A statement that took too long or too much memory is not among them: a smaller
+/// no such table, function, database or right. A statement that took too long or too much memory is not among them: a smaller
 /// unit may pass where it didn't.
 fn is_outage(code: &SqlState) -> bool {
-    const PASSING: [SqlState; 12] = [
+    const PASSING: [SqlState; 13] = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
@@ -73,6 +73,7 @@ fn is_outage(code: &SqlState) -> bool {
         SqlState::READ_ONLY_SQL_TRANSACTION,
         SqlState::UNDEFINED_TABLE,
         SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
         SqlState::INSUFFICIENT_PRIVILEGE,
         SqlState::INVALID_CATALOG_NAME,
         SqlState::INVALID_PASSWORD,

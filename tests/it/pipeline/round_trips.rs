@@ -205,15 +205,8 @@ async fn discovery_and_credit_load_what_they_change_in_the_same_flight() {
         event("employee.credit_updated").email(&known).payload(payload)
     };
     let [loaded, written] = recorded.event(credit).await;
-    let expected = [
-        "locks.take_missing",
-        "clients.lock",
-        "tenants.load",
-        "ledger.load",
-        "clients.load",
-        "leads.load",
-        "credits.load",
-    ];
+    let expected =
+        ["locks.take_missing", "clients.lock", "tenants.load", "ledger.load", "clients.load", "credits.load"];
     assert_eq!(loaded, loads(&expected));
     assert_eq!(written, writes(&["ledger.insert", "credits.upsert", "timeline.insert"]));
 }

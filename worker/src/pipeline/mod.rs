@@ -167,9 +167,11 @@ impl<U: UnitOfWork> Attempts for Run<'_, U> {
             Ok(Decision::Rollback(output)) => Ok(Ended { output, has_emitted: false }),
             Err(error) => Err(error),
         };
-        // Whether numbers were used is not known when the connection broke.
-        if !matches!(done, Err(TxError::Unavailable(_))) {
-            pipeline.numbers.give_back(tools.numbers);
+        match done {
+            // Whether numbers were used is not known when the connection broke; and a server that crashed may have
+            // forgotten that they were reserved.
+            Err(TxError::Unavailable(_)) => pipeline.numbers.forget(),
+            _ => pipeline.numbers.give_back(tools.numbers),
         }
         done
     }

@@ -90,6 +90,11 @@ impl EnquiryNumbers {
         }
     }
 
+    /// Gives up what is in reserve.
+    pub(super) fn forget(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Reserve> {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -97,19 +97,28 @@ pub(super) const INSERT: &str = "
                          $8::text[], $9::text[], $10::boolean[], $11::text[], $12::uuid[], $13::timestamptz[],
                          $14::timestamptz[])";
 
-// Only what is as it was read: clients of contact events are read without a lock.
+// Only what is as it was read: clients of contact events are read without a lock. A row that another unit has locked is
+// left out, which has this unit run again, instead of waiting for it: by now this unit holds locks that the other one may
+// wait for.
 pub(super) const UPDATE: &str = "
     -- clients.update
-    WITH changed AS (
-        UPDATE clients c
-        SET name = n.name, email = n.email, email_key = n.email_key, phone = n.phone, phone_digits = n.phone_digits,
-            company = n.company, external_id = n.external_id, marketing_opt_in = n.marketing_opt_in,
-            account_id = n.account_id, updated_at = n.updated_at
+    WITH held AS (
+        SELECT n.*
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                     $9::text[], $10::boolean[], $11::uuid[], $12::timestamptz[], $13::timestamptz[])
              AS n (tenant_id, client_id, name, email, email_key, phone, phone_digits, company, external_id,
                    marketing_opt_in, account_id, updated_at, version)
-        WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id AND c.updated_at = n.version
+        CROSS JOIN LATERAL (SELECT FROM clients c
+                            WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id AND c.updated_at = n.version
+                            FOR NO KEY UPDATE SKIP LOCKED) AS c
+    ),
+    changed AS (
+        UPDATE clients c
+        SET name = n.name, email = n.email, email_key = n.email_key, phone = n.phone, phone_digits = n.phone_digits,
+            company = n.company, external_id = n.external_id, marketing_opt_in = n.marketing_opt_in,
+            account_id = n.account_id, updated_at = n.updated_at
+        FROM held AS n
+        WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id
         RETURNING 1
     )
     SELECT require_unchanged((SELECT count(*) FROM changed), cardinality($2::uuid[]))";

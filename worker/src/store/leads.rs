@@ -1,7 +1,8 @@
 //! Leads, each with its trip, and where they matter with the trip's proposal and the discovery record.
 
 use super::{
-    Columns, LoadRequest, NamedClients, States, bind_found, discoveries, found, proposals, rows, trips,
+    Columns, Identities, LoadRequest, NamedClients, States, bind_found, discoveries, found, proposals, rows,
+    trips,
 };
 use super::{unreadable, write_rows};
 use crate::state::{Lead, RowState};
@@ -100,10 +101,12 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
         || !request.trips.is_empty()
         || !request.booking_refs.is_empty()
         || !request.booking_trips.is_empty();
-    if request.related.is_empty() && !is_named {
+    if !request.with_leads && !is_named {
         return None;
     }
-    let query = bind_found(Query::new(LOAD), &request.related, request.events, &NamedClients::default());
+    let nobody = Identities::default();
+    let people = if request.with_leads { &request.related } else { &nobody };
+    let query = bind_found(Query::new(LOAD), people, request.events, &NamedClients::default());
     let (external_tenants, external_ids) = request.lead_external_ids.columns();
     let (lead_tenants, leads) = request.leads.columns();
     let (trip_tenants, trips) = request.trips.columns();

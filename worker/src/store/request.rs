@@ -128,6 +128,8 @@ pub struct LoadRequest {
     pub booking_trips: Keys<Uuid>,
     /// Discovery records named by id.
     pub discoveries: Keys<Uuid>,
+    /// Whether leads of the related people matter.
+    pub with_leads: bool,
     /// Whether discovery records and profiles of the related people matter.
     pub with_discoveries: bool,
     /// Whether the credit of the related people matters.
@@ -194,6 +196,7 @@ impl LoadRequest {
             InboundType::EnquirySubmitted => self.with_members = true,
             InboundType::DiscoveryUpserted => {
                 self.with_members = true;
+                self.with_leads = true;
                 self.with_discoveries = true;
                 if let Some(id) =
                     text(&fields(event), "hosTripDiscoveryId").and_then(|id| DiscoveryId::parse(&id))
@@ -223,6 +226,7 @@ impl LoadRequest {
     }
 
     fn add_booking(&mut self, tenant: TenantId, fields: &Fields) {
+        self.with_leads = true;
         if let Some(lead) = text(fields, "leadId").and_then(|id| LeadId::parse(&id)) {
             self.leads.add(tenant, lead.0);
         }

@@ -108,7 +108,7 @@ impl Simulation {
         let trips = set(wanted.trips.iter()).into_iter().filter_map(|id| self.rows.trips.get(&TripId(id)));
         ids.extend(trips.map(|trip| trip.lead_id.0));
         ids.extend(state.invoices.values().map(|invoice| invoice.lead_id.0));
-        for client in related {
+        for client in related.iter().filter(|_| wanted.with_leads) {
             let own = || self.rows.leads.values().rev().filter(|lead| lead.client_id == *client);
             let newest = own().take(1).chain(own().filter(|lead| lead.stage.is_open()).take(open));
             ids.extend(newest.map(|lead| lead.id.0));
