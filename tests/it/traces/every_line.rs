@@ -24,7 +24,7 @@ const BACKGROUND: [&str; 8] = [
 fn is_background(line: &Value) -> bool {
     // The relay's transactions are about what many requests have caused.
     let is_relays =
-        line["message"] == "transaction runs again" && ["relay", "unpark"].contains(&text(&line["name"]));
+        line["message"] == "transaction rolled back; running it again" && ["relay", "unpark"].contains(&text(&line["name"]));
     is_relays || BACKGROUND.contains(&text(&line["message"]))
 }
 
@@ -135,7 +135,7 @@ async fn every_line_of_every_program_names_its_request_and_its_trace() {
         &[
             "unit failed; applying its events one by one",
             "event failed",
-            "write failed",
+            "records write failed",
             "action failed",
             "action refused",
         ],
