@@ -57,8 +57,9 @@ async fn beyond_all_requests_at_once_the_answer_is_overloaded_at_once() {
         .set("CONNECT_REPLY_TIMEOUT", "2s")
         .start()
         .await;
-    let waiting =
-        join_all((0..2).map(async |_| world.http().send(&world.key.events(body(&world.key))).await));
+    // Of two keys: requests of one key may share a message.
+    let keys = [world.key.clone(), world.add_key(ALL_SCOPES).await];
+    let waiting = join_all(keys.iter().map(async |key| world.http().send(&key.events(body(key))).await));
     let rest = async {
         until_waiting(&world, 2).await;
         let begun = Instant::now();

@@ -23,8 +23,8 @@ const BACKGROUND: [&str; 8] = [
 
 fn is_background(line: &Value) -> bool {
     // The relay's transactions are about what many requests have caused.
-    let is_relays =
-        line["message"] == "transaction rolled back; running it again" && ["relay", "unpark"].contains(&text(&line["name"]));
+    let is_relays = line["message"] == "transaction rolled back; running it again"
+        && ["relay", "unpark"].contains(&text(&line["name"]));
     is_relays || BACKGROUND.contains(&text(&line["message"]))
 }
 
