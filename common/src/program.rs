@@ -5,6 +5,10 @@ use std::fmt::Display;
 use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
+/// The allocator of all programs. A batch is thousands of short-lived strings.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A service's name and its settings.
 pub trait Program: Sized {
     /// Its name, as the binary is called.

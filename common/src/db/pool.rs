@@ -196,6 +196,8 @@ fn server_options(settings: &PoolSettings) -> String {
         // small: it must not scan them whole when they have grown.
         ("plan_cache_mode", "force_generic_plan".to_owned()),
         ("enable_seqscan", "off".to_owned()),
+        // It reads all rows of a key and sorts them where an index gives the newest one first.
+        ("enable_bitmapscan", "off".to_owned()),
         ("enable_hashjoin", "off".to_owned()),
         ("enable_mergejoin", "off".to_owned()),
     ];
