@@ -100,9 +100,8 @@ fn email() -> String {
     format!("{}@gmail.com", Uuid::now_v7())
 }
 
-const CONTACT: [&str; 4] = ["locks.take_missing", "tenants.load", "ledger.load", "clients.load"];
-const MEMBERS: [&str; 5] =
-    ["locks.take_missing", "tenants.load", "members.load", "ledger.load", "clients.load"];
+const CONTACT: [&str; 3] = ["tenants.load", "ledger.load", "clients.load"];
+const MEMBERS: [&str; 4] = ["tenants.load", "members.load", "ledger.load", "clients.load"];
 const NEW_LEAD: [&str; 7] = [
     "ledger.insert",
     "clients.insert",
@@ -125,6 +124,10 @@ async fn a_contact_touches_no_company_and_one_on_a_company_domain_only_its_accou
         let flights = recorded.event(|| event(kind).email(&known)).await;
         assert_eq!(flights, [loads(&CONTACT), writes(&["ledger.insert", "timeline.insert"])], "{kind}");
     }
+    let by_phone = recorded.event(|| event("contact.identified").phone("+91 98 1234")).await;
+    let locked = [&["locks.take"], &CONTACT[..]].concat();
+    assert_eq!(by_phone, [loads(&locked), writes(&["ledger.insert", "timeline.insert"])]);
+
     let updated =
         recorded.event(|| event("contact.updated").email(&known).name(&Uuid::now_v7().to_string())).await;
     assert_eq!(updated, [loads(&CONTACT), writes(&["ledger.insert", "clients.update", "timeline.insert"])]);
@@ -154,15 +157,8 @@ async fn an_enquiry_loads_no_leads_and_events_about_leads_load_them_once() {
     // A member is notified; nobody subscribes to outbound events.
     assert_eq!(enquiry, [loads(&MEMBERS), writes(&NEW_LEAD)]);
 
-    let related: [&str; 7] = [
-        "locks.take_missing",
-        "clients.lock",
-        "tenants.load",
-        "members.load",
-        "ledger.load",
-        "clients.load",
-        "leads.load",
-    ];
+    let related: [&str; 6] =
+        ["clients.lock", "tenants.load", "members.load", "ledger.load", "clients.load", "leads.load"];
     let known = email();
     recorded.world.accept(event("enquiry.submitted").email(&known)).await;
     let abandoned = recorded.event(|| event("booking.abandoned").email(&known)).await;
@@ -183,7 +179,6 @@ async fn discovery_and_credit_load_what_they_change_in_the_same_flight() {
     };
     let [loaded, written] = recorded.event(discovery).await;
     let expected = [
-        "locks.take_missing",
         "clients.lock",
         "tenants.load",
         "members.load",
@@ -205,8 +200,7 @@ async fn discovery_and_credit_load_what_they_change_in_the_same_flight() {
         event("employee.credit_updated").email(&known).payload(payload)
     };
     let [loaded, written] = recorded.event(credit).await;
-    let expected =
-        ["locks.take_missing", "clients.lock", "tenants.load", "ledger.load", "clients.load", "credits.load"];
+    let expected = ["clients.lock", "tenants.load", "ledger.load", "clients.load", "credits.load"];
     assert_eq!(loaded, loads(&expected));
     assert_eq!(written, writes(&["ledger.insert", "credits.upsert", "timeline.insert"]));
 }

@@ -8,6 +8,9 @@ use uuid::Uuid;
 /// Requests and commands of one round, without those of [`commands`].
 pub(super) const REQUESTS: i64 = 13 + 5 + 7 + 7;
 
+/// Events of one call of [`lead_events`].
+pub(super) const LEAD_EVENTS: i64 = 4;
+
 /// Does everything once, for the person of that number.
 pub(super) async fn round(world: &World, number: usize) {
     let person = Person { email: format!("round{number}@company{number}.example"), number };
@@ -58,6 +61,21 @@ async fn events(world: &World, person: &Person) -> Value {
         world.accept(event).await;
     }
     opened
+}
+
+/// Events that look for leads of the person of that number, `nth` time.
+pub(super) async fn lead_events(world: &World, number: usize, nth: usize) {
+    let person = Person { email: format!("round{number}@company{number}.example"), number };
+    let booking = json!({"bookingRef": format!("again-{nth}"), "amount": 1000, "currency": "INR"});
+    let events = [
+        person.event("traveller.discovery_upserted").payload(json!({"discovery": {"pax": 3}})),
+        person.event("booking.started"),
+        person.event("booking.abandoned"),
+        person.event("booking.completed").payload(booking),
+    ];
+    for event in events {
+        world.accept(event).await;
+    }
 }
 
 async fn writes(world: &World, person: &Person, opened: &Value) {

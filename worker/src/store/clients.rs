@@ -1,7 +1,7 @@
 //! Clients.
 
 use super::{
-    Columns, LoadRequest, Locking, States, bind_found, company, found, rows, unreadable, write_rows,
+    Columns, LoadRequest, Locking, States, bind_found, company, found, locks, rows, unreadable, write_rows,
 };
 use crate::state::{Client, ClientType, RowState, TenantState};
 use chrono::{DateTime, Utc};
@@ -46,28 +46,44 @@ macro_rules! entry {
     };
 }
 
-// Who is found by their email is not given once more for the external id that came with it. A phone finds the oldest
-// client that has it (D10); as many more are loaded as the unit has events, because each may change the phone of one.
+// A person is found by email, and the external id that came with it is looked up only where that client does not have it:
+// another client may. A phone finds the oldest client that has it (D10); as many more are loaded as the unit has events,
+// because each may change the phone of one.
+//
+// Who exists is guarded by their row: two units that only read a client need not wait for each other. Who does not exist
+// is locked, without waiting: of two units that would make one client the later one learns here that it must run again
+// (is_free is false). It may also be that the client was made after this statement's snapshot: then its unique indexes
+// have the unit run again. An external id that came with an email matches nobody (D10), so only those indexes guard it.
 pub(super) const LOAD: &str = concat!(
     "
     -- clients.load
-    SELECT ",
+    SELECT CASE WHEN c.client_id IS NULL THEN pg_try_advisory_xact_lock(c.lock) END AS is_free, ",
     columns!(),
     "
     FROM (
-        SELECT c.* FROM unnest($1::uuid[], $2::text[]) AS w (tenant_id, key)
-            CROSS JOIN LATERAL (SELECT * FROM clients
-                                WHERE email_key = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c
+        SELECT w.lock, m.*
+        FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[]) AS w (tenant_id, email_key, external_id, lock)
+            LEFT JOIN LATERAL (SELECT * FROM clients
+                               WHERE email_key = w.email_key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c ON true
+            CROSS JOIN LATERAL (
+                SELECT c.*
+                UNION ALL
+                SELECT * FROM (SELECT * FROM clients
+                               WHERE external_id = w.external_id AND tenant_id::text = w.tenant_id::text LIMIT 1) AS o
+                WHERE c.external_id IS DISTINCT FROM w.external_id
+            ) AS m
         UNION ALL
-        SELECT c.* FROM unnest($3::uuid[], $4::text[], $5::text[]) AS w (tenant_id, key, email_key)
-            CROSS JOIN LATERAL (SELECT * FROM clients
-                                WHERE external_id = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c
-            WHERE w.email_key IS NULL OR c.email_key IS DISTINCT FROM w.email_key
+        SELECT w.lock, c.*
+        FROM unnest($5::uuid[], $6::text[], $7::bigint[]) AS w (tenant_id, external_id, lock)
+            LEFT JOIN LATERAL (SELECT * FROM clients
+                               WHERE external_id = w.external_id AND tenant_id::text = w.tenant_id::text
+                               LIMIT 1) AS c ON true
         UNION ALL
-        SELECT c.* FROM unnest($6::uuid[], $7::text[]) AS w (tenant_id, key)
+        SELECT NULL, c.*
+        FROM unnest($8::uuid[], $9::text[]) AS w (tenant_id, key)
             CROSS JOIN LATERAL (SELECT * FROM clients
                                 WHERE phone_digits = w.key AND tenant_id::text = w.tenant_id::text
-                                ORDER BY created_at, client_id LIMIT $8::bigint + 1) AS c
+                                ORDER BY created_at, client_id LIMIT $10::bigint + 1) AS c
     ) AS c
     ",
     entry!()
@@ -79,7 +95,7 @@ pub(super) const LOAD_NAMED: &str = concat!(
     WITH ",
     found!(),
     "
-    SELECT ",
+    SELECT NULL::boolean AS is_free, ",
     columns!(),
     "
     FROM found
@@ -147,19 +163,45 @@ pub(super) fn locked(rows: &[Row]) -> HashSet<(TenantId, ClientId)> {
     rows.iter().map(|row| (TenantId(row.get(0)), ClientId(row.get(1)))).collect()
 }
 
-/// Loads the clients that the unit's people may be.
+/// Loads the clients that the unit's people may be, and locks who does not exist.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     let people = &request.people;
     if people.is_empty() {
         return None;
     }
-    let (email_tenants, emails) = people.emails.columns();
-    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) =
-        people.external_ids.keys().cloned().unzip();
-    let external_emails: Vec<Option<String>> = people.external_ids.values().cloned().collect();
+    let mut by_email = Vec::new();
+    let mut by_external_id = Vec::new();
+    let mut with_external_id = HashSet::new();
+    for ((tenant, external_id), email) in &people.external_ids {
+        match email {
+            Some(email) => {
+                with_external_id.insert((*tenant, email.as_str()));
+                by_email.push((*tenant, email.as_str(), Some(external_id.as_str())));
+            }
+            None => by_external_id.push((*tenant, external_id.as_str())),
+        }
+    }
+    let alone = people.emails.iter().map(|(tenant, email)| (*tenant, email.as_str()));
+    by_email.extend(
+        alone.filter(|email| !with_external_id.contains(email)).map(|(tenant, email)| (tenant, email, None)),
+    );
     let (phone_tenants, phones) = people.phones.columns();
-    let query = Query::new(LOAD).bind(email_tenants).bind(emails).bind(external_tenants).bind(external_ids);
-    Some(query.bind(external_emails).bind(phone_tenants).bind(phones).bind(request.events))
+    let query = Query::new(LOAD)
+        .bind(by_email.iter().map(|email| email.0).collect::<Vec<_>>())
+        .bind(by_email.iter().map(|email| email.1.to_owned()).collect::<Vec<_>>())
+        .bind(by_email.iter().map(|email| email.2.map(str::to_owned)).collect::<Vec<_>>())
+        .bind(by_email.iter().map(|email| locks::of_email(email.0, email.1)).collect::<Vec<_>>())
+        .bind(by_external_id.iter().map(|external| external.0).collect::<Vec<_>>())
+        .bind(by_external_id.iter().map(|external| external.1.to_owned()).collect::<Vec<_>>())
+        .bind(
+            by_external_id
+                .iter()
+                .map(|external| locks::of_external_id(external.0, external.1))
+                .collect::<Vec<_>>(),
+        )
+        .bind(phone_tenants)
+        .bind(phones);
+    Some(query.bind(request.events))
 }
 
 /// Loads the clients that are named otherwise.
@@ -169,10 +211,19 @@ pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
         .then(|| bind_found(Query::new(LOAD_NAMED), &nobody, request.events, &request.clients))
 }
 
-/// Takes in what [`load`] and [`load_named`] found.
+/// Takes in what [`load`] and [`load_named`] found. [`TxError::Stale`] when another unit is making one of the clients that
+/// were not found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
+        match columns.take::<Option<bool>>() {
+            Some(false) => {
+                return Err(TxError::Stale("another unit is making a client of the same identity"));
+            }
+            // Nobody has this identity.
+            Some(true) => continue,
+            None => {}
+        }
         let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
         let client = read(&mut columns)?;
         let account = client.account_id;

@@ -23,7 +23,7 @@ pub(super) const LOAD: &str = concat!(
     wanted (tenant_id, lead_id) AS MATERIALIZED (
         SELECT found.tenant_id, l.lead_id FROM found
             CROSS JOIN LATERAL (SELECT lead_id FROM leads
-                                WHERE client_id = found.client_id AND tenant_id IS NOT DISTINCT FROM found.tenant_id
+                                WHERE client_id::text = found.client_id::text AND tenant_id IS NOT DISTINCT FROM found.tenant_id
                                   AND stage NOT IN ('lost', 'archived', 'trip_booked', 'travelled')
                                 ORDER BY lead_id DESC LIMIT $14::bigint + 1) AS l
         UNION

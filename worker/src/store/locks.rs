@@ -1,6 +1,6 @@
 //! Advisory locks on identities: they guard what does not exist yet.
 
-use super::{Identities, LoadRequest, Locking};
+use super::{LoadRequest, Locking};
 use common::db::Query;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -10,61 +10,30 @@ pub(super) const LOCK: &str = "
     -- locks.take
     SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key";
 
-// Who exists is guarded by their row: two units that only read a client need not wait for each other. What is missing
-// is locked, so that of two units that would make it one waits for the other and finds it. An external id that came with
-// an email matches nobody (D10): should two clients take it at once, its unique index rolls one unit back. Phones are
-// locked in any case: no unique index stands behind them.
-pub(super) const LOCK_MISSING: &str = "
-    -- locks.take_missing
-    SELECT pg_advisory_xact_lock(lock) FROM (
-        SELECT w.lock FROM unnest($1::uuid[], $2::text[], $3::bigint[]) AS w (tenant_id, key, lock)
-            LEFT JOIN LATERAL (SELECT true AS is_known FROM clients
-                               WHERE email_key = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c ON true
-            WHERE c.is_known IS NULL
-        UNION ALL
-        SELECT w.lock FROM unnest($4::uuid[], $5::text[], $6::bigint[]) AS w (tenant_id, key, lock)
-            LEFT JOIN LATERAL (SELECT true AS is_known FROM clients
-                               WHERE external_id = w.key AND tenant_id::text = w.tenant_id::text LIMIT 1) AS c ON true
-            WHERE c.is_known IS NULL
-        UNION ALL
-        SELECT lock FROM unnest($7::bigint[]) AS lock
-        ORDER BY lock
-    ) AS missing";
-
-/// Takes the locks that the unit needs on identities, until its transaction ends.
+/// Takes the locks that the unit must hold before it loads, until its transaction ends.
+///
+/// Phones in any case: no unique index stands behind them. Emails and external ids only once the unit has been in conflict
+/// with another one: before that, [`super::clients::LOAD`] locks those of people who do not exist, without waiting.
 pub(super) fn take(request: &LoadRequest, locking: Locking) -> Option<Query<'static>> {
     let people = &request.people;
-    if people.is_empty() {
-        return None;
+    let mut locks: Vec<i64> =
+        people.phones.iter().map(|(tenant, phone)| hash(*tenant, "phone", phone)).collect();
+    if locking == Locking::Everything {
+        locks.extend(people.emails.iter().map(|(tenant, email)| of_email(*tenant, email)));
+        locks.extend(people.external_ids.keys().map(|(tenant, id)| of_external_id(*tenant, id)));
     }
-    Some(match locking {
-        Locking::Related => take_missing(people),
-        Locking::Everything => {
-            let mut locks = hashes("email", people.emails.iter());
-            locks.extend(hashes("external", people.external_ids.keys()));
-            locks.extend(hashes("phone", people.phones.iter()));
-            locks.sort_unstable();
-            Query::new(LOCK).bind(locks)
-        }
-    })
+    locks.sort_unstable();
+    (!locks.is_empty()).then(|| Query::new(LOCK).bind(locks))
 }
 
-fn take_missing(people: &Identities) -> Query<'static> {
-    let (email_tenants, emails) = people.emails.columns();
-    let matching = || people.external_ids.iter().filter(|(_, email)| email.is_none()).map(|(key, _)| key);
-    let (external_tenants, external_ids): (Vec<Uuid>, Vec<String>) = matching().cloned().unzip();
-    Query::new(LOCK_MISSING)
-        .bind(email_tenants)
-        .bind(emails)
-        .bind(hashes("email", people.emails.iter()))
-        .bind(external_tenants)
-        .bind(external_ids)
-        .bind(hashes("external", matching()))
-        .bind(hashes("phone", people.phones.iter()))
+/// The lock of an email.
+pub(super) fn of_email(tenant: Uuid, email: &str) -> i64 {
+    hash(tenant, "email", email)
 }
 
-fn hashes<'k>(kind: &str, keys: impl Iterator<Item = &'k (Uuid, String)>) -> Vec<i64> {
-    keys.map(|(tenant, key)| hash(*tenant, kind, key)).collect()
+/// The lock of an external id.
+pub(super) fn of_external_id(tenant: Uuid, external_id: &str) -> i64 {
+    hash(tenant, "external", external_id)
 }
 
 /// A hash on which every release agrees. Two identities that share one only wait for each other.

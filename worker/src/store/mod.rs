@@ -74,7 +74,6 @@ pub const STATEMENTS: &[&str] = &[
     ledger::INSERT,
     ledger::LOAD,
     locks::LOCK,
-    locks::LOCK_MISSING,
     proposals::INSERT,
     proposals::INSERT_ITINERARIES,
     proposals::UPDATE,

@@ -16,6 +16,9 @@ pub(crate) struct Options {
     /// Length of one stretch of load, in seconds.
     #[arg(long, default_value_t = 2.5, value_parser = positive)]
     pub(crate) seconds: f64,
+    /// Numbers of connections in `identified` and `single`; all that they measure when none is named.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) connections: Vec<usize>,
     /// Rows of the event ledger in `large`.
     #[arg(long, default_value_t = 10_000_000)]
     pub(crate) ledger_rows: u64,
@@ -56,6 +59,11 @@ impl Options {
     pub(crate) fn sections(&self) -> Vec<Section> {
         let is_wanted = |section: &&Section| self.sections.is_empty() || self.sections.contains(section);
         Section::value_variants().iter().filter(is_wanted).copied().collect()
+    }
+
+    /// Whether rows with this number of connections are to be measured.
+    pub(crate) fn includes(&self, connections: usize) -> bool {
+        self.connections.is_empty() || self.connections.contains(&connections)
     }
 
     /// Length of one stretch of load.

@@ -20,10 +20,11 @@ pub(crate) async fn run(options: &Options) {
     let shape = |connections| Shape { traffic: Traffic::Identified, batch: BATCH, connections };
     events::load(&world, shape(8), options.stretch()).await;
     analyze(&world).await;
-    let row = |connections, target| Row {
+    let rows = [(8, 0.55), (1, 0.45)].into_iter().filter(|(connections, _)| options.includes(*connections));
+    let row = |(connections, target)| Row {
         label: format!("batch {BATCH}, {connections} connections"),
         shape: shape(connections),
         target: Some(target),
     };
-    table(&world, vec![row(8, 0.55), row(1, 0.45)], options).await;
+    table(&world, rows.map(row).collect(), options).await;
 }

@@ -2,6 +2,7 @@
 //! connection also the time of one event beside the sum of the waits it can't avoid, each taken by itself: a round trip,
 //! a durable commit, a replay entry.
 
+use super::throughput::Costs;
 use crate::commits;
 use crate::comparison::Comparison;
 use crate::events::{self, Shape};
@@ -9,7 +10,6 @@ use crate::figures::{Stretch, median, millis};
 use crate::options::Options;
 use crate::prepare::{filled_world, print_warnings};
 use crate::round_trips;
-use crate::stages::Reading;
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use tests::World;
@@ -26,29 +26,31 @@ pub(crate) async fn run(options: &Options) {
     );
     let world = filled_world().await;
     events::load(&world, shape(8), options.stretch()).await;
-    let steps = ROWS.len() * options.rounds;
+    let rows: Vec<_> = ROWS.into_iter().filter(|(connections, _)| options.includes(*connections)).collect();
+    let steps = rows.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
     progress.beside(|| Comparison::print_head("events", "round trips"));
     let mut last = None;
-    for (connections, target) in ROWS {
+    for (connections, target) in rows {
         let mut comparison = Comparison::new(format!("{connections} connections"), target);
         let mut waits = Waits::default();
-        let before = Reading::take(&world).await;
+        let mut costs = Costs::begin(&world).await;
         for _ in 0..options.rounds {
             progress.next(&format!("{connections} connections"));
             let load = events::load(&world, shape(connections), options.stretch()).await;
+            costs.add(&world, load.count).await;
             let floor = round_trips::floor(&world, connections, options.stretch()).await;
             comparison.add(load, floor);
             if connections == 1 {
                 waits.add(&world, &load, &floor, options).await;
             }
+            costs.skip(&world).await;
         }
-        let stages = Reading::take(&world).await.since(&before);
         progress.beside(|| {
             comparison.print();
-            println!("{:>38} {stages}", "mean times by stage:");
+            println!("    CPU time per 1,000 events: {}", costs.text());
         });
-        last = Some(waits);
+        last = (connections == 1).then_some(waits);
     }
     progress.end(steps as u64);
     if let Some(waits) = last {

@@ -1,4 +1,5 @@
-//! Rounds of one shape of load beside the bare inserts: what `identified`, `mix` and `simple` share.
+//! Rounds of one shape of load beside the bare inserts: what `identified`, `mix` and `simple` share; and what the
+//! programs spent, which `single` prints, too.
 
 use crate::comparison::Comparison;
 use crate::cpu::{Meter, Used};
@@ -45,7 +46,7 @@ pub(crate) async fn table(world: &World, rows: Vec<Row>, options: &Options) {
 }
 
 /// What the programs used and how long their stages took, without what the floor caused.
-struct Costs {
+pub(super) struct Costs {
     meter: Meter,
     used: Option<Used>,
     last: Used,
@@ -55,7 +56,7 @@ struct Costs {
 }
 
 impl Costs {
-    async fn begin(world: &World) -> Self {
+    pub(super) async fn begin(world: &World) -> Self {
         let meter = Meter::new(world);
         let last = meter.read();
         let reading = Reading::take(world).await;
@@ -63,7 +64,7 @@ impl Costs {
     }
 
     /// Adds what was used since the last call.
-    async fn add(&mut self, world: &World, count: usize) {
+    pub(super) async fn add(&mut self, world: &World, count: usize) {
         let used = self.meter.read().since(&self.last);
         self.used = Some(match self.used.take() {
             Some(before) => before.plus(&used),
@@ -75,12 +76,12 @@ impl Costs {
     }
 
     /// Leaves out what was used since the last call.
-    async fn skip(&mut self, world: &World) {
+    pub(super) async fn skip(&mut self, world: &World) {
         self.last = self.meter.read();
         self.reading = Reading::take(world).await;
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let used = self.used.as_ref().map(|used| used.per_thousand(self.count).to_string());
         format!("{}\n    last round: {}", used.unwrap_or_default(), self.stages)
     }
