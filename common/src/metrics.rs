@@ -10,6 +10,10 @@ pub const HTTP_DURATION: &str = "connect_http_request_duration_seconds";
 pub const AUTH_FAILURES: &str = "connect_auth_failures_total";
 /// Requests refused with 503 `overloaded`, by reason.
 pub const REFUSED: &str = "connect_refused_total";
+/// Units published and not applied yet, by queue: an event or a records write, or 4 KiB of body where that is more.
+pub const BACKLOG: &str = "connect_backlog_units";
+/// Units that may wait at once, by queue; follows the rate at which the worker applies.
+pub const BACKLOG_LIMIT: &str = "connect_backlog_limit_units";
 /// 1 while something that requests need of Postgres fails, from the first failure to the next success; by what it is.
 pub const OUTAGE: &str = "connect_outage";
 /// Its failures.

@@ -219,7 +219,10 @@ mod tests {
     async fn the_budget_counts_what_is_held_and_comes_back() {
         let reader = reader();
         let held = reader.read(&head(None), chunks(&["12345678"])).await.unwrap();
-        assert_eq!(reader.read(&head(None), chunks(&["12345"])).await.unwrap_err(), Refusal::Overloaded);
+        assert_eq!(
+            reader.read(&head(None), chunks(&["12345"])).await.unwrap_err(),
+            Refusal::Overloaded { retry_after: 1 }
+        );
         drop(held);
         drop(reader.read(&head(None), chunks(&["12", "345"])).await.unwrap());
         assert_eq!(reader.budget.available_permits(), 12);

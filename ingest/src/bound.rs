@@ -11,6 +11,10 @@ pub enum Bound {
     InFlight,
     /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the agency are under way.
     InFlightPerTenant,
+    /// More work waits to be applied than the worker does in `CONNECT_BACKLOG_TARGET`.
+    Backlog,
+    /// The agency's share of that is used up.
+    BacklogShare,
     /// The bodies that are held have `CONNECT_BODY_BUDGET` bytes.
     BodyBudget,
     /// Too many signatures wait for the replay store.
@@ -27,9 +31,11 @@ pub enum Bound {
 
 impl Bound {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::InFlight,
         Self::InFlightPerTenant,
+        Self::Backlog,
+        Self::BacklogShare,
         Self::BodyBudget,
         Self::ReplayStore,
         Self::Reads,
@@ -43,6 +49,8 @@ impl Bound {
         match self {
             Self::InFlight => "in_flight",
             Self::InFlightPerTenant => "in_flight_per_tenant",
+            Self::Backlog => "backlog",
+            Self::BacklogShare => "backlog_share",
             Self::BodyBudget => "body_budget",
             Self::ReplayStore => "replay_store",
             Self::Reads => "reads",
@@ -54,8 +62,13 @@ impl Bound {
 
     /// Counts it and gives what the caller is told.
     pub fn refuse(self) -> Refusal {
+        self.refuse_for(1)
+    }
+
+    /// The same, asking the caller to wait for so many seconds.
+    pub fn refuse_for(self, retry_after: u32) -> Refusal {
         metrics::counter!(REFUSED, "reason" => self.as_str()).increment(1);
-        Refusal::Overloaded
+        Refusal::Overloaded { retry_after }
     }
 
     /// What a call to the broker ran into; `None` when that was no bound: it wasn't answered.

@@ -27,7 +27,10 @@ pub enum Refusal {
     /// or read.
     ReplayStoreUnavailable,
     /// A bound is reached, or the broker takes nothing. Nothing was ingested, written or read.
-    Overloaded,
+    Overloaded {
+        /// Seconds after which a retry makes sense.
+        retry_after: u32,
+    },
     /// A batch was published or perhaps published, but there is no result yet (D9).
     ProcessingTimeout,
     /// A records POST without its key.
@@ -98,9 +101,9 @@ impl Refusal {
                 let message = "The store is unavailable; the request had no effect";
                 Row::new(S::SERVICE_UNAVAILABLE, "replay_store_unavailable", message).retry_after(1)
             }
-            Self::Overloaded => {
+            Self::Overloaded { retry_after } => {
                 let message = "The service is overloaded; the request had no effect";
-                Row::new(S::SERVICE_UNAVAILABLE, "overloaded", message).retry_after(1)
+                Row::new(S::SERVICE_UNAVAILABLE, "overloaded", message).retry_after(*retry_after)
             }
             Self::ProcessingTimeout => {
                 let message = "No result yet; a retry reports what was applied";
@@ -153,7 +156,7 @@ mod tests {
             (Refusal::RequestTimeout, 408, "request_timeout", false),
             (Refusal::PayloadTooLarge, 413, "payload_too_large", false),
             (Refusal::ReplayStoreUnavailable, 503, "replay_store_unavailable", true),
-            (Refusal::Overloaded, 503, "overloaded", true),
+            (Refusal::Overloaded { retry_after: 1 }, 503, "overloaded", true),
             (Refusal::ProcessingTimeout, 503, "processing_timeout", true),
             (Refusal::IdempotencyKeyRequired, 400, "idempotency_key_required", false),
             (Refusal::LookupFieldRequired("externalId is required"), 400, "lookup_field_required", false),
@@ -170,7 +173,7 @@ mod tests {
             Refusal::RequestTimeout => 5,
             Refusal::PayloadTooLarge => 6,
             Refusal::ReplayStoreUnavailable => 7,
-            Refusal::Overloaded => 8,
+            Refusal::Overloaded { .. } => 8,
             Refusal::ProcessingTimeout => 9,
             Refusal::IdempotencyKeyRequired => 10,
             Refusal::LookupFieldRequired(_) => 11,

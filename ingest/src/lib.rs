@@ -4,12 +4,13 @@
 //! body between HTTP and the queue. The only rows it writes are used signatures (`replay_entries`).
 //!
 //! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log), [`routes`], a handler,
-//! which reads the [`body`], takes its place ([`limits`]), has [`auth`] check it, and hands it to [`submit`] (events) or
+//! which reads the [`body`], takes its place ([`limits`]) and its share of what may wait ([`backlog`]), has [`auth`] check it, and hands it to [`submit`] (events) or
 //! [`writes`] (records), or answers it from [`reads`].
 //! Whatever refuses it does so with a [`error::Refusal`].
 
 pub mod auth;
 pub mod background;
+pub mod backlog;
 pub mod body;
 pub mod bound;
 pub(crate) mod bounded;

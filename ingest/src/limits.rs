@@ -85,7 +85,7 @@ mod tests {
         let limits = Limits::new(10, 2);
         let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
         let places = [limits.enter_tenant(a).unwrap(), limits.enter_tenant(a).unwrap()];
-        assert!(matches!(limits.enter_tenant(a), Err(Refusal::Overloaded)));
+        assert!(matches!(limits.enter_tenant(a), Err(Refusal::Overloaded { .. })));
         let _other = limits.enter_tenant(b).unwrap();
         drop(places);
         assert!(limits.enter_tenant(a).is_ok());
@@ -96,7 +96,7 @@ mod tests {
         let limits = Limits::new(1, 1);
         let tenant = TenantId(Uuid::from_u128(1));
         let place = limits.enter().unwrap();
-        assert!(matches!(limits.enter(), Err(Refusal::Overloaded)));
+        assert!(matches!(limits.enter(), Err(Refusal::Overloaded { .. })));
         drop(place);
         assert!(limits.enter().is_ok());
         drop(limits.enter_tenant(tenant).unwrap());

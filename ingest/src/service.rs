@@ -2,6 +2,7 @@
 
 use crate::auth::{Auth, KeyCache, Keys, ReplayStore, watch_keys};
 use crate::background::{self, ACCEPTING, BROKER, POSTGRES};
+use crate::backlog::{self, Backlog};
 use crate::body::BodyReader;
 use crate::counters::show_counters;
 use crate::handlers::Services;
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 const METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9101);
 /// Connections for key look-ups. Those of prefixes that nobody has must not take the replay store's.
 const KEY_CONNECTIONS: usize = 4;
-/// Connections of the replay store: its writer's, one for the partitions, one for readiness.
+/// Connections of the replay store: its writer's, one for the partitions, one for readiness and for what the operator is told.
 const REPLAY_CONNECTIONS: usize = 3;
 /// Time kept for closing the broker's connection after the drain.
 const CLOSING: Duration = Duration::from_millis(500);
@@ -83,12 +84,16 @@ fn start_services(
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
     let keys = Keys::new(key_db.clone(), ingest.master_key.clone(), Arc::clone(&cache));
     let rpc = |queue| Rpc::start(broker, queue, broker_closes.clone());
-    let events = Events::new(rpc(Queue::Events), ingest.publish_timeout, ingest.reply_timeout);
-    let writes = Writes::new(rpc(Queue::Records), ingest.reply_timeout);
+    let bounded = |queue| Backlog::new(queue, ingest.backlog_target);
+    let (publish_within, reply_within) = (ingest.publish_timeout, ingest.reply_timeout);
+    let events = Events::new(rpc(Queue::Events), bounded(Queue::Events), publish_within, reply_within);
+    let writes = Writes::new(rpc(Queue::Records), bounded(Queue::Records), reply_within);
 
     tokio::spawn(watch_keys(settings.database.url.clone(), cache));
     tokio::spawn(maintain(partitions));
     tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone(), read_db.clone()]));
+    let backlogs = vec![events.backlog().clone(), writes.backlog().clone()];
+    tokio::spawn(backlog::report(replay_db.clone(), backlogs));
     let ready = background::watch_readiness(replay_db, events.clone(), writes.clone(), health.clone());
     tokio::spawn(ready);
     Arc::new(Services {

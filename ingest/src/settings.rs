@@ -93,6 +93,8 @@ pub struct IngestSettings {
     pub max_in_flight: u32,
     /// Those of one agency.
     pub max_in_flight_per_tenant: u32,
+    /// Longest that published work is to wait until the worker has applied it.
+    pub backlog_target: Duration,
 }
 
 impl Section for IngestSettings {
@@ -157,6 +159,11 @@ impl Section for IngestSettings {
             default: Some("128"),
             help: "requests of one agency at once; beyond it 503 overloaded",
         },
+        Variable {
+            name: "CONNECT_BACKLOG_TARGET",
+            default: Some("600ms"),
+            help: "how long published events and writes may wait to be applied: as many are taken in as the worker does in that time, shared fairly among agencies; beyond it 503 overloaded",
+        },
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
@@ -182,6 +189,7 @@ impl Section for IngestSettings {
             read_connections: env.get::<Self, _>("CONNECT_READ_CONNECTIONS")?,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
+            backlog_target: env.get::<Self, _>("CONNECT_BACKLOG_TARGET")?,
         })
     }
 }

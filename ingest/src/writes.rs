@@ -3,21 +3,28 @@
 //! A write whose caller was told 503 isn't begun any more: the message says until when it may be, and `processing_timeout`
 //! is not answered before then, also when the broker hangs or its connection breaks. What was begun in time may be kept
 //! all the same; a retry of a POST with the same `Idempotency-Key` then gets the record that was made.
+//!
+//! When a caller hangs up, the write goes on without it, and keeps its share of the backlog until it is done or refused.
 
+use crate::backlog::{self, Backlog, Share};
 use crate::bound::Bound;
 use crate::error::Refusal;
+use bytes::Bytes;
 use common::broker::{CallError, Rpc, RpcRequest};
 use common::caller::Caller;
 use common::clock;
+use common::model::TenantId;
 use common::trace::Trail;
 use common::write::{IfMatch, WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
+use tracing::Instrument;
 
 /// The way to the queue of records writes.
 #[derive(Clone, Debug)]
 pub struct Writes {
     rpc: Rpc,
+    backlog: Backlog,
     reply_within: Duration,
 }
 
@@ -35,9 +42,19 @@ pub struct Write {
 }
 
 impl Writes {
-    /// `reply_within` bounds the wait for the broker's confirm and the worker's answer.
-    pub const fn new(rpc: Rpc, reply_within: Duration) -> Self {
-        Self { rpc, reply_within }
+    /// `reply_within` bounds the wait for the broker's confirm and the worker's answer, `backlog` what waits to be written.
+    pub const fn new(rpc: Rpc, backlog: Backlog, reply_within: Duration) -> Self {
+        Self { rpc, backlog, reply_within }
+    }
+
+    /// What waits to be written.
+    pub const fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// A share of the backlog; 503 `overloaded` when there is none. To be asked for before the signature is used up.
+    pub fn admit(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
+        self.backlog.admit(tenant, backlog::units(1, body.len()))
     }
 
     /// Whether a write can be submitted now.
@@ -58,7 +75,8 @@ impl Writes {
         trail: Trail,
         caller: &Caller,
         write: Write,
-        body: &[u8],
+        body: &Bytes,
+        share: Share,
     ) -> Result<Written, Refusal> {
         let Trail { request_id: id, context } = trail;
         let traceparent = context.to_header();
@@ -79,10 +97,13 @@ impl Writes {
             Refusal::Internal
         })?;
         let deadline = Instant::now() + self.reply_within;
-        let traceparent = Some(traceparent.as_str());
-        let confirm_within = self.reply_within;
-        let request = RpcRequest { id, meta: &meta, traceparent, body, confirm_within, deadline };
-        let answer = match self.rpc.call(request).await {
+        let (rpc, body, confirm_within) = (self.rpc.clone(), body.clone(), self.reply_within);
+        let call = async move {
+            let traceparent = Some(traceparent.as_str());
+            let request = RpcRequest { id, meta: &meta, traceparent, body: &body, confirm_within, deadline };
+            rpc.call(request, vec![Box::new(share)]).await
+        };
+        let answer = match tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoAnswer)) {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(%error, "no answer");

@@ -2,6 +2,7 @@
 
 mod advisor;
 mod auth;
+mod backlog;
 mod bundles;
 mod burst;
 mod concurrency;

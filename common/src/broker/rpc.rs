@@ -10,6 +10,7 @@ use lapin::options::{BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOpti
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Confirmation};
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
@@ -24,6 +25,10 @@ const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Messages survive a restart of the broker.
 pub(super) const PERSISTENT: u8 = 2;
 
+/// When a message is given up that nobody waits for any more, and how often that is looked at.
+const LOST_AFTER: Duration = Duration::from_secs(600);
+const LOST_LOOK: Duration = Duration::from_secs(30);
+
 /// Calls one queue. Bounded by its callers: every call waits, so there are as many pending ones as calls.
 #[derive(Clone, Debug)]
 pub struct Rpc {
@@ -31,6 +36,17 @@ pub struct Rpc {
     queue: Queue,
     queue_name: String,
 }
+
+/// What is kept until a message is replied to, whether or not its caller still waits: a share of a bound. Dropped when the
+/// broker has refused the message, after its reply, and when there will be none: the connection broke, or ten minutes
+/// have passed.
+pub trait Hold: Debug + Send + Sync {
+    /// The message has been replied to.
+    fn replied(&self);
+}
+
+/// What is kept for a message.
+pub type Holds = Vec<Box<dyn Hold>>;
 
 /// A message that wants an answer.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +101,16 @@ impl CallError {
 struct Session {
     channel: Channel,
     link: Arc<Link>,
-    pending: Mutex<HashMap<Uuid, oneshot::Sender<Vec<u8>>>>,
+    pending: Mutex<HashMap<Uuid, Pending>>,
+}
+
+/// A message that has not been replied to.
+#[derive(Debug)]
+struct Pending {
+    reply: oneshot::Sender<Vec<u8>>,
+    holds: Holds,
+    /// Since when nobody waits for the reply any more.
+    abandoned: Option<Instant>,
 }
 
 impl Rpc {
@@ -125,9 +150,9 @@ impl Rpc {
         metrics::counter!(PUBLISHES, "queue" => self.queue.as_str(), "outcome" => outcome).increment(1);
     }
 
-    /// Publishes and waits for the answer.
-    pub async fn call(&self, request: RpcRequest<'_>) -> Result<Vec<u8>, CallError> {
-        self.call_then(request, || ()).await
+    /// Publishes and waits for the answer. `holds` are kept until there is one, beyond the request's deadline, too.
+    pub async fn call(&self, request: RpcRequest<'_>, holds: Holds) -> Result<Vec<u8>, CallError> {
+        self.call_then(request, holds, || ()).await
     }
 
     /// The same; calls `confirmed` once the broker has confirmed the message, and drops it when it is answered or given
@@ -135,10 +160,11 @@ impl Rpc {
     pub async fn call_then(
         &self,
         request: RpcRequest<'_>,
+        holds: Holds,
         confirmed: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
-        let answer = self.try_call(request, confirmed).await;
+        let answer = self.try_call(request, holds, confirmed).await;
         self.count(answer.as_ref().map_or_else(|error| error.outcome(), |_| ANSWERED));
         if answer.is_ok() {
             metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
@@ -149,17 +175,22 @@ impl Rpc {
     async fn try_call(
         &self,
         request: RpcRequest<'_>,
+        holds: Holds,
         on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let session = self.session.borrow().clone().filter(|session| session.is_open());
         let session = session.ok_or(CallError::Unavailable)?;
-        let mut waiting = Waiting::register(&session, request.id);
+        let mut waiting = Waiting::register(&session, request.id, holds);
         let confirmed = timeout(request.confirm_within, session.publish(&self.queue_name, request));
         tokio::select! {
             // The answer may overtake the confirm: then the message is published.
             biased;
             answer = &mut waiting.answer => return answer.map_err(|_| CallError::NoAnswer),
-            confirmed = confirmed => confirmed.unwrap_or(Err(CallError::NoAnswer))?,
+            confirmed = confirmed => {
+                let confirmed = confirmed.unwrap_or(Err(CallError::NoAnswer));
+                waiting.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
+                confirmed?;
+            }
         }
         on_confirm();
         match timeout_at(request.deadline, &mut waiting.answer).await {
@@ -169,24 +200,35 @@ impl Rpc {
     }
 }
 
-/// A pending call; forgets itself however it ends.
+/// A pending call. When it ends without a reply, what is held for its message stays, unless it was not published.
 struct Waiting<'s> {
     session: &'s Session,
     id: Uuid,
     answer: oneshot::Receiver<Vec<u8>>,
+    /// Whether the message is in the queue, or may be.
+    is_published: bool,
 }
 
 impl<'s> Waiting<'s> {
-    fn register(session: &'s Session, id: Uuid) -> Self {
-        let (sender, answer) = oneshot::channel();
-        session.pending().insert(id, sender);
-        Self { session, id, answer }
+    fn register(session: &'s Session, id: Uuid, holds: Holds) -> Self {
+        let (reply, answer) = oneshot::channel();
+        session.pending().insert(id, Pending { reply, holds, abandoned: None });
+        Self { session, id, answer, is_published: true }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.session.pending().remove(&self.id);
+        let mut pending = self.session.pending();
+        let keeps = |pending: &Pending| self.is_published && !pending.holds.is_empty();
+        if let Some(pending) = pending.get_mut(&self.id).filter(|pending| keeps(pending)) {
+            pending.abandoned = Some(Instant::now());
+        } else {
+            // Outside the lock: what is held may take its own.
+            let ended = pending.remove(&self.id);
+            drop(pending);
+            drop(ended);
+        }
     }
 }
 
@@ -195,7 +237,7 @@ impl Session {
         self.channel.status().connected() && !self.link.connection.status().blocked()
     }
 
-    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, oneshot::Sender<Vec<u8>>>> {
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Pending>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -225,11 +267,22 @@ impl Session {
 
     fn resolve(&self, delivery: Delivery) {
         let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
-        let waiting = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
-        if let Some(waiting) = waiting {
-            // Nobody listens any more when the caller's deadline has just passed.
-            drop(waiting.send(delivery.data));
+        let pending = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
+        if let Some(Pending { reply, holds, .. }) = pending {
+            holds.iter().for_each(|hold| hold.replied());
+            drop(holds);
+            // Nobody listens any more when the caller's deadline has passed.
+            drop(reply.send(delivery.data));
         }
+    }
+
+    /// Gives up messages whose reply nobody has waited for in a long time: they were lost, or dead-lettered.
+    fn forget_lost(&self) {
+        let is_lost =
+            |pending: &mut Pending| pending.abandoned.is_some_and(|since| since.elapsed() >= LOST_AFTER);
+        let lost: Vec<Pending> =
+            self.pending().extract_if(|_, pending| is_lost(pending)).map(|(_, pending)| pending).collect();
+        drop(lost);
     }
 }
 
@@ -254,7 +307,8 @@ async fn keep_session(
         }
         // What was pending can't be answered any more: its senders go, and its callers are told.
         if let Some(session) = current.send_replace(None) {
-            session.pending().clear();
+            let lost = std::mem::take(&mut *session.pending());
+            drop(lost);
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -272,8 +326,15 @@ async fn serve(
         channel.basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default()).await?;
     let session = Arc::new(Session { channel, link, pending: Mutex::default() });
     current.send_replace(Some(Arc::clone(&session)));
-    while let Some(Some(reply)) = shutdown.run_until_cancelled(replies.next()).await {
-        session.resolve(reply?);
+    let mut look = tokio::time::interval(LOST_LOOK);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            reply = replies.next() => match reply {
+                Some(reply) => session.resolve(reply?),
+                None => return Ok(()),
+            },
+            _ = look.tick() => session.forget_lost(),
+        }
     }
-    Ok(())
 }

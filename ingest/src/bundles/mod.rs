@@ -7,6 +7,7 @@
 mod publish;
 mod waiting;
 
+use crate::backlog::Share;
 use crate::submit::ValidBatch;
 use common::broker::{CallError, Rpc};
 use common::caller::Caller;
@@ -20,7 +21,7 @@ use tracing::Span;
 use waiting::{Handover, WaitingRequest};
 
 /// A request whose batch is small enough to share a message.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SmallRequest {
     /// Which request.
     pub trail: Trail,
@@ -30,6 +31,8 @@ pub struct SmallRequest {
     pub confirm_by: Instant,
     /// Until when there must be a result.
     pub reply_by: Instant,
+    /// Its share of what may wait to be applied.
+    pub share: Option<Share>,
 }
 
 /// Why a request has no result.

@@ -64,8 +64,9 @@ impl PublishUnderWay {
         }
     }
 
-    async fn publish(self, group: Vec<WaitingRequest>) {
+    async fn publish(self, mut group: Vec<WaitingRequest>) {
         metrics::histogram!(BUNDLE_REQUESTS).record(u32::try_from(group.len()).unwrap_or(u32::MAX));
+        let holds = group.iter_mut().filter_map(WaitingRequest::take_hold).collect();
         let (meta, body) = message(&self.caller, &group);
         let header = meta.to_header();
         let last =
@@ -84,7 +85,7 @@ impl PublishUnderWay {
             group.iter().for_each(|waiting| waiting.handover.confirm());
             drop(self);
         };
-        let reply = publisher.rpc.call_then(request, confirmed).await;
+        let reply = publisher.rpc.call_then(request, holds, confirmed).await;
         drop(body);
         reply_to_each(group, &meta.parts, reply);
     }

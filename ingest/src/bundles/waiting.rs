@@ -1,7 +1,7 @@
 //! The requests that wait for a publish of their caller's to end. Pure, but for the channels in it.
 
 use super::SmallRequest;
-use common::broker::CallError;
+use common::broker::{CallError, Hold};
 use common::bundle::BUNDLE_BYTES_MAX;
 use common::caller::Caller;
 use common::event::BATCH_MAX;
@@ -53,6 +53,13 @@ pub(super) struct WaitingRequest {
     pub(super) span: Span,
     pub(super) handover: Arc<Handover>,
     pub(super) result: oneshot::Sender<Result<Vec<u8>, CallError>>,
+}
+
+impl WaitingRequest {
+    /// What is kept until its message has been replied to, also when its caller hangs up.
+    pub(super) fn take_hold(&mut self) -> Option<Box<dyn Hold>> {
+        self.request.share.take().map(|share| Box::new(share) as Box<dyn Hold>)
+    }
 }
 
 /// The queue of waiting requests is full.
@@ -149,6 +156,7 @@ mod tests {
             batch: ValidBatch { body: text.clone(), text, events },
             confirm_by: Instant::now(),
             reply_by: Instant::now(),
+            share: None,
         };
         (WaitingRequest { request, span: Span::none(), handover: Arc::default(), result }, outcome)
     }

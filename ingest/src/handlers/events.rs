@@ -47,11 +47,12 @@ where
     let caller = verified.caller();
     let _tenant_place = services.limits.enter_tenant(caller.tenant_id)?;
     services.events.check_ready()?;
+    let share = services.events.admit(caller.tenant_id, bytes)?;
     // The body is read while the signature is written; the signature speaks first.
     let (admitted, batch) =
         tokio::join!(services.auth.admit(&verified, None), async { read(bytes, &caller.tenant) });
     admitted?;
-    services.events.submit(head.trail, caller, batch?).await
+    services.events.submit(head.trail, caller, batch?, share).await
 }
 
 /// Reads a valid batch; 400 with all places at fault for any other.

@@ -27,6 +27,7 @@ pub(super) async fn answer(
 ) -> Result<Response, Refusal> {
     let bytes = known.body.bytes();
     services.writes.check_ready()?;
+    let share = services.writes.admit(known.verified.caller().tenant_id, bytes)?;
     let key = if resource.is_list() { IdempotencyKey::read(&head.headers).map(Some) } else { Ok(None) };
     let came_with = key.as_ref().ok().cloned().flatten();
     // The body is read while the signature is written; the signature speaks first, then the key.
@@ -36,7 +37,7 @@ pub(super) async fn answer(
     let idempotency_key = key?.map(|key| key.as_str().to_owned());
     let (target, if_match) = checked?;
     let write = Write { target, path: head.uri.path().to_owned(), idempotency_key, if_match };
-    written(services.writes.submit(head.trail, known.verified.caller(), write, bytes).await?)
+    written(services.writes.submit(head.trail, known.verified.caller(), write, bytes, share).await?)
 }
 
 /// The record is one that can exist, the condition is well formed, the body valid.

@@ -27,7 +27,7 @@ pub(super) fn all() -> Vec<Refusal> {
         Refusal::RateLimited,
         Refusal::Internal,
         Refusal::ReplayStoreUnavailable,
-        Refusal::Overloaded,
+        Refusal::Overloaded { retry_after: 1 },
         Refusal::ProcessingTimeout,
     ];
     let of_writes = [
@@ -64,7 +64,7 @@ pub(super) fn is_given_by(refusal: &Refusal, endpoint: Endpoint) -> bool {
         | Refusal::RequestTimeout
         | Refusal::PayloadTooLarge
         | Refusal::ReplayStoreUnavailable
-        | Refusal::Overloaded
+        | Refusal::Overloaded { .. }
         | Refusal::Internal => is_signed,
         // Of a path, for its other methods.
         Refusal::MethodNotAllowed(_) => true,
@@ -134,7 +134,7 @@ pub(super) const fn meaning(refusal: &Refusal) -> &'static str {
             "The store does not answer. Nothing was ingested, written or read: sign anew and send again \
             after `Retry-After`."
         }
-        Refusal::Overloaded => {
+        Refusal::Overloaded { .. } => {
             "Too much at once. Nothing was ingested, written or read: sign anew and send again after \
             `Retry-After`."
         }
@@ -212,7 +212,7 @@ mod tests {
             Refusal::RateLimited => 9,
             Refusal::Internal => 10,
             Refusal::ReplayStoreUnavailable => 11,
-            Refusal::Overloaded => 12,
+            Refusal::Overloaded { .. } => 12,
             Refusal::ProcessingTimeout => 13,
             Refusal::Write(refusal) => 14 + place_of_record(refusal)?,
         })

@@ -2,6 +2,7 @@
 
 pub mod api_keys;
 pub mod clients;
+pub mod intake_pressure;
 pub mod key_revision;
 pub mod leads;
 pub mod replay_entries;
@@ -20,6 +21,8 @@ pub const STATEMENTS: &[&str] = &[
     clients::BY_EMAIL,
     clients::BY_EXTERNAL_ID,
     clients::BY_PHONE,
+    intake_pressure::REMOVE_OLD,
+    intake_pressure::REPORT,
     key_revision::READ,
     leads::BY_IDS,
     leads::BY_EXTERNAL_ID,

@@ -1,8 +1,22 @@
 //! Callers that are refused.
 
 use super::{contact, until_fires, watched};
+use futures_util::future::join_all;
 use tests::World;
 use tests::event::batch;
+
+#[tokio::test]
+async fn agencies_that_send_more_than_is_applied_fill_the_backlog() {
+    // Room for one batch of an agency at a time.
+    let (world, prometheus) = watched(World::with().set("CONNECT_BACKLOG_TARGET", "1ms")).await;
+    let full = prometheus.until_firing("ConnectBacklogFull", &[("reason", "backlog_share")]);
+    until_fires(full, async || {
+        let batches: Vec<_> = (0..4).map(|_| world.key.events(batch(&vec![contact(); 50]))).collect();
+        join_all(batches.iter().map(async |batch| world.http().send(batch).await)).await;
+    })
+    .await;
+    prometheus.until_quiet().await;
+}
 
 #[tokio::test]
 async fn many_refused_credentials_are_a_surge() {

@@ -1,8 +1,8 @@
 //! The command line as a whole, and the arguments that several commands have.
 
 use crate::{
-    advisor, company, delivery, discovery, inbox, invoice, key, member, notification, pipeline, queue,
-    subscription, tenant, timeline, usage,
+    advisor, company, delivery, discovery, inbox, invoice, key, member, notification, pipeline, pressure,
+    queue, subscription, tenant, timeline, usage,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
@@ -83,6 +83,8 @@ pub(crate) enum Command {
     Invoice(invoice::Wanted),
     /// Show the enquiries of an agency
     Pipeline(pipeline::Wanted),
+    /// Show the agencies whose requests are refused because too much of their work waits to be applied
+    Pressure(pressure::Wanted),
     /// Show how many records writes of this month count against the quota
     Usage(usage::Wanted),
 }

@@ -20,6 +20,7 @@ mod migrate;
 mod notification;
 mod output;
 mod pipeline;
+mod pressure;
 mod queue;
 mod receiver;
 mod rows;
@@ -67,6 +68,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Discovery(wanted) => discovery::run(wanted, &open().await?).await,
         Command::Invoice(wanted) => invoice::run(wanted, &open().await?).await,
         Command::Pipeline(wanted) => pipeline::run(wanted, &open().await?).await,
+        Command::Pressure(wanted) => pressure::run(wanted, &open().await?).await,
         Command::Usage(wanted) => usage::run(wanted, &open().await?).await,
     }
 }

@@ -33,7 +33,7 @@ async fn call(rpc: &Rpc, id: Uuid, body: &[u8], within: Duration) -> anyhow::Res
     }
     let meta = serde_json::to_string(&ActionMeta { published_at: clock::now(), traceparent: None })?;
     let request = RpcRequest { id, meta: &meta, traceparent: None, body, confirm_within: within, deadline };
-    rpc.call(request).await.map_err(|error| match error {
+    rpc.call(request, Vec::new()).await.map_err(|error| match error {
         CallError::Unavailable => anyhow!("the broker can't be reached; nothing was published"),
         CallError::Refused => anyhow!("the queue takes no more; nothing was published"),
         CallError::NoAnswer => {

@@ -1,0 +1,156 @@
+//! Agencies that send more than is applied, and hang up: each has its share of what may wait, and the others are served.
+
+use futures_util::future::join_all;
+use std::collections::VecDeque;
+use tests::event::batch;
+use tests::raw::{RawConnection, head};
+use tests::{ApiKey, Event, Http, Outgoing, PATIENCE, World, event, eventually};
+
+/// Events of a full batch.
+const FULL: usize = 100;
+
+fn contacts(key: &ApiKey, count: usize) -> Vec<Event> {
+    (0..count)
+        .map(|i| event("contact.identified").tenant(&key.tenant).email(&format!("{i}@example.com")))
+        .collect()
+}
+
+fn full_batch(key: &ApiKey) -> Outgoing {
+    key.events(batch(&contacts(key, FULL)))
+}
+
+/// Sends a request and doesn't wait for its answer.
+async fn begin(world: &World, request: &Outgoing) -> RawConnection {
+    let mut connection = RawConnection::to(world.ingests[0].http().address()).await;
+    let length = format!("content-length: {}\r\n\r\n", request.body.len());
+    connection.send([head(request).as_slice(), length.as_bytes(), &request.body].concat()).await;
+    connection
+}
+
+async fn refusals(world: &World, reason: &str) -> f64 {
+    world.ingests[0].metrics().await.sum("connect_refused_total", &[("reason", reason)])
+}
+
+async fn until_depth(world: &World, depth: u32) {
+    eventually("batches wait for a worker", PATIENCE, async || match world.queues.depth("events").await {
+        found if found == depth => Ok(()),
+        found => Err(format!("{found} of {depth}")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
+    // At first 16,000 events a second are assumed: 208 may wait, and half of them of one agency.
+    let mut world = World::with()
+        .workers(0)
+        .set("CONNECT_BACKLOG_TARGET", "13ms")
+        .set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1")
+        .start()
+        .await;
+    let connection = begin(&world, &full_batch(&world.key)).await;
+    until_depth(&world, 1).await;
+    drop(connection);
+    let refused = full_batch(&world.key);
+    eventually("the hang-up is noticed", PATIENCE, async || {
+        let answer = world.http().send(&refused).await;
+        answer.assert_error(503, "overloaded");
+        assert!(answer.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds >= 1), "{answer:?}");
+        match refusals(&world, "backlog_share").await {
+            0.0 => Err("its place among the requests under way is still taken".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let waiting = world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+    assert_eq!((waiting, world.queues.depth("events").await), (100.0, 1));
+    eventually("the operator is told which agency it is", PATIENCE, async || {
+        let pressures = world.connectctl.json(&["pressure"]).await;
+        let [pressure] = pressures.as_array().expect("an array").as_slice() else {
+            return Err(pressures.to_string());
+        };
+        assert_eq!((&pressure["tenant"], &pressure["queue"]), (&"acme".into(), &"events".into()));
+        assert_eq!(pressure["waiting"], 100);
+        assert!(pressure["refused"].as_i64() > Some(0) && pressure["reportedAt"].is_string(), "{pressure}");
+        Ok(())
+    })
+    .await;
+
+    world.add_worker().await;
+    // It was refused before its signature was used up.
+    eventually("the first batch is applied", PATIENCE, async || {
+        let answer = world.http().send(&refused).await;
+        if answer.status == 200 { Ok(()) } else { Err(format!("{answer:?}")) }
+    })
+    .await;
+    assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 2 * FULL as i64);
+}
+
+#[tokio::test]
+async fn a_quiet_agency_is_answered_while_others_burst_and_hang_up() {
+    let mut world = World::with().set("CONNECT_BACKLOG_TARGET", "60ms").start().await;
+    world.add_ingest().await;
+    let (loud, quiet) =
+        ([world.add_tenant("loud").await, world.add_tenant("noisy").await], world.key.clone());
+    let flood = join_all(loud.iter().cycle().take(8).map(async |key| {
+        let mut open = VecDeque::new();
+        loop {
+            open.push_back(begin(&world, &full_batch(key)).await);
+            // Who has waited for a while hangs up.
+            if open.len() > 4 {
+                open.pop_front();
+            }
+        }
+    }));
+    let answered = async {
+        let mut deepest = 0;
+        for number in 0..20 {
+            let request = quiet.events(batch(&contacts(&quiet, 1)));
+            let http = Http::new(world.ingests[number % 2].http().address());
+            let answer = http.send(&request).await;
+            if answer.status != 200 {
+                let counted = world.ingests[number % 2].metrics().await;
+                let refused: Vec<_> = counted.of("connect_refused_total").collect();
+                panic!("{answer:?}: {refused:?}");
+            }
+            deepest = deepest.max(world.queues.depth("events").await);
+        }
+        deepest
+    };
+    let deepest = tokio::select! {
+        deepest = answered => deepest,
+        _ = flood => unreachable!("it goes on"),
+    };
+    // 16,000 events a second for 60 ms in each of two ingests; the bound falls from there on.
+    assert!(deepest <= 20, "{deepest} batches waited before those of the quiet agency");
+    assert!(refusals(&world, "backlog_share").await > 0.0, "nothing was held back");
+}
+
+#[tokio::test]
+async fn writes_have_a_backlog_of_their_own() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_BACKLOG_TARGET", "2ms")
+        .set("CONNECT_REPLY_TIMEOUT", "1s")
+        .start()
+        .await;
+    let create = |number: usize| {
+        let body = serde_json::json!({"email": format!("{number}@example.com")}).to_string();
+        let request = world.key.records("POST", &format!("{}/clients", tests::RECORDS), body);
+        request.with("idempotency-key", format!("key-{number}"))
+    };
+    // 1,000 writes a second are assumed: two may wait, and one of them of one agency.
+    let first = create(1);
+    let waiting = world.http().send(&first);
+    let second = async {
+        eventually("the first write waits", PATIENCE, async || match world.queues.depth("records").await {
+            1 => Ok(()),
+            found => Err(format!("{found}")),
+        })
+        .await;
+        let second = create(2);
+        world.http().send(&second).await.assert_error(503, "overloaded");
+    };
+    let (first, ()) = futures_util::join!(waiting, second);
+    first.assert_error(503, "processing_timeout");
+}
