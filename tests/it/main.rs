@@ -13,6 +13,7 @@ mod events;
 mod examples;
 mod failures;
 mod faults;
+mod forged;
 mod limits;
 mod locked;
 mod monitoring;

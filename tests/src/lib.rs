@@ -12,6 +12,7 @@ mod environment;
 mod eventually;
 mod http;
 mod key;
+mod mac;
 mod prometheus;
 mod queues;
 mod ran;
