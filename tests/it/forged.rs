@@ -101,7 +101,7 @@ async fn a_forged_records_write_is_dead_lettered_and_never_done() {
     let (answer, forged) = futures_util::join!(request, forging);
     answer.assert_error(503, "processing_timeout");
     // Still in time, for all that it says.
-    let later = chrono::Utc::now() + chrono::TimeDelta::minutes(5);
+    let later = common::clock::now() + chrono::TimeDelta::minutes(5);
     let forged = with_meta_field(&forged, "deadline", json!(later.to_rfc3339()));
     world.queues.put("records", &forged).await;
     world.add_worker().await;
@@ -125,7 +125,7 @@ async fn a_forged_delivery_is_dead_lettered_and_nobody_hears_of_it() {
     let listed = world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
     let tenant = world.database.rows("SELECT tenant_id::text AS id FROM tenants", &[]).await;
     let meta = json!({"tenantId": tenant[0]["id"], "deliveryId": Uuid::now_v7(), "subscriptionId": listed["id"],
-        "eventId": Uuid::now_v7(), "eventType": "lead.assigned", "attempt": 1, "publishedAt": chrono::Utc::now()});
+        "eventId": Uuid::now_v7(), "eventType": "lead.assigned", "attempt": 1, "publishedAt": common::clock::now()});
     let forged = QueuedMessage::new(br#"{"forged":true}"#).with_meta(&meta.to_string());
     world.queues.put("webhooks", &forged.clone().as_it_is()).await;
     until_forged(&world, "webhooks", 1).await;
