@@ -14,6 +14,7 @@ mod examples;
 mod failures;
 mod faults;
 mod forged;
+mod fuzz;
 mod limits;
 mod locked;
 mod monitoring;

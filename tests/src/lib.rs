@@ -23,6 +23,7 @@ mod url;
 mod world;
 
 pub mod event;
+pub mod fuzz;
 pub mod private;
 pub mod program;
 pub mod proxy;
