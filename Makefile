@@ -1,9 +1,9 @@
 # What a developer does here. `make` alone lists it; CI runs .ci/run.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench clean
+.PHONY: help run test lint bench fuzz clean
 
-# Options for `make test` (those of cargo test) and `make bench` (those of connect-bench).
+# Options for `make test` (those of cargo test), `make bench` (those of connect-bench) and `make fuzz` (those of connect-fuzz).
 ARGS ?=
 
 help: ## list the targets
@@ -25,6 +25,9 @@ lint: ## check formatting, clippy, and what else is installed of shellcheck and 
 
 bench: ## measure a release build under load; ARGS="..." goes to connect-bench
 	@ops/local/bench.sh $(ARGS)
+
+fuzz: ## give the readers and the HTTP entry new generated input; ARGS="--minutes 60"
+	@ops/local/fuzz.sh $(ARGS)
 
 clean: ## stop the private servers, remove their data and all that was built
 	@ops/local/services.sh stop-all .run

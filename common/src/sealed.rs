@@ -5,6 +5,8 @@ use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use std::fmt;
 use thiserror::Error;
 use uuid::Uuid;
@@ -43,9 +45,12 @@ pub fn subscription_binding(tenant: TenantId, subscription: Uuid) -> String {
     format!("subscription/{tenant}/{subscription}")
 }
 
-/// The operator's key, under which secrets are sealed with AES-256-GCM.
+/// The operator's key, under which secrets are sealed with AES-256-GCM, and from which other keys are derived.
 #[derive(Clone)]
-pub struct MasterKey(Aes256Gcm);
+pub struct MasterKey {
+    cipher: Aes256Gcm,
+    derivation: Hmac<Sha256>,
+}
 
 /// A sealed secret that can't be opened: another master key, or changed bytes.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -56,15 +61,25 @@ impl MasterKey {
     /// Reads 32 bytes in base64.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let bytes = STANDARD.decode(text.trim()).map_err(|_| "must be base64")?;
-        Aes256Gcm::new_from_slice(&bytes).map(Self).map_err(|_| "must be 32 bytes in base64")
+        let cipher = Aes256Gcm::new_from_slice(&bytes).map_err(|_| "must be 32 bytes in base64")?;
+        let derivation = Hmac::<Sha256>::new_from_slice(&bytes).expect("HMAC takes keys of any length");
+        Ok(Self { cipher, derivation })
+    }
+
+    /// Derives the key of one purpose: HKDF-Expand of RFC 5869 with SHA-256, one block, `purpose` as `info`. The
+    /// extraction is left out, as RFC 5869 (3.3) allows for a key that is random as a whole.
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        self.derivation.clone().chain_update(purpose).chain_update([1]).finalize().into_bytes().into()
     }
 
     /// Seals `secret`; `binding` (agency and name) must be the same to open it, so that a sealed secret can't be
     /// moved to another row. `nonce` must never repeat under one key: 12 random bytes.
     pub fn seal(&self, secret: &Secret, binding: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8> {
         let payload = Payload { msg: secret.0.as_bytes(), aad: binding.as_bytes() };
-        let text =
-            self.0.encrypt(&Nonce::from(nonce), payload).expect("secrets are far below the cipher's limit");
+        let text = self
+            .cipher
+            .encrypt(&Nonce::from(nonce), payload)
+            .expect("secrets are far below the cipher's limit");
         [nonce.as_slice(), &text].concat()
     }
 
@@ -72,7 +87,7 @@ impl MasterKey {
     pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, CannotOpen> {
         let (nonce, text) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(CannotOpen)?;
         let payload = Payload { msg: text, aad: binding.as_bytes() };
-        let plain = self.0.decrypt(&Nonce::from(*nonce), payload).map_err(|_| CannotOpen)?;
+        let plain = self.cipher.decrypt(&Nonce::from(*nonce), payload).map_err(|_| CannotOpen)?;
         String::from_utf8(plain).map(Secret).map_err(|_| CannotOpen)
     }
 }
@@ -99,6 +114,13 @@ mod tests {
         assert_eq!(key(1).open(&sealed, "a/c"), Err(CannotOpen));
         assert_eq!(key(2).open(&sealed, "a/b"), Err(CannotOpen));
         assert_eq!(key(1).open(&sealed[..5], "a/b"), Err(CannotOpen));
+    }
+
+    #[test]
+    fn derived_keys_differ_by_purpose_and_master_key() {
+        assert_eq!(key(1).derive("a"), key(1).derive("a"));
+        assert_ne!(key(1).derive("a"), key(1).derive("b"));
+        assert_ne!(key(1).derive("a"), key(2).derive("a"));
     }
 
     #[test]

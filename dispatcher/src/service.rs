@@ -5,7 +5,7 @@ use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
 use crate::settings::Settings;
-use common::broker::{Broker, observe_queues};
+use common::broker::{Broker, MessageKeys, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::{metrics, shutdown, vital};
@@ -60,8 +60,11 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     // The broker outlives the deliveries: they still publish and acknowledge while they drain.
     let ended = CancellationToken::new();
     let levels = settings.webhooks.schedule.levels();
-    let broker = Broker::start_with_retries(&settings.broker, "connect-dispatcher", levels, ended.clone());
-    let publishing = Broker::start(&settings.broker, "connect-dispatcher publishing", ended.clone());
+    let (master, prefix) = (&settings.sealing.master_key, &settings.broker.prefix);
+    let keys = MessageKeys::new(master, prefix, settings.messages.accepts_unsigned);
+    let (name, queues) = ("connect-dispatcher", &settings.broker);
+    let broker = Broker::start_with_retries(queues, keys.clone(), name, levels, ended.clone());
+    let publishing = Broker::start(queues, keys, "connect-dispatcher publishing", ended.clone());
     let database = database(&settings);
     let consuming = Arc::new(AtomicBool::new(false));
     let congestion = Congestion::default();

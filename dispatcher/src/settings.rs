@@ -6,8 +6,8 @@ use crate::send::SenderSettings;
 use common::egress::EgressSettings;
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, SealingSettings, Section, ServiceSettings,
-    SettingError, TraceSettings, Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings, Section,
+    ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 use std::time::Duration;
 
@@ -103,6 +103,8 @@ pub struct Settings {
     pub broker: BrokerSettings,
     /// Opens the subscriptions' secrets.
     pub sealing: SealingSettings,
+    /// Which messages are trusted.
+    pub messages: MessageSettings,
     /// The operator's port, and the drain.
     pub service: ServiceSettings,
     /// Logs.
@@ -122,6 +124,7 @@ impl Program for Settings {
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
+        MessageSettings::VARIABLES,
         WebhookSettings::VARIABLES,
         SenderSettings::VARIABLES,
         EgressSettings::VARIABLES,
@@ -135,6 +138,7 @@ impl Program for Settings {
             database: DatabaseSettings::read(env)?,
             broker: BrokerSettings::read(env)?,
             sealing: SealingSettings::read(env)?,
+            messages: MessageSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,
             trace: TraceSettings::read(env)?,

@@ -15,7 +15,7 @@ use crate::server::{ServerSettings, serve};
 use crate::settings::Settings;
 use crate::submit::Events;
 use crate::writes::Writes;
-use common::broker::{Broker, Queue, Rpc, observe_queues};
+use common::broker::{Broker, MessageKeys, Queue, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::sealed::Secret;
@@ -53,7 +53,9 @@ pub async fn run(settings: Settings) -> io::Result<()> {
 
     // Cancelled only after the drain: requests under way need the broker until then.
     let broker_closes = CancellationToken::new();
-    let broker = Broker::start(&settings.broker, "connect-ingest", broker_closes.clone());
+    let (master, prefix) = (&settings.ingest.master_key, &settings.broker.prefix);
+    let keys = MessageKeys::new(master, prefix, settings.messages.accepts_unsigned);
+    let broker = Broker::start(&settings.broker, keys, "connect-ingest", broker_closes.clone());
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     let services = start_services(&settings, &broker, &health, &broker_closes);
 

@@ -3,8 +3,8 @@
 use common::program::Program;
 use common::sealed::MasterKey;
 use common::settings::{
-    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, SealingSettings, Section,
-    ServiceSettings, SettingError, TraceSettings, Variable, error,
+    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings,
+    Section, ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub struct Settings {
     pub database: DatabaseSettings,
     /// Where RabbitMQ is.
     pub broker: BrokerSettings,
+    /// Which messages are trusted.
+    pub messages: MessageSettings,
     /// Ingest's own.
     pub ingest: IngestSettings,
     /// What every service has.
@@ -38,6 +40,7 @@ impl Program for Settings {
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
+        MessageSettings::VARIABLES,
         IngestSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
@@ -48,6 +51,7 @@ impl Program for Settings {
         Ok(Self {
             database: DatabaseSettings::read(env)?,
             broker: BrokerSettings::read(env)?,
+            messages: MessageSettings::read(env)?,
             ingest: IngestSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,

@@ -14,6 +14,8 @@ mod events;
 mod examples;
 mod failures;
 mod faults;
+mod forged;
+mod fuzz;
 mod limits;
 mod locked;
 mod monitoring;

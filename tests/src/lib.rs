@@ -12,6 +12,7 @@ mod environment;
 mod eventually;
 mod http;
 mod key;
+mod mac;
 mod prometheus;
 mod queues;
 mod ran;
@@ -22,6 +23,7 @@ mod url;
 mod world;
 
 pub mod event;
+pub mod fuzz;
 pub mod private;
 pub mod program;
 pub mod proxy;

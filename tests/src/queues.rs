@@ -1,7 +1,9 @@
 //! The queues of a test: a prefix of its own on a broker.
 
+use crate::MASTER_KEY;
 use crate::database::clean_up;
 use crate::eventually::{PATIENCE, eventually};
+use crate::mac::{MAC_HEADER, signed};
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
@@ -31,12 +33,15 @@ pub struct QueuedMessage {
     /// The body.
     pub body: Vec<u8>,
     properties: BasicProperties,
+    /// Whether it is put into a queue as it is, not as a program would.
+    is_as_it_is: bool,
 }
 
 impl QueuedMessage {
     /// One that survives a restart of the broker and wants no answer.
     pub fn new(body: &[u8]) -> Self {
-        Self { body: body.to_owned(), properties: BasicProperties::default().with_delivery_mode(PERSISTENT) }
+        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
+        Self { body: body.to_owned(), properties, is_as_it_is: false }
     }
 
     /// The same with an id of the publisher's.
@@ -118,20 +123,44 @@ impl QueuedMessage {
 
     /// The same with another body.
     pub fn with_body(&self, body: &[u8]) -> Self {
-        Self { body: body.to_owned(), properties: self.properties.clone() }
+        Self { body: body.to_owned(), ..self.clone() }
     }
 
     /// The same without anybody who waits for an answer.
     pub fn without_reply(&self) -> Self {
-        let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
         let headers = self.properties.headers().clone().unwrap_or_default();
-        Self { body: self.body.clone(), properties: properties.with_headers(headers) }
+        let mut properties = BasicProperties::default().with_delivery_mode(PERSISTENT).with_headers(headers);
+        if let Some(id) = self.properties.message_id().clone() {
+            properties = properties.with_message_id(id);
+        }
+        if let Some(id) = self.properties.correlation_id().clone() {
+            properties = properties.with_correlation_id(id);
+        }
+        Self { properties, ..self.clone() }
+    }
+
+    /// The same, put into a queue exactly as it is, as whoever has the broker's credentials can.
+    pub fn as_it_is(mut self) -> Self {
+        self.is_as_it_is = true;
+        self
+    }
+
+    /// The same without MAC, as the previous release and strangers publish.
+    pub fn without_mac(mut self) -> Self {
+        self.is_as_it_is = true;
+        let headers = self.properties.headers().clone().unwrap_or_default();
+        let mut left = FieldTable::default();
+        for (name, value) in headers.inner().iter().filter(|(name, _)| name.as_str() != MAC_HEADER) {
+            left.insert(name.clone(), value.clone());
+        }
+        self.properties = self.properties.with_headers(left);
+        self
     }
 }
 
 impl From<Delivery> for QueuedMessage {
     fn from(Delivery { data, properties, .. }: Delivery) -> Self {
-        Self { body: data, properties }
+        Self { body: data, properties, is_as_it_is: false }
     }
 }
 
@@ -159,23 +188,24 @@ impl Queues {
         declared.expect("the queue exists").message_count()
     }
 
-    /// Puts a message into a queue, as something that isn't ingest may, and waits until the broker has it.
+    /// Puts a message into a queue, as [`put`](Self::put) does.
     pub async fn publish(&self, queue: &str, body: &[u8]) {
         self.put(queue, &QueuedMessage::new(body)).await;
     }
 
-    /// Puts a message into a queue and waits until the broker has it.
+    /// Puts a message into a queue and waits until the broker has it: as a program would, with the MAC that this takes, unless
+    /// it is to be put [as it is](QueuedMessage::as_it_is). Into the queue of the CRM, which has no key, all are.
     pub async fn put(&self, queue: &str, message: &QueuedMessage) {
         self.put_all(queue, std::slice::from_ref(message)).await;
     }
 
-    /// Puts messages into a queue, in their order, and waits until the broker has them.
+    /// Puts messages into a queue as [`put`](Self::put) does, in their order.
     pub async fn put_all(&self, queue: &str, messages: &[QueuedMessage]) {
         let (_connection, channel) = open(&self.url).await.expect("the broker answers");
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");
         let mut confirms = Vec::with_capacity(messages.len());
         for message in messages {
-            confirms.push(self.send(&channel, queue, &message.body, message.properties.clone()).await);
+            confirms.push(self.send(&channel, queue, message).await);
         }
         for confirm in confirms {
             let confirmed = confirm.await.expect("a confirm");
@@ -191,18 +221,26 @@ impl Queues {
         let answers = answers.expect("a queue of its own").name().clone();
         let properties = message.properties.clone().with_reply_to(answers.clone());
         let properties = properties.with_correlation_id(answers.clone());
-        self.send(&channel, queue, &message.body, properties).await;
+        self.send(&channel, queue, &QueuedMessage { properties, ..message.clone() }).await;
         let answer = eventually("an answer", PATIENCE, async || {
             let message = channel.basic_get(answers.clone(), BasicGetOptions { no_ack: true }).await;
             message.expect("the queue exists").ok_or_else(|| "nothing".to_owned())
         });
         let Delivery { data, properties, .. } = answer.await.delivery;
-        let answer = QueuedMessage { body: data, properties };
+        let answer = QueuedMessage { body: data, properties, is_as_it_is: false };
         assert_eq!(answer.correlation_id(), Some(answers.as_str()), "an answer to this");
         answer
     }
 
-    /// Replies to a message, as a worker does.
+    /// The message with the MAC of a program that publishes it to `queue`, or to one of those that forward to it.
+    pub fn sign(&self, queue: &str, message: &QueuedMessage) -> QueuedMessage {
+        let queue = queue.split('.').next().unwrap_or(queue);
+        let properties = message.properties.clone();
+        let properties = signed(MASTER_KEY, &self.name(queue), &message.body, properties);
+        QueuedMessage { properties, is_as_it_is: true, ..message.clone() }
+    }
+
+    /// Replies to a message, as a worker of the previous release does: without MAC.
     pub async fn reply(&self, message: &QueuedMessage, body: &[u8]) {
         let (_connection, channel) = open(&self.url).await.expect("the broker answers");
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");
@@ -214,15 +252,13 @@ impl Queues {
         drop(sent.expect("a publish").await.expect("a confirm"));
     }
 
-    async fn send(
-        &self,
-        channel: &Channel,
-        queue: &str,
-        body: &[u8],
-        properties: BasicProperties,
-    ) -> PublisherConfirm {
+    async fn send(&self, channel: &Channel, queue: &str, message: &QueuedMessage) -> PublisherConfirm {
+        let is_signed = message.is_as_it_is || queue.starts_with("crm");
+        let message = if is_signed { message.clone() } else { self.sign(queue, message) };
+        let QueuedMessage { body, properties, .. } = message;
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let sent = channel.basic_publish("".into(), self.name(queue).into(), options, body, properties).await;
+        let name = self.name(queue).into();
+        let sent = channel.basic_publish("".into(), name, options, &body, properties).await;
         sent.expect("a publish")
     }
 

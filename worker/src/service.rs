@@ -3,7 +3,7 @@
 use crate::consume::{self, CrmHandler, EventsHandler, RecordsHandler};
 use crate::pipeline::{OutboxNotifier, Pipeline};
 use crate::settings::Settings;
-use common::broker::{Broker, Handler, LaneBounds, Queue, observe_queues, run_lane};
+use common::broker::{Broker, Handler, LaneBounds, MessageKeys, Queue, observe_queues, run_lane};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::{metrics, shutdown, vital};
@@ -56,8 +56,9 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
 
     // The broker outlives the lanes: they still reply and acknowledge while they drain.
     let ended = CancellationToken::new();
-    let broker = Broker::start(&settings.broker, "connect-worker", ended.clone());
-    let replies = Broker::start(&settings.broker, "connect-worker replies", ended.clone());
+    let keys = message_keys(&settings);
+    let broker = Broker::start(&settings.broker, keys.clone(), "connect-worker", ended.clone());
+    let replies = Broker::start(&settings.broker, keys, "connect-worker replies", ended.clone());
     let mut lanes = Lanes::new(&settings, [broker.clone(), replies.clone()], &asked);
     lanes.start_all().map_err(ServiceError::Threads)?;
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
@@ -142,6 +143,13 @@ impl<'a> Lanes<'a> {
         self.running.push(vital::spawn_on_thread(name, lane)?);
         Ok(())
     }
+}
+
+/// What messages are signed and verified with.
+fn message_keys(settings: &Settings) -> MessageKeys {
+    let (master, prefix) = (&settings.sealing.master_key, &settings.broker.prefix);
+    let keys = MessageKeys::new(master, prefix, settings.messages.accepts_unsigned);
+    if settings.worker.accepts_unsigned_actions { keys.accepting_unsigned(Queue::Crm) } else { keys }
 }
 
 /// A pool of one connection.

@@ -2,8 +2,8 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, Section, ServiceSettings, SettingError,
-    TraceSettings, Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings, Section,
+    ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 
 /// How much the worker takes on.
@@ -17,6 +17,8 @@ pub struct WorkerSettings {
     pub record_lanes: u32,
     /// Advisor actions done at the same time.
     pub crm_lanes: u32,
+    /// Whether advisor actions without a MAC are done: the CRM does not have the master key.
+    pub accepts_unsigned_actions: bool,
 }
 
 impl Section for WorkerSettings {
@@ -41,6 +43,11 @@ impl Section for WorkerSettings {
             default: Some("1"),
             help: "advisor actions that one worker does at the same time, 1 to 64; one does them in their order",
         },
+        Variable {
+            name: "CONNECT_CRM_UNSIGNED",
+            default: Some("allow"),
+            help: "advisor actions without a MAC, as the CRM publishes them: allow or refuse; refuse leaves connectctl advisor only",
+        },
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
@@ -60,7 +67,12 @@ impl Section for WorkerSettings {
         if unit_events > 1_000 {
             return Err(error("CONNECT_UNIT_EVENTS", "must be 1 to 1000: each takes locks in the database"));
         }
-        Ok(Self { event_lanes, unit_events, record_lanes, crm_lanes })
+        let accepts_unsigned_actions = match env.get::<Self, String>("CONNECT_CRM_UNSIGNED")?.as_str() {
+            "allow" => true,
+            "refuse" => false,
+            _ => return Err(error("CONNECT_CRM_UNSIGNED", "must be allow or refuse")),
+        };
+        Ok(Self { event_lanes, unit_events, record_lanes, crm_lanes, accepts_unsigned_actions })
     }
 }
 
@@ -71,6 +83,10 @@ pub struct Settings {
     pub database: DatabaseSettings,
     /// RabbitMQ.
     pub broker: BrokerSettings,
+    /// Signs and verifies messages.
+    pub sealing: SealingSettings,
+    /// Which messages are trusted.
+    pub messages: MessageSettings,
     /// The operator's port, and the drain.
     pub service: ServiceSettings,
     /// Logs.
@@ -88,6 +104,8 @@ impl Program for Settings {
     const VARIABLES: &'static [&'static [Variable]] = &[
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
+        SealingSettings::VARIABLES,
+        MessageSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
         TraceSettings::VARIABLES,
@@ -98,6 +116,8 @@ impl Program for Settings {
         Ok(Self {
             database: DatabaseSettings::read(env)?,
             broker: BrokerSettings::read(env)?,
+            sealing: SealingSettings::read(env)?,
+            messages: MessageSettings::read(env)?,
             service: ServiceSettings::read(env)?,
             log: LogSettings::read(env)?,
             trace: TraceSettings::read(env)?,

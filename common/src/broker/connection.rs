@@ -1,5 +1,6 @@
 //! The supervised connection: made, watched, made again.
 
+use super::mac::MessageKeys;
 use super::topology::{self, Queue, queue_name};
 use crate::metrics::BROKER_CONNECTED;
 use crate::settings::BrokerSettings;
@@ -45,6 +46,7 @@ impl Connected {
 pub struct Broker {
     link: watch::Receiver<Option<Arc<Link>>>,
     prefix: String,
+    keys: MessageKeys,
     retry_levels: u8,
 }
 
@@ -69,14 +71,21 @@ pub struct QueueDepth {
 }
 
 impl Broker {
-    /// Begins to connect in the background, until `shutdown`; `program` is the name the broker shows.
-    pub fn start(settings: &BrokerSettings, program: &'static str, shutdown: CancellationToken) -> Self {
-        Self::start_with_retries(settings, program, 0, shutdown)
+    /// Begins to connect in the background, until `shutdown`; `program` is the name the broker shows. Messages and
+    /// replies are signed and verified with `keys`.
+    pub fn start(
+        settings: &BrokerSettings,
+        keys: MessageKeys,
+        program: &'static str,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self::start_with_retries(settings, keys, program, 0, shutdown)
     }
 
     /// The same, with the waiting queues of the first `retry_levels` levels declared.
     pub fn start_with_retries(
         settings: &BrokerSettings,
+        keys: MessageKeys,
         program: &'static str,
         retry_levels: u8,
         shutdown: CancellationToken,
@@ -85,12 +94,17 @@ impl Broker {
         CONNECTED.show(program, false);
         let target = Target { settings: settings.clone(), program, retry_levels };
         crate::vital::spawn("broker connection", supervise(target, sender, shutdown));
-        Self { link, prefix: settings.prefix.clone(), retry_levels }
+        Self { link, prefix: settings.prefix.clone(), keys, retry_levels }
     }
 
     /// Whether there is a connection that works.
     pub fn is_connected(&self) -> bool {
         self.link.borrow().as_ref().is_some_and(|link| link.connection.status().connected())
+    }
+
+    /// What messages and replies are signed and verified with.
+    pub(super) const fn keys(&self) -> &MessageKeys {
+        &self.keys
     }
 
     /// `<prefix>.<name>` of a queue.

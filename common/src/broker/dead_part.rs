@@ -1,6 +1,7 @@
 //! Parts of a message that go to the dead-letter queue while the rest of the message is handled.
 
 use super::connection::Broker;
+use super::mac::{Covered, MessageKeys, Purpose};
 use super::rpc::{PERSISTENT, headers};
 use super::topology::Queue;
 use crate::metrics::DEAD_LETTERED;
@@ -35,14 +36,19 @@ impl DeadPart {
         tracing::error_span!("message", %request_id, %trace_id)
     }
 
-    fn properties(&self) -> BasicProperties {
+    /// Signed like a message of `queue`: requeued, it is one.
+    fn properties(&self, keys: &MessageKeys, queue: Queue) -> BasicProperties {
         let id = self.trail.request_id.to_string();
+        let ids = Some(id.as_str());
+        let meta = Some(self.meta.as_bytes());
+        let covered = Covered { message_id: ids, correlation_id: ids, meta, body: &self.body };
+        let mac = keys.sign(Purpose::Message(queue), covered);
         BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
             .with_correlation_id(id.as_str().into())
             .with_message_id(id.as_str().into())
-            .with_headers(headers(&self.meta, self.traceparent.as_deref()))
+            .with_headers(headers(&self.meta, self.traceparent.as_deref(), mac))
     }
 }
 
@@ -76,8 +82,9 @@ async fn publish(broker: &Broker, queue: Queue, parts: &[DeadPart]) -> Option<()
     // Mandatory: a message for a queue that is gone comes back instead of vanishing.
     let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
     for part in parts {
+        let properties = part.properties(broker.keys(), queue);
         let published =
-            channel.basic_publish("".into(), name.as_str().into(), options, &part.body, part.properties());
+            channel.basic_publish("".into(), name.as_str().into(), options, &part.body, properties);
         if !matches!(published.await.ok()?.await, Ok(Confirmation::Ack(None))) {
             return None;
         }

@@ -3,6 +3,7 @@
 use super::connection::{Broker, Link};
 use super::in_hand::{self, Held};
 use super::lane::{Message, message_of, show_counters};
+use super::mac::MessageKeys;
 use super::topology::Queue;
 use crate::metrics::DEAD_LETTERED;
 use futures_util::{FutureExt, StreamExt};
@@ -87,7 +88,7 @@ pub async fn run_intake<I: Intake>(
     show_counters(queue, I::DEATHS);
     let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
-        match OpenIntake::new(link, &name, queue, prefetch).await {
+        match OpenIntake::new(link, broker, queue, prefetch).await {
             Ok(mut open) => {
                 intake.consuming(true);
                 let ended = open.run(unit, intake, shutdown).await;
@@ -114,6 +115,7 @@ pub struct OpenIntake {
     channel: Channel,
     consumer: Consumer,
     queue: Queue,
+    keys: MessageKeys,
     link: Arc<Link>,
 }
 
@@ -124,12 +126,12 @@ impl std::fmt::Debug for OpenIntake {
 }
 
 impl OpenIntake {
-    async fn new(link: Arc<Link>, name: &str, queue: Queue, prefetch: u16) -> lapin::Result<Self> {
+    async fn new(link: Arc<Link>, broker: &Broker, queue: Queue, prefetch: u16) -> lapin::Result<Self> {
         let channel = link.connection.create_channel().await?;
         channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
-        let options = BasicConsumeOptions::default();
-        let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
-        Ok(Self { channel, consumer, queue, link })
+        let (name, options) = (broker.queue_name(queue).into(), BasicConsumeOptions::default());
+        let consumer = channel.basic_consume(name, "".into(), options, FieldTable::default()).await?;
+        Ok(Self { channel, consumer, queue, keys: broker.keys().clone(), link })
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
@@ -142,10 +144,13 @@ impl OpenIntake {
         while let Some(first) = shutdown.run_until_cancelled(self.consumer.next()).await {
             let ended =
                 || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
-            let mut received = vec![self.receive(first.ok_or_else(ended)??)];
+            let Some(first) = self.receive(first.ok_or_else(ended)??).await? else { continue };
+            let mut received = vec![first];
             while received.len() < unit {
                 let Some(Some(next)) = self.consumer.next().now_or_never() else { break };
-                received.push(self.receive(next?));
+                // A flood of forged messages must not hold up those before it.
+                let Some(next) = self.receive(next?).await? else { break };
+                received.push(next);
             }
             intake.take(received).await;
         }
@@ -163,12 +168,16 @@ impl OpenIntake {
         }
     }
 
-    fn receive(&self, mut delivery: Delivery) -> Received {
-        let message = message_of(self.queue, &mut delivery);
+    /// The message of a delivery; `None` for one that is forged, which is dead-lettered.
+    async fn receive(&self, mut delivery: Delivery) -> lapin::Result<Option<Received>> {
+        let Some(message) = message_of(self.queue, &self.keys, &mut delivery) else {
+            delivery.acker.reject(BasicRejectOptions { requeue: false }).await?;
+            return Ok(None);
+        };
         let _held = Held::new(self.queue);
         let receipt =
             Receipt { acker: delivery.acker, queue: self.queue, _held, _link: Arc::clone(&self.link) };
-        Received { message, receipt }
+        Ok(Some(Received { message, receipt }))
     }
 
     /// Closes the channel: what isn't concluded goes back to the queue.

@@ -4,6 +4,7 @@
 use super::connection::{Broker, Link};
 use super::dead_part::DeadPart;
 use super::in_hand::{self, Held};
+use super::mac::{FORGED, MessageKeys, Purpose};
 use super::reply::Replies;
 use super::rpc::META_HEADER;
 use super::topology::Queue;
@@ -11,7 +12,7 @@ use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, RE
 use crate::trace::{TRACEPARENT, TraceContext, Trail};
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicConsumeOptions, BasicQosOptions};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 use std::sync::Arc;
@@ -183,7 +184,7 @@ impl Lane {
         channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
         let options = BasicConsumeOptions::default();
         let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
-        let replies = Replies::new(replies.clone());
+        let replies = Replies::new(replies.clone(), queue);
         Ok(Self { channel, consumer, replies, queue, bounds, has_left: false, held: None, _link: link })
     }
 
@@ -206,26 +207,14 @@ impl Lane {
         if shutdown.is_cancelled() {
             return Ok(None);
         }
-        let first = match self.held.take() {
-            Some(held) => held,
-            None => match shutdown.run_until_cancelled(self.consumer.next()).await {
-                None => return Ok(None),
-                Some(None) => {
-                    return Err(lapin::ErrorKind::InvalidChannelState(
-                        lapin::ChannelState::Closed,
-                        "consumer ended",
-                    )
-                    .into());
-                }
-                Some(Some(delivery)) => self.receive(delivery?),
-            },
-        };
+        let Some(first) = self.first(shutdown).await? else { return Ok(None) };
         let (mut weight, mut bytes) = (handler.weigh(&first.1), first.1.body.len());
         let mut unit = Unit::default();
         unit.push(first);
         while unit.messages.len() < self.bounds.messages {
             let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
-            let next = self.receive(waiting?);
+            // A flood of forged messages must not hold up those before it.
+            let Some(next) = self.receive(waiting?).await? else { break };
             weight += handler.weigh(&next.1);
             bytes += next.1.body.len();
             if weight > self.bounds.weight || bytes > self.bounds.bytes {
@@ -237,9 +226,29 @@ impl Lane {
         Ok(Some(unit))
     }
 
-    fn receive(&self, mut delivery: Delivery) -> (Delivery, Message) {
-        let message = message_of(self.queue, &mut delivery);
-        (delivery, message)
+    /// The first message of a unit, waited for. `None` at shutdown.
+    async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
+        if let Some(held) = self.held.take() {
+            return Ok(Some(held));
+        }
+        while let Some(delivery) = shutdown.run_until_cancelled(self.consumer.next()).await {
+            let ended =
+                || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
+            if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {
+                return Ok(Some(first));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The message of a delivery; `None` for one that is forged, which is dead-lettered.
+    async fn receive(&self, mut delivery: Delivery) -> lapin::Result<Option<(Delivery, Message)>> {
+        let keys = self.replies.broker().keys();
+        if let Some(message) = message_of(self.queue, keys, &mut delivery) {
+            return Ok(Some((delivery, message)));
+        }
+        delivery.reject(BasicRejectOptions { requeue: false }).await?;
+        Ok(None)
     }
 }
 
@@ -254,18 +263,20 @@ impl Unit {
 pub(super) fn show_counters(queue: Queue, deaths: &[&'static str]) {
     let queue = queue.as_str();
     names::show(REDELIVERED, &[("queue", queue)]);
-    for reason in deaths {
+    for reason in deaths.iter().chain(&[FORGED]) {
         names::show(DEAD_LETTERED, &[("queue", queue), ("reason", reason)]);
     }
     names::show_by_queue(&[QUEUE_LAG, APPLY_DURATION], queue);
 }
 
-/// Takes the message out of what the broker delivered.
-pub(super) fn message_of(queue: Queue, delivery: &mut Delivery) -> Message {
+/// Takes the message out of what the broker delivered, unless it is forged: then it is counted as dead-lettered, which is
+/// left to the caller.
+pub(super) fn message_of(queue: Queue, keys: &MessageKeys, delivery: &mut Delivery) -> Option<Message> {
     if delivery.redelivered {
         metrics::counter!(REDELIVERED, "queue" => queue.as_str()).increment(1);
     }
-    Message {
+    let verified = keys.verify(Purpose::Message(queue), &delivery.properties, &delivery.data);
+    let message = Message {
         body: std::mem::take(&mut delivery.data),
         meta: header(delivery, META_HEADER),
         traceparent: header(delivery, TRACEPARENT),
@@ -273,7 +284,14 @@ pub(super) fn message_of(queue: Queue, delivery: &mut Delivery) -> Message {
         request_id: request_id(delivery),
         wants_reply: delivery.properties.reply_to().is_some(),
         redelivered: delivery.redelivered,
+    };
+    if let Err(why) = verified {
+        let (queue, reason) = (queue.as_str(), FORGED);
+        message.span().in_scope(|| tracing::error!(queue, reason, %why, "message dead-lettered"));
+        metrics::counter!(DEAD_LETTERED, "queue" => queue, "reason" => reason).increment(1);
+        return None;
     }
+    Some(message)
 }
 
 fn request_id(delivery: &Delivery) -> Option<Uuid> {

@@ -3,7 +3,7 @@
 //! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest and `connectctl` ([`Rpc`]),
 //! lanes of consumption for the worker ([`run_lane`]), messages handled side by side ([`run_intake`]) and confirmed
 //! publishing ([`Publisher`]) for the dispatcher. Each notices by itself when the connection is gone and begins anew on
-//! the next one. An operator's command uses a connection for itself ([`Visit`]) and goes through dead letters with it
+//! the next one. What is published is signed, and what is consumed is verified, with [`MessageKeys`]. An operator's command uses a connection for itself ([`Visit`]) and goes through dead letters with it
 //! ([`Walk`]).
 
 mod connection;
@@ -13,6 +13,7 @@ mod gauges;
 mod in_hand;
 mod intake;
 mod lane;
+mod mac;
 mod publisher;
 mod reply;
 mod rpc;
@@ -27,6 +28,7 @@ pub use gauges::observe_queues;
 pub use in_hand::Held;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
+pub use mac::MessageKeys;
 pub use publisher::{Outgoing, PublishError, Publisher};
 pub use rpc::{CallError, Hold, Holds, Rpc, RpcRequest};
 pub use topology::{Queue, dead_queue_name, queue_name, retry_queue_name};

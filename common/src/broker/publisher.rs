@@ -1,7 +1,9 @@
 //! Publishing with confirms: what is said to be published is on the broker's disk.
 
 use super::connection::{Broker, Link};
+use super::mac::{Covered, Purpose};
 use super::rpc::{PERSISTENT, headers};
+use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES};
 use futures_util::future::join_all;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
@@ -41,17 +43,20 @@ pub enum PublishError {
 #[derive(Debug)]
 pub struct Publisher {
     broker: Broker,
+    /// What its messages are signed for.
+    purpose: Purpose,
     label: &'static str,
     channel: Option<(Channel, Arc<Link>)>,
 }
 
 impl Publisher {
-    /// Publishes on `broker`'s connection; `label` is the queue, or the kind of queue, in the metrics.
-    pub fn new(broker: Broker, label: &'static str) -> Self {
+    /// Publishes on `broker`'s connection what will be consumed from `queue`; `label` is the queue, or the kind of queue, in
+    /// the metrics.
+    pub fn new(broker: Broker, queue: Queue, label: &'static str) -> Self {
         for result in [Ok(()), Err(PublishError::Unavailable), Err(PublishError::Refused)] {
             names::show(PUBLISHES, &[("queue", label), ("outcome", outcome(&result))]);
         }
-        Self { broker, label, channel: None }
+        Self { broker, purpose: Purpose::Message(queue), label, channel: None }
     }
 
     /// Publishes all and waits for the broker's confirms, for `within` at most. One result for each, in their order.
@@ -84,7 +89,7 @@ impl Publisher {
         // First all that can be sent, so that the confirms come together.
         let mut sent = Vec::with_capacity(messages.len());
         for message in messages {
-            match timeout_at(deadline, send(&channel, message)).await {
+            match timeout_at(deadline, self.send(&channel, message)).await {
                 Ok(Ok(confirm)) => sent.push(confirm),
                 Ok(Err(_)) | Err(_) => break,
             }
@@ -121,6 +126,22 @@ impl Publisher {
         self.channel = Some((channel.clone(), link));
         usable.then_some(channel)
     }
+
+    async fn send(&self, channel: &Channel, message: &Outgoing<'_>) -> lapin::Result<PublisherConfirm> {
+        // Mandatory: a message for a queue that is gone comes back instead of vanishing.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let meta = Some(message.meta.as_bytes());
+        let covered = Covered { message_id: None, correlation_id: None, meta, body: message.body };
+        let mac = self.broker.keys().sign(self.purpose, covered);
+        let mut properties = BasicProperties::default()
+            .with_delivery_mode(PERSISTENT)
+            .with_content_type("application/json".into())
+            .with_headers(headers(&message.meta, message.traceparent.as_deref(), mac));
+        if let Some(waits) = message.waits {
+            properties = properties.with_expiration(waits.as_millis().to_string().into());
+        }
+        channel.basic_publish("".into(), message.queue.into(), options, message.body, properties).await
+    }
 }
 
 const fn outcome(result: &Result<(), PublishError>) -> &'static str {
@@ -129,17 +150,4 @@ const fn outcome(result: &Result<(), PublishError>) -> &'static str {
         Err(PublishError::Unavailable) => "unavailable",
         Err(PublishError::Refused) => "refused",
     }
-}
-
-async fn send(channel: &Channel, message: &Outgoing<'_>) -> lapin::Result<PublisherConfirm> {
-    // Mandatory: a message for a queue that is gone comes back instead of vanishing.
-    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-    let mut properties = BasicProperties::default()
-        .with_delivery_mode(PERSISTENT)
-        .with_content_type("application/json".into())
-        .with_headers(headers(&message.meta, message.traceparent.as_deref()));
-    if let Some(waits) = message.waits {
-        properties = properties.with_expiration(waits.as_millis().to_string().into());
-    }
-    channel.basic_publish("".into(), message.queue.into(), options, message.body, properties).await
 }

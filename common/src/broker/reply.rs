@@ -4,9 +4,11 @@
 //! connections publish nothing, so that a queue can still be worked off then.
 
 use super::connection::Broker;
+use super::mac::{Covered, MAC_HEADER, MessageKeys, Purpose};
+use super::topology::Queue;
 use futures_util::future::join_all;
 use lapin::options::BasicPublishOptions;
-use lapin::types::ShortString;
+use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, PublisherConfirm};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -29,13 +31,15 @@ pub(super) struct Reply<'r> {
 #[derive(Debug)]
 pub(super) struct Replies {
     broker: Broker,
+    /// What they are signed for.
+    purpose: Purpose,
     channel: Option<Channel>,
 }
 
 impl Replies {
-    /// Replies go out on `broker`'s connection.
-    pub(super) const fn new(broker: Broker) -> Self {
-        Self { broker, channel: None }
+    /// Replies to messages of `queue`, which go out on `broker`'s connection.
+    pub(super) const fn new(broker: Broker, queue: Queue) -> Self {
+        Self { broker, purpose: Purpose::Reply(queue), channel: None }
     }
 
     /// The connection that replies go out on.
@@ -48,11 +52,13 @@ impl Replies {
         if replies.is_empty() {
             return Vec::new();
         }
+        let (keys, purpose) = (self.broker.keys().clone(), self.purpose);
         let Ok(Some(channel)) = timeout(WITHIN, self.channel()).await else {
             self.channel = None;
             return vec![false; replies.len()];
         };
-        let handed_over = replies.iter().map(|reply| timeout(WITHIN, publish(channel, reply)));
+        let handed_over =
+            replies.iter().map(|reply| timeout(WITHIN, publish(channel, (&keys, purpose), reply)));
         let were_sent: Vec<bool> =
             join_all(handed_over).await.into_iter().map(|sent| matches!(sent, Ok(Ok(_)))).collect();
         if were_sent.contains(&false) {
@@ -73,8 +79,16 @@ impl Replies {
     }
 }
 
-async fn publish(channel: &Channel, reply: &Reply<'_>) -> lapin::Result<PublisherConfirm> {
-    let mut properties = BasicProperties::default();
+async fn publish(
+    channel: &Channel,
+    (keys, purpose): (&MessageKeys, Purpose),
+    reply: &Reply<'_>,
+) -> lapin::Result<PublisherConfirm> {
+    let correlation_id = reply.id.as_ref().map(ShortString::as_str);
+    let covered = Covered { message_id: None, correlation_id, meta: None, body: reply.body };
+    let mut headers = FieldTable::default();
+    headers.insert(MAC_HEADER.into(), keys.sign(purpose, covered));
+    let mut properties = BasicProperties::default().with_headers(headers);
     if let Some(id) = reply.id.clone() {
         properties = properties.with_correlation_id(id);
     }

@@ -1,6 +1,7 @@
 //! Request and reply over a queue: publish with confirm, wait for the answer on the direct reply-to.
 
 use super::connection::{Broker, Link};
+use super::mac::{Covered, MAC_HEADER, MessageKeys, Purpose};
 use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES, REPLY_WAIT};
 use crate::trace::TRACEPARENT;
@@ -14,6 +15,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +26,8 @@ pub(super) const META_HEADER: &str = "x-connect-meta";
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Messages survive a restart of the broker.
 pub(super) const PERSISTENT: u8 = 2;
+/// Bytes of a body from which on signing it is kept from holding up the other tasks of its thread.
+const LARGE: usize = 128 * 1024;
 
 /// When a message is given up that nobody waits for any more, and how often that is looked at.
 const LOST_AFTER: Duration = Duration::from_secs(600);
@@ -101,6 +105,8 @@ impl CallError {
 struct Session {
     channel: Channel,
     link: Arc<Link>,
+    queue: Queue,
+    keys: MessageKeys,
     pending: Mutex<HashMap<Uuid, Pending>>,
 }
 
@@ -117,7 +123,7 @@ impl Rpc {
     /// Begins to serve calls to `queue` in the background, until `shutdown`.
     pub fn start(broker: &Broker, queue: Queue, shutdown: CancellationToken) -> Self {
         let (sender, session) = watch::channel(None);
-        crate::vital::spawn("reply channel", keep_session(broker.clone(), sender, shutdown));
+        crate::vital::spawn("reply channel", keep_session(broker.clone(), queue, sender, shutdown));
         for outcome in CallError::ALL.map(CallError::outcome).into_iter().chain([ANSWERED]) {
             names::show(PUBLISHES, &[("queue", queue.as_str()), ("outcome", outcome)]);
         }
@@ -245,14 +251,19 @@ impl Session {
     async fn publish(&self, queue: &str, request: RpcRequest<'_>) -> Result<(), CallError> {
         // Mandatory: a message for a queue that is gone comes back instead of vanishing.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let headers = headers(request.meta, request.traceparent);
+        let id = request.id.to_string();
+        let mac = work_on(request.body.len(), || {
+            let (id, meta) = (Some(id.as_str()), Some(request.meta.as_bytes()));
+            let covered = Covered { message_id: id, correlation_id: id, meta, body: request.body };
+            self.keys.sign(Purpose::Message(self.queue), covered)
+        });
         let properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
-            .with_correlation_id(request.id.to_string().into())
-            .with_message_id(request.id.to_string().into())
+            .with_correlation_id(id.as_str().into())
+            .with_message_id(id.as_str().into())
             .with_reply_to(REPLY_TO.into())
-            .with_headers(headers);
+            .with_headers(headers(request.meta, request.traceparent, mac));
         let published =
             self.channel.basic_publish("".into(), queue.into(), options, request.body, properties).await;
         match published.map_err(|_| CallError::Unavailable)?.await {
@@ -265,7 +276,13 @@ impl Session {
         }
     }
 
+    /// Hands a reply to its call. One that is forged is ignored: the call goes on waiting for the right one.
     fn resolve(&self, delivery: Delivery) {
+        let purpose = Purpose::Reply(self.queue);
+        if let Err(why) = self.keys.verify(purpose, &delivery.properties, &delivery.data) {
+            tracing::warn!(queue = self.queue.as_str(), %why, "forged reply ignored");
+            return;
+        }
         let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
         let pending = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
         if let Some(Pending { reply, holds, .. }) = pending {
@@ -287,8 +304,9 @@ impl Session {
 }
 
 /// The headers of what the programs publish.
-pub(super) fn headers(meta: &str, traceparent: Option<&str>) -> FieldTable {
+pub(super) fn headers(meta: &str, traceparent: Option<&str>, mac: AMQPValue) -> FieldTable {
     let mut headers = FieldTable::default();
+    headers.insert(MAC_HEADER.into(), mac);
     headers.insert(META_HEADER.into(), AMQPValue::LongString(meta.into()));
     if let Some(traceparent) = traceparent {
         headers.insert(TRACEPARENT.into(), AMQPValue::LongString(traceparent.into()));
@@ -296,13 +314,21 @@ pub(super) fn headers(meta: &str, traceparent: Option<&str>) -> FieldTable {
     headers
 }
 
+/// Runs `work` on a body of `size` bytes. For a large one the other tasks of this thread are handed to another thread
+/// meanwhile, where there is one.
+fn work_on<T>(size: usize, work: impl FnOnce() -> T) -> T {
+    let has_threads = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if size >= LARGE && has_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
 async fn keep_session(
     broker: Broker,
+    queue: Queue,
     current: watch::Sender<Option<Arc<Session>>>,
     shutdown: CancellationToken,
 ) {
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
-        if let Err(error) = serve(link, &current, &shutdown).await {
+        if let Err(error) = serve(link, (queue, broker.keys()), &current, &shutdown).await {
             tracing::warn!(%error, "reply channel lost");
         }
         // What was pending can't be answered any more: its senders go, and its callers are told.
@@ -316,6 +342,7 @@ async fn keep_session(
 
 async fn serve(
     link: Arc<Link>,
+    (queue, keys): (Queue, &MessageKeys),
     current: &watch::Sender<Option<Arc<Session>>>,
     shutdown: &CancellationToken,
 ) -> lapin::Result<()> {
@@ -324,7 +351,7 @@ async fn serve(
     let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
     let mut replies =
         channel.basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default()).await?;
-    let session = Arc::new(Session { channel, link, pending: Mutex::default() });
+    let session = Arc::new(Session { channel, link, queue, keys: keys.clone(), pending: Mutex::default() });
     current.send_replace(Some(Arc::clone(&session)));
     let mut look = tokio::time::interval(LOST_LOOK);
     loop {

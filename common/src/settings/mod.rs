@@ -5,7 +5,8 @@ mod sections;
 mod value;
 
 pub use sections::{
-    BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings, TraceSettings,
+    BrokerSettings, DatabaseSettings, LogSettings, MessageSettings, SealingSettings, ServiceSettings,
+    TraceSettings,
 };
 pub use value::{ByteSize, SettingValue};
 

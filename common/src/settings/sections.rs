@@ -112,11 +112,30 @@ impl Section for SealingSettings {
     const VARIABLES: &'static [Variable] = &[Variable {
         name: "CONNECT_MASTER_KEY",
         default: None,
-        help: "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions",
+        help: "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions, and signs the messages between the programs",
     }];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self { master_key: env.get::<Self, _>("CONNECT_MASTER_KEY")? })
+    }
+}
+
+/// Which messages are trusted.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageSettings {
+    /// Whether messages and replies without a MAC are accepted, as the previous release publishes them.
+    pub accepts_unsigned: bool,
+}
+
+impl Section for MessageSettings {
+    const VARIABLES: &'static [Variable] = &[Variable {
+        name: "CONNECT_ACCEPT_UNSIGNED_MESSAGES",
+        default: Some("false"),
+        help: "accept messages and replies without a MAC, as the previous release publishes them; true only while an upgrade from it is under way",
+    }];
+
+    fn read(env: &Environment) -> Result<Self, SettingError> {
+        Ok(Self { accepts_unsigned: env.get::<Self, _>("CONNECT_ACCEPT_UNSIGNED_MESSAGES")? })
     }
 }
 

@@ -34,8 +34,8 @@ impl Messages {
             broker: broker.clone(),
             queue: broker.queue_name(Queue::Webhooks),
             retry_queues: (0..=u8::MAX).map(|level| broker.retry_queue_name(level)).collect(),
-            to_queue: Publisher::new(broker.clone(), "webhooks"),
-            to_retry: Publisher::new(broker.clone(), "webhooks.retry"),
+            to_queue: Publisher::new(broker.clone(), Queue::Webhooks, "webhooks"),
+            to_retry: Publisher::new(broker.clone(), Queue::Webhooks, "webhooks.retry"),
             left_alone_until: None,
         }
     }

@@ -43,7 +43,7 @@ impl ParkedRelay {
     pub(super) fn new(relay: Relay) -> Self {
         Self {
             queue: relay.broker.queue_name(Queue::Webhooks),
-            publisher: Publisher::new(relay.broker.clone(), "webhooks"),
+            publisher: Publisher::new(relay.broker.clone(), Queue::Webhooks, "webhooks"),
             parked_after: Uuid::nil(),
             lost_due: Instant::now(),
             faults: Faults::default(),

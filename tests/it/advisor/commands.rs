@@ -116,10 +116,9 @@ async fn people_see_a_table() {
 #[tokio::test]
 async fn it_speaks_to_the_queue_only() {
     let world = World::start().await;
-    let settings = world
-        .settings()
-        .iter()
-        .filter(|(name, _)| ["AMQP_URL", "CONNECT_QUEUE_PREFIX"].contains(&name.as_str()));
+    let settings = world.settings().iter().filter(|(name, _)| {
+        ["AMQP_URL", "CONNECT_QUEUE_PREFIX", "CONNECT_MASTER_KEY"].contains(&name.as_str())
+    });
     let connectctl = Connectctl::with(settings.cloned().collect());
     let answer =
         connectctl.json(&["advisor", "open-lead", "--tenant", "acme", "--email", "ana@example.com"]).await;
@@ -145,7 +144,8 @@ async fn without_an_answer_it_says_with_which_id_to_repeat_it_and_that_is_safe()
 
 #[tokio::test]
 async fn a_broker_that_cannot_be_reached_is_told_without_its_password() {
-    let settings = [("AMQP_URL", "amqp://connect:hunter2@127.0.0.1:1/%2f")];
+    let settings =
+        [("AMQP_URL", "amqp://connect:hunter2@127.0.0.1:1/%2f"), ("CONNECT_MASTER_KEY", tests::MASTER_KEY)];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let said = refused(&Connectctl::with(settings), &["archive", "--lead", "1", "--timeout", "500ms"]).await;
     assert_eq!(said, "the broker can't be reached; nothing was published");

@@ -84,6 +84,8 @@ async fn a_part_that_cannot_be_read_is_a_dead_letter_of_its_own_and_the_others_g
         assert_eq!((dead.meta_field("events"), dead.meta_field("parts")), (json!(1), Value::Null));
         assert_eq!(dead.header("traceparent").expect("a header"), text_of(&dead, "traceparent"));
         assert!(dead.is_persistent() && !dead.wants_reply());
+        let signed = world.queues.sign("events", &dead);
+        assert_eq!(dead.header("x-connect-mac"), signed.header("x-connect-mac"), "requeued, it is genuine");
         until_applied(&world, 4).await;
         let metrics = world.workers[0].metrics().await;
         let reason = |reason| metrics.sum("connect_dead_lettered_total", &[("reason", reason)]);

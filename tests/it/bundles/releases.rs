@@ -1,4 +1,4 @@
-//! Programs of the previous release beside those of this one. It knows no parts: what it reads and writes is here as it was.
+//! Programs of the previous release beside those of this one. It knows neither parts nor MACs: what it reads and writes is here as it was.
 
 use super::{
     assert_own_results, enquiry, events_of, request_ids, results, stallable, until_applied, with_messages,
@@ -33,7 +33,12 @@ fn previous_meta(message: &QueuedMessage) -> PreviousBatchMeta {
 fn without_parts(message: &QueuedMessage) -> QueuedMessage {
     let PreviousBatchMeta { request_id, caller, published_at, events, traceparent } = previous_meta(message);
     let meta = json!({"requestId": request_id, "caller": caller, "publishedAt": published_at, "events": events, "traceparent": traceparent});
-    message.clone().with_meta(&meta.to_string())
+    message.clone().with_meta(&meta.to_string()).without_mac()
+}
+
+/// A world in the midst of an upgrade.
+async fn upgrading() -> World {
+    stallable().workers(0).set("CONNECT_ACCEPT_UNSIGNED_MESSAGES", "true").start().await
 }
 
 /// A worker of the previous release, as far as a reply goes: each event of a batch gets this result.
@@ -55,7 +60,7 @@ fn requests(world: &World, count: usize) -> Vec<Outgoing> {
 
 #[tokio::test]
 async fn a_worker_of_the_previous_release_reads_a_bundle_as_a_batch_and_its_reply_is_split() {
-    let mut world = stallable().workers(0).start().await;
+    let mut world = upgrading().await;
     let requests = requests(&world, 4);
     let (first, rest) = requests.split_at(1);
     let answers = with_messages(&mut world, first, rest, async |world, messages| {
@@ -70,14 +75,14 @@ async fn a_worker_of_the_previous_release_reads_a_bundle_as_a_batch_and_its_repl
 
 #[tokio::test]
 async fn a_batch_of_the_previous_release_is_replied_to_as_before() {
-    let mut world = stallable().workers(0).start().await;
+    let mut world = upgrading().await;
     let requests = requests(&world, 1);
     with_messages(&mut world, &requests, &[], async |world, messages| {
         let two = [enquiry("bo@example.com"), enquiry("bo@example.com")];
         let body = batch(&two);
         let meta = previous_meta(&messages[0]);
         let meta = json!({"requestId": Uuid::now_v7(), "caller": meta.caller, "publishedAt": meta.published_at, "events": 2});
-        let message = QueuedMessage::new(&body).with_meta(&meta.to_string());
+        let message = QueuedMessage::new(&body).with_meta(&meta.to_string()).without_mac();
         let worker = Program::worker(world.settings()).await;
         let reply = world.queues.ask("events", &message).await;
         let result: BatchResult = serde_json::from_slice(&reply.body).expect("a result");
@@ -94,7 +99,7 @@ async fn applied_by_both(
     first_delivery: fn(&QueuedMessage) -> QueuedMessage,
     second: fn(&QueuedMessage) -> QueuedMessage,
 ) {
-    let mut world = stallable().workers(0).start().await;
+    let mut world = upgrading().await;
     let requests = requests(&world, 4);
     let (first, rest) = requests.split_at(1);
     let mut early = None;

@@ -30,7 +30,9 @@ async fn counters_are_there_before_there_is_something_to_count() {
     assert_shown(ingest, "connect_publish_total", "outcome", &CallError::ALL.map(CallError::outcome)).await;
     assert_shown(ingest, "connect_http_requests_total", "status", &["200", "201", "500", "503"]).await;
     assert_shown(ingest, "connect_outage_failures_total", "what", &["replay store", "key look-up"]).await;
-    assert_shown(worker, "connect_dead_lettered_total", "reason", &["metadata", "body", "internal"]).await;
+    let reasons = ["metadata", "body", "internal", "forged"];
+    assert_shown(worker, "connect_dead_lettered_total", "reason", &reasons).await;
+    assert_shown(dispatcher, "connect_dead_lettered_total", "reason", &["metadata", "forged"]).await;
     assert_shown(worker, "connect_events_total", "status", &["accepted", "duplicate", "failed"]).await;
     for counter in ["connect_redelivered_total", "connect_queue_lag_seconds_count"] {
         assert_shown(worker, counter, "queue", &["events", "records", "crm"]).await;

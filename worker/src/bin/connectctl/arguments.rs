@@ -6,7 +6,9 @@ use crate::{
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
-use common::settings::{BrokerSettings, DatabaseSettings, SealingSettings, Section, Variable};
+use common::settings::{
+    BrokerSettings, DatabaseSettings, MessageSettings, SealingSettings, Section, Variable,
+};
 
 /// Operates Connect: schema, agencies, members, API keys, webhooks, queues, and what the CRM shows of an agency.
 #[derive(Debug, Parser)]
@@ -148,7 +150,7 @@ const OF_SERVERS: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX
 
 fn after_help() -> String {
     let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
-    let sections = [SealingSettings::VARIABLES, EgressSettings::VARIABLES];
+    let sections = [SealingSettings::VARIABLES, MessageSettings::VARIABLES, EgressSettings::VARIABLES];
     let servers = DatabaseSettings::VARIABLES.iter().chain(BrokerSettings::VARIABLES);
     let servers = servers.filter(|variable| OF_SERVERS.contains(&variable.name));
     for Variable { name, default, help } in servers.chain(sections.into_iter().flatten()) {
@@ -156,6 +158,7 @@ fn after_help() -> String {
         text.push_str(&format!("  {name} ({default})\n      {help}\n"));
     }
     text.push_str("AMQP_URL and CONNECT_QUEUE_PREFIX are read by advisor, queue and delivery replay only.\n");
+    text.push_str("CONNECT_ACCEPT_UNSIGNED_MESSAGES is read by advisor only.\n");
     text
 }
 

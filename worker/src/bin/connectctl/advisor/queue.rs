@@ -1,10 +1,10 @@
 //! Publishing an action and waiting for its answer.
 
 use anyhow::{anyhow, bail};
-use common::broker::{Broker, CallError, Queue, Rpc, RpcRequest};
+use common::broker::{Broker, CallError, MessageKeys, Queue, Rpc, RpcRequest};
 use common::clock;
 use common::message::ActionMeta;
-use common::settings::{BrokerSettings, Environment, Section};
+use common::settings::{BrokerSettings, Environment, MessageSettings, SealingSettings, Section};
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -15,9 +15,13 @@ const CLOSING: Duration = Duration::from_secs(1);
 
 /// Publishes an action under the id `id` and gives the worker's answer.
 pub(super) async fn ask(id: Uuid, body: &[u8], within: Duration) -> anyhow::Result<Vec<u8>> {
-    let settings = BrokerSettings::read(&Environment::of_process())?;
+    let environment = Environment::of_process();
+    let settings = BrokerSettings::read(&environment)?;
+    let SealingSettings { master_key } = SealingSettings::read(&environment)?;
+    let MessageSettings { accepts_unsigned } = MessageSettings::read(&environment)?;
+    let keys = MessageKeys::new(&master_key, &settings.prefix, accepts_unsigned);
     let ended = CancellationToken::new();
-    let broker = Broker::start(&settings, "connectctl", ended.clone());
+    let broker = Broker::start(&settings, keys, "connectctl", ended.clone());
     let rpc = Rpc::start(&broker, Queue::Crm, ended.clone());
     let answer = call(&rpc, id, body, within).await;
     ended.cancel();

@@ -1,0 +1,258 @@
+//! Message authentication: the broker carries messages, and is not trusted to write them.
+//!
+//! Each program signs what it publishes with a key derived from the operator's master key, one for each queue and one for
+//! the replies of each queue. The MAC travels as the header `x-connect-mac` (`v1=<64 hex>`), which programs of the
+//! previous release ignore. It is verified where messages are consumed, before a handler sees them; what does not verify
+//! is dead-lettered as [`FORGED`] and never applied. The format is described in SECURITY.md.
+
+use super::rpc::META_HEADER;
+use super::topology::{Queue, queue_name};
+use crate::sealed::MasterKey;
+use hmac::{Hmac, KeyInit, Mac};
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use sha2::Sha256;
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Header that carries the MAC of a message or reply.
+pub(super) const MAC_HEADER: &str = "x-connect-mac";
+/// `reason` of a dead letter whose MAC is missing or wrong.
+pub(super) const FORGED: &str = "forged";
+const VERSION: &str = "v1=";
+
+/// The keys that messages and replies are signed and verified with. Cheap to clone.
+#[derive(Clone)]
+pub struct MessageKeys(Arc<Keys>);
+
+#[derive(Clone)]
+struct Keys {
+    by_queue: [QueueKeys; Queue::ALL.len()],
+    /// Messages of the previous release are accepted, on every queue.
+    accepts_unsigned: bool,
+}
+
+#[derive(Clone)]
+struct QueueKeys {
+    messages: Hmac<Sha256>,
+    replies: Hmac<Sha256>,
+    /// Publishers without the master key are accepted.
+    accepts_unsigned_messages: bool,
+}
+
+/// What a MAC is for: a key signs nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A message of the queue, wherever it waits: also in its dead-letter queue and its retry queues.
+    Message(Queue),
+    /// A reply to a message of the queue.
+    Reply(Queue),
+}
+
+/// What a MAC covers. `reply_to` is left out because the broker writes it, and `traceparent` because it decides nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Covered<'a> {
+    pub(super) message_id: Option<&'a str>,
+    pub(super) correlation_id: Option<&'a str>,
+    pub(super) meta: Option<&'a [u8]>,
+    pub(super) body: &'a [u8],
+}
+
+/// Why a message is not known to come from one of the programs.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub(super) enum Forged {
+    #[error("it has no MAC")]
+    Unsigned,
+    #[error("its MAC is malformed or does not match")]
+    Mismatch,
+}
+
+impl MessageKeys {
+    /// The keys of the queues that begin with `prefix`. With `accepts_unsigned`, messages and replies without a MAC are
+    /// accepted, which is for the time of an upgrade; a wrong MAC never is.
+    pub fn new(master: &MasterKey, prefix: &str, accepts_unsigned: bool) -> Self {
+        if accepts_unsigned {
+            tracing::warn!(
+                "CONNECT_ACCEPT_UNSIGNED_MESSAGES is set: whoever can publish to RabbitMQ can have messages applied"
+            );
+        }
+        let derive = |kind: &str, queue| {
+            let key = master.derive(&format!("connect/{kind}/v1/{}", queue_name(prefix, queue)));
+            Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of any length")
+        };
+        let by_queue = Queue::ALL.map(|queue| QueueKeys {
+            messages: derive("message", queue),
+            replies: derive("reply", queue),
+            accepts_unsigned_messages: false,
+        });
+        Self(Arc::new(Keys { by_queue, accepts_unsigned }))
+    }
+
+    /// The same, also accepting messages of `queue` without a MAC: their publishers do not have the master key.
+    pub fn accepting_unsigned(self, queue: Queue) -> Self {
+        let mut keys = Arc::unwrap_or_clone(self.0);
+        keys.by_queue[queue as usize].accepts_unsigned_messages = true;
+        Self(Arc::new(keys))
+    }
+
+    /// The value of the header [`MAC_HEADER`].
+    pub(super) fn sign(&self, purpose: Purpose, covered: Covered<'_>) -> AMQPValue {
+        let mac = self.mac(purpose, covered).finalize().into_bytes();
+        AMQPValue::LongString(format!("{VERSION}{}", hex::encode(mac)).into())
+    }
+
+    /// Verifies what was delivered, comparing in constant time.
+    pub(super) fn verify(
+        &self,
+        purpose: Purpose,
+        properties: &BasicProperties,
+        body: &[u8],
+    ) -> Result<(), Forged> {
+        let headers = properties.headers().as_ref().map(FieldTable::inner);
+        let header = |name| headers.and_then(|headers| headers.get(&ShortString::from(name)));
+        let Some(sent) = header(MAC_HEADER) else {
+            return if self.accepts_unsigned(purpose) { Ok(()) } else { Err(Forged::Unsigned) };
+        };
+        let sent = decode(sent).ok_or(Forged::Mismatch)?;
+        let meta = match header(META_HEADER) {
+            Some(AMQPValue::LongString(meta)) => Some(meta.as_bytes()),
+            // Nobody reads metadata of another type.
+            Some(_) | None => None,
+        };
+        let message_id = properties.message_id().as_ref().map(ShortString::as_str);
+        let correlation_id = properties.correlation_id().as_ref().map(ShortString::as_str);
+        let covered = Covered { message_id, correlation_id, meta, body };
+        self.mac(purpose, covered).verify_slice(&sent).map_err(|_| Forged::Mismatch)
+    }
+
+    fn accepts_unsigned(&self, purpose: Purpose) -> bool {
+        self.0.accepts_unsigned
+            || matches!(purpose, Purpose::Message(queue) if self.of(queue).accepts_unsigned_messages)
+    }
+
+    fn of(&self, queue: Queue) -> &QueueKeys {
+        &self.0.by_queue[queue as usize]
+    }
+
+    fn mac(&self, purpose: Purpose, covered: Covered<'_>) -> Hmac<Sha256> {
+        let Covered { message_id, correlation_id, meta, body } = covered;
+        let mut mac = match purpose {
+            Purpose::Message(queue) => self.of(queue).messages.clone(),
+            Purpose::Reply(queue) => self.of(queue).replies.clone(),
+        };
+        // Each field with its length, so that none can pass for a part of another; the body ends it.
+        for field in [message_id.map(str::as_bytes), correlation_id.map(str::as_bytes), meta] {
+            match field {
+                None => mac.update(&[0]),
+                Some(field) => {
+                    mac.update(&[1]);
+                    mac.update(&u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
+                    mac.update(field);
+                }
+            }
+        }
+        mac.update(body);
+        mac
+    }
+}
+
+impl fmt::Debug for MessageKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// The MAC in the header's value.
+fn decode(header: &AMQPValue) -> Option<[u8; 32]> {
+    let AMQPValue::LongString(text) = header else { return None };
+    let mut mac = [0; 32];
+    hex::decode_to_slice(text.as_bytes().strip_prefix(VERSION.as_bytes())?, &mut mac).ok()?;
+    Some(mac)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    const EVENTS: Purpose = Purpose::Message(Queue::Events);
+    const BODY: &[u8] = b"{}";
+
+    fn keys(fill: u8, prefix: &str) -> MessageKeys {
+        let master = MasterKey::parse(&STANDARD.encode([fill; 32])).unwrap();
+        MessageKeys::new(&master, prefix, false)
+    }
+
+    fn properties(message_id: Option<&str>, correlation_id: Option<&str>, meta: &str) -> BasicProperties {
+        let mut properties = BasicProperties::default();
+        if let Some(id) = message_id {
+            properties = properties.with_message_id(id.into());
+        }
+        if let Some(id) = correlation_id {
+            properties = properties.with_correlation_id(id.into());
+        }
+        let mut headers = FieldTable::default();
+        headers.insert(META_HEADER.into(), AMQPValue::LongString(meta.into()));
+        let covered = Covered { message_id, correlation_id, meta: Some(meta.as_bytes()), body: BODY };
+        headers.insert(MAC_HEADER.into(), keys(1, "p").sign(EVENTS, covered));
+        properties.with_headers(headers)
+    }
+
+    /// The same with the header of `signed`.
+    fn moved(signed: &BasicProperties, mut to: BasicProperties) -> BasicProperties {
+        let mut headers = to.headers().clone().unwrap();
+        let mac = signed.headers().as_ref().unwrap().inner()[MAC_HEADER].clone();
+        headers.insert(MAC_HEADER.into(), mac);
+        to = to.with_headers(headers);
+        to
+    }
+
+    #[test]
+    fn a_signed_message_verifies_for_its_queue_and_keys_only() {
+        let signed = properties(Some("m"), Some("c"), "{}");
+        assert_eq!(keys(1, "p").verify(EVENTS, &signed, BODY), Ok(()));
+        assert_eq!(keys(2, "p").verify(EVENTS, &signed, BODY), Err(Forged::Mismatch));
+        assert_eq!(keys(1, "q").verify(EVENTS, &signed, BODY), Err(Forged::Mismatch));
+        for queue in [Queue::Records, Queue::Crm, Queue::Webhooks] {
+            assert_eq!(keys(1, "p").verify(Purpose::Message(queue), &signed, BODY), Err(Forged::Mismatch));
+        }
+        let reply = Purpose::Reply(Queue::Events);
+        assert_eq!(keys(1, "p").verify(reply, &signed, BODY), Err(Forged::Mismatch));
+    }
+
+    #[test]
+    fn every_covered_field_counts() {
+        let signed = properties(Some("m"), Some("c"), "{}");
+        assert_eq!(keys(1, "p").verify(EVENTS, &signed, b"{} "), Err(Forged::Mismatch));
+        for other in [
+            properties(Some("n"), Some("c"), "{}"),
+            properties(Some("m"), Some("d"), "{}"),
+            properties(Some("mc"), Some(""), "{}"),
+            properties(None, Some("c"), "{}"),
+            properties(Some("m"), None, "{}"),
+            properties(Some("m"), Some("c"), "{ }"),
+        ] {
+            assert_eq!(keys(1, "p").verify(EVENTS, &moved(&signed, other), BODY), Err(Forged::Mismatch));
+        }
+    }
+
+    #[test]
+    fn only_a_missing_mac_is_a_question_of_settings() {
+        let unsigned = BasicProperties::default();
+        let crm = Purpose::Message(Queue::Crm);
+        let refusing = keys(1, "p");
+        assert_eq!(refusing.verify(crm, &unsigned, BODY), Err(Forged::Unsigned));
+        let accepting = refusing.accepting_unsigned(Queue::Crm);
+        assert_eq!(accepting.verify(crm, &unsigned, BODY), Ok(()));
+        assert_eq!(accepting.verify(EVENTS, &unsigned, BODY), Err(Forged::Unsigned));
+        assert_eq!(accepting.verify(Purpose::Reply(Queue::Crm), &unsigned, BODY), Err(Forged::Unsigned));
+        let mut headers = FieldTable::default();
+        for wrong in ["", "v1=", "v1=00", "v2=00"] {
+            headers.insert(MAC_HEADER.into(), AMQPValue::LongString(wrong.into()));
+            let forged = BasicProperties::default().with_headers(headers.clone());
+            assert_eq!(accepting.verify(crm, &forged, BODY), Err(Forged::Mismatch), "{wrong}");
+        }
+    }
+}

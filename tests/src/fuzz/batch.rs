@@ -1,0 +1,67 @@
+//! The body of a batch: what ingest accepts, the worker reads, alone and in a bundle.
+
+use super::ensure;
+use super::random::Random;
+use crate::event::{batch, event};
+use common::bundle;
+use common::event::{InboundType, parse_batch, parse_events, read_batch};
+use serde_json::json;
+
+const TENANT: &str = "acme";
+
+/// A batch that is valid or was damaged.
+pub(super) fn body(random: &mut Random) -> Vec<u8> {
+    let events: Vec<_> = (0..=random.below(3))
+        .map(|_| {
+            let kind = random.one_of(InboundType::ALL).as_str();
+            let payload = json!({"n": random.next(), "list": [null, {"deep": [[]]}], "text": "\u{fc}\"\\"});
+            let event = event(kind).id(&format!("e-{}", random.next())).email("ana@example.com");
+            if random.once_in(2) { event.payload(payload) } else { event }
+        })
+        .collect();
+    let mut body = batch(&events);
+    if !random.once_in(4) {
+        random.damage(&mut body);
+    }
+    body
+}
+
+/// Both readers agree on a body, and a part of a bundle is read as the batch that it was.
+pub(super) fn check(random: &mut Random) -> Result<(), String> {
+    let bodies = [body(random), body(random)];
+    let mut accepted = Vec::new();
+    for body in &bodies {
+        let by_ingest = read_batch(body, TENANT);
+        let by_worker = parse_batch(body, TENANT);
+        match (by_ingest, by_worker) {
+            (Ok(read), Ok(envelopes)) => {
+                ensure(read.envelopes.len() == envelopes.len(), || "another number of events".to_owned())?;
+                accepted.push(read);
+            }
+            (Err(_), Err(_)) => {}
+            (ingest, worker) => {
+                return Err(format!(
+                    "accepted by one reader only: {:?} {:?}",
+                    ingest.is_ok(),
+                    worker.is_ok()
+                ));
+            }
+        }
+    }
+    let texts: Vec<&[u8]> = accepted.iter().map(|batch| batch.text.as_bytes()).collect();
+    for batch in &accepted {
+        let part =
+            parse_events(batch.text.as_bytes(), TENANT).map_err(|faults| format!("as a part: {faults}"))?;
+        ensure(format!("{part:?}") == format!("{:?}", batch.envelopes), || {
+            "a part is read otherwise".to_owned()
+        })?;
+    }
+    if !texts.is_empty() {
+        let count: usize = accepted.iter().map(|batch| batch.envelopes.len()).sum();
+        let joined = bundle::join(&texts);
+        // As a worker of the previous release reads it.
+        let whole = parse_batch(&joined, TENANT).map_err(|faults| format!("as a bundle: {faults}"))?;
+        ensure(whole.len() == count, || format!("{} events of {count} in the bundle", whole.len()))?;
+    }
+    Ok(())
+}
