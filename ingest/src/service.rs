@@ -17,7 +17,7 @@ use crate::writes::Writes;
 use common::broker::{Broker, Queue, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
-use common::sealed::Secret;
+use common::settings::DatabaseUrl;
 use common::{metrics, shutdown};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -102,7 +102,7 @@ fn start_services(
     })
 }
 
-fn pool(url: &Secret, name: &'static str, size: usize, within: Duration) -> Database {
+fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) -> Database {
     // A used signature need not wait for the disk. Whatever its batch changed was committed after it, and durably, so
     // that a crash of the server can only forget signatures of which nothing was applied either.
     let settled = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };

@@ -1,5 +1,6 @@
 //! What an operator sees and sets (the operator's contract).
 
+mod connections;
 mod dead_letters;
 mod logs;
 mod metrics;
