@@ -43,6 +43,11 @@ pub fn subscription_binding(tenant: TenantId, subscription: Uuid) -> String {
     format!("subscription/{tenant}/{subscription}")
 }
 
+/// What binds the sealed URL of a subscription to its row.
+pub fn subscription_url_binding(tenant: TenantId, subscription: Uuid) -> String {
+    format!("subscription-url/{tenant}/{subscription}")
+}
+
 /// The operator's key, under which secrets are sealed with AES-256-GCM.
 #[derive(Clone)]
 pub struct MasterKey(Aes256Gcm);
