@@ -1,7 +1,7 @@
 //! The running ingest: put together, run, and ended in order.
 
 use crate::auth::{Auth, KeyCache, Keys, ReplayStore, watch_keys};
-use crate::background::{self, ACCEPTING, BROKER, POSTGRES};
+use crate::background::{self, ACCEPTING, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use crate::body::BodyReader;
 use crate::counters::show_counters;
 use crate::handlers::Services;
@@ -39,7 +39,7 @@ const CLOSING: Duration = Duration::from_millis(500);
 /// Runs until SIGTERM or SIGINT, then drains. The error says which address can't be bound.
 pub async fn run(settings: Settings) -> io::Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let health = Health::new(&[POSTGRES, BROKER, ACCEPTING]);
+    let health = Health::new(&[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING]);
     let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
     let recorder = metrics::install();
     show_counters();
@@ -89,8 +89,13 @@ fn start_services(
     tokio::spawn(watch_keys(settings.database.url.clone(), cache));
     tokio::spawn(maintain(partitions));
     tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone(), read_db.clone()]));
-    let ready = background::watch_readiness(replay_db, events.clone(), writes.clone(), health.clone());
-    tokio::spawn(ready);
+    tokio::spawn(background::watch_readiness(
+        replay_db,
+        ingest.master_key.clone(),
+        events.clone(),
+        writes.clone(),
+        health.clone(),
+    ));
     Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
         limits: Limits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),

@@ -29,7 +29,7 @@ pub async fn connect(
     let share = share(url, within);
     let first = match config.get_load_balance_hosts() {
         LoadBalanceHosts::Random => rand::random_range(0..url.servers()),
-        _ => url.preferred(),
+        LoadBalanceHosts::Disable | _ => url.preferred(),
     };
     let mut failed = Error::__private_api_timeout();
     for place in (0..url.servers()).map(|next| (first + next) % url.servers()) {

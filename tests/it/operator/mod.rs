@@ -5,6 +5,8 @@ mod dead_letters;
 mod logs;
 mod metrics;
 mod ports;
+mod privileges;
+mod readiness;
 mod readme;
 mod settings;
 mod steps;
