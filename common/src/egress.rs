@@ -8,27 +8,46 @@ mod address;
 mod url;
 
 pub use address::{is_globally_reachable, refusal};
-pub use url::{Host, ReceiverUrl, Scheme};
+pub use url::{Host, ReceiverUrl, Scheme, displayable};
 
-use crate::settings::{Environment, Section, SettingError, Variable};
+use crate::settings::{Environment, Section, SettingError, Variable, error};
 use std::net::IpAddr;
 
 /// What a receiver may be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct EgressSettings {
-    /// Development only: `http://` and loopback addresses are fine as well.
+    /// Development only: `http://`, loopback addresses and any port are fine as well.
     pub allow_private: bool,
+    /// Ports that may be connected to. What else listens on a public address, such as mail or a shell, is no receiver.
+    pub ports: Vec<u16>,
 }
 
+/// Most ports in the setting.
+const MOST_PORTS: usize = 64;
+
 impl Section for EgressSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: "CONNECT_WEBHOOK_ALLOW_PRIVATE",
-        default: Some("false"),
-        help: "development only: webhook receivers may also be http:// and on loopback addresses",
-    }];
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "CONNECT_WEBHOOK_PORTS",
+            default: Some("443,8443"),
+            help: "ports that webhook receivers may listen on, separated by commas",
+        },
+        Variable {
+            name: "CONNECT_WEBHOOK_ALLOW_PRIVATE",
+            default: Some("false"),
+            help: "development only: webhook receivers may also be http://, on loopback addresses and on any port",
+        },
+    ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self { allow_private: env.get::<Self, _>("CONNECT_WEBHOOK_ALLOW_PRIVATE")? })
+        const PORTS: &str = "CONNECT_WEBHOOK_PORTS";
+        let listed: String = env.get::<Self, _>(PORTS)?;
+        let read = |port: &str| port.trim().parse::<u16>().ok().filter(|port| *port > 0);
+        let ports: Option<Vec<u16>> = listed.split(',').map(read).collect();
+        let ports = ports
+            .filter(|ports| ports.len() <= MOST_PORTS)
+            .ok_or_else(|| error(PORTS, "must be ports from 1 to 65535, separated by commas, 64 at most"))?;
+        Ok(Self { allow_private: env.get::<Self, _>("CONNECT_WEBHOOK_ALLOW_PRIVATE")?, ports })
     }
 }
 
@@ -37,6 +56,9 @@ impl EgressSettings {
     pub fn check_url(&self, url: &ReceiverUrl) -> Result<(), &'static str> {
         if url.scheme() == Scheme::Http && !self.allow_private {
             return Err("must begin with https://");
+        }
+        if !self.allow_private && !self.ports.contains(&url.port()) {
+            return Err("must have a port that CONNECT_WEBHOOK_PORTS lists");
         }
         match url.host() {
             Host::Address(address) => self.check_address(*address),
@@ -75,8 +97,12 @@ mod tests {
         expect: String,
     }
 
+    fn settings(allow_private: bool) -> EgressSettings {
+        EgressSettings { allow_private, ports: vec![443, 8443] }
+    }
+
     fn verdict(case: &Case) -> Result<(), &'static str> {
-        let public = EgressSettings { allow_private: false };
+        let public = settings(false);
         if let Some(url) = &case.url {
             public.check_url(&ReceiverUrl::parse(url)?)?;
         }
@@ -99,7 +125,7 @@ mod tests {
     }
 
     fn judged(allow_private: bool, url: &str) -> Result<(), &'static str> {
-        EgressSettings { allow_private }.check_url(&ReceiverUrl::parse(url).unwrap())
+        settings(allow_private).check_url(&ReceiverUrl::parse(url).unwrap())
     }
 
     #[test]
@@ -111,6 +137,23 @@ mod tests {
             ["https://127.0.0.1", "https://[::1]", "https://10.0.0.1", "https://[::ffff:127.0.0.1]"]
         {
             assert!(judged(false, refused).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn receivers_listen_on_the_ports_of_the_setting() {
+        const REFUSED: &str = "must have a port that CONNECT_WEBHOOK_PORTS lists";
+        assert_eq!(judged(false, "https://example.com:8443/hook"), Ok(()));
+        assert_eq!(judged(false, "https://example.com:9443/hook"), Err(REFUSED));
+        assert_eq!(judged(true, "https://example.com:9443/hook"), Ok(()));
+        let more = EgressSettings::read(&Environment::of(&[("CONNECT_WEBHOOK_PORTS", "443, 9443")])).unwrap();
+        assert_eq!(more.ports, [443, 9443]);
+        assert_eq!(EgressSettings::read(&Environment::of(&[])).unwrap().ports, [443, 8443]);
+        for wrong in ["0", "443,", "https", "65536", "443;8443"] {
+            assert!(
+                EgressSettings::read(&Environment::of(&[("CONNECT_WEBHOOK_PORTS", wrong)])).is_err(),
+                "{wrong}"
+            );
         }
     }
 

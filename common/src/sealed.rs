@@ -45,6 +45,11 @@ pub fn subscription_binding(tenant: TenantId, subscription: Uuid) -> String {
     format!("subscription/{tenant}/{subscription}")
 }
 
+/// What binds the sealed URL of a subscription to its row.
+pub fn subscription_url_binding(tenant: TenantId, subscription: Uuid) -> String {
+    format!("subscription-url/{tenant}/{subscription}")
+}
+
 /// The operator's key, under which secrets are sealed with AES-256-GCM, and from which other keys are derived.
 #[derive(Clone)]
 pub struct MasterKey {

@@ -3,24 +3,34 @@
 
 use crate::settings::LogSettings;
 use std::panic::{self, PanicHookInfo};
-use tracing_subscriber::EnvFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, fmt};
 
 /// Starts logging; the error says what is wrong with the filter. From then on panics are lines of the log, too.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
     let filter =
         EnvFilter::try_new(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
     // A line that can't be written is lost. To complain of it on standard error, too, would be a panic.
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .log_internal_errors(false);
+    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    let logs = tracing_subscriber::registry().with(filter).with(filter_fn(is_discreet));
     if settings.json {
-        logs.json().flatten_event(true).init();
+        logs.with(lines.json().flatten_event(true)).init();
     } else {
-        logs.init();
+        logs.with(lines).init();
     }
     panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// Libraries whose finest level shows each frame, the one with the password included.
+const TALKATIVE: [&str; 3] = ["lapin", "amq_protocol", "async_rs"];
+
+/// Whether a line is free of credentials, whatever `RUST_LOG` asks for.
+fn is_discreet(line: &Metadata<'_>) -> bool {
+    *line.level() != Level::TRACE || !TALKATIVE.iter().any(|library| line.target().starts_with(library))
 }
 
 /// Logs a panic in the span in which it happens, so that its line names request and trace. Its text is logged when the

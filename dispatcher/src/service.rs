@@ -5,9 +5,11 @@ use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
 use crate::settings::Settings;
+use crate::store;
 use common::broker::{Broker, MessageKeys, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
+use common::sealed::MasterKey;
 use common::{metrics, shutdown, vital};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -45,7 +47,7 @@ pub enum ServiceError {
 /// Runs until a signal asks for the end, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
-    let health = Health::new(&["broker", "consuming", "postgres"]);
+    let health = Health::new(&["broker", "consuming", "master_key", "postgres"]);
     let sender = Sender::new(&settings.sender)?;
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
@@ -74,7 +76,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         queues: settings.broker.clone(),
         database: database.clone(),
         sender,
-        master: settings.sealing.master_key,
+        master: settings.sealing.master_key.clone(),
         schedule: settings.webhooks.schedule,
         bounds: settings.webhooks.bounds,
         congestion: congestion.clone(),
@@ -99,7 +101,8 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let delivering = vital::spawn("deliveries", deliveries.run());
     drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    tokio::spawn(observe([broker, publishing], database, consuming, health));
+    let master = settings.sealing.master_key;
+    tokio::spawn(observe([broker, publishing], database, master, consuming, health));
 
     asked.cancelled().await;
     let drain = async { tokio::join!(relaying, delivering) };
@@ -109,6 +112,12 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     }
     ended.cancel();
     Ok(())
+}
+
+/// Whether the master key opens what is stored. Without it no delivery can be signed.
+async fn is_opened(database: &Database, master: &MasterKey) -> bool {
+    let Ok(client) = database.client().await else { return false };
+    store::are_opened_by(&client, master).await.unwrap_or(false)
 }
 
 /// Waits until the queues are declared, which a first attempt that fails needs; not for long, others don't need them.
@@ -133,13 +142,20 @@ fn database(settings: &Settings) -> Database {
 }
 
 /// Keeps readiness and the pool's gauges true.
-async fn observe(brokers: [Broker; 2], database: Database, consuming: Arc<AtomicBool>, health: Health) {
+async fn observe(
+    brokers: [Broker; 2],
+    database: Database,
+    master: MasterKey,
+    consuming: Arc<AtomicBool>,
+    health: Health,
+) {
     let mut every = tokio::time::interval(LOOK);
     loop {
         every.tick().await;
         health.set("broker", brokers.iter().all(Broker::is_connected));
         health.set("consuming", consuming.load(Ordering::Relaxed));
         health.set("postgres", database.answers(LOOK).await);
+        health.set("master_key", timeout(LOOK, is_opened(&database, &master)).await.unwrap_or(false));
         Database::observe(std::slice::from_ref(&database));
     }
 }

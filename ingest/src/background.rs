@@ -1,15 +1,20 @@
 //! What goes on beside requests: gauges and readiness.
 
-use crate::store::{self, schema};
+use crate::store::{self, api_keys, replay_entries, schema};
 use crate::submit::Events;
 use crate::writes::Writes;
-use common::db::Database;
+use common::db::{Client, Database};
 use common::health::Health;
+use common::sealed::MasterKey;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Readiness: Postgres answers and has the schema.
 pub const POSTGRES: &str = "postgres";
+/// Readiness: used signatures can be written.
+pub const REPLAY_STORE: &str = "replay_store";
+/// Readiness: the master key opens what is stored.
+pub const MASTER_KEY: &str = "master_key";
 /// Readiness: batches and records writes can be published.
 pub const BROKER: &str = "broker";
 /// Readiness: connections are accepted. Not so while draining.
@@ -30,14 +35,25 @@ pub async fn observe_pools(pools: Vec<Database>) {
 }
 
 /// Keeps readiness true, for as long as the program lives.
-pub async fn watch_readiness(db: Database, events: Events, writes: Writes, health: Health) {
+pub async fn watch_readiness(
+    db: Database,
+    master: MasterKey,
+    events: Events,
+    writes: Writes,
+    health: Health,
+) {
     let mut next = interval(EVERY);
     next.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         next.tick().await;
         health.set(BROKER, events.is_ready() && writes.is_ready());
         let deadline = Instant::now() + POSTGRES_WITHIN;
-        let is_there = store::ask(&db, deadline, schema::is_there).await;
-        health.set(POSTGRES, is_there.unwrap_or(false));
+        let is_there = store::ask(&db, deadline, schema::is_there).await.unwrap_or(false);
+        health.set(POSTGRES, is_there);
+        let deadline = Instant::now() + POSTGRES_WITHIN;
+        health.set(REPLAY_STORE, is_there && store::ask(&db, deadline, replay_entries::check).await.is_ok());
+        let deadline = Instant::now() + POSTGRES_WITHIN;
+        let opened = async |client: &Client| api_keys::are_opened_by(client, &master).await;
+        health.set(MASTER_KEY, is_there && store::ask(&db, deadline, opened).await.unwrap_or(false));
     }
 }

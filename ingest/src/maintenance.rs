@@ -11,7 +11,7 @@ use deadpool_postgres::Transaction;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Seconds that a partition covers.
+/// Seconds that a partition covers, as the functions of the schema that make and drop them know.
 const WIDTH: i64 = 600;
 /// Seconds before and after now that must be covered. A signature is at most 300 s off.
 const COVERED: (i64, i64) = (600, 1_200);
@@ -66,7 +66,7 @@ impl Work for MakeAhead {
         replay_partitions::lock(tx).await?;
         let plan = plan(&replay_partitions::list(tx).await?, self.now);
         for start in plan.create {
-            replay_partitions::create(tx, start, start + WIDTH).await?;
+            replay_partitions::create(tx, start).await?;
         }
         Ok(!plan.drop.is_empty())
     }

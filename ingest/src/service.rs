@@ -1,7 +1,7 @@
 //! The running ingest: put together, run, and ended in order.
 
 use crate::auth::{Auth, KeyCache, Keys, ReplayStore, watch_keys};
-use crate::background::{self, ACCEPTING, BROKER, POSTGRES};
+use crate::background::{self, ACCEPTING, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use crate::backlog::{self, Backlog};
 use crate::body::BodyReader;
 use crate::counters::show_counters;
@@ -18,7 +18,7 @@ use crate::writes::Writes;
 use common::broker::{Broker, MessageKeys, Queue, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
-use common::sealed::Secret;
+use common::settings::DatabaseUrl;
 use common::{metrics, shutdown};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,7 +40,7 @@ const CLOSING: Duration = Duration::from_millis(500);
 /// Runs until SIGTERM or SIGINT, then drains. The error says which address can't be bound.
 pub async fn run(settings: Settings) -> io::Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let health = Health::new(&[POSTGRES, BROKER, ACCEPTING]);
+    let health = Health::new(&[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING]);
     let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
     let recorder = metrics::install();
     show_counters();
@@ -96,8 +96,13 @@ fn start_services(
     tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone(), read_db.clone()]));
     let backlogs = vec![events.backlog().clone(), writes.backlog().clone()];
     tokio::spawn(backlog::report(replay_db.clone(), backlogs));
-    let ready = background::watch_readiness(replay_db, events.clone(), writes.clone(), health.clone());
-    tokio::spawn(ready);
+    tokio::spawn(background::watch_readiness(
+        replay_db,
+        ingest.master_key.clone(),
+        events.clone(),
+        writes.clone(),
+        health.clone(),
+    ));
     Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
         limits: Limits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),
@@ -109,7 +114,7 @@ fn start_services(
     })
 }
 
-fn pool(url: &Secret, name: &'static str, size: usize, within: Duration) -> Database {
+fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) -> Database {
     // A used signature need not wait for the disk. Whatever its batch changed was committed after it, and durably, so
     // that a crash of the server can only forget signatures of which nothing was applied either.
     let settled = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use lapin::uri::AMQPUri;
 use lapin::{Connection, ConnectionProperties, Event};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -16,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Longest that connecting and declaring the queues may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of that, the connecting alone, to all brokers together.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Waits between tries to connect: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 /// Seconds without a sign of life after which a connection counts as dead.
@@ -163,7 +166,12 @@ struct Target {
 async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutdown: CancellationToken) {
     let mut wait = RETRY.0;
     while !shutdown.is_cancelled() {
-        match timeout(CONNECT_TIMEOUT, connect(&target)).await {
+        let connected = timeout(CONNECT_TIMEOUT, connect(&target)).await;
+        if !matches!(connected, Ok(Ok(_))) {
+            // It may take connections and still not do, such as one that can't declare a queue.
+            target.settings.urls.skip();
+        }
+        match connected {
             Ok(Ok(connection)) => {
                 wait = RETRY.0;
                 let current = Arc::new(Link { connection });
@@ -179,8 +187,8 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
                     tracing::warn!("broker connection lost");
                 }
             }
-            Ok(Err(error)) => tracing::warn!(%error, "broker can't be reached"),
-            Err(_) => tracing::warn!("broker doesn't answer"),
+            Ok(Err(error)) if !is_late(&error) => tracing::warn!(%error, "broker can't be reached"),
+            _ => tracing::warn!("broker doesn't answer"),
         }
         tokio::select! {
             () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY.1),
@@ -189,15 +197,36 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
     }
 }
 
+fn is_late(error: &lapin::Error) -> bool {
+    matches!(error.kind(), lapin::ErrorKind::IOError(error) if error.kind() == io::ErrorKind::TimedOut)
+}
+
 async fn connect(target: &Target) -> lapin::Result<Connection> {
     let connection = dial(&target.settings, target.program).await?;
     topology::declare(&connection, &target.settings, target.retry_levels).await?;
     Ok(connection)
 }
 
-/// A connection on which nothing is declared.
+/// A connection on which nothing is declared, to the first broker that answers. Each has its share of the time.
 pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
-    let mut uri: AMQPUri = settings.url.reveal().parse().expect("checked when the settings were read");
+    let share = DIAL_TIMEOUT / u32::try_from(settings.urls.count()).unwrap_or(u32::MAX);
+    let mut refused = lapin::Error::from(io::Error::from(io::ErrorKind::TimedOut));
+    for (place, uri) in settings.urls.in_order() {
+        let within =
+            uri.query.connection_timeout.map_or(share, |given| Duration::from_millis(given).min(share));
+        match timeout(within, dial_one(uri, program)).await {
+            Ok(Ok(connection)) => {
+                settings.urls.prefer(place);
+                return Ok(connection);
+            }
+            Ok(Err(error)) => refused = error,
+            Err(_) => refused = io::Error::from(io::ErrorKind::TimedOut).into(),
+        }
+    }
+    Err(refused)
+}
+
+async fn dial_one(mut uri: AMQPUri, program: &str) -> lapin::Result<Connection> {
     uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
     let properties = ConnectionProperties::default().with_connection_name(program.into());
     Connection::connect_uri(uri, properties).await

@@ -1,11 +1,13 @@
 //! The database: pools, the one door to writes, sessions apart from them, migrations.
 
+mod connect;
 mod error;
 mod migrate;
 mod pipelined;
 mod pool;
 mod session;
 
+pub use connect::{Connected, connect};
 pub use error::TxError;
 pub use migrate::{MigrateError, Migrations};
 pub use pipelined::{PipelinedTransaction, Query};

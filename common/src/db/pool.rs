@@ -1,12 +1,12 @@
 //! A bounded pool of connections and the one door to writes, [`Database::run_tx`].
 
+use super::connect::{OneOfServers, longest};
 use super::error::TxError;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
-use crate::sealed::Secret;
+use crate::settings::DatabaseUrl;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts, Transaction};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio_postgres::NoTls;
 
 /// A connection from the pool.
 pub type Client = deadpool_postgres::Object;
@@ -21,7 +21,7 @@ pub struct PoolSettings {
     pub name: &'static str,
     /// Most connections.
     pub size: usize,
-    /// Longest wait for a connection, free or new.
+    /// Longest wait for a connection, free or new; longer for a new one where the URL's `connect_timeout` says so.
     pub wait: Duration,
     /// Longest that the server works on one statement, lock waits included.
     pub statement_timeout: Duration,
@@ -77,26 +77,24 @@ pub struct Database {
 }
 
 impl Database {
-    /// A pool for `url`, which was checked when the settings were read. Connects when first used.
-    pub fn new(url: &Secret, settings: PoolSettings) -> Self {
-        let mut config: tokio_postgres::Config =
-            url.reveal().parse().expect("checked when the settings were read");
+    /// A pool for `url`. Connects when first used.
+    pub fn new(url: &DatabaseUrl, settings: PoolSettings) -> Self {
+        let mut config = url.config();
+        // What the URL says of sessions holds where the programs don't need it otherwise.
+        let options = [config.get_options().map(str::to_owned), Some(server_options(&settings))];
         config
             .application_name(settings.name)
-            .connect_timeout(settings.wait)
-            // A server that vanished without a word is noticed within seconds.
-            .keepalives_idle(Duration::from_secs(5))
-            .keepalives_interval(Duration::from_secs(2))
-            .tcp_user_timeout(Duration::from_secs(10))
-            .options(server_options(&settings));
+            .options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
+        let create = longest(url, settings.wait);
+        let connect = OneOfServers::new(url, settings.wait);
         // Fast: broken connections are noticed by the driver; what slips through fails its first statement with
         // `TxError::Unavailable` and isn't used again. Verifying would cost a round trip for every use.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let pool = Pool::builder(Manager::from_connect(config, connect, recycling))
             .max_size(settings.size)
             .timeouts(Timeouts {
                 wait: Some(settings.wait),
-                create: Some(settings.wait),
+                create: Some(create),
                 recycle: Some(settings.wait),
             })
             .runtime(Runtime::Tokio1)

@@ -1,16 +1,15 @@
 //! A connection of its own, outside any pool: for session locks and notifications.
 
+use super::connect::{Connected, connect};
 use super::error::TxError;
-use crate::sealed::Secret;
+use crate::settings::DatabaseUrl;
 use futures_util::future::poll_fn;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client};
 
 /// A connection. Its locks and its listening end with it.
 #[derive(Debug)]
@@ -28,12 +27,18 @@ struct Bell {
 }
 
 impl Session {
-    /// Connects to `url`, which was checked when the settings were read; `name` is what the server shows.
-    pub async fn connect(url: &Secret, name: &str, within: Duration) -> Result<Self, TxError> {
-        let mut config: Config = url.reveal().parse().expect("checked when the settings were read");
-        config.application_name(name).connect_timeout(within).tcp_user_timeout(within);
-        let late = |_| TxError::Unavailable("no answer in time".to_owned());
-        let (client, connection) = timeout(within, config.connect(NoTls)).await.map_err(late)??;
+    /// Connects to `url`; `name` is what the server shows.
+    pub async fn connect(url: &DatabaseUrl, name: &str, within: Duration) -> Result<Self, TxError> {
+        let mut config = url.config();
+        config.application_name(name);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(within);
+        }
+        let failed = |error: tokio_postgres::Error| match error.code() {
+            Some(_) => TxError::from(error),
+            None => TxError::Unavailable(error.to_string()),
+        };
+        let (client, connection) = connect(url, &config, within).await.map_err(failed)?;
         let bell = Arc::new(Bell::default());
         let driver = tokio::spawn(drive(connection, Arc::clone(&bell)));
         Ok(Self { client, bell, driver })
@@ -63,7 +68,7 @@ impl Drop for Session {
 }
 
 /// Moves the connection's bytes; ends with it, upon which the client's calls fail.
-async fn drive(mut connection: Connection<Socket, NoTlsStream>, bell: Arc<Bell>) {
+async fn drive(mut connection: Connected, bell: Arc<Bell>) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notification(notification) = message {
             let channel = notification.channel().to_owned();

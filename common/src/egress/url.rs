@@ -1,10 +1,13 @@
 //! A receiver's URL, read strictly: what two readers might understand differently is no URL here, so that the host
 //! that was checked is the host that is connected to (D27).
 
+use std::fmt;
 use std::net::IpAddr;
 
 /// Longest URL, in bytes.
 const MAX_BYTES: usize = 2_000;
+/// What stands for a value that isn't shown.
+const HIDDEN: &str = "***";
 
 /// How a receiver is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +28,7 @@ pub enum Host {
 }
 
 /// A webhook receiver's URL: scheme, host, port, path and query; neither user nor fragment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ReceiverUrl {
     text: String,
     scheme: Scheme,
@@ -50,7 +53,7 @@ impl ReceiverUrl {
         Ok(Self { text: text.to_owned(), scheme, host, port, authority_end })
     }
 
-    /// The URL as written.
+    /// The URL as written. Its query may hold a secret: [`displayable`] is for people and logs.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -81,6 +84,23 @@ impl ReceiverUrl {
         let target = &self.text[self.authority_end..];
         if target.starts_with('/') { target.to_owned() } else { format!("/{target}") }
     }
+}
+
+impl fmt::Debug for ReceiverUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&displayable(&self.text))
+    }
+}
+
+/// A URL without the values of its query, any of which may be a token.
+pub fn displayable(url: &str) -> String {
+    let Some((place, query)) = url.split_once('?') else { return url.to_owned() };
+    let hidden = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={HIDDEN}"),
+        None if pair.is_empty() => String::new(),
+        None => HIDDEN.to_owned(),
+    };
+    format!("{place}?{}", query.split('&').map(hidden).collect::<Vec<_>>().join("&"))
 }
 
 fn check_characters(text: &str) -> Result<(), &'static str> {
@@ -177,6 +197,19 @@ mod tests {
         ];
         for (text, host, port, authority, target) in all {
             assert_eq!(parts(text), (host, port, authority.to_owned(), target.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_of_a_query_are_not_shown() {
+        for (url, shown) in [
+            ("https://a.b/c", "https://a.b/c"),
+            ("https://a.b/c?token=s3cret&x=1&s3cret&y=a=s3cret", "https://a.b/c?token=***&x=***&***&y=***"),
+            ("https://a.b?s3cret", "https://a.b?***"),
+            ("https://a.b/?", "https://a.b/?"),
+        ] {
+            assert_eq!(displayable(url), shown);
+            assert_eq!(format!("{:?}", ReceiverUrl::parse(url).unwrap()), shown);
         }
     }
 

@@ -1,9 +1,13 @@
 //! Settings, from the environment, by noun. Each section declares its variables once; reading, `--help` and the
 //! README's table (a test compares it) all come from that declaration.
 
+mod broker_urls;
+mod database_url;
 mod sections;
 mod value;
 
+pub use broker_urls::BrokerUrls;
+pub use database_url::DatabaseUrl;
 pub use sections::{
     BrokerSettings, DatabaseSettings, LogSettings, MessageSettings, SealingSettings, ServiceSettings,
     TraceSettings,

@@ -1,7 +1,7 @@
 //! The sections that several programs share.
 
-use super::{ByteSize, Environment, Section, SettingError, Variable, error};
-use crate::sealed::{MasterKey, Secret};
+use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, Section, SettingError, Variable, error};
+use crate::sealed::MasterKey;
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct DatabaseSettings {
     /// Reads and writes. May hold a password, hence redacted.
-    pub url: Secret,
+    pub url: DatabaseUrl,
     /// Reads only: a replica, or the same.
-    pub read_url: Secret,
+    pub read_url: DatabaseUrl,
 }
 
 impl Section for DatabaseSettings {
@@ -20,7 +20,7 @@ impl Section for DatabaseSettings {
         Variable {
             name: "DATABASE_URL",
             default: None,
-            help: "Postgres, such as postgres://user:password@host:5432/connect",
+            help: "Postgres, such as postgres://user:password@host:5432/connect; several hosts separated by commas",
         },
         Variable {
             name: "DATABASE_READ_URL",
@@ -30,13 +30,8 @@ impl Section for DatabaseSettings {
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
-        let url: Secret = env.get::<Self, _>("DATABASE_URL")?;
+        let url: DatabaseUrl = env.get::<Self, _>("DATABASE_URL")?;
         let read_url = env.optional::<Self, _>("DATABASE_READ_URL")?.unwrap_or_else(|| url.clone());
-        for (name, url) in [("DATABASE_URL", &url), ("DATABASE_READ_URL", &read_url)] {
-            if url.reveal().parse::<tokio_postgres::Config>().is_err() {
-                return Err(error(name, "must be a Postgres URL such as postgres://user@host:5432/connect"));
-            }
-        }
         Ok(Self { url, read_url })
     }
 }
@@ -44,8 +39,8 @@ impl Section for DatabaseSettings {
 /// Where RabbitMQ is, and how its queues are named and bounded.
 #[derive(Clone, Debug)]
 pub struct BrokerSettings {
-    /// Connection. May hold a password, hence redacted.
-    pub url: Secret,
+    /// Connection. May hold passwords, hence redacted.
+    pub urls: BrokerUrls,
     /// First part of every queue's name.
     pub prefix: String,
     /// Messages after which a queue refuses.
@@ -59,7 +54,7 @@ impl Section for BrokerSettings {
         Variable {
             name: "AMQP_URL",
             default: None,
-            help: "RabbitMQ, such as amqp://user:password@host:5672/%2f",
+            help: "RabbitMQ, such as amqp://user:password@host:5672/%2f; several URLs separated by commas",
         },
         Variable {
             name: "CONNECT_QUEUE_PREFIX",
@@ -79,10 +74,7 @@ impl Section for BrokerSettings {
     ];
 
     fn read(env: &Environment) -> Result<Self, SettingError> {
-        let url: Secret = env.get::<Self, _>("AMQP_URL")?;
-        if url.reveal().parse::<lapin::uri::AMQPUri>().is_err() {
-            return Err(error("AMQP_URL", "must be an AMQP URL such as amqp://user@host:5672/%2f"));
-        }
+        let urls: BrokerUrls = env.get::<Self, _>("AMQP_URL")?;
         let ByteSize(max_bytes) = env.get::<Self, _>("CONNECT_QUEUE_MAX_BYTES")?;
         let prefix: String = env.get::<Self, _>("CONNECT_QUEUE_PREFIX")?;
         let plain = prefix.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
@@ -93,7 +85,7 @@ impl Section for BrokerSettings {
             ));
         }
         Ok(Self {
-            url,
+            urls,
             prefix,
             max_length: env.get::<Self, _>("CONNECT_QUEUE_MAX_LENGTH")?,
             max_bytes: i64::try_from(max_bytes).unwrap_or(i64::MAX),

@@ -3,7 +3,7 @@
 use crate::store::Target;
 use common::egress::ReceiverUrl;
 use common::model::TenantId;
-use common::sealed::{MasterKey, Secret, subscription_binding};
+use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
@@ -50,12 +50,19 @@ impl Endpoints {
         endpoint
     }
 
+    /// `None` when it can't be opened or read.
+    fn url(&self, subscription: Uuid, target: &Target) -> Option<ReceiverUrl> {
+        let Some(sealed) = &target.url_sealed else { return ReceiverUrl::parse(&target.url).ok() };
+        let binding = subscription_url_binding(TenantId(target.tenant_id), subscription);
+        ReceiverUrl::parse(self.master.open(sealed, &binding).ok()?.reveal()).ok()
+    }
+
     fn make(&self, subscription: Uuid, target: &Target) -> Endpoint {
         let binding = subscription_binding(TenantId(target.tenant_id), subscription);
         let open = |sealed: &Vec<u8>| self.master.open(sealed, &binding).ok();
         Endpoint {
             target: target.clone(),
-            url: ReceiverUrl::parse(&target.url).ok(),
+            url: self.url(subscription, target),
             secrets: target.sealed.iter().map(open).collect(),
         }
     }

@@ -15,7 +15,7 @@ mod turn;
 use crate::deliver::{Congestion, DirectPath};
 use common::broker::{Broker, PublishError};
 use common::db::{Database, TxError};
-use common::sealed::Secret;
+use common::settings::DatabaseUrl;
 use futures_util::join;
 use outbox::OutboxRelay;
 use parked::ParkedRelay;
@@ -32,7 +32,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 #[derive(Clone, Debug)]
 pub struct Relay {
     /// For a connection of its own.
-    pub url: Secret,
+    pub url: DatabaseUrl,
     /// Where everything is read and marked.
     pub database: Database,
     /// The broker.

@@ -1,7 +1,7 @@
 //! Whose turn it is to relay, and what wakes the relay up.
 
 use common::db::{Session, TxError};
-use common::sealed::Secret;
+use common::settings::DatabaseUrl;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -33,7 +33,7 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Waits for the turn. Fails when the connection does.
-    pub(super) async fn take(url: &Secret) -> Result<Self, TxError> {
+    pub(super) async fn take(url: &DatabaseUrl) -> Result<Self, TxError> {
         let session = Session::connect(url, "dispatcher_relay", WITHIN).await?;
         session.client().batch_execute(BEGIN).await?;
         let statement = session.client().prepare("SELECT pg_try_advisory_lock($1)").await?;

@@ -82,7 +82,7 @@ impl Sender {
 
     fn on(network: Box<dyn Network>, settings: &SenderSettings) -> Result<Self, SenderError> {
         let tls = tls::client(settings.ca_file.as_deref())?;
-        let connector = Connector::new(network, settings.egress, tls, settings.timeout);
+        let connector = Connector::new(network, settings.egress.clone(), tls, settings.timeout);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)

@@ -21,17 +21,17 @@ pub(super) const PENDING: &str = "
     )
     SELECT tenant_id, event_id, key_prefix, origin, event_type, envelope::text, traceparent, request_id,
            NULL::text[] AS event_types, NULL::bytea AS secret_sealed, NULL::bytea AS old_secret_sealed,
-           false AS is_paused
+           false AS is_paused, NULL::bytea AS url_sealed
     FROM pending
     UNION ALL
     SELECT p.tenant_id, NULL, s.key_prefix, k.origin, t.slug, s.url, NULL, s.subscription_id,
-           s.event_types, s.secret_sealed, s.old_secret_sealed, s.is_paused
+           s.event_types, s.secret_sealed, s.old_secret_sealed, s.is_paused, s.url_sealed
     FROM (SELECT DISTINCT tenant_id FROM pending) AS p
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = p.tenant_id LIMIT 1) AS t
     CROSS JOIN LATERAL (
         SELECT s.subscription_id, s.key_prefix, s.event_types, s.url, s.secret_sealed,
                CASE WHEN s.old_secret_until > $3::timestamptz THEN s.old_secret_sealed END AS old_secret_sealed,
-               s.paused_at IS NOT NULL AS is_paused
+               s.paused_at IS NOT NULL AS is_paused, s.url_sealed
         FROM subscriptions s WHERE s.tenant_id = p.tenant_id AND s.removed_at IS NULL OFFSET 0
     ) AS s
     LEFT JOIN LATERAL (
@@ -114,6 +114,7 @@ fn subscriber(row: &Row) -> Subscriber {
         tenant_id,
         slug: row.get(4),
         url: row.get(5),
+        url_sealed: row.get(12),
         sealed: std::iter::once(current).chain(old).collect(),
         is_paused,
         is_removed: false,

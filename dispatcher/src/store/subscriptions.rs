@@ -4,6 +4,8 @@ use super::query;
 use crate::fan_out::Subscription;
 use chrono::{DateTime, Utc};
 use common::db::TxError;
+use common::model::TenantId;
+use common::sealed::{MasterKey, subscription_binding};
 use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
@@ -12,10 +14,25 @@ pub(super) const TARGETS: &str = "
     -- subscriptions.targets
     SELECT s.subscription_id, s.tenant_id, t.slug, s.url, s.secret_sealed,
            CASE WHEN s.old_secret_until > $2::timestamptz THEN s.old_secret_sealed END,
-           s.paused_at IS NOT NULL, s.removed_at IS NOT NULL
+           s.paused_at IS NOT NULL, s.removed_at IS NOT NULL, s.url_sealed
     FROM unnest($1::uuid[]) AS wanted (subscription_id)
     CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.subscription_id = wanted.subscription_id LIMIT 1) AS s
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = s.tenant_id LIMIT 1) AS t";
+
+/// A few sealed secrets, to see whether the master key opens them.
+pub(super) const SAMPLE: &str = "
+    -- subscriptions.sample
+    SELECT tenant_id, subscription_id, secret_sealed FROM subscriptions ORDER BY tenant_id, subscription_id LIMIT 8";
+
+/// Whether `master` opens what it should: one of a few stored secrets; also where there is none yet.
+pub async fn are_opened_by(on: &impl GenericClient, master: &MasterKey) -> Result<bool, TxError> {
+    let rows = query(on, SAMPLE, &[]).await?;
+    let opens = |row: &tokio_postgres::Row| {
+        let binding = subscription_binding(TenantId(row.get(0)), row.get(1));
+        master.open(row.get(2), &binding).is_ok()
+    };
+    Ok(rows.is_empty() || rows.iter().any(opens))
+}
 
 /// A subscription with the place that its deliveries go to.
 #[derive(Clone, Debug)]
@@ -33,8 +50,10 @@ pub struct Target {
     pub tenant_id: Uuid,
     /// `X-Connect-Tenant`.
     pub slug: String,
-    /// The receiver's URL as stored.
+    /// The receiver's URL as stored: without the values of its query where it is sealed.
     pub url: String,
+    /// The whole URL, sealed; `None` where it was stored before URLs were.
+    pub url_sealed: Option<Vec<u8>>,
     /// Sealed signing secrets, the current one first; then the one before, while it is still of use.
     pub sealed: Vec<Vec<u8>>,
     /// Whether its deliveries wait.
@@ -56,6 +75,7 @@ pub async fn targets(
             tenant_id: row.get(1),
             slug: row.get(2),
             url: row.get(3),
+            url_sealed: row.get(8),
             sealed: std::iter::once(current).chain(old).collect(),
             is_paused: row.get(6),
             is_removed: row.get(7),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// How long what the database said holds. Below the second of D5, so that the refusal is sent within it.
 pub(super) const TRUST: Duration = Duration::from_millis(900);
 
-/// Entries of each kind, in halves. Prefixes that name no key have their own, so that guessing can't push keys out.
+/// Entries of each kind, in halves. Prefixes that are refused have their own, so that guessing can't push keys out.
 const HALF: usize = 5_000;
 
 /// The cache; shared by all requests.
@@ -32,7 +32,16 @@ struct State {
     /// When that was asked.
     confirmed: Option<Instant>,
     known: BoundedMap<KeyPrefix, (Arc<Key>, Instant)>,
-    unknown: BoundedMap<KeyPrefix, Instant>,
+    refused: BoundedMap<KeyPrefix, Refused>,
+}
+
+/// A prefix that a request was refused with: nobody's, or that of a key whose request failed its checks. Both are in one
+/// map, so that the one is looked up in the database as often as the other (D1).
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    /// When it was looked up.
+    read: Instant,
+    is_unknown: bool,
 }
 
 /// What the cache says of a prefix.
@@ -60,7 +69,7 @@ impl Default for KeyCache {
             revision: None,
             confirmed: None,
             known: BoundedMap::new(HALF),
-            unknown: BoundedMap::new(HALF),
+            refused: BoundedMap::new(HALF),
         };
         Self { state: Mutex::new(state) }
     }
@@ -70,12 +79,11 @@ impl KeyCache {
     /// What is known of `prefix` at `now`.
     pub(super) fn get(&self, prefix: &KeyPrefix, now: Instant) -> Cached {
         let mut state = self.state();
-        let confirmed = state.confirmed;
-        let holds = |read: Instant| now.duration_since(confirmed.map_or(read, |at| at.max(read))) < TRUST;
+        let holds = state.trust(now);
         if let Some((key, _)) = state.known.get(prefix).filter(|(_, read)| holds(*read)) {
             return Cached::Key(Arc::clone(key));
         }
-        if state.unknown.get(prefix).is_some_and(|read| holds(*read)) {
+        if state.refused.get(prefix).is_some_and(|refused| refused.is_unknown && holds(refused.read)) {
             return Cached::NoKey;
         }
         Cached::Ask(Ticket { generation: state.generation, begun: now })
@@ -88,11 +96,30 @@ impl KeyCache {
             return;
         }
         if let Some(key) = key {
-            state.unknown.remove(prefix);
+            if state.refused.get(prefix).is_some_and(|refused| refused.is_unknown) {
+                state.refused.remove(prefix);
+            }
             state.known.insert(prefix.clone(), (Arc::clone(key), ticket.begun));
         } else {
             state.known.remove(prefix);
-            state.unknown.insert(prefix.clone(), ticket.begun);
+            state.refused.insert(prefix.clone(), Refused { read: ticket.begun, is_unknown: true });
+        }
+    }
+
+    /// A request with the key of `prefix` was refused. Gives a ticket when the database is to be asked for the key once
+    /// more, as it is for a prefix that nobody has: when that was not done lately.
+    pub(super) fn ask_again(&self, prefix: &KeyPrefix, now: Instant) -> Option<Ticket> {
+        let mut state = self.state();
+        let holds = state.trust(now);
+        let is_known = state.refused.get(prefix).is_some_and(|refused| holds(refused.read));
+        (!is_known).then_some(Ticket { generation: state.generation, begun: now })
+    }
+
+    /// The database was asked for a key whose request was refused.
+    pub(super) fn asked_again(&self, ticket: Ticket, prefix: &KeyPrefix) {
+        let mut state = self.state();
+        if state.generation == ticket.generation {
+            state.refused.insert(prefix.clone(), Refused { read: ticket.begun, is_unknown: false });
         }
     }
 
@@ -117,10 +144,16 @@ impl KeyCache {
 }
 
 impl State {
+    /// Whether what was read at a time is still to be believed at `now`.
+    fn trust(&self, now: Instant) -> impl Fn(Instant) -> bool + use<> {
+        let confirmed = self.confirmed;
+        move |read| now.duration_since(confirmed.map_or(read, |at| at.max(read))) < TRUST
+    }
+
     fn clear(&mut self) {
         self.generation += 1;
         self.known.clear();
-        self.unknown.clear();
+        self.refused.clear();
     }
 }
 
@@ -197,5 +230,19 @@ mod tests {
         cache.confirm(1, now);
         cache.put(ticket(&cache, now), &prefix(), Some(&Arc::new(Key::for_tests())));
         assert!(matches!(cache.get(&prefix(), now), Cached::Key(_)));
+    }
+
+    #[test]
+    fn a_refused_key_is_asked_for_as_often_as_a_prefix_without_one() {
+        let now = Instant::now();
+        let cache = filled(now);
+        let again = cache.ask_again(&prefix(), now).expect("the first refusal asks");
+        cache.asked_again(again, &prefix());
+        assert!(cache.ask_again(&prefix(), now + TRUST / 2).is_none(), "the second doesn't");
+        assert!(matches!(cache.get(&prefix(), now), Cached::Key(_)), "it is still a key");
+        assert!(cache.ask_again(&prefix(), now + TRUST).is_some());
+        cache.clear();
+        assert!(cache.ask_again(&prefix(), now).is_some());
+        ticket(&cache, now);
     }
 }

@@ -7,7 +7,8 @@
 use super::key_cache::{KeyCache, TRUST};
 use crate::outage::Outage;
 use crate::store::key_revision;
-use common::sealed::Secret;
+use common::db::{self, Connected};
+use common::settings::DatabaseUrl;
 use futures_util::future::poll_fn;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,8 +16,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config};
 
 /// How often the revision is asked for.
 const POLL: Duration = Duration::from_millis(400);
@@ -33,22 +33,24 @@ enum Lost {
 }
 
 /// Watches for as long as the program lives.
-pub async fn watch_keys(url: Secret, cache: Arc<KeyCache>) {
-    let mut config: Config = url.reveal().parse().expect("checked when the settings were read");
-    config
-        .application_name("ingest_key_watch")
-        .connect_timeout(TRUST)
-        .tcp_user_timeout(Duration::from_secs(2));
+pub async fn watch_keys(url: DatabaseUrl, cache: Arc<KeyCache>) {
+    let mut config = url.config();
+    config.application_name("ingest_key_watch").tcp_user_timeout(Duration::from_secs(2));
     let outage = Outage::new("key watch");
     loop {
-        let Err(lost) = watch(&config, &cache, &outage).await;
+        let Err(lost) = watch(&url, &config, &cache, &outage).await;
         outage.failed(&lost);
         sleep(RECONNECT).await;
     }
 }
 
-async fn watch(config: &Config, cache: &Arc<KeyCache>, outage: &Outage) -> Result<Infallible, Lost> {
-    let (client, connection) = timeout(TRUST, config.connect(NoTls)).await??;
+async fn watch(
+    url: &DatabaseUrl,
+    config: &Config,
+    cache: &Arc<KeyCache>,
+    outage: &Outage,
+) -> Result<Infallible, Lost> {
+    let (client, connection) = db::connect(url, config, TRUST).await?;
     let _driver = AbortOnDrop(tokio::spawn(drive(connection, Arc::clone(cache))));
     timeout(TRUST, client.batch_execute(key_revision::LISTEN)).await??;
     poll(&client, cache, outage).await
@@ -69,7 +71,7 @@ async fn poll(client: &Client, cache: &KeyCache, outage: &Outage) -> Result<Infa
 }
 
 /// Moves the connection's bytes; ends with it, upon which the client's calls fail.
-async fn drive(mut connection: Connection<Socket, NoTlsStream>, cache: Arc<KeyCache>) {
+async fn drive(mut connection: Connected, cache: Arc<KeyCache>) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if matches!(message, AsyncMessage::Notification(_)) {
             cache.clear();

@@ -22,6 +22,15 @@ pub struct Keys {
     outage: Outage,
 }
 
+/// What [`Keys::find`] found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The key.
+    pub key: Option<Arc<Key>>,
+    /// Whether the database was asked for it, not the cache alone.
+    was_asked: bool,
+}
+
 impl Keys {
     /// Keys in `db`, whose secrets `master` opens. `cache` is to be kept current by
     /// [`watch_keys`](super::watch_keys).
@@ -30,23 +39,18 @@ impl Keys {
         Self { db, master, cache, outage: Outage::new("key look-up") }
     }
 
-    /// The key of `prefix`, revoked and expired ones included; `None` when there is none.
+    /// The key of `prefix`, revoked and expired ones included; no key when there is none.
     ///
     /// 503 `replay_store_unavailable` when it isn't in the cache and the database doesn't answer until `deadline`. The
     /// same when its secret can't be opened: that is an operator's fault (another master key), the caller's key may be
     /// good, and so a retry must be invited where a 401 would send the caller to replace it.
-    pub async fn find(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Option<Arc<Key>>, Refusal> {
+    pub async fn find(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Found, Refusal> {
         let ticket = match self.cache.get(prefix, Instant::now()) {
-            Cached::Key(key) => return Ok(Some(key)),
-            Cached::NoKey => return Ok(None),
+            Cached::Key(key) => return Ok(Found { key: Some(key), was_asked: false }),
+            Cached::NoKey => return Ok(Found { key: None, was_asked: false }),
             Cached::Ask(ticket) => ticket,
         };
-        let row = store::ask(&self.db, deadline, async |client| api_keys::find(client, prefix).await).await;
-        let row = row.map_err(|error| {
-            self.outage.failed(&error);
-            Refusal::ReplayStoreUnavailable
-        })?;
-        self.outage.worked();
+        let row = self.ask(prefix, deadline).await?;
         let key = row.map(|row| self.open(prefix, row)).transpose().map_err(|error| {
             tracing::error!(key = %prefix, %error, "key refused");
             metrics::counter!(SEALED_UNOPENED, "of" => "key").increment(1);
@@ -54,7 +58,31 @@ impl Keys {
         })?;
         let key = key.map(Arc::new);
         self.cache.put(ticket, prefix, key.as_ref());
-        Ok(key)
+        Ok(Found { key, was_asked: true })
+    }
+
+    /// A request with the key that was `found` is refused. Asks the database as often as for a prefix that nobody has,
+    /// so that the time of a refusal doesn't tell which prefixes there are (D1).
+    pub async fn refused(&self, prefix: &KeyPrefix, found: &Found, deadline: Instant) -> Result<(), Refusal> {
+        if found.key.is_none() {
+            return Ok(());
+        }
+        let Some(ticket) = self.cache.ask_again(prefix, Instant::now()) else { return Ok(()) };
+        if !found.was_asked {
+            self.ask(prefix, deadline).await?;
+        }
+        self.cache.asked_again(ticket, prefix);
+        Ok(())
+    }
+
+    async fn ask(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Option<api_keys::Row>, Refusal> {
+        let row = store::ask(&self.db, deadline, async |client| api_keys::find(client, prefix).await).await;
+        let row = row.map_err(|error| {
+            self.outage.failed(&error);
+            Refusal::ReplayStoreUnavailable
+        })?;
+        self.outage.worked();
+        Ok(row)
     }
 
     fn open(&self, prefix: &KeyPrefix, row: api_keys::Row) -> Result<Key, CannotOpen> {

@@ -88,10 +88,16 @@ impl Auth {
         let deadline = Instant::now() + self.within;
         let credentials = Credentials::read(&head.headers).map_err(|failure| failure.refuse(None))?;
         let refuse = |failure: Failure| failure.refuse(Some(&credentials.key));
-        let key = self.keys.find(&credentials.key, deadline).await?;
+        let found = self.keys.find(&credentials.key, deadline).await?;
         let signature = credentials.signature;
-        let key = checks::check_signature(key, &signature, checks::signed(scheme, head, body), clock::now())
-            .map_err(refuse)?;
+        let signed = checks::signed(scheme, head, body);
+        let key = match checks::check_signature(found.key.clone(), &signature, signed, clock::now()) {
+            Ok(key) => key,
+            Err(failure) => {
+                self.keys.refused(&credentials.key, &found, deadline).await?;
+                return Err(refuse(failure));
+            }
+        };
         checks::check_use(&key.caller, credentials.tenant, scope).map_err(refuse)?;
         Ok(Verified { key, signature, deadline })
     }

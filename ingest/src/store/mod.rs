@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 /// Every statement that is prepared, for a test against the schema.
 pub const STATEMENTS: &[&str] = &[
     api_keys::FIND,
+    api_keys::SAMPLE,
     clients::BY_IDS,
     clients::BY_EMAIL,
     clients::BY_EXTERNAL_ID,
@@ -28,7 +29,10 @@ pub const STATEMENTS: &[&str] = &[
     leads::BY_EXTERNAL_ID,
     replay_entries::REMEMBER,
     replay_entries::STORED,
+    replay_entries::CHECK,
     replay_partitions::LIST,
+    replay_partitions::CREATE,
+    replay_partitions::DROP,
     schema::IS_THERE,
     trips::OF_LEADS,
 ];

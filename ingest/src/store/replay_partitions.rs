@@ -11,6 +11,14 @@ pub const LIST: &str = "-- replay_partitions.list
     SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'replay_entries'::regclass";
 
+/// Makes a partition. A function of the schema's owner does it, so that ingest needs no right to change the schema.
+pub const CREATE: &str = "-- replay_partitions.create
+    SELECT make_replay_partition($1)";
+
+/// Drops a partition, likewise.
+pub const DROP: &str = "-- replay_partitions.drop
+    SELECT drop_replay_partition($1)";
+
 const PREFIX: &str = "replay_entries_";
 
 /// Waits for its turn, for at most the transaction's lock timeout, which is set here: a statement that waits for a
@@ -28,32 +36,14 @@ pub async fn list(tx: &Transaction<'_>) -> Result<Vec<i64>, TxError> {
     Ok(names.into_iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect())
 }
 
-/// Makes the partition that starts at `start` and ends before `end`, both in seconds since the epoch.
-///
-/// Made apart and attached, because attaching lets inserts go on, where `PARTITION OF` would stop them. Without
-/// autovacuum: it is dropped before vacuuming it could pay, and must not be held by it then.
-pub async fn create(tx: &Transaction<'_>, start: i64, end: i64) -> Result<(), TxError> {
-    let name = name(start);
-    let statements = format!(
-        "-- replay_partitions.create
-        CREATE TABLE {name} (LIKE replay_entries INCLUDING DEFAULTS INCLUDING INDEXES) WITH (autovacuum_enabled = false);
-        ALTER TABLE replay_entries ATTACH PARTITION {name} FOR VALUES FROM (to_timestamp({start})) TO (to_timestamp({end}))"
-    );
-    Ok(tx.batch_execute(&statements).await?)
+/// Makes the ten minutes' partition that starts at `start`, in seconds since the epoch.
+pub async fn create(tx: &Transaction<'_>, start: i64) -> Result<(), TxError> {
+    tx.execute(CREATE, &[&start]).await?;
+    Ok(())
 }
 
 /// Drops the partition that starts at `start`.
-///
-/// Takes the partition's own lock first: whoever still holds that one, inserts into the others don't wait for it.
 pub async fn drop(tx: &Transaction<'_>, start: i64) -> Result<(), TxError> {
-    let name = name(start);
-    let statements = format!(
-        "-- replay_partitions.drop
-        LOCK TABLE ONLY {name} IN ACCESS EXCLUSIVE MODE; DROP TABLE {name}"
-    );
-    Ok(tx.batch_execute(&statements).await?)
-}
-
-fn name(start: i64) -> String {
-    format!("{PREFIX}{start}")
+    tx.execute(DROP, &[&start]).await?;
+    Ok(())
 }

@@ -5,6 +5,7 @@ mod keys;
 mod order;
 mod replay;
 mod signature;
+mod timing;
 
 use tests::event::batch;
 use tests::{Answer, event};

@@ -47,6 +47,9 @@ async fn a_key_is_made_with_its_secret_which_is_never_shown_again() {
     assert!(is_time(&revoked["revokedAt"]), "{revoked}");
     assert_eq!(connectctl.json(&["key", "revoke", prefix]).await, revoked, "a second time changes nothing");
     assert_eq!(find().await, revoked);
+    let refusal = connectctl.refusal(&["key", "scopes", prefix, "--set", "events:ingest"]).await;
+    assert!(refusal.contains("is revoked for good"), "{refusal}");
+    assert_eq!(find().await, revoked, "its scopes are as they were");
 }
 
 #[tokio::test]

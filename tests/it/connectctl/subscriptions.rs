@@ -65,6 +65,8 @@ async fn a_receiver_that_is_not_public_https_is_refused() {
         "https://2130706433/",
         "https://0x7f.1/",
         "https://no-such-name.invalid/",
+        "https://1.1.1.1:22/",
+        "https://1.1.1.1:9443/hooks",
         "ftp://1.1.1.1/",
         "1.1.1.1",
         "",

@@ -1,9 +1,12 @@
 //! What an operator sees and sets (the operator's contract).
 
+mod connections;
 mod dead_letters;
 mod logs;
 mod metrics;
 mod ports;
+mod privileges;
+mod readiness;
 mod readme;
 mod settings;
 mod steps;

@@ -85,7 +85,14 @@ async fn each_required_setting_is_missed_by_name() {
 async fn each_malformed_setting_is_named_and_its_value_is_not_repeated() {
     let table = [
         ("DATABASE_URL", "hunter2 is no url"),
+        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslmode=require"),
+        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslmode=prefer"),
+        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslrootcert=/hunter2.pem"),
+        ("DATABASE_READ_URL", "postgres://user:hunter2@host/db?sslmode=verify-full"),
         ("AMQP_URL", "http://user:hunter2@host"),
+        ("AMQP_URL", "amqps://user:hunter2@host"),
+        ("AMQP_URL", "amqp://user:hunter2@host?cacertfile=/hunter2.pem"),
+        ("AMQP_URL", "amqp://user:hunter2@host,amqps://user:hunter2@host"),
         ("CONNECT_MASTER_KEY", "aHVudGVyMg=="),
         ("CONNECT_MASTER_KEY", "hunter2!"),
         ("CONNECT_METRICS_ADDR", "hunter2"),

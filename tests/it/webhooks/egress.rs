@@ -4,25 +4,32 @@ use super::Outbound;
 use serde_json::Value;
 use tests::{Receiver, World};
 
-/// A world whose subscriptions are made in development mode, and whose dispatcher isn't in it.
-async fn strict() -> Outbound {
+/// A world whose subscriptions are made in development mode, and whose dispatcher isn't in it. Its own receiver's port and
+/// `plain`'s are allowed.
+async fn strict(plain: &Receiver) -> Outbound {
     let settings = World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "2");
     let mut outbound = Outbound::without_dispatcher(settings).await;
     outbound.world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "false");
+    let ports = format!("{},{}", outbound.receiver.address().port(), plain.address().port());
+    outbound.world.set("CONNECT_WEBHOOK_PORTS", &ports);
     outbound.world.add_dispatcher().await;
     outbound
 }
 
 #[tokio::test]
 async fn an_address_that_is_not_public_is_refused_at_each_attempt_and_never_connected_to() {
-    let outbound = strict().await;
     let plain = Receiver::http();
+    let outbound = strict(&plain).await;
     let port = outbound.receiver.address().port();
     let not_public = |address: &str| format!("address {address} is not public: loopback");
     let cases = [
         (outbound.receiver.url("/address"), "url loopback".to_owned()),
         (format!("https://[::ffff:127.0.0.1]:{port}/mapped"), "url loopback".to_owned()),
         (outbound.receiver.url_by_name("/name"), not_public("127.0.0.1")),
+        (
+            "https://1.1.1.1:22/".to_owned(),
+            "url must have a port that CONNECT_WEBHOOK_PORTS lists".to_owned(),
+        ),
         (plain.url("/plain"), "url must begin with https://".to_owned()),
         (plain.url_by_name("/plain-name"), "url must begin with https://".to_owned()),
     ];

@@ -14,6 +14,7 @@ mod schedule;
 mod settings;
 mod subscriptions;
 mod types;
+mod urls;
 
 use serde_json::Value;
 use std::time::Duration;

@@ -33,7 +33,7 @@ const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(250);
 
 fn settings(allow_private: bool, timeout: Duration, ca_file: Option<&Path>) -> SenderSettings {
-    let egress = EgressSettings { allow_private };
+    let egress = EgressSettings { allow_private, ports: vec![443, 8443] };
     SenderSettings { timeout, egress, ca_file: ca_file.map(Path::to_owned) }
 }
 

@@ -60,6 +60,15 @@ async fn a_connection_costs_one_look_up_and_goes_to_its_answer() {
 }
 
 #[tokio::test]
+async fn a_port_that_the_setting_does_not_list_is_refused_and_never_connected_to() {
+    let network = FakeNetwork::answering(&[&[PUBLIC]], None);
+    let attempt = send(&public_only(&network, None), "https://hooks.example:22/").await;
+    assert_eq!(attempt.outcome, Outcome::AddressRefused, "{attempt:?}");
+    assert_eq!(attempt.error.as_deref(), Some("url must have a port that CONNECT_WEBHOOK_PORTS lists"));
+    assert!(network.dialed().is_empty() && network.asked().is_empty());
+}
+
+#[tokio::test]
 async fn one_address_that_is_not_public_refuses_the_name() {
     for (answer, named) in [
         (&[PUBLIC, "10.0.0.1"][..], "10.0.0.1 is not public: private"),

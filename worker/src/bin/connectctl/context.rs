@@ -3,9 +3,10 @@
 use crate::fault;
 use crate::output::Output;
 use anyhow::Context as _;
+use common::db;
 use common::settings::{DatabaseSettings, Environment, Section, SettingError};
 use std::time::Duration;
-use tokio_postgres::{Client, Config, NoTls, Transaction};
+use tokio_postgres::{Client, Transaction};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Times that a transaction is run when others are in its way.
@@ -57,9 +58,9 @@ impl Context {
 }
 
 async fn connect(settings: &DatabaseSettings) -> Result<Client, tokio_postgres::Error> {
-    let mut config: Config = settings.url.reveal().parse()?;
-    config.application_name("connectctl").connect_timeout(CONNECT_TIMEOUT);
-    let (client, connection) = config.connect(NoTls).await?;
+    let mut config = settings.url.config();
+    config.application_name("connectctl");
+    let (client, connection) = db::connect(&settings.url, &config, CONNECT_TIMEOUT).await?;
     // When the connection breaks, the statement that waits for it says so.
     tokio::spawn(connection);
     Ok(client)

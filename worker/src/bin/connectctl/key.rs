@@ -6,7 +6,7 @@ use crate::output::Show;
 use crate::rows::{self, FromRow};
 use crate::sealing;
 use crate::{lookup, text};
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use chrono::{DateTime, TimeDelta, Utc};
 use clap::{Args, Subcommand};
 use common::clock;
@@ -23,8 +23,11 @@ INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, origin, cr
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const SET_SCOPES: &str = "-- api_keys.set_scopes
-UPDATE api_keys SET scopes = $2 WHERE prefix = $1
+UPDATE api_keys SET scopes = $2 WHERE prefix = $1 AND revoked_at IS NULL
 RETURNING prefix, name, scopes, origin, created_at, expires_at, revoked_at";
+
+const IS_REVOKED: &str = "-- api_keys.is_revoked
+SELECT FROM api_keys WHERE prefix = $1 AND revoked_at IS NOT NULL";
 
 const REVOKE: &str = "-- api_keys.revoke
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, $2) WHERE prefix = $1
@@ -160,6 +163,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> anyhow::Result<(
         }
         Command::Scopes(set) => {
             let names = scopes(&set.scopes)?.names();
+            if context.database.query_opt(IS_REVOKED, &[&set.prefix]).await?.is_some() {
+                bail!("key {:?} is revoked for good; its scopes can't be changed", set.prefix);
+            }
             context.output.one(&changed(context, SET_SCOPES, &set.prefix, &names).await?)
         }
         Command::Revoke(named) => {

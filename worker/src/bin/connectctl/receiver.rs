@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the URL and judges the host and every address it has. The error says why it is refused.
-pub(crate) async fn vet(text: &str, egress: EgressSettings) -> anyhow::Result<ReceiverUrl> {
+pub(crate) async fn vet(text: &str, egress: &EgressSettings) -> anyhow::Result<ReceiverUrl> {
     let url = ReceiverUrl::parse(text).map_err(|what| anyhow!("url {what}"))?;
     if let Host::Address(address) = url.host() {
         judge(egress, *address)?;
@@ -23,7 +23,7 @@ pub(crate) async fn vet(text: &str, egress: EgressSettings) -> anyhow::Result<Re
     Ok(url)
 }
 
-fn judge(egress: EgressSettings, address: IpAddr) -> anyhow::Result<()> {
+fn judge(egress: &EgressSettings, address: IpAddr) -> anyhow::Result<()> {
     egress.check_address(address).map_err(|why| anyhow!("address {address} is not public: {why}"))
 }
 
@@ -43,14 +43,22 @@ mod tests {
     use super::*;
     use crate::fault::describe;
 
+    fn settings(allow_private: bool) -> EgressSettings {
+        EgressSettings { allow_private, ports: vec![443] }
+    }
+
     async fn refusal(allow_private: bool, url: &str) -> String {
-        describe(&vet(url, EgressSettings { allow_private }).await.unwrap_err())
+        describe(&vet(url, &settings(allow_private)).await.unwrap_err())
     }
 
     #[tokio::test]
     async fn a_refusal_says_what_is_wrong() {
         assert_eq!(refusal(false, "https://10.0.0.1/").await, "address 10.0.0.1 is not public: private");
         assert_eq!(refusal(false, "http://93.184.215.14/").await, "url must begin with https://");
+        assert_eq!(
+            refusal(false, "https://93.184.215.14:22/").await,
+            "url must have a port that CONNECT_WEBHOOK_PORTS lists"
+        );
         assert_eq!(refusal(false, "https://a@b.c/").await, "url must not have a user name or password");
         assert!(
             refusal(true, "https://nowhere.invalid/")
@@ -66,8 +74,7 @@ mod tests {
 
     #[tokio::test]
     async fn literals_need_no_name_service() {
-        let public = EgressSettings { allow_private: false };
-        assert!(vet("https://93.184.215.14/hook", public).await.is_ok());
-        assert!(vet("http://127.0.0.1:9000/", EgressSettings { allow_private: true }).await.is_ok());
+        assert!(vet("https://93.184.215.14/hook", &settings(false)).await.is_ok());
+        assert!(vet("http://127.0.0.1:9000/", &settings(true)).await.is_ok());
     }
 }

@@ -13,10 +13,10 @@ use anyhow::{anyhow, bail, ensure};
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
 use common::clock;
-use common::egress::EgressSettings;
+use common::egress::{EgressSettings, displayable};
 use common::event::OutboundType;
 use common::model::TenantId;
-use common::sealed::subscription_binding;
+use common::sealed::{Secret, subscription_binding, subscription_url_binding};
 use common::settings::SealingSettings;
 use serde::Serialize;
 use tokio_postgres::types::ToSql;
@@ -24,8 +24,9 @@ use tokio_postgres::{Row, Transaction};
 use uuid::Uuid;
 
 const CREATE: &str = "-- subscriptions.create
-INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, url, event_types, secret_sealed, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
+INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, url, event_types, secret_sealed, created_at,
+    url_sealed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const KEY_IS_ACTIVE: &str = "-- api_keys.is_active
 SELECT FROM api_keys
@@ -132,7 +133,7 @@ impl FromRow for Subscription {
         };
         Ok(Self {
             id: row.try_get("subscription_id")?,
-            url: row.try_get("url")?,
+            url: displayable(row.try_get("url")?),
             key: row.try_get("key_prefix")?,
             events: row.try_get("event_types")?,
             state,
@@ -193,15 +194,18 @@ async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
         check_key(context, tenant, prefix).await?;
     }
     if egress.allow_private {
-        context
-            .output
-            .warn("CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http:// and loopback receivers are accepted");
+        context.output.warn(
+            "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
+        );
     }
-    let url = receiver::vet(&new.url, egress).await?;
+    let url = receiver::vet(&new.url, &egress).await?;
     let (id, secret) = (Uuid::now_v7(), sealing::new_secret("whsec_")?);
     let sealed = sealing::seal(&sealing, &secret, &subscription_binding(tenant, id))?;
-    let parameters: [&(dyn ToSql + Sync); 7] =
-        [&tenant.0, &id, &new.key, &url.as_str(), &events, &sealed, &clock::now()];
+    let whole = Secret::new(url.as_str().to_owned());
+    let url_sealed = sealing::seal(&sealing, &whole, &subscription_url_binding(tenant, id))?;
+    let shown = displayable(url.as_str());
+    let parameters: [&(dyn ToSql + Sync); 8] =
+        [&tenant.0, &id, &new.key, &shown, &events, &sealed, &clock::now(), &url_sealed];
     context.database.execute(CREATE, &parameters).await?;
     Ok(Created { id, secret: secret.reveal().to_owned() })
 }

@@ -4,6 +4,7 @@ use crate::output::Show;
 use crate::rows::FromRow;
 use chrono::{DateTime, Utc};
 use common::clock;
+use common::egress::displayable;
 use serde::Serialize;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -55,7 +56,7 @@ impl FromRow for Backlog {
         Ok(Self {
             tenant: row.try_get("slug")?,
             subscription_id: row.try_get("subscription_id")?,
-            url: row.try_get("url")?,
+            url: displayable(row.try_get("url")?),
             paused_at: paused_at.map(clock::to_text),
             pending: row.try_get("pending")?,
             retried: row.try_get("retried")?,
