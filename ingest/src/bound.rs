@@ -11,7 +11,7 @@ pub enum Bound {
     InFlight,
     /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the agency are under way.
     InFlightPerTenant,
-    /// The bodies that are held have `CONNECT_BODY_BUDGET` bytes.
+    /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies.
     BodyBudget,
     /// Too many signatures wait for the replay store.
     ReplayStore,
