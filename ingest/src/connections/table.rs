@@ -147,8 +147,8 @@ impl<C> ConnectionTable<C> {
             let idle = if entry.is_used { &mut self.used } else { &mut self.unused };
             idle.remove(&place);
         }
-        decrement(&mut self.peers, entry.peer);
-        decrement(&mut self.networks, Network::of(entry.peer));
+        decrement(&mut self.peers, &entry.peer);
+        decrement(&mut self.networks, &Network::of(entry.peer));
         Some(entry.closer)
     }
 
@@ -199,11 +199,11 @@ impl<C> ConnectionTable<C> {
     }
 }
 
-fn decrement<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: K) {
-    if let Some(count) = counts.get_mut(&key) {
+fn decrement<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {
-            counts.remove(&key);
+            counts.remove(key);
         }
     }
 }
