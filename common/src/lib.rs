@@ -11,6 +11,7 @@ pub mod db;
 pub mod egress;
 pub mod event;
 pub mod health;
+pub mod log_limit;
 pub mod message;
 pub mod metrics;
 pub mod model;

@@ -6,6 +6,14 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 pub const HTTP_REQUESTS: &str = "connect_http_requests_total";
 /// Seconds from a request's head to its answer, by route.
 pub const HTTP_DURATION: &str = "connect_http_request_duration_seconds";
+/// Open connections to the API, by state: `idle` without a request under way, or `active`.
+pub const HTTP_CONNECTIONS: &str = "connect_http_connections";
+/// Most connections to the API at once.
+pub const HTTP_CONNECTIONS_MAX: &str = "connect_http_connections_max";
+/// Connections that were closed instead of served, by reason: `all`, `peer` or `network`, whose share was used up.
+pub const HTTP_CONNECTIONS_REFUSED: &str = "connect_http_connections_refused_total";
+/// Idle connections that were closed early to make room for others.
+pub const HTTP_CONNECTIONS_CLOSED: &str = "connect_http_connections_closed_total";
 /// Refused authentications by reason.
 pub const AUTH_FAILURES: &str = "connect_auth_failures_total";
 /// Requests refused with 503 `overloaded`, by reason.

@@ -1,6 +1,7 @@
 //! Logs on standard error. They carry ids, never bodies or persons' data. What a line is about, its request and trace
 //! above all, is in the fields of its span.
 
+use crate::log_limit::LogLimit;
 use crate::settings::LogSettings;
 use std::panic::{self, PanicHookInfo};
 use tracing::{Level, Metadata};
@@ -25,6 +26,10 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
     Ok(())
 }
 
+/// Which panics are logged as errors: one a second for each place, as far as 32 tell them apart. The others are lines at
+/// `debug`.
+static PANICS: LogLimit<32> = LogLimit::new();
+
 /// Libraries whose finest level shows each frame, the one with the password included.
 const TALKATIVE: [&str; 3] = ["lapin", "amq_protocol", "async_rs"];
 
@@ -38,7 +43,12 @@ fn is_discreet(line: &Metadata<'_>) -> bool {
 fn log_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map(tracing::field::display);
     let text = info.payload().downcast_ref::<&'static str>();
-    tracing::error!(place, text, "panicked");
+    let line = info.location().map_or(0, |location| location.line() as usize);
+    if let Some(line) = PANICS.admit(line) {
+        tracing::error!(place, text, suppressed = line.suppressed, "panicked");
+    } else {
+        tracing::debug!(place, text, "panicked");
+    }
 }
 
 #[cfg(test)]

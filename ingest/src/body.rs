@@ -6,7 +6,7 @@
 use crate::bound::Bound;
 use crate::error::Refusal;
 use crate::request::RequestHead;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use futures_util::{Stream, StreamExt};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,9 @@ use tokio::time::timeout;
 
 /// Most bytes that are read and thrown away after a refusal, and how long that may take.
 const DISCARD: (usize, Duration) = (16 << 20, Duration::from_secs(2));
+
+/// Bytes that are allocated for a body in pieces at least, unless it is announced to be smaller.
+const FIRST_CAPACITY: usize = 64 << 10;
 
 /// How bodies are taken in.
 #[derive(Clone, Debug)]
@@ -40,7 +43,9 @@ impl ReceivedBody {
 
 impl BodyReader {
     /// At most `max` bytes for a body, which must arrive `within` that time; at most `budget` bytes for all of them.
-    /// What counts is what has arrived, not what was announced: an announcement costs a caller nothing.
+    /// What counts is what is allocated. That grows with what arrives, to twice as much at most, and to as much again
+    /// while it is copied; an announcement costs a caller nothing. So `budget` is at least twice `max`. A body in one
+    /// piece lies in its connection's read buffer, which is bounded with the connections.
     pub fn new(max: usize, within: Duration, budget: usize) -> Self {
         Self { max, within, budget: Arc::new(Semaphore::new(budget)) }
     }
@@ -58,7 +63,7 @@ impl BodyReader {
         let refusal = if head.content_length().is_some_and(|length| length > self.max as u64) {
             Refusal::PayloadTooLarge
         } else {
-            match timeout(self.within, self.collect(&mut stream)).await {
+            match timeout(self.within, self.collect(head, &mut stream)).await {
                 Ok(Ok(body)) => return Ok(body),
                 Ok(Err(refusal)) => refusal,
                 Err(_) => return Err(Refusal::RequestTimeout),
@@ -68,28 +73,18 @@ impl BodyReader {
         Err(refusal)
     }
 
-    async fn collect<S, B, E>(&self, stream: &mut S) -> Result<ReceivedBody, Refusal>
+    async fn collect<S, B, E>(&self, head: &RequestHead, stream: &mut S) -> Result<ReceivedBody, Refusal>
     where
         S: Stream<Item = Result<B, E>> + Unpin,
         B: Buf,
     {
-        let mut bytes = Gathered::Nothing;
-        let mut share: Option<OwnedSemaphorePermit> = None;
+        let mut arriving = ArrivingBody::of(self, head);
         while let Some(chunk) = stream.next().await {
             let mut chunk = chunk.map_err(|_| Refusal::InvalidRequest("body: can't be read".to_owned()))?;
             // No copy: what arrives are `Bytes`.
-            let chunk = chunk.copy_to_bytes(chunk.remaining());
-            if bytes.len() + chunk.len() > self.max {
-                return Err(Refusal::PayloadTooLarge);
-            }
-            let more = self.take_share(chunk.len())?;
-            match &mut share {
-                Some(share) => share.merge(more),
-                None => share = Some(more),
-            }
-            bytes = bytes.with(chunk);
+            arriving.add(chunk.copy_to_bytes(chunk.remaining()))?;
         }
-        Ok(ReceivedBody { bytes: bytes.into_bytes(), _share: share })
+        Ok(ReceivedBody { bytes: arriving.bytes.into_bytes(), _share: arriving.share })
     }
 
     fn take_share(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -98,42 +93,88 @@ impl BodyReader {
     }
 }
 
+/// A body that is arriving. Its share of the budget is at least what it holds.
+struct ArrivingBody<'r> {
+    reader: &'r BodyReader,
+    /// Bytes that it may have in the end.
+    most: usize,
+    bytes: Gathered,
+    share: Option<OwnedSemaphorePermit>,
+}
+
+impl<'r> ArrivingBody<'r> {
+    fn of(reader: &'r BodyReader, head: &RequestHead) -> Self {
+        let announced = head.content_length().and_then(|length| usize::try_from(length).ok());
+        let most = announced.map_or(reader.max, |length| length.min(reader.max));
+        Self { reader, most, bytes: Gathered::Nothing, share: None }
+    }
+
+    fn add(&mut self, chunk: Bytes) -> Result<(), Refusal> {
+        let length = self.bytes.len() + chunk.len();
+        if length > self.reader.max {
+            return Err(Refusal::PayloadTooLarge);
+        }
+        if matches!(self.bytes, Gathered::Nothing) {
+            self.share = Some(self.reader.take_share(chunk.len())?);
+            self.bytes = Gathered::One(chunk);
+            return Ok(());
+        }
+        if length > self.bytes.capacity() {
+            self.grow(length)?;
+        }
+        if let Gathered::Many(bytes) = &mut self.bytes {
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(())
+    }
+
+    /// Makes room for `length` bytes. What it held before counts until it is freed.
+    fn grow(&mut self, length: usize) -> Result<(), Refusal> {
+        let capacity = (2 * length).max(FIRST_CAPACITY).min(self.most.max(length));
+        let share = self.reader.take_share(capacity)?;
+        let mut larger = Vec::with_capacity(capacity);
+        larger.extend_from_slice(self.bytes.as_slice());
+        self.bytes = Gathered::Many(larger);
+        self.share = Some(share);
+        Ok(())
+    }
+}
+
 /// What has arrived. Nearly all bodies arrive in one piece, which is then used where it lies.
 enum Gathered {
     Nothing,
     One(Bytes),
-    Many(BytesMut),
+    Many(Vec<u8>),
 }
 
 impl Gathered {
-    fn len(&self) -> usize {
+    fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Nothing => 0,
-            Self::One(bytes) => bytes.len(),
-            Self::Many(bytes) => bytes.len(),
+            Self::Nothing => &[],
+            Self::One(bytes) => bytes,
+            Self::Many(bytes) => bytes,
         }
     }
 
-    fn with(self, chunk: Bytes) -> Self {
-        let mut bytes = match self {
-            Self::Nothing => return Self::One(chunk),
-            // Several times the first piece: most bodies in pieces have many.
-            Self::One(first) => {
-                let mut bytes = BytesMut::with_capacity(4 * (first.len() + chunk.len()));
-                bytes.extend_from_slice(&first);
-                bytes
-            }
-            Self::Many(bytes) => bytes,
-        };
-        bytes.extend_from_slice(&chunk);
-        Self::Many(bytes)
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// Bytes that it can have without another allocation.
+    fn capacity(&self) -> usize {
+        match self {
+            // Nothing can be added to what lies in a read buffer.
+            Self::Nothing | Self::One(_) => 0,
+            Self::Many(bytes) => bytes.capacity(),
+        }
     }
 
     fn into_bytes(self) -> Bytes {
         match self {
             Self::Nothing => Bytes::new(),
             Self::One(bytes) => bytes,
-            Self::Many(bytes) => bytes.freeze(),
+            // No copy, and the capacity stays.
+            Self::Many(bytes) => Bytes::from(bytes),
         }
     }
 }
@@ -187,7 +228,7 @@ mod tests {
     }
 
     fn reader() -> BodyReader {
-        BodyReader::new(8, Duration::from_secs(5), 12)
+        BodyReader::new(8, Duration::from_secs(5), 16)
     }
 
     #[tokio::test]
@@ -219,20 +260,52 @@ mod tests {
     async fn the_budget_counts_what_is_held_and_comes_back() {
         let reader = reader();
         let held = reader.read(&head(None), chunks(&["12345678"])).await.unwrap();
+        let more = reader.read(&head(None), chunks(&["12345"])).await.unwrap();
         assert_eq!(
-            reader.read(&head(None), chunks(&["12345"])).await.unwrap_err(),
+            reader.read(&head(None), chunks(&["1234"])).await.unwrap_err(),
             Refusal::Overloaded { retry_after: 1 }
         );
+        drop(more);
         drop(held);
         drop(reader.read(&head(None), chunks(&["12", "345"])).await.unwrap());
-        assert_eq!(reader.budget.available_permits(), 12);
+        assert_eq!(reader.budget.available_permits(), 16);
+    }
+
+    #[test]
+    fn what_is_charged_is_at_least_what_is_allocated_and_at_most_twice_what_arrived() {
+        let most = 4 << 20;
+        let reader = BodyReader::new(most, Duration::from_secs(5), 2 * most);
+        let piece = Bytes::from(vec![b' '; 3_000]);
+        for announced in [None, Some("4000000"), Some("70000")] {
+            let whole = announced.map_or(most, |length| length.parse().unwrap());
+            let mut arriving = ArrivingBody::of(&reader, &head(announced));
+            while arriving.bytes.len() + piece.len() <= whole {
+                arriving.add(piece.clone()).unwrap();
+                let charged = 2 * most - reader.budget.available_permits();
+                let (held, arrived) = (arriving.bytes.capacity(), arriving.bytes.len());
+                assert!(charged >= held.max(arrived), "{charged} for {held} and {arrived}");
+                assert!(charged <= (2 * arrived).max(FIRST_CAPACITY).min(whole), "{charged} for {arrived}");
+            }
+        }
+        assert_eq!(reader.budget.available_permits(), 2 * most);
+    }
+
+    #[test]
+    fn while_it_is_copied_a_body_is_charged_twice() {
+        let reader = BodyReader::new(64, Duration::from_secs(5), 64 + 9);
+        let mut arriving = ArrivingBody::of(&reader, &head(None));
+        arriving.add(Bytes::from_static(b"1234567890")).unwrap();
+        assert_eq!(
+            arriving.add(Bytes::from_static(b"1")).unwrap_err(),
+            Refusal::Overloaded { retry_after: 1 }
+        );
     }
 
     #[tokio::test]
     async fn a_body_that_breaks_is_400_and_one_that_never_ends_is_408() {
         let broken = stream::iter([Ok(Bytes::from_static(b"a")), Chunk::Err("broken")]);
         assert!(matches!(reader().read(&head(None), broken).await, Err(Refusal::InvalidRequest(_))));
-        let impatient = BodyReader::new(8, Duration::from_millis(1), 12);
+        let impatient = BodyReader::new(8, Duration::from_millis(1), 16);
         assert_eq!(
             impatient.read(&head(None), stream::pending::<Chunk>()).await.unwrap_err(),
             Refusal::RequestTimeout

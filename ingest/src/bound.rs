@@ -15,7 +15,7 @@ pub enum Bound {
     Backlog,
     /// The agency's share of that is used up.
     BacklogShare,
-    /// The bodies that are held have `CONNECT_BODY_BUDGET` bytes.
+    /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies.
     BodyBudget,
     /// Too many signatures wait for the replay store.
     ReplayStore,

@@ -2,8 +2,11 @@
 
 use crate::auth::Failure;
 use crate::bound::Bound;
+use crate::connections::ConnectionRefusal;
 use crate::route::{Kind, Route};
-use common::metrics::{AUTH_FAILURES, HTTP_REQUESTS, REFUSED, show};
+use common::metrics::{
+    AUTH_FAILURES, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, REFUSED, show,
+};
 
 /// Shows the counters whose labels are known.
 pub(crate) fn show_counters() {
@@ -13,6 +16,10 @@ pub(crate) fn show_counters() {
     for bound in Bound::ALL {
         show(REFUSED, &[("reason", bound.as_str())]);
     }
+    for refusal in ConnectionRefusal::ALL {
+        show(HTTP_CONNECTIONS_REFUSED, &[("reason", refusal.as_str())]);
+    }
+    show(HTTP_CONNECTIONS_CLOSED, &[]);
     for endpoint in Route::ALL.iter().flat_map(|route| route.endpoints()) {
         let success = if endpoint.kind() == Kind::Create { "201" } else { "200" };
         for status in [success, "500", "503"] {

@@ -3,7 +3,8 @@
 //! What it never does: write to a table of agency data, hold state that another copy of it would need, or change a
 //! body between HTTP and the queue. The only rows it writes are used signatures (`replay_entries`).
 //!
-//! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log), [`routes`], a handler,
+//! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log; what HTTP forbids is refused),
+//! [`routes`], a handler,
 //! which reads the [`body`], takes its place ([`limits`]) and its share of what may wait ([`backlog`]), has [`auth`] check it, and hands it to [`submit`] (events) or
 //! [`writes`] (records), or answers it from [`reads`].
 //! Whatever refuses it does so with a [`error::Refusal`].
@@ -16,9 +17,11 @@ pub mod bound;
 pub(crate) mod bounded;
 pub mod bundles;
 pub mod conditions;
+pub mod connections;
 pub(crate) mod counters;
 pub mod docs;
 pub mod error;
+pub(crate) mod framing;
 pub(crate) mod gather;
 pub mod handlers;
 pub mod heavy;
@@ -37,6 +40,8 @@ pub mod routes;
 pub mod server;
 pub mod service;
 pub mod settings;
+pub(crate) mod socket;
 pub mod store;
+pub(crate) mod strict;
 pub mod submit;
 pub mod writes;

@@ -3,14 +3,18 @@
 //! Each request gets an id here, which its answer returns, and its place in a trace: its caller's, or a new one where
 //! that sent none or nothing that could be read.
 
+use crate::body::discard;
 use crate::error::Refusal;
 use crate::request::RequestHead;
 use crate::route::Route;
+use crate::strict::Violation;
+use common::log_limit::LogLimit;
 use common::metrics::{HTTP_DURATION, HTTP_REQUESTS};
 use common::trace::{SpanKind, TRACEPARENT, TraceContext, TraceSpan, Trail};
 use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::service::Service;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use std::convert::Infallible;
@@ -27,12 +31,20 @@ use warp::reply::Response;
 /// The answer's header that names the request. A caller's own is neither believed nor logged.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Which failed requests are logged as warnings: one a second for each status. The others are lines at `debug`.
+static FAILED: LogLimit<8> = LogLimit::new();
+
 /// The route that answered, as an extension of its response.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteLabel(pub Route);
 
-/// Has `routes` answer a request, and notes how that went.
-pub async fn observed<S>(routes: &S, request: Request<Incoming>) -> Result<Response, Infallible>
+/// Has `routes` answer a request that HTTP allows, and notes how that went. `has_two_lengths`: the head had both
+/// `Content-Length` and `Transfer-Encoding`, of which hyper has removed one.
+pub(crate) async fn observed<S>(
+    routes: &S,
+    request: Request<Incoming>,
+    has_two_lengths: bool,
+) -> Result<Response, Infallible>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
 {
@@ -43,8 +55,16 @@ where
     let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
     // There at every level of the log: each line of the request names it.
     let span = tracing::error_span!("request", %request_id, %trace_id);
+    let violation = Violation::of(&request, has_two_lengths);
+    let (request, head) = with_head(request, trail);
+    let answering = async {
+        match violation {
+            Some(violation) => Ok(refuse(violation, &head, request)),
+            None => routes.call(request).await,
+        }
+    };
     // A panic costs its request, not the others on its connection.
-    let answering = AssertUnwindSafe(routes.call(with_head(request, trail)).instrument(span.clone()));
+    let answering = AssertUnwindSafe(answering.instrument(span.clone()));
     let answer = answering.catch_unwind().await;
     let mut response = answer.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
     response.headers_mut().insert(REQUEST_ID, id_header(request_id));
@@ -52,6 +72,16 @@ where
     span.in_scope(|| note(route, method, response.status(), begun));
     tell(&mut traced, request_id, (route, method), response.status());
     Ok(response)
+}
+
+/// The response to a request that HTTP forbids.
+fn refuse(violation: Violation, head: &RequestHead, request: Request<Incoming>) -> Response {
+    discard(head, request.into_body().into_data_stream());
+    let mut response = violation.refusal().into_response();
+    if violation.closes_connection() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// The caller's place in its trace. Of several there is no telling which.
@@ -79,15 +109,15 @@ fn tell(traced: &mut TraceSpan, id: Uuid, (route, method): (&'static str, &'stat
 }
 
 /// Moves the headers into the [`RequestHead`] that the routes are given.
-fn with_head(mut request: Request<Incoming>, trail: Trail) -> Request<Incoming> {
-    let head = RequestHead {
+fn with_head(mut request: Request<Incoming>, trail: Trail) -> (Request<Incoming>, Arc<RequestHead>) {
+    let head = Arc::new(RequestHead {
         method: request.method().clone(),
         uri: request.uri().clone(),
         headers: mem::take(request.headers_mut()),
         trail,
-    };
-    request.extensions_mut().insert(Arc::new(head));
-    request
+    });
+    request.extensions_mut().insert(Arc::clone(&head));
+    (request, head)
 }
 
 fn note(route: &'static str, method: &'static str, status: StatusCode, begun: Instant) {
@@ -97,10 +127,12 @@ fn note(route: &'static str, method: &'static str, status: StatusCode, begun: In
     metrics::counter!(HTTP_REQUESTS, &labels).increment(1);
     metrics::histogram!(HTTP_DURATION, "route" => route).record(took);
     let (status, micros) = (status.as_u16(), took.as_micros() as u64);
-    if status >= 500 {
-        tracing::warn!(route, method, status, micros, "refused");
-    } else {
+    if status < 500 {
         tracing::debug!(route, method, status, micros, "answered");
+    } else if let Some(line) = FAILED.admit(status.into()) {
+        tracing::warn!(route, method, status, micros, suppressed = line.suppressed, "refused");
+    } else {
+        tracing::debug!(route, method, status, micros, "refused");
     }
 }
 

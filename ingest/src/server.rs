@@ -2,36 +2,45 @@
 //!
 //! Requests that aren't HTTP never reach a route: hyper answers them by itself, with 400, 414 or 431 and no body.
 
+use crate::connections::{ConnectionLimits, ConnectionPlace, Connections};
+use crate::framing::FramingWatch;
 use crate::observe::observed;
+use crate::socket::WatchedSocket;
+use common::log_limit::LogLimit;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use warp::Filter;
 use warp::reply::Response;
 
 /// The wait after a failure to accept, such as when file descriptors are used up.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
+/// How often idle connections are looked at.
+const IDLE_CHECK: Duration = Duration::from_millis(500);
+
 /// Bytes of a connection's read buffer, and with that of a request's head; a larger head is answered with 431. A
 /// quarter of a gigabyte for all connections at the default bound.
 const READ_BUFFER: usize = 64 * 1024;
 
+/// Which failures to accept are logged.
+static ACCEPT_FAILURES: LogLimit<1> = LogLimit::new();
+
 /// How connections are served.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerSettings {
-    /// Most connections at once; further ones wait in the listener's backlog.
-    pub max_connections: u32,
-    /// How long a head may take, and a connection may idle.
-    pub header_timeout: Duration,
+    /// Most connections at once, and how long a head may take.
+    pub connections: ConnectionLimits,
     /// How long the drain may take.
     pub drain_within: Duration,
 }
@@ -47,30 +56,44 @@ pub async fn serve<F>(
     F: Filter<Extract = (Response,), Error = Infallible> + Clone + Send + Sync + 'static,
     F::Future: Send,
 {
-    let connections = Arc::new(Semaphore::new(settings.max_connections as usize));
+    let connections = Connections::new(settings.connections);
+    let tasks = TaskTracker::new();
+    tokio::spawn(shutdown.clone().run_until_cancelled_owned(close_idle(connections.clone())));
     while let Some((socket, place)) = shutdown.run_until_cancelled(accept(&listener, &connections)).await {
-        let connection = serve_connection(socket, routes.clone(), settings.header_timeout, shutdown.clone());
-        tokio::spawn(async move {
-            connection.await;
-            drop::<OwnedSemaphorePermit>(place);
-        });
+        let header_timeout = settings.connections.header_timeout;
+        tasks.spawn(serve_connection(socket, place, routes.clone(), header_timeout, shutdown.clone()));
     }
     drop(listener);
-    // Every connection holds a place, so having them all means that none is left.
-    if timeout(settings.drain_within, connections.acquire_many(settings.max_connections)).await.is_err() {
-        let left = settings.max_connections as usize - connections.available_permits();
-        tracing::warn!(connections = left, "drain took too long; closing what is left");
+    tasks.close();
+    if timeout(settings.drain_within, tasks.wait()).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "drain took too long; closing what is left");
     }
 }
 
-/// The next connection, once there is a place for it.
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
-    let place = Arc::clone(connections).acquire_owned().await.expect("the semaphore is never closed");
+/// Closes idle connections as the table fills, for as long as it is polled.
+async fn close_idle(connections: Connections) {
+    let mut ticks = interval(IDLE_CHECK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        connections.close_idle();
+    }
+}
+
+/// The next connection that there is a place for.
+async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, ConnectionPlace) {
     loop {
         match listener.accept().await {
-            Ok((socket, _)) => return (socket, place),
+            Ok((socket, peer)) => {
+                // One without a place is closed: there may be others behind it in the backlog.
+                if let Some(place) = connections.open(peer.ip()) {
+                    return (socket, place);
+                }
+            }
             Err(error) => {
-                tracing::warn!(%error, "can't accept a connection");
+                if let Some(line) = ACCEPT_FAILURES.admit(0) {
+                    tracing::warn!(%error, suppressed = line.suppressed, "can't accept a connection");
+                }
                 sleep(ACCEPT_RETRY).await;
             }
         }
@@ -79,6 +102,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStr
 
 async fn serve_connection<F>(
     socket: TcpStream,
+    place: ConnectionPlace,
     routes: F,
     header_timeout: Duration,
     shutdown: CancellationToken,
@@ -88,20 +112,33 @@ async fn serve_connection<F>(
 {
     // Answers are small and wanted now. Failing to say so harms nothing.
     drop(socket.set_nodelay(true));
+    let framing = FramingWatch::new();
+    let (ambiguous, requests) = (framing.ambiguous(), AtomicU64::new(0));
     let routes = TowerToHyperService::new(warp::service(routes));
-    let service = service_fn(|request| observed(&routes, request));
+    let service = service_fn(async |request| {
+        let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
+        // On a connection that is being closed nothing begins.
+        let Some(_under_way) = place.begin() else { return pending().await };
+        observed(&routes, request, ambiguous.is(number)).await
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(socket), service);
+        .serve_connection(TokioIo::new(WatchedSocket::new(socket, framing)), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
+        biased;
+        () = place.until_evicted() => return,
         ended = connection.as_mut() => ended,
         () = shutdown.cancelled() => {
             // An idle connection closes now, one with a request under way after its answer.
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                biased;
+                () = place.until_evicted() => return,
+                ended = connection => ended,
+            }
         }
     };
     if let Err(error) = ended {

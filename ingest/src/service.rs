@@ -124,8 +124,7 @@ fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) ->
 fn server_settings(settings: &Settings) -> ServerSettings {
     let within = settings.service.shutdown_timeout;
     ServerSettings {
-        max_connections: settings.ingest.max_connections,
-        header_timeout: settings.ingest.header_timeout,
+        connections: settings.ingest.connections,
         drain_within: within.saturating_sub(2 * CLOSING).max(within / 2),
     }
 }

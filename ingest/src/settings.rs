@@ -1,5 +1,6 @@
 //! The settings of connect-ingest: its own section, and which of the shared ones it reads.
 
+use crate::connections::ConnectionLimits;
 use common::program::Program;
 use common::sealed::MasterKey;
 use common::settings::{
@@ -85,12 +86,10 @@ pub struct IngestSettings {
     pub max_body: usize,
     /// How long a request body may take to arrive.
     pub body_timeout: Duration,
-    /// Bytes of bodies held at once.
+    /// Bytes allocated for bodies at once.
     pub body_budget: usize,
-    /// How long a request's head may take, and an idle connection may stay.
-    pub header_timeout: Duration,
-    /// Connections at once.
-    pub max_connections: u32,
+    /// Connections at once, and how long one may idle.
+    pub connections: ConnectionLimits,
     /// Connections for records reads.
     pub read_connections: u32,
     /// Requests at once, those whose body is still arriving not counted.
@@ -136,17 +135,27 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_BODY_BUDGET",
             default: Some("256MiB"),
-            help: "bytes of request bodies held at once; beyond it 503 overloaded",
+            help: "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; beyond it 503 overloaded",
         },
         Variable {
             name: "CONNECT_HEADER_TIMEOUT",
             default: Some("30s"),
-            help: "how long a request's head may take, and an idle connection may stay open",
+            help: "how long a request's head may take, and an idle connection may stay open; less when more than half of CONNECT_MAX_CONNECTIONS are open",
         },
         Variable {
             name: "CONNECT_MAX_CONNECTIONS",
             default: Some("4096"),
-            help: "connections at once; further ones wait to be accepted",
+            help: "connections at once; beyond it the longest idle one is closed for a new one, without an idle one the new one is",
+        },
+        Variable {
+            name: "CONNECT_MAX_CONNECTIONS_PER_PEER",
+            default: Some(""),
+            help: "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set",
+        },
+        Variable {
+            name: "CONNECT_MAX_CONNECTIONS_PER_NETWORK",
+            default: Some(""),
+            help: "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set",
         },
         Variable {
             name: "CONNECT_READ_CONNECTIONS",
@@ -176,8 +185,8 @@ impl Section for IngestSettings {
             return Err(error("CONNECT_MAX_BODY", "must be at most 16MiB, the broker's limit on a message"));
         }
         let body_budget = env.get::<Self, ByteSize>("CONNECT_BODY_BUDGET")?.0;
-        if !(max_body..=tokio::sync::Semaphore::MAX_PERMITS).contains(&body_budget) {
-            return Err(error("CONNECT_BODY_BUDGET", "must be at least CONNECT_MAX_BODY"));
+        if !(2 * max_body..=tokio::sync::Semaphore::MAX_PERMITS).contains(&body_budget) {
+            return Err(error("CONNECT_BODY_BUDGET", "must be at least twice CONNECT_MAX_BODY"));
         }
         Ok(Self {
             addr: env.get::<Self, _>("CONNECT_INGEST_ADDR")?,
@@ -188,14 +197,24 @@ impl Section for IngestSettings {
             max_body,
             body_timeout: env.get::<Self, _>("CONNECT_BODY_TIMEOUT")?,
             body_budget,
-            header_timeout: env.get::<Self, _>("CONNECT_HEADER_TIMEOUT")?,
-            max_connections: env.get::<Self, _>("CONNECT_MAX_CONNECTIONS")?,
+            connections: connection_limits(env)?,
             read_connections: env.get::<Self, _>("CONNECT_READ_CONNECTIONS")?,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
             backlog_target: env.get::<Self, _>("CONNECT_BACKLOG_TARGET")?,
         })
     }
+}
+
+fn connection_limits(env: &Environment) -> Result<ConnectionLimits, SettingError> {
+    let limit = |name| env.optional::<IngestSettings, u32>(name);
+    let all: u32 = env.get::<IngestSettings, _>("CONNECT_MAX_CONNECTIONS")?;
+    Ok(ConnectionLimits {
+        all,
+        per_peer: limit("CONNECT_MAX_CONNECTIONS_PER_PEER")?.unwrap_or((all / 4).max(1)),
+        per_network: limit("CONNECT_MAX_CONNECTIONS_PER_NETWORK")?.unwrap_or((all / 2).max(1)),
+        header_timeout: env.get::<IngestSettings, _>("CONNECT_HEADER_TIMEOUT")?,
+    })
 }
 
 #[cfg(test)]
@@ -212,6 +231,8 @@ mod tests {
     fn the_defaults_are_valid_and_only_the_master_key_is_required() {
         let settings = IngestSettings::read(&Environment::of(&[KEY])).unwrap();
         assert_eq!((settings.max_body, settings.max_in_flight), (4 << 20, 512));
+        let connections = settings.connections;
+        assert_eq!((connections.all, connections.per_peer, connections.per_network), (4096, 1024, 2048));
         assert_eq!(refusal(&[]), "setting CONNECT_MASTER_KEY: is required");
     }
 
@@ -219,7 +240,7 @@ mod tests {
     fn a_body_must_fit_into_a_message_and_into_the_budget() {
         assert!(refusal(&[KEY, ("CONNECT_MAX_BODY", "17MiB")]).starts_with("setting CONNECT_MAX_BODY: "));
         assert!(
-            refusal(&[KEY, ("CONNECT_BODY_BUDGET", "1MiB")]).starts_with("setting CONNECT_BODY_BUDGET: ")
+            refusal(&[KEY, ("CONNECT_BODY_BUDGET", "7MiB")]).starts_with("setting CONNECT_BODY_BUDGET: ")
         );
     }
 

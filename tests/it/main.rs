@@ -1,6 +1,7 @@
 //! End-to-end tests, a directory or file a subject. Each test has a world of its own.
 
 mod advisor;
+mod attacks;
 mod auth;
 mod backlog;
 mod bundles;

@@ -4,7 +4,7 @@ use crate::http::Outgoing;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -27,6 +27,13 @@ impl RawConnection {
     /// Connects.
     pub async fn to(address: SocketAddr) -> Self {
         Self(TcpStream::connect(address).await.expect("the program listens"))
+    }
+
+    /// Connects from an address of this machine.
+    pub async fn from(source: [u8; 4], address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((source, 0).into()).expect("an address of this machine");
+        Self(socket.connect(address).await.expect("the program listens"))
     }
 
     /// Sends bytes. The other end may have closed already: what it answered can still be read.

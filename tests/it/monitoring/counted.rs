@@ -4,6 +4,7 @@ use common::broker::CallError;
 use dispatcher::send::Outcome;
 use ingest::auth::Failure;
 use ingest::bound::Bound;
+use ingest::connections::ConnectionRefusal;
 use std::time::Instant;
 use tests::event::batch;
 use tests::{Behaviour, PATIENCE, Program, Receiver, World, event, eventually, now};
@@ -27,6 +28,8 @@ async fn counters_are_there_before_there_is_something_to_count() {
     }
     assert_shown(ingest, "connect_auth_failures_total", "reason", &Failure::ALL.map(Failure::as_str)).await;
     assert_shown(ingest, "connect_refused_total", "reason", &Bound::ALL.map(Bound::as_str)).await;
+    let refusals = ConnectionRefusal::ALL.map(ConnectionRefusal::as_str);
+    assert_shown(ingest, "connect_http_connections_refused_total", "reason", &refusals).await;
     assert_shown(ingest, "connect_publish_total", "outcome", &CallError::ALL.map(CallError::outcome)).await;
     assert_shown(ingest, "connect_http_requests_total", "status", &["200", "201", "500", "503"]).await;
     assert_shown(ingest, "connect_outage_failures_total", "what", &["replay store", "key look-up"]).await;

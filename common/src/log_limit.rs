@@ -1,0 +1,92 @@
+//! Keeps repeated log lines to one a second and reason, so that no caller can fill the log.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Decides which lines of one place in the code are logged. Kept in a `static`; `REASONS` is how many reasons it tells
+/// apart.
+#[derive(Debug)]
+pub struct LogLimit<const REASONS: usize>([Reason; REASONS]);
+
+#[derive(Debug)]
+struct Reason {
+    /// The second after the one of the last line; 0 before the first.
+    next: AtomicU64,
+    suppressed: AtomicU64,
+}
+
+/// A line that is to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// How many lines of its reason were suppressed since the last one; `None` when none was, so that the line has no
+    /// such field.
+    pub suppressed: Option<u64>,
+}
+
+impl<const REASONS: usize> LogLimit<REASONS> {
+    /// Nothing was logged yet.
+    pub const fn new() -> Self {
+        Self([const { Reason { next: AtomicU64::new(0), suppressed: AtomicU64::new(0) } }; REASONS])
+    }
+
+    /// Whether a line of this reason may be logged now. Reasons beyond `REASONS` share the places of the others.
+    pub fn admit(&self, reason: usize) -> Option<Admitted> {
+        static BEGUN: OnceLock<Instant> = OnceLock::new();
+        self.admit_at(reason, BEGUN.get_or_init(Instant::now).elapsed().as_secs())
+    }
+
+    fn admit_at(&self, reason: usize, second: u64) -> Option<Admitted> {
+        let reason = self.0.get(reason % REASONS.max(1))?;
+        let next = reason.next.load(Ordering::Relaxed);
+        let is_due = second >= next
+            && reason.next.compare_exchange(next, second + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !is_due {
+            reason.suppressed.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let suppressed = reason.suppressed.swap(0, Ordering::Relaxed);
+        Some(Admitted { suppressed: (suppressed > 0).then_some(suppressed) })
+    }
+}
+
+impl<const REASONS: usize> Default for LogLimit<REASONS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admits_one_line_a_second_and_reason_and_counts_the_others() {
+        let limit = LogLimit::<2>::new();
+        let none_suppressed = Some(Admitted { suppressed: None });
+        assert_eq!(limit.admit_at(0, 0), none_suppressed);
+        assert_eq!(limit.admit_at(1, 0), none_suppressed);
+        for _ in 0..3 {
+            assert_eq!(limit.admit_at(0, 0), None);
+        }
+        assert_eq!(limit.admit_at(0, 1), Some(Admitted { suppressed: Some(3) }));
+        assert_eq!(limit.admit_at(0, 1), None);
+        assert_eq!(limit.admit_at(1, 9), none_suppressed);
+        assert_eq!(limit.admit_at(0, 9), Some(Admitted { suppressed: Some(1) }));
+    }
+
+    #[test]
+    fn loses_no_line_when_threads_log_at_once() {
+        let limit = LogLimit::<1>::new();
+        let counts = || {
+            let admitted = (0..1_000).filter_map(|_| limit.admit_at(0, 5));
+            admitted.map(|line| 1 + line.suppressed.unwrap_or_default()).sum::<u64>()
+        };
+        let logged = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(counts));
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+        });
+        let rest = limit.admit_at(0, 6).unwrap().suppressed.unwrap_or_default();
+        assert_eq!(logged + rest, 4_000);
+    }
+}

@@ -1,0 +1,184 @@
+//! What HTTP/1.1 forbids and hyper lets through is refused before any handler sees it (D34; RFC 9110, RFC 9112): targets
+//! that name no path of this server, a missing or repeated `Host`, codings that nobody here decodes.
+//!
+//! Where the end of the request may be understood in two ways, the connection is closed after the response.
+
+use crate::error::Refusal;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use hyper::http::uri::{Authority, Scheme};
+use hyper::{HeaderMap, Request, Uri, Version};
+
+/// What is wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// The target is `host:port`, as of `CONNECT`: this server is no proxy.
+    AuthorityForm,
+    /// The target is `*`, or begins with neither `/` nor `http`.
+    NoPath,
+    /// The target's host is not that of the header `Host`.
+    OtherHost,
+    /// HTTP/1.1 without `Host`.
+    HostMissing,
+    /// More than one `Host`.
+    HostRepeated,
+    /// `Host` is no host with or without a port.
+    HostMalformed,
+    /// `Content-Length` and `Transfer-Encoding` in one head.
+    TwoLengths,
+    /// Another transfer coding than `chunked`, or more than that one.
+    TransferEncoding,
+    /// A body in another coding than `identity`.
+    ContentEncoding,
+}
+
+impl Violation {
+    /// The first that a request has. `has_two_lengths` is known from the bytes only (see `framing`).
+    pub(crate) fn of<B>(request: &Request<B>, has_two_lengths: bool) -> Option<Self> {
+        let (headers, uri) = (request.headers(), request.uri());
+        // Framing first: it decides whether the connection can be kept.
+        let found = of_framing(headers, has_two_lengths)
+            .and_then(|()| of_host(headers, request.version()))
+            .and_then(|host| of_target(uri, host))
+            .and_then(|()| of_content(headers));
+        found.err()
+    }
+
+    /// Whether whoever else read the request may have read another end of it, or another server.
+    pub(crate) const fn closes_connection(self) -> bool {
+        !matches!(self, Self::ContentEncoding)
+    }
+
+    /// What the caller is told.
+    pub(crate) fn refusal(self) -> Refusal {
+        Refusal::InvalidRequest(self.message().to_owned())
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::AuthorityForm => "the request target must begin with /; this server is not a proxy",
+            Self::NoPath => "the request target must begin with /",
+            Self::OtherHost => "the host of the request target must be that of the header Host",
+            Self::HostMissing => "Host: is required",
+            Self::HostRepeated => "Host: must not be repeated",
+            Self::HostMalformed => "Host: must be a host name or address, with or without a port",
+            Self::TwoLengths => "Content-Length: must not be sent together with Transfer-Encoding",
+            Self::TransferEncoding => "Transfer-Encoding: must be chunked, once, or absent",
+            Self::ContentEncoding => "Content-Encoding: must be identity or absent",
+        }
+    }
+}
+
+fn of_framing(headers: &HeaderMap, has_two_lengths: bool) -> Result<(), Violation> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let first = codings.next();
+    if has_two_lengths || (first.is_some() && headers.contains_key(CONTENT_LENGTH)) {
+        return Err(Violation::TwoLengths);
+    }
+    let is_chunked = first.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    if is_chunked && codings.next().is_none() { Ok(()) } else { Err(Violation::TransferEncoding) }
+}
+
+/// Gives the host, `None` without one, which HTTP/1.0 allows.
+fn of_host(headers: &HeaderMap, version: Version) -> Result<Option<&[u8]>, Violation> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == Version::HTTP_11 => Err(Violation::HostMissing),
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Violation::HostRepeated),
+        (Some(host), None) => {
+            let host = host.as_bytes();
+            // Empty is the right value for a target that has no host (RFC 9110, 7.2).
+            let is_host = host.is_empty() || (!host.contains(&b'@') && Authority::try_from(host).is_ok());
+            if is_host { Ok(Some(host)) } else { Err(Violation::HostMalformed) }
+        }
+    }
+}
+
+fn of_target(uri: &Uri, host: Option<&[u8]>) -> Result<(), Violation> {
+    match (uri.scheme(), uri.authority()) {
+        (None, Some(_)) => Err(Violation::AuthorityForm),
+        (Some(scheme), Some(named)) if [Scheme::HTTP, Scheme::HTTPS].contains(scheme) => {
+            let is_same = host.is_none_or(|host| named.as_str().as_bytes().eq_ignore_ascii_case(host));
+            if is_same { Ok(()) } else { Err(Violation::OtherHost) }
+        }
+        (None, None) if uri.path().starts_with('/') => Ok(()),
+        (Some(_), _) | (None, None) => Err(Violation::NoPath),
+    }
+}
+
+fn of_content(headers: &HeaderMap) -> Result<(), Violation> {
+    let has_length = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+    let has_body = has_length || headers.contains_key(TRANSFER_ENCODING);
+    let mut codings = headers.get_all(CONTENT_ENCODING).iter();
+    let is_plain = codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+    if is_plain || !has_body { Ok(()) } else { Err(Violation::ContentEncoding) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong with a request of that target and those headers.
+    fn of(target: &str, headers: &[(&str, &str)]) -> Option<Violation> {
+        let mut request = Request::builder().method("POST").uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Violation::of(&request.body(()).unwrap(), false)
+    }
+
+    #[test]
+    fn the_target_has_a_path_and_names_no_other_host() {
+        for (target, host, expected) in [
+            ("/a?b", "connect", None),
+            ("/a?b", "", None),
+            ("http://connect:80/a", "CONNECT:80", None),
+            ("http://connect/a", "other", Some(Violation::OtherHost)),
+            ("http://user@connect/a", "connect", Some(Violation::OtherHost)),
+            ("ftp://connect/a", "connect", Some(Violation::NoPath)),
+            ("*", "connect", Some(Violation::NoPath)),
+            ("a:1", "a:1", Some(Violation::AuthorityForm)),
+            ("connect", "connect", Some(Violation::AuthorityForm)),
+        ] {
+            assert_eq!(of(target, &[("host", host)]), expected, "{target} {host}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_host_that_is_one() {
+        assert_eq!(of("/", &[]), Some(Violation::HostMissing));
+        assert_eq!(of("/", &[("host", "a"), ("host", "a")]), Some(Violation::HostRepeated));
+        for malformed in ["a b", "a/b", "user@a", "a:b:c", "[::1"] {
+            assert_eq!(of("/", &[("host", malformed)]), Some(Violation::HostMalformed), "{malformed}");
+        }
+        for good in ["connect", "connect:8080", "127.0.0.1:1", "[::1]:80", "a-b.example."] {
+            assert_eq!(of("/", &[("host", good)]), None, "{good}");
+        }
+        let mut old = Request::new(());
+        *old.version_mut() = Version::HTTP_10;
+        assert_eq!(Violation::of(&old, false), None);
+    }
+
+    #[test]
+    fn the_body_has_one_length_and_no_coding() {
+        let framed = |headers: &[(&str, &str)]| of("/", &[&[("host", "a")], headers].concat());
+        assert_eq!(framed(&[("transfer-encoding", "Chunked")]), None);
+        for coding in ["gzip, chunked", "identity", "chunked, chunked", "chunked;a=b", ""] {
+            let expected = Some(Violation::TransferEncoding);
+            assert_eq!(framed(&[("transfer-encoding", coding)]), expected, "{coding}");
+        }
+        let twice = [("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
+        assert_eq!(framed(&twice), Some(Violation::TransferEncoding));
+        let both = [("transfer-encoding", "chunked"), ("content-length", "1")];
+        assert_eq!(framed(&both), Some(Violation::TwoLengths));
+        assert_eq!(Violation::of(&Request::new(()), true), Some(Violation::TwoLengths));
+
+        let sized = ("content-length", "1");
+        for coding in ["gzip", "identity, gzip", "br"] {
+            let expected = Some(Violation::ContentEncoding);
+            assert_eq!(framed(&[sized, ("content-encoding", coding)]), expected, "{coding}");
+        }
+        assert_eq!(framed(&[sized, ("content-encoding", "Identity")]), None);
+        assert_eq!(framed(&[("content-length", "0"), ("content-encoding", "gzip")]), None);
+    }
+}

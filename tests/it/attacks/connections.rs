@@ -1,0 +1,128 @@
+//! Connections that somebody opens and does nothing with keep nobody else out.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+use tests::raw::RawConnection;
+use tests::{PATIENCE, World, eventually};
+
+const STRANGER: [u8; 4] = [127, 0, 0, 2];
+const CALLER: [u8; 4] = [127, 0, 0, 3];
+const OTHER_NETWORK: [u8; 4] = [127, 0, 1, 2];
+const REQUEST: &str = "GET / HTTP/1.1\r\nhost: connect\r\n\r\n";
+
+/// The status that a caller is given, and how long that took. `None` when the connection was closed.
+async fn status(address: SocketAddr, source: [u8; 4]) -> (Option<u16>, Duration) {
+    let begun = std::time::Instant::now();
+    let mut connection = RawConnection::from(source, address).await;
+    connection.send(REQUEST).await;
+    (connection.answer().await.map(|answer| answer.status), begun.elapsed())
+}
+
+async fn open(address: SocketAddr, source: [u8; 4], count: usize) -> Vec<RawConnection> {
+    let mut opened = Vec::new();
+    for _ in 0..count {
+        opened.push(RawConnection::from(source, address).await);
+    }
+    opened
+}
+
+async fn until_counted(world: &World, metric: &str, labels: &[(&str, &str)], expected: f64) {
+    eventually(metric, PATIENCE, async || {
+        let found = world.ingests[0].metrics().await.sum(metric, labels);
+        if found == expected { Ok(()) } else { Err(format!("{found} of {expected}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_address_with_idle_connections_keeps_no_other_out() {
+    let world = World::with().workers(0).start().await;
+    let address = world.http().address();
+    let idle = open(address, STRANGER, 4_200).await;
+    let (answered, took) = status(address, CALLER).await;
+    assert_eq!(answered, Some(404));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    until_counted(&world, "connect_http_connections_refused_total", &[("reason", "peer")], 4_200.0 - 1_024.0)
+        .await;
+    let metrics = world.ingests[0].metrics().await;
+    assert!(metrics.sum("connect_http_connections", &[("state", "idle")]) >= 1_024.0);
+    assert_eq!(metrics.sum("connect_http_connections_max", &[]), 4_096.0);
+    assert!(world.ingests[0].operator_get("/readyz").await.is_ok_and(|answer| answer.status == 200));
+    let lines = world.ingests[0].logs().matches("connection refused: too many connections").count();
+    assert!((1..60).contains(&lines), "{lines} lines");
+    drop(idle);
+}
+
+#[tokio::test]
+async fn one_network_has_its_share() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_MAX_CONNECTIONS", "20")
+        .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "20")
+        .start()
+        .await;
+    let address = world.http().address();
+    let _idle = open(address, STRANGER, 10).await;
+    until_counted(&world, "connect_http_connections", &[("state", "idle")], 10.0).await;
+    assert_eq!(status(address, CALLER).await.0, None);
+    assert_eq!(status(address, OTHER_NETWORK).await.0, Some(404));
+    until_counted(&world, "connect_http_connections_refused_total", &[("reason", "network")], 1.0).await;
+}
+
+#[tokio::test]
+async fn at_a_full_table_the_longest_idle_connection_makes_room() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_MAX_CONNECTIONS", "4")
+        .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "4")
+        .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "4")
+        .set("CONNECT_HEADER_TIMEOUT", "10m")
+        .start()
+        .await;
+    let address = world.http().address();
+    let mut idle = open(address, STRANGER, 4).await;
+    until_counted(&world, "connect_http_connections", &[("state", "idle")], 4.0).await;
+    // A head that never ends is idle, too.
+    idle[0].send("POST / HTTP/1.1\r\nhost: conn").await;
+    assert_eq!(status(address, OTHER_NETWORK).await.0, Some(404));
+    idle.remove(0).until_closed().await;
+    // The others are as they were.
+    for connection in &mut idle {
+        connection.send(REQUEST).await;
+        assert_eq!(connection.answer().await.expect("an answer").status, 404);
+    }
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_never_closed_for_a_new_connection() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_MAX_CONNECTIONS", "1")
+        .set("CONNECT_BODY_TIMEOUT", "1s")
+        .start()
+        .await;
+    let address = world.http().address();
+    let mut connection = RawConnection::from(CALLER, address).await;
+    let begun = "POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: connect\r\ncontent-length: 9\r\n\r\n{";
+    connection.send(begun).await;
+    until_counted(&world, "connect_http_connections", &[("state", "active")], 1.0).await;
+    assert_eq!(status(address, OTHER_NETWORK).await.0, None);
+    assert_eq!(connection.answer().await.expect("an answer").status, 408);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_sooner_as_the_table_fills() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_MAX_CONNECTIONS", "4")
+        .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "4")
+        .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "4")
+        .set("CONNECT_HEADER_TIMEOUT", "15s")
+        .start()
+        .await;
+    let begun = std::time::Instant::now();
+    let mut idle = open(world.http().address(), STRANGER, 4).await;
+    idle.remove(0).until_closed().await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    until_counted(&world, "connect_http_connections_closed_total", &[], 1.0).await;
+}
