@@ -92,11 +92,11 @@ fn parse(url: &str) -> Result<AMQPUri, String> {
         return Err(ESCAPE.to_owned());
     }
     query.split('&').filter(|pair| !pair.is_empty()).try_for_each(check_option)?;
-    let mut uri: AMQPUri = url.parse().map_err(|_| FORM)?;
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if host.is_empty() || host.starts_with(':') {
         return Err(format!("{FORM}: it names no host"));
     }
+    let mut uri: AMQPUri = url.parse().map_err(|_| FORM)?;
     // The library takes an address in brackets for no host at all, which it then replaces by its default.
     if let Some((address, _)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
         address.clone_into(&mut uri.authority.host);
