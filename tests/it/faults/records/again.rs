@@ -12,7 +12,10 @@ use tests::{Answer, Outgoing, PATIENCE, World, eventually, text};
 /// Sends a write whose message reaches the worker twice, the first time without anybody who waits; gives the answer to
 /// the second delivery.
 async fn delivered_twice(world: &mut World, request: &Outgoing) -> Answer {
-    world.workers.clear();
+    // Ended in order: a worker that is killed right after a reply may not have acknowledged its message.
+    for mut worker in world.workers.drain(..) {
+        assert!(worker.terminate().await.success());
+    }
     let ingest = tests::Http::new(world.http().address());
     let applied = "SELECT count(*) FROM event_ledger";
     let before = world.database.count(applied).await;
