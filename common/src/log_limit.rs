@@ -56,6 +56,18 @@ impl<const REASONS: usize> Default for LogLimit<REASONS> {
     }
 }
 
+/// Logs a line of a reason at `info`, `warn` or `error` if the limit admits it, with the number of lines that were suppressed
+/// before it, and at `debug` otherwise: `limited!(LIMIT[reason], warn, %error, "what happened")`.
+#[macro_export]
+macro_rules! limited {
+    ($limit:ident $(. $field:ident)* [$reason:expr], $level:ident, $($line:tt)+) => {
+        match $limit $(. $field)* .admit($reason) {
+            Some(admitted) => tracing::$level!(suppressed = admitted.suppressed, $($line)+),
+            None => tracing::debug!($($line)+),
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ pub struct BatchMeta {
     pub published_at: DateTime<Utc>,
     /// How many events it holds.
     pub events: u16,
-    /// The request's place in its trace. The release before sent none.
+    /// The request's place in its trace. Absent from messages of the previous release.
     #[serde(default)]
     pub traceparent: Option<String>,
     /// The requests of a bundle, in the order of their events; empty for the batch of a single request, and absent from

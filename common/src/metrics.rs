@@ -12,7 +12,7 @@ pub const HTTP_CONNECTIONS: &str = "connect_http_connections";
 pub const HTTP_CONNECTIONS_MAX: &str = "connect_http_connections_max";
 /// Connections that were closed instead of served, by reason: `all`, `peer` or `network`, whose share was used up.
 pub const HTTP_CONNECTIONS_REFUSED: &str = "connect_http_connections_refused_total";
-/// Idle connections that were closed early to make room for others.
+/// Connections that were closed to make room for others, idle or with a slow request body, or whose response nobody read.
 pub const HTTP_CONNECTIONS_CLOSED: &str = "connect_http_connections_closed_total";
 /// Refused authentications by reason.
 pub const AUTH_FAILURES: &str = "connect_auth_failures_total";
@@ -81,7 +81,8 @@ pub const POOL_SIZE: &str = "connect_db_pool_size";
 pub const POOL_AVAILABLE: &str = "connect_db_pool_available";
 /// Tasks waiting for one.
 pub const POOL_WAITING: &str = "connect_db_pool_waiting";
-/// Transactions by name and outcome.
+/// Transactions by name and outcome: `committed`, `refused` (a function of the schema refused what the caller asked for: the
+/// quota is used up, or the deadline has passed), `conflict` (it runs again, five times at most), `unavailable`, `failed`.
 pub const TRANSACTIONS: &str = "connect_db_transactions_total";
 /// Spans handed over for export, by outcome: `exported`, `failed` (the collector didn't take them), `dropped` (too many).
 pub const TRACE_SPANS: &str = "connect_trace_spans_total";

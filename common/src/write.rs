@@ -27,7 +27,7 @@ pub struct WriteMeta {
     pub idempotency_key: Option<String>,
     /// `If-Match` of a PATCH.
     pub if_match: Option<IfMatch>,
-    /// The request's place in its trace. The release before sent none.
+    /// The request's place in its trace. Absent from messages of the previous release.
     #[serde(default)]
     pub traceparent: Option<String>,
 }

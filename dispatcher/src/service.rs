@@ -5,7 +5,6 @@ use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
 use crate::settings::Settings;
-use crate::store;
 use common::broker::{Broker, MessageKeys, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
@@ -47,7 +46,7 @@ pub enum ServiceError {
 /// Runs until a signal asks for the end, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
-    let health = Health::new(&["broker", "consuming", "master_key", "postgres"]);
+    let health = Health::new(&["broker", "consuming", "master_key", "postgres", "publishing"]);
     let sender = Sender::new(&settings.sender)?;
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
@@ -91,18 +90,31 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         direct: deliveries.direct(),
         rescue_after: settings.webhooks.rescue_after,
     };
+    let (brokers, master_key_verified) = ([broker.clone(), publishing], CancellationToken::new());
     let relaying = {
-        let (brokers, asked) = ([broker.clone(), publishing.clone()], asked.clone());
+        let (brokers, asked, verified) = (brokers.clone(), asked.clone(), master_key_verified.clone());
         vital::spawn("relay", async move {
-            asked.run_until_cancelled(until_declared(&brokers)).await;
+            let until_able = async {
+                verified.cancelled().await;
+                until_declared(&brokers).await;
+            };
+            asked.run_until_cancelled(until_able).await;
             relay::run(relay, asked).await;
         })
     };
-    let delivering = vital::spawn("deliveries", deliveries.run());
+    let delivering = {
+        let (asked, verified) = (asked.clone(), master_key_verified.clone());
+        vital::spawn("deliveries", async move {
+            // With another master key every message would be dead-lettered as forged.
+            if asked.run_until_cancelled(verified.cancelled()).await.is_some() {
+                deliveries.run().await;
+            }
+        })
+    };
     drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     let master = settings.sealing.master_key;
-    tokio::spawn(observe([broker, publishing], database, master, consuming, health));
+    tokio::spawn(observe(brokers, database, master, (consuming, master_key_verified), health));
 
     asked.cancelled().await;
     let drain = async { tokio::join!(relaying, delivering) };
@@ -112,12 +124,6 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     }
     ended.cancel();
     Ok(())
-}
-
-/// Whether the master key opens what is stored. Without it no delivery can be signed.
-async fn is_opened(database: &Database, master: &MasterKey) -> bool {
-    let Ok(client) = database.client().await else { return false };
-    store::are_opened_by(&client, master).await.unwrap_or(false)
 }
 
 /// Waits until the queues are declared, which a first attempt that fails needs; not for long, others don't need them.
@@ -141,21 +147,28 @@ fn database(settings: &Settings) -> Database {
     Database::new(&settings.database.url, pool)
 }
 
-/// Keeps readiness and the pool's gauges true.
+/// Keeps readiness and the pool's gauges true. Ready is a dispatcher that consumes, whose retries the broker takes, and
+/// that can sign. Readiness takes no work from it: without publishing first attempts are still made.
 async fn observe(
     brokers: [Broker; 2],
     database: Database,
     master: MasterKey,
-    consuming: Arc<AtomicBool>,
+    (consuming, master_key_verified): (Arc<AtomicBool>, CancellationToken),
     health: Health,
 ) {
     let mut every = tokio::time::interval(LOOK);
     loop {
         every.tick().await;
         health.set("broker", brokers.iter().all(Broker::is_connected));
+        let [_, publishing] = &brokers;
+        health.set("publishing", publishing.can_publish());
         health.set("consuming", consuming.load(Ordering::Relaxed));
         health.set("postgres", database.answers(LOOK).await);
-        health.set("master_key", timeout(LOOK, is_opened(&database, &master)).await.unwrap_or(false));
+        let has_key = database.has_master_key(&master, LOOK).await;
+        health.set("master_key", has_key);
+        if has_key {
+            master_key_verified.cancel();
+        }
         Database::observe(std::slice::from_ref(&database));
     }
 }

@@ -1,9 +1,9 @@
 //! What goes on beside requests: gauges and readiness.
 
-use crate::store::{self, api_keys, replay_entries, schema};
+use crate::store::{self, replay_entries, schema};
 use crate::submit::Events;
 use crate::writes::Writes;
-use common::db::{Client, Database};
+use common::db::{Client, Database, is_verified, verify_master_key};
 use common::health::Health;
 use common::sealed::MasterKey;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 pub const POSTGRES: &str = "postgres";
 /// Readiness: used signatures can be written.
 pub const REPLAY_STORE: &str = "replay_store";
-/// Readiness: the master key opens what is stored.
+/// Readiness: the master key is the one that the database was set up with.
 pub const MASTER_KEY: &str = "master_key";
 /// Readiness: batches and records writes can be published.
 pub const BROKER: &str = "broker";
@@ -53,7 +53,7 @@ pub async fn watch_readiness(
         let deadline = Instant::now() + POSTGRES_WITHIN;
         health.set(REPLAY_STORE, is_there && store::ask(&db, deadline, replay_entries::check).await.is_ok());
         let deadline = Instant::now() + POSTGRES_WITHIN;
-        let opened = async |client: &Client| api_keys::are_opened_by(client, &master).await;
-        health.set(MASTER_KEY, is_there && store::ask(&db, deadline, opened).await.unwrap_or(false));
+        let verify = async |client: &Client| verify_master_key(client, &master).await;
+        health.set(MASTER_KEY, is_there && is_verified(store::ask(&db, deadline, verify).await));
     }
 }

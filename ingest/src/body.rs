@@ -3,14 +3,13 @@
 //! Read before authentication, because the signature covers it and because an unknown key must cost what a wrong
 //! signature costs. So this is what protects the memory from callers nobody knows.
 
-use crate::bound::Bound;
+use crate::body_budget::{BodyBudget, BodyCharge};
 use crate::error::Refusal;
 use crate::request::RequestHead;
 use bytes::{Buf, Bytes};
-use futures_util::{Stream, StreamExt};
-use std::sync::Arc;
+use futures_util::{FutureExt, Stream, StreamExt};
+use std::net::IpAddr;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// Most bytes that are read and thrown away after a refusal, and how long that may take.
@@ -24,37 +23,23 @@ const FIRST_CAPACITY: usize = 64 << 10;
 pub struct BodyReader {
     max: usize,
     within: Duration,
-    budget: Arc<Semaphore>,
-}
-
-/// A whole body. Counts against the budget for as long as it lives.
-#[derive(Debug)]
-pub struct ReceivedBody {
-    bytes: Bytes,
-    _share: Option<OwnedSemaphorePermit>,
-}
-
-impl ReceivedBody {
-    /// The bytes as sent.
-    pub const fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
+    budget: BodyBudget,
 }
 
 impl BodyReader {
     /// At most `max` bytes for a body, which must arrive `within` that time; at most `budget` bytes for all of them.
     /// What counts is what is allocated. That grows with what arrives, to twice as much at most, and to as much again
-    /// while it is copied; an announcement costs a caller nothing. So `budget` is at least twice `max`. A body in one
-    /// piece lies in its connection's read buffer, which is bounded with the connections.
+    /// while it is copied; an announcement costs a caller nothing. So `budget` is at least twice `max`.
     pub fn new(max: usize, within: Duration, budget: usize) -> Self {
-        Self { max, within, budget: Arc::new(Semaphore::new(budget)) }
+        Self { max, within, budget: BodyBudget::new(budget, 2 * max) }
     }
 
-    /// Reads the body of a request.
+    /// Reads the body of a request. It counts against the budget until the last copy of the bytes is dropped, also where
+    /// that is after its caller has hung up.
     ///
     /// 413 when it is too large, 408 when it is late, 400 when the connection or its encoding breaks, 503 `overloaded`
-    /// when the budget is spent.
-    pub async fn read<S, B, E>(&self, head: &RequestHead, mut stream: S) -> Result<ReceivedBody, Refusal>
+    /// when the budget, or the peer's share of it, is spent.
+    pub async fn read<S, B, E>(&self, head: &RequestHead, mut stream: S) -> Result<Bytes, Refusal>
     where
         S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
         B: Buf + Send + 'static,
@@ -73,109 +58,93 @@ impl BodyReader {
         Err(refusal)
     }
 
-    async fn collect<S, B, E>(&self, head: &RequestHead, stream: &mut S) -> Result<ReceivedBody, Refusal>
+    async fn collect<S, B, E>(&self, head: &RequestHead, stream: &mut S) -> Result<Bytes, Refusal>
     where
         S: Stream<Item = Result<B, E>> + Unpin,
         B: Buf,
     {
         let mut arriving = ArrivingBody::of(self, head);
-        while let Some(chunk) = stream.next().await {
+        let mut awaited = None;
+        loop {
+            // A request without a body does not wait.
+            let next = match stream.next().now_or_never() {
+                Some(next) => next,
+                None => {
+                    awaited.get_or_insert_with(|| head.origin.begin_body());
+                    stream.next().await
+                }
+            };
+            let Some(chunk) = next else { return Ok(arriving.into_bytes()) };
             let mut chunk = chunk.map_err(|_| Refusal::InvalidRequest("body: can't be read".to_owned()))?;
             // No copy: what arrives are `Bytes`.
-            arriving.add(chunk.copy_to_bytes(chunk.remaining()))?;
+            arriving.add(&chunk.copy_to_bytes(chunk.remaining()))?;
         }
-        Ok(ReceivedBody { bytes: arriving.bytes.into_bytes(), _share: arriving.share })
-    }
-
-    fn take_share(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Refusal> {
-        let bytes = u32::try_from(bytes).map_err(|_| Refusal::PayloadTooLarge)?;
-        Arc::clone(&self.budget).try_acquire_many_owned(bytes).map_err(|_| Bound::BodyBudget.refuse())
     }
 }
 
-/// A body that is arriving. Its share of the budget is at least what it holds.
+/// A body that is arriving. It is copied out of its connection's read buffer, which is used again. What is charged is at
+/// least what is allocated.
 struct ArrivingBody<'r> {
     reader: &'r BodyReader,
+    peer: IpAddr,
     /// Bytes that it may have in the end.
     most: usize,
-    bytes: Gathered,
-    share: Option<OwnedSemaphorePermit>,
+    bytes: Vec<u8>,
+    charge: Option<BodyCharge>,
+}
+
+/// A whole body with what it is charged.
+struct ChargedBody {
+    bytes: Vec<u8>,
+    _charge: Option<BodyCharge>,
+}
+
+impl AsRef<[u8]> for ChargedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl<'r> ArrivingBody<'r> {
     fn of(reader: &'r BodyReader, head: &RequestHead) -> Self {
         let announced = head.content_length().and_then(|length| usize::try_from(length).ok());
         let most = announced.map_or(reader.max, |length| length.min(reader.max));
-        Self { reader, most, bytes: Gathered::Nothing, share: None }
+        Self { reader, peer: head.origin.peer(), most, bytes: Vec::new(), charge: None }
     }
 
-    fn add(&mut self, chunk: Bytes) -> Result<(), Refusal> {
+    fn add(&mut self, chunk: &[u8]) -> Result<(), Refusal> {
         let length = self.bytes.len() + chunk.len();
         if length > self.reader.max {
             return Err(Refusal::PayloadTooLarge);
         }
-        if matches!(self.bytes, Gathered::Nothing) {
-            self.share = Some(self.reader.take_share(chunk.len())?);
-            self.bytes = Gathered::One(chunk);
-            return Ok(());
-        }
         if length > self.bytes.capacity() {
             self.grow(length)?;
         }
-        if let Gathered::Many(bytes) = &mut self.bytes {
-            bytes.extend_from_slice(&chunk);
-        }
+        self.bytes.extend_from_slice(chunk);
         Ok(())
     }
 
     /// Makes room for `length` bytes. What it held before counts until it is freed.
     fn grow(&mut self, length: usize) -> Result<(), Refusal> {
-        let capacity = (2 * length).max(FIRST_CAPACITY).min(self.most.max(length));
-        let share = self.reader.take_share(capacity)?;
+        let capacity = if self.bytes.is_empty() {
+            // Nearly all bodies arrive in one piece.
+            length
+        } else {
+            (2 * length).max(FIRST_CAPACITY).min(self.most.max(length))
+        };
+        let charge = self.reader.budget.take(self.peer, capacity)?;
         let mut larger = Vec::with_capacity(capacity);
-        larger.extend_from_slice(self.bytes.as_slice());
-        self.bytes = Gathered::Many(larger);
-        self.share = Some(share);
+        larger.extend_from_slice(&self.bytes);
+        self.bytes = larger;
+        self.charge = Some(charge);
         Ok(())
-    }
-}
-
-/// What has arrived. Nearly all bodies arrive in one piece, which is then used where it lies.
-enum Gathered {
-    Nothing,
-    One(Bytes),
-    Many(Vec<u8>),
-}
-
-impl Gathered {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Nothing => &[],
-            Self::One(bytes) => bytes,
-            Self::Many(bytes) => bytes,
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.as_slice().len()
-    }
-
-    /// Bytes that it can have without another allocation.
-    fn capacity(&self) -> usize {
-        match self {
-            // Nothing can be added to what lies in a read buffer.
-            Self::Nothing | Self::One(_) => 0,
-            Self::Many(bytes) => bytes.capacity(),
-        }
     }
 
     fn into_bytes(self) -> Bytes {
-        match self {
-            Self::Nothing => Bytes::new(),
-            Self::One(bytes) => bytes,
-            // No copy, and the capacity stays.
-            Self::Many(bytes) => Bytes::from(bytes),
+        if self.bytes.is_empty() {
+            return Bytes::new();
         }
+        Bytes::from_owner(ChargedBody { bytes: self.bytes, _charge: self.charge })
     }
 }
 
@@ -205,6 +174,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connections::RequestOrigin;
     use common::trace::{TraceContext, Trail};
     use futures_util::stream;
     use hyper::header::{CONTENT_LENGTH, HeaderValue};
@@ -223,6 +193,7 @@ mod tests {
             method: Method::POST,
             uri: Uri::default(),
             headers: length.into_iter().collect(),
+            origin: RequestOrigin::of([192, 0, 2, 1].into()),
             trail: Trail { request_id: Uuid::nil(), context: TraceContext::begin(false) },
         }
     }
@@ -235,15 +206,21 @@ mod tests {
     async fn a_body_is_whole_in_however_many_pieces_it_came() {
         for (pieces, whole) in [(vec![], ""), (vec!["abc"], "abc"), (vec!["a", "bc", "defgh"], "abcdefgh")] {
             let body = reader().read(&head(None), chunks(&pieces)).await.unwrap();
-            assert_eq!(body.bytes().as_ref(), whole.as_bytes());
+            assert_eq!(body.as_ref(), whole.as_bytes());
         }
     }
 
     #[tokio::test]
-    async fn a_body_in_one_piece_is_not_copied() {
-        let sent = Bytes::from_static(b"abc");
-        let body = reader().read(&head(Some("3")), stream::iter([Chunk::Ok(sent.clone())])).await.unwrap();
-        assert_eq!(body.bytes().as_ptr(), sent.as_ptr());
+    async fn a_body_counts_until_the_last_copy_of_it_is_dropped_and_pins_no_read_buffer() {
+        let reader = reader();
+        let buffer = Bytes::from(vec![b' '; 64]);
+        let body = reader.read(&head(Some("3")), stream::iter([Chunk::Ok(buffer.slice(..3))])).await.unwrap();
+        assert!(buffer.is_unique(), "the read buffer can be used again");
+        let part = body.slice(1..2);
+        drop(body);
+        assert_eq!(reader.budget.total(), 3);
+        drop(part);
+        assert_eq!(reader.budget.total(), 0);
     }
 
     #[tokio::test]
@@ -268,37 +245,34 @@ mod tests {
         drop(more);
         drop(held);
         drop(reader.read(&head(None), chunks(&["12", "345"])).await.unwrap());
-        assert_eq!(reader.budget.available_permits(), 16);
+        assert_eq!(reader.budget.total(), 0);
     }
 
     #[test]
     fn what_is_charged_is_at_least_what_is_allocated_and_at_most_twice_what_arrived() {
         let most = 4 << 20;
         let reader = BodyReader::new(most, Duration::from_secs(5), 2 * most);
-        let piece = Bytes::from(vec![b' '; 3_000]);
+        let piece = vec![b' '; 3_000];
         for announced in [None, Some("4000000"), Some("70000")] {
             let whole = announced.map_or(most, |length| length.parse().unwrap());
             let mut arriving = ArrivingBody::of(&reader, &head(announced));
             while arriving.bytes.len() + piece.len() <= whole {
-                arriving.add(piece.clone()).unwrap();
-                let charged = 2 * most - reader.budget.available_permits();
+                arriving.add(&piece).unwrap();
+                let charged = reader.budget.total();
                 let (held, arrived) = (arriving.bytes.capacity(), arriving.bytes.len());
                 assert!(charged >= held.max(arrived), "{charged} for {held} and {arrived}");
                 assert!(charged <= (2 * arrived).max(FIRST_CAPACITY).min(whole), "{charged} for {arrived}");
             }
         }
-        assert_eq!(reader.budget.available_permits(), 2 * most);
+        assert_eq!(reader.budget.total(), 0);
     }
 
     #[test]
     fn while_it_is_copied_a_body_is_charged_twice() {
         let reader = BodyReader::new(64, Duration::from_secs(5), 64 + 9);
         let mut arriving = ArrivingBody::of(&reader, &head(None));
-        arriving.add(Bytes::from_static(b"1234567890")).unwrap();
-        assert_eq!(
-            arriving.add(Bytes::from_static(b"1")).unwrap_err(),
-            Refusal::Overloaded { retry_after: 1 }
-        );
+        arriving.add(b"1234567890").unwrap();
+        assert_eq!(arriving.add(b"1").unwrap_err(), Refusal::Overloaded { retry_after: 1 });
     }
 
     #[tokio::test]

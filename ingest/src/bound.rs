@@ -1,5 +1,6 @@
 //! The bounds of what ingest takes in: whoever is beyond one is told 503 `overloaded`, and the operator which it was.
 
+use crate::connections::UsedUpShare;
 use crate::error::Refusal;
 use common::broker::CallError;
 use common::metrics::REFUSED;
@@ -7,16 +8,22 @@ use common::metrics::REFUSED;
 /// Why there is no room for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
+    /// A trusted proxy passes on `CONNECT_MAX_CONNECTIONS_PER_PEER` requests of the address, its own connections included.
+    Peer,
+    /// The same of its network, `CONNECT_MAX_CONNECTIONS_PER_NETWORK`.
+    Network,
     /// `CONNECT_MAX_IN_FLIGHT` requests are under way.
     InFlight,
-    /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the agency are under way.
+    /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the agency are under way, or its equal part of all.
     InFlightPerTenant,
     /// More work waits to be applied than the worker does in `CONNECT_BACKLOG_TARGET`.
     Backlog,
     /// The agency's share of that is used up.
     BacklogShare,
-    /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies.
+    /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies, or the share of an address or network.
     BodyBudget,
+    /// Too many keys that are not in the cache wait to be looked up for an address or network.
+    KeyLookUps,
     /// Too many signatures wait for the replay store.
     ReplayStore,
     /// Too many reads wait for the database.
@@ -31,12 +38,15 @@ pub enum Bound {
 
 impl Bound {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
+        Self::Peer,
+        Self::Network,
         Self::InFlight,
         Self::InFlightPerTenant,
         Self::Backlog,
         Self::BacklogShare,
         Self::BodyBudget,
+        Self::KeyLookUps,
         Self::ReplayStore,
         Self::Reads,
         Self::PublishQueue,
@@ -47,11 +57,14 @@ impl Bound {
     /// The metric's label.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Peer => "peer",
+            Self::Network => "network",
             Self::InFlight => "in_flight",
             Self::InFlightPerTenant => "in_flight_per_tenant",
             Self::Backlog => "backlog",
             Self::BacklogShare => "backlog_share",
             Self::BodyBudget => "body_budget",
+            Self::KeyLookUps => "key_look_ups",
             Self::ReplayStore => "replay_store",
             Self::Reads => "reads",
             Self::PublishQueue => "publish_queue",
@@ -69,6 +82,14 @@ impl Bound {
     pub fn refuse_for(self, retry_after: u32) -> Refusal {
         metrics::counter!(REFUSED, "reason" => self.as_str()).increment(1);
         Refusal::Overloaded { retry_after }
+    }
+
+    /// The bound that is reached where a peer's share is used up.
+    pub(crate) const fn of_share(share: UsedUpShare) -> Self {
+        match share {
+            UsedUpShare::Peer => Self::Peer,
+            UsedUpShare::Network => Self::Network,
+        }
     }
 
     /// What a call to the broker ran into; `None` when that was no bound: it wasn't answered.

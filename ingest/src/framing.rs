@@ -3,7 +3,8 @@
 //!
 //! hyper removes the length, reads the body by its chunks, and closes the connection after its response, which is
 //! safe. A caller that sends both is refused all the same: a proxy on the way may have gone by the length. Where this
-//! parser cannot follow, it stops, and what hyper does holds.
+//! parser cannot follow, it stops, and the connection is closed after the response that is under way: only on one that
+//! goes on could a later request hide that fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +12,51 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a line that are kept when it arrives in pieces. The lines that matter are shorter.
 const LINE: usize = 128;
 
-/// The number of the request on its connection, from 1, whose head has both headers; 0 while there is none.
+/// What was found on a connection, for whoever answers its requests.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AmbiguousRequest(Arc<AtomicU64>);
+pub(crate) struct FramingFaults(Arc<Faults>);
 
-impl AmbiguousRequest {
-    /// Whether it is the request of that number.
-    pub(crate) fn is(&self, number: u64) -> bool {
-        self.0.load(Ordering::Relaxed) == number
+/// Requests are numbered on their connection, from 1.
+#[derive(Debug)]
+struct Faults {
+    /// The request whose head has both headers; 0 while there is none.
+    ambiguous: AtomicU64,
+    /// The last request whose head was followed, once nothing is followed any more; [`FOLLOWING`] before.
+    last_followed: AtomicU64,
+}
+
+const FOLLOWING: u64 = u64::MAX;
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self { ambiguous: AtomicU64::new(0), last_followed: AtomicU64::new(FOLLOWING) }
+    }
+}
+
+/// Why the framing of a request is not trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FramingFault {
+    /// Its head has both headers.
+    TwoLengths,
+    /// The end of a request before it could not be followed, and so neither could its head.
+    NotFollowed,
+}
+
+impl FramingFaults {
+    /// The fault of the request of that number.
+    pub(crate) fn of(&self, number: u64) -> Option<FramingFault> {
+        if self.0.ambiguous.load(Ordering::Relaxed) == number {
+            Some(FramingFault::TwoLengths)
+        } else if number > self.0.last_followed.load(Ordering::Relaxed) {
+            Some(FramingFault::NotFollowed)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the framing cannot be followed any further.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.last_followed.load(Ordering::Relaxed) != FOLLOWING
     }
 }
 
@@ -43,10 +81,12 @@ pub(crate) struct FramingWatch {
     place: Place,
     /// The beginning of a line that is incomplete.
     line: Vec<u8>,
+    /// Whether more of that line has arrived than is kept.
+    is_cut: bool,
     heads: u64,
     length: Option<Result<u64, ()>>,
     is_chunked: bool,
-    ambiguous: AmbiguousRequest,
+    faults: FramingFaults,
 }
 
 impl FramingWatch {
@@ -55,16 +95,17 @@ impl FramingWatch {
         Self {
             place: Place::RequestLine,
             line: Vec::new(),
+            is_cut: false,
             heads: 0,
             length: None,
             is_chunked: false,
-            ambiguous: AmbiguousRequest::default(),
+            faults: FramingFaults::default(),
         }
     }
 
     /// What it finds, for whoever answers the requests.
-    pub(crate) fn ambiguous(&self) -> AmbiguousRequest {
-        self.ambiguous.clone()
+    pub(crate) fn faults(&self) -> FramingFaults {
+        self.faults.clone()
     }
 
     /// Takes in what has arrived.
@@ -79,6 +120,12 @@ impl FramingWatch {
                 }
             };
         }
+    }
+
+    /// Stops following.
+    fn lose(&mut self) {
+        self.place = Place::Lost;
+        self.faults.0.last_followed.store(self.heads, Ordering::Relaxed);
     }
 
     fn skip<'b>(&mut self, bytes: &'b [u8], left: u64, more: fn(u64) -> Place, then: Place) -> &'b [u8] {
@@ -105,7 +152,7 @@ impl FramingWatch {
             let mut line = std::mem::take(&mut self.line);
             self.end_line(&line);
             line.clear();
-            self.line = line;
+            (self.line, self.is_cut) = (line, false);
         }
         rest
     }
@@ -113,6 +160,7 @@ impl FramingWatch {
     fn keep(&mut self, piece: &[u8]) {
         let room = LINE.saturating_sub(self.line.len()).min(piece.len());
         self.line.extend_from_slice(piece.get(..room).unwrap_or_default());
+        self.is_cut |= room < piece.len();
     }
 
     fn end_line(&mut self, line: &[u8]) {
@@ -127,10 +175,12 @@ impl FramingWatch {
             Place::Headers if line.is_empty() => self.end_head(),
             Place::Headers => self.note_header(line),
             Place::ChunkSize => {
-                self.place = match chunk_size(line) {
+                // Digits to the end of what was kept may have had others behind them.
+                let is_whole = !self.is_cut || line.iter().any(|byte| !byte.is_ascii_hexdigit());
+                self.place = match chunk_size(line).filter(|_| is_whole) {
                     Some(0) => Place::Trailers,
                     Some(size) => Place::Chunk(size.saturating_add(2)),
-                    None => Place::Lost,
+                    None => return self.lose(),
                 };
             }
             Place::Trailers if line.is_empty() => self.place = Place::RequestLine,
@@ -144,7 +194,7 @@ impl FramingWatch {
         if name.eq_ignore_ascii_case(b"content-length") {
             let digits = value.get(1..).unwrap_or_default().trim_ascii();
             let length = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-            self.length = Some(length.ok_or(()));
+            self.length = Some(length.filter(|_| !self.is_cut).ok_or(()));
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.is_chunked = true;
         }
@@ -154,13 +204,14 @@ impl FramingWatch {
         self.heads += 1;
         self.place = match (self.length, self.is_chunked) {
             (Some(_), true) => {
-                self.ambiguous.0.store(self.heads, Ordering::Relaxed);
+                // It is refused, which closes the connection, and those before it are answered.
+                self.faults.0.ambiguous.store(self.heads, Ordering::Relaxed);
                 Place::Lost
             }
             (None, true) => Place::ChunkSize,
             (None | Some(Ok(0)), false) => Place::RequestLine,
             (Some(Ok(length)), false) => Place::Body(length),
-            (Some(Err(())), false) => Place::Lost,
+            (Some(Err(())), false) => return self.lose(),
         };
     }
 }
@@ -186,7 +237,7 @@ mod tests {
         let in_pieces = |size: usize| {
             let mut watch = FramingWatch::new();
             text.as_bytes().chunks(size).for_each(|piece| watch.receive(piece));
-            watch.ambiguous().0.load(Ordering::Relaxed)
+            watch.faults.0.ambiguous.load(Ordering::Relaxed)
         };
         let whole = in_pieces(text.len());
         for size in [1, 2, 7, 60] {
@@ -230,5 +281,37 @@ mod tests {
         let mut watch = FramingWatch::new();
         (0..1_000).for_each(|_| watch.receive(&[b'x'; 100]));
         assert_eq!(watch.line.len(), LINE);
+    }
+
+    #[test]
+    fn gives_up_when_a_line_that_matters_was_cut() {
+        let long = LINE + 2;
+        let head = "POST / HTTP/1.1\r\n";
+        for (start, end) in [
+            (format!("{head}content-length:{}", " ".repeat(long)), "5\r\n\r\nhello"),
+            (format!("{head}content-length:{}5", " ".repeat(LINE - 16)), "5\r\n\r\n"),
+            (format!("{head}transfer-encoding: chunked\r\n\r\n{}", "0".repeat(long)), "5\r\nhello\r\n"),
+        ] {
+            let mut watch = FramingWatch::new();
+            watch.receive(start.as_bytes());
+            watch.receive(end.as_bytes());
+            assert!(watch.place == Place::Lost && watch.faults().is_lost(), "{start:?}");
+            let faults = [watch.faults().of(1), watch.faults().of(2)];
+            assert_eq!(faults, [None, Some(FramingFault::NotFollowed)], "{start:?}");
+        }
+    }
+
+    #[test]
+    fn follows_long_lines_whose_end_does_not_matter() {
+        let (long, both) = ("x".repeat(LINE + 2), "content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n");
+        for before in [
+            format!("GET /{long} HTTP/1.1\r\nhost: {long}\r\n\r\n"),
+            format!(
+                "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3;{long}\r\nabc\r\n0\r\na: {long}\r\n\r\n"
+            ),
+        ] {
+            assert_eq!(found(&format!("{before}POST / HTTP/1.1\r\n{both}")), 2, "{before:?}");
+        }
+        assert_eq!(found(&format!("POST / HTTP/1.1\r\ntransfer-encoding:{long}\r\n{both}")), 1);
     }
 }

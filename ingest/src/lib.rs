@@ -5,7 +5,7 @@
 //!
 //! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log; what HTTP forbids is refused),
 //! [`routes`], a handler,
-//! which reads the [`body`], takes its place ([`limits`]) and its share of what may wait ([`backlog`]), has [`auth`] check it, and hands it to [`submit`] (events) or
+//! which reads the [`body`], has [`auth`] check it, takes its place ([`limits`]) and its share of what may wait ([`backlog`]), has the signature used up, and hands it to [`submit`] (events) or
 //! [`writes`] (records), or answers it from [`reads`].
 //! Whatever refuses it does so with a [`error::Refusal`].
 
@@ -13,6 +13,7 @@ pub mod auth;
 pub mod background;
 pub mod backlog;
 pub mod body;
+pub(crate) mod body_budget;
 pub mod bound;
 pub(crate) mod bounded;
 pub mod bundles;

@@ -11,6 +11,8 @@ use crate::gather::{gather, take_waiting};
 use crate::outage::Outage;
 use crate::store::{self, Unreadable};
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::model::TenantId;
 use std::mem;
 use std::sync::Arc;
@@ -22,6 +24,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::Row;
 use tracing::Span;
 use uuid::Uuid;
+
+/// Which faults are logged.
+static FAULTS: LogLimit<2> = LogLimit::new();
 
 /// Requests that may wait to be sent. More than are ever under way, unless the settings say otherwise.
 const QUEUE: usize = 4_096;
@@ -157,7 +162,7 @@ async fn ask<V>(kind: &Kind<V>, source: &Source, group: &[Waiting<V>]) -> Result
 
 fn view<V>(kind: &Kind<V>, row: &Row) -> Result<V, Refusal> {
     (kind.view)(row).map_err(|error| {
-        tracing::error!(%error, "a record can't be read");
+        limited!(FAULTS[0], error, %error, "a record can't be read");
         Refusal::Internal
     })
 }
@@ -186,7 +191,7 @@ pub(crate) fn unanswered(outage: &Outage, error: &TxError) -> Refusal {
             Refusal::ReplayStoreUnavailable
         }
         TxError::Refused(_) | TxError::Abandoned(_) => {
-            tracing::error!(%error, "a read was refused");
+            limited!(FAULTS[1], error, %error, "a read was refused");
             Refusal::Internal
         }
     }

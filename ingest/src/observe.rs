@@ -4,10 +4,13 @@
 //! that sent none or nothing that could be read.
 
 use crate::body::discard;
+use crate::connections::{ConnectionPlace, RequestOrigin};
 use crate::error::Refusal;
+use crate::framing::FramingFault;
 use crate::request::RequestHead;
 use crate::route::Route;
 use crate::strict::Violation;
+use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{HTTP_DURATION, HTTP_REQUESTS};
 use common::trace::{SpanKind, TRACEPARENT, TraceContext, TraceSpan, Trail};
@@ -38,12 +41,13 @@ static FAILED: LogLimit<8> = LogLimit::new();
 #[derive(Clone, Copy, Debug)]
 pub struct RouteLabel(pub Route);
 
-/// Has `routes` answer a request that HTTP allows, and notes how that went. `has_two_lengths`: the head had both
-/// `Content-Length` and `Transfer-Encoding`, of which hyper has removed one.
+/// Has `routes` answer a request that HTTP allows, if its peer has a share left at `place`, and notes how that went.
+/// `framing` is what only the bytes that arrived tell: of `Content-Length` beside `Transfer-Encoding` hyper removes one.
 pub(crate) async fn observed<S>(
     routes: &S,
     request: Request<Incoming>,
-    has_two_lengths: bool,
+    framing: Option<FramingFault>,
+    place: &ConnectionPlace,
 ) -> Result<Response, Infallible>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -55,12 +59,19 @@ where
     let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
     // There at every level of the log: each line of the request names it.
     let span = tracing::error_span!("request", %request_id, %trace_id);
-    let violation = Violation::of(&request, has_two_lengths);
-    let (request, head) = with_head(request, trail);
+    let violation = Violation::of(&request, framing);
+    let origin = place.origin(request.headers());
+    let (request, head) = with_head(request, trail, origin);
     let answering = async {
-        match violation {
-            Some(violation) => Ok(refuse(violation, &head, request)),
-            None => routes.call(request).await,
+        if let Some(violation) = violation {
+            return Ok(refuse(violation, &head, request));
+        }
+        match place.take_share(&head.origin) {
+            Ok(_share) => routes.call(request).await,
+            Err(bound) => {
+                discard(&head, request.into_body().into_data_stream());
+                Ok(bound.refuse().into_response())
+            }
         }
     };
     // A panic costs its request, not the others on its connection.
@@ -109,12 +120,17 @@ fn tell(traced: &mut TraceSpan, id: Uuid, (route, method): (&'static str, &'stat
 }
 
 /// Moves the headers into the [`RequestHead`] that the routes are given.
-fn with_head(mut request: Request<Incoming>, trail: Trail) -> (Request<Incoming>, Arc<RequestHead>) {
+fn with_head(
+    mut request: Request<Incoming>,
+    trail: Trail,
+    origin: RequestOrigin,
+) -> (Request<Incoming>, Arc<RequestHead>) {
     let head = Arc::new(RequestHead {
         method: request.method().clone(),
         uri: request.uri().clone(),
         headers: mem::take(request.headers_mut()),
         trail,
+        origin,
     });
     request.extensions_mut().insert(Arc::clone(&head));
     (request, head)
@@ -129,10 +145,8 @@ fn note(route: &'static str, method: &'static str, status: StatusCode, begun: In
     let (status, micros) = (status.as_u16(), took.as_micros() as u64);
     if status < 500 {
         tracing::debug!(route, method, status, micros, "answered");
-    } else if let Some(line) = FAILED.admit(status.into()) {
-        tracing::warn!(route, method, status, micros, suppressed = line.suppressed, "refused");
     } else {
-        tracing::debug!(route, method, status, micros, "refused");
+        limited!(FAILED[usize::from(status)], warn, route, method, status, micros, "request failed");
     }
 }
 

@@ -5,6 +5,8 @@ use crate::lookups::{Kind, Lookups, Source, unanswered};
 use crate::outage::Outage;
 use crate::store::{self, Unreadable, clients, leads, trips};
 use common::db::Database;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::model::{ClientId, LeadId, TenantId};
 use common::view::{ClientView, LeadView, TripView};
 use common::write::WriteRefusal;
@@ -13,6 +15,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+
+/// Which records that can't be read are logged.
+static UNREADABLE: LogLimit<1> = LogLimit::new();
 
 /// What a look-up of clients compares, in the form that is stored (D10).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +134,7 @@ impl Reads {
 
 fn views<V>(rows: &[Row], view: impl Fn(&Row) -> Result<V, Unreadable>) -> Result<Vec<V>, Refusal> {
     rows.iter().map(view).collect::<Result<_, _>>().map_err(|error| {
-        tracing::error!(%error, "a record can't be read");
+        limited!(UNREADABLE[0], error, %error, "a record can't be read");
         Refusal::Internal
     })
 }

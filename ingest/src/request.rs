@@ -1,5 +1,6 @@
 //! The head of a request as it was sent.
 
+use crate::connections::RequestOrigin;
 use common::trace::Trail;
 use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Uri};
@@ -17,6 +18,8 @@ pub struct RequestHead {
     pub headers: HeaderMap,
     /// What all that the request causes is due to.
     pub trail: Trail,
+    /// Who sent it, and on which connection.
+    pub origin: RequestOrigin,
 }
 
 impl RequestHead {

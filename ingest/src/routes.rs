@@ -10,6 +10,8 @@ use crate::observe::RouteLabel;
 use crate::request::RequestHead;
 use crate::route::Route;
 use bytes::Buf;
+use common::limited;
+use common::log_limit::LogLimit;
 use futures_util::Stream;
 use hyper::Method;
 use std::convert::Infallible;
@@ -17,6 +19,9 @@ use std::sync::Arc;
 use warp::path::FullPath;
 use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
+
+/// Which requests that no route took are logged.
+static UNROUTED: LogLimit<1> = LogLimit::new();
 
 /// All routes. What none of them takes is refused here as well: nothing is left for warp to answer by itself.
 pub fn routes(services: Arc<Services>) -> impl Filter<Extract = (Response,), Error = Infallible> + Clone {
@@ -88,7 +93,7 @@ where
 
 /// The filter rejects nothing that it should answer; a request that it does reject is a fault of ours.
 async fn fault(rejection: Rejection) -> Result<Response, Infallible> {
-    tracing::error!(?rejection, "a request went through the table of routes");
+    limited!(UNROUTED[0], error, ?rejection, "a request went through the table of routes");
     Ok(Refusal::Internal.into_response())
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Requests that aren't HTTP never reach a route: hyper answers them by itself, with 400, 414 or 431 and no body.
 
-use crate::connections::{ConnectionLimits, ConnectionPlace, Connections};
+use crate::connections::{ConnectionLimits, ConnectionPlace, Connections, TrustedProxies};
 use crate::framing::FramingWatch;
 use crate::observe::observed;
 use crate::socket::WatchedSocket;
 use common::log_limit::LogLimit;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -37,10 +38,12 @@ const READ_BUFFER: usize = 64 * 1024;
 static ACCEPT_FAILURES: LogLimit<1> = LogLimit::new();
 
 /// How connections are served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Most connections at once, and how long a head may take.
     pub connections: ConnectionLimits,
+    /// Proxies that name the peer of a request.
+    pub trusted_proxies: TrustedProxies,
     /// How long the drain may take.
     pub drain_within: Duration,
 }
@@ -56,7 +59,7 @@ pub async fn serve<F>(
     F: Filter<Extract = (Response,), Error = Infallible> + Clone + Send + Sync + 'static,
     F::Future: Send,
 {
-    let connections = Connections::new(settings.connections);
+    let connections = Connections::new(settings.connections, settings.trusted_proxies);
     let tasks = TaskTracker::new();
     tokio::spawn(shutdown.clone().run_until_cancelled_owned(close_idle(connections.clone())));
     while let Some((socket, place)) = shutdown.run_until_cancelled(accept(&listener, &connections)).await {
@@ -100,6 +103,12 @@ async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream
     }
 }
 
+/// Has the connection closed after the response.
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 async fn serve_connection<F>(
     socket: TcpStream,
     place: ConnectionPlace,
@@ -113,13 +122,14 @@ async fn serve_connection<F>(
     // Answers are small and wanted now. Failing to say so harms nothing.
     drop(socket.set_nodelay(true));
     let framing = FramingWatch::new();
-    let (ambiguous, requests) = (framing.ambiguous(), AtomicU64::new(0));
+    let (faults, requests) = (framing.faults(), AtomicU64::new(0));
     let routes = TowerToHyperService::new(warp::service(routes));
     let service = service_fn(async |request| {
         let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
         // On a connection that is being closed nothing begins.
         let Some(_under_way) = place.begin() else { return pending().await };
-        observed(&routes, request, ambiguous.is(number)).await
+        let answer = observed(&routes, request, faults.of(number), &place).await;
+        answer.map(|response| if faults.is_lost() { closing(response) } else { response })
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -125,6 +125,7 @@ fn server_settings(settings: &Settings) -> ServerSettings {
     let within = settings.service.shutdown_timeout;
     ServerSettings {
         connections: settings.ingest.connections,
+        trusted_proxies: settings.ingest.trusted_proxies.clone(),
         drain_within: within.saturating_sub(2 * CLOSING).max(within / 2),
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of connect-ingest: its own section, and which of the shared ones it reads.
 
-use crate::connections::ConnectionLimits;
+use crate::connections::{ConnectionLimits, TrustedProxies};
 use common::program::Program;
 use common::sealed::MasterKey;
 use common::settings::{
@@ -90,9 +90,11 @@ pub struct IngestSettings {
     pub body_budget: usize,
     /// Connections at once, and how long one may idle.
     pub connections: ConnectionLimits,
+    /// Proxies that name the peer of a request.
+    pub trusted_proxies: TrustedProxies,
     /// Connections for records reads.
     pub read_connections: u32,
-    /// Requests at once, those whose body is still arriving not counted.
+    /// Requests at once; only those with a valid signature count.
     pub max_in_flight: u32,
     /// Those of one agency.
     pub max_in_flight_per_tenant: u32,
@@ -135,17 +137,17 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_BODY_BUDGET",
             default: Some("256MiB"),
-            help: "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; beyond it 503 overloaded",
+            help: "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded",
         },
         Variable {
             name: "CONNECT_HEADER_TIMEOUT",
             default: Some("30s"),
-            help: "how long a request's head may take, and an idle connection may stay open; less when more than half of CONNECT_MAX_CONNECTIONS are open",
+            help: "how long a request's head may take, an idle connection may stay open, and a response may stay unread; less when more than half of CONNECT_MAX_CONNECTIONS are open",
         },
         Variable {
             name: "CONNECT_MAX_CONNECTIONS",
             default: Some("4096"),
-            help: "connections at once; beyond it the longest idle one is closed for a new one, without an idle one the new one is",
+            help: "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one, without such a one the new one is",
         },
         Variable {
             name: "CONNECT_MAX_CONNECTIONS_PER_PEER",
@@ -158,6 +160,11 @@ impl Section for IngestSettings {
             help: "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set",
         },
         Variable {
+            name: "CONNECT_TRUSTED_PROXIES",
+            default: Some(""),
+            help: "networks of proxies in front, such as 10.0.0.0/8,192.0.2.7, whose header Forwarded or X-Forwarded-For names the peer; their connections have no share, and the requests of each peer and network behind them are limited as its connections are: beyond it 503 overloaded",
+        },
+        Variable {
             name: "CONNECT_READ_CONNECTIONS",
             default: Some("8"),
             help: "connections to DATABASE_READ_URL for records reads",
@@ -165,12 +172,12 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_MAX_IN_FLIGHT",
             default: Some("512"),
-            help: "requests at once; beyond it 503 overloaded",
+            help: "requests with a valid signature at once; beyond it 503 overloaded",
         },
         Variable {
             name: "CONNECT_MAX_IN_FLIGHT_PER_TENANT",
             default: Some("128"),
-            help: "requests of one agency at once; beyond it 503 overloaded",
+            help: "requests of one agency at once, and less, down to an equal part of CONNECT_MAX_IN_FLIGHT, as those are taken; beyond it 503 overloaded",
         },
         Variable {
             name: "CONNECT_BACKLOG_TARGET",
@@ -198,6 +205,7 @@ impl Section for IngestSettings {
             body_timeout: env.get::<Self, _>("CONNECT_BODY_TIMEOUT")?,
             body_budget,
             connections: connection_limits(env)?,
+            trusted_proxies: env.optional::<Self, _>("CONNECT_TRUSTED_PROXIES")?.unwrap_or_default(),
             read_connections: env.get::<Self, _>("CONNECT_READ_CONNECTIONS")?,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,

@@ -4,6 +4,7 @@
 //! Where the end of the request may be understood in two ways, the connection is closed after the response.
 
 use crate::error::Refusal;
+use crate::framing::FramingFault;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{HeaderMap, Request, Uri, Version};
@@ -17,7 +18,7 @@ pub(crate) enum Violation {
     NoPath,
     /// The target's host is not that of the header `Host`.
     OtherHost,
-    /// HTTP/1.1 without `Host`.
+    /// HTTP/1.1, or a target that names a host, without `Host`.
     HostMissing,
     /// More than one `Host`.
     HostRepeated,
@@ -25,6 +26,8 @@ pub(crate) enum Violation {
     HostMalformed,
     /// `Content-Length` and `Transfer-Encoding` in one head.
     TwoLengths,
+    /// The end of the request before it on the connection is unclear.
+    NotFollowed,
     /// Another transfer coding than `chunked`, or more than that one.
     TransferEncoding,
     /// A body in another coding than `identity`.
@@ -32,11 +35,11 @@ pub(crate) enum Violation {
 }
 
 impl Violation {
-    /// The first that a request has. `has_two_lengths` is known from the bytes only (see `framing`).
-    pub(crate) fn of<B>(request: &Request<B>, has_two_lengths: bool) -> Option<Self> {
+    /// The first that a request has. `framing` is known from the bytes only.
+    pub(crate) fn of<B>(request: &Request<B>, framing: Option<FramingFault>) -> Option<Self> {
         let (headers, uri) = (request.headers(), request.uri());
         // Framing first: it decides whether the connection can be kept.
-        let found = of_framing(headers, has_two_lengths)
+        let found = of_framing(headers, framing)
             .and_then(|()| of_host(headers, request.version()))
             .and_then(|host| of_target(uri, host))
             .and_then(|()| of_content(headers));
@@ -62,16 +65,24 @@ impl Violation {
             Self::HostRepeated => "Host: must not be repeated",
             Self::HostMalformed => "Host: must be a host name or address, with or without a port",
             Self::TwoLengths => "Content-Length: must not be sent together with Transfer-Encoding",
+            Self::NotFollowed => {
+                "the end of the request before this one is unclear; send this one on another connection"
+            }
             Self::TransferEncoding => "Transfer-Encoding: must be chunked, once, or absent",
             Self::ContentEncoding => "Content-Encoding: must be identity or absent",
         }
     }
 }
 
-fn of_framing(headers: &HeaderMap, has_two_lengths: bool) -> Result<(), Violation> {
+fn of_framing(headers: &HeaderMap, framing: Option<FramingFault>) -> Result<(), Violation> {
+    match framing {
+        Some(FramingFault::TwoLengths) => return Err(Violation::TwoLengths),
+        Some(FramingFault::NotFollowed) => return Err(Violation::NotFollowed),
+        None => {}
+    }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = codings.next();
-    if has_two_lengths || (first.is_some() && headers.contains_key(CONTENT_LENGTH)) {
+    if first.is_some() && headers.contains_key(CONTENT_LENGTH) {
         return Err(Violation::TwoLengths);
     }
     let is_chunked = first.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
@@ -98,7 +109,9 @@ fn of_target(uri: &Uri, host: Option<&[u8]>) -> Result<(), Violation> {
     match (uri.scheme(), uri.authority()) {
         (None, Some(_)) => Err(Violation::AuthorityForm),
         (Some(scheme), Some(named)) if [Scheme::HTTP, Scheme::HTTPS].contains(scheme) => {
-            let is_same = host.is_none_or(|host| named.as_str().as_bytes().eq_ignore_ascii_case(host));
+            // Also of HTTP/1.0, which allows a request without the header: nothing else says that the host is this server.
+            let host = host.ok_or(Violation::HostMissing)?;
+            let is_same = named.as_str().as_bytes().eq_ignore_ascii_case(host);
             if is_same { Ok(()) } else { Err(Violation::OtherHost) }
         }
         (None, None) if uri.path().starts_with('/') => Ok(()),
@@ -124,7 +137,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Violation::of(&request.body(()).unwrap(), false)
+        Violation::of(&request.body(()).unwrap(), None)
     }
 
     #[test]
@@ -156,7 +169,10 @@ mod tests {
         }
         let mut old = Request::new(());
         *old.version_mut() = Version::HTTP_10;
-        assert_eq!(Violation::of(&old, false), None);
+        assert_eq!(Violation::of(&old, None), None);
+        // Without a header nothing says that the host of the target is this server.
+        *old.uri_mut() = Uri::from_static("http://elsewhere/");
+        assert_eq!(Violation::of(&old, None), Some(Violation::HostMissing));
     }
 
     #[test]
@@ -171,7 +187,12 @@ mod tests {
         assert_eq!(framed(&twice), Some(Violation::TransferEncoding));
         let both = [("transfer-encoding", "chunked"), ("content-length", "1")];
         assert_eq!(framed(&both), Some(Violation::TwoLengths));
-        assert_eq!(Violation::of(&Request::new(()), true), Some(Violation::TwoLengths));
+        for (fault, expected) in [
+            (FramingFault::TwoLengths, Violation::TwoLengths),
+            (FramingFault::NotFollowed, Violation::NotFollowed),
+        ] {
+            assert_eq!(Violation::of(&Request::new(()), Some(fault)), Some(expected));
+        }
 
         let sized = ("content-length", "1");
         for coding in ["gzip", "identity, gzip", "br"] {

@@ -71,7 +71,7 @@ impl Events {
     /// A share of the backlog for a body that has not been read yet; 503 `overloaded` when there is none. To be asked for
     /// before the signature is used up.
     pub fn admit(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
-        self.backlog.admit(tenant, backlog::estimate(body))
+        self.backlog.admit(tenant, backlog::batch_units(body))
     }
 
     /// Whether a batch can be submitted now.
@@ -96,7 +96,6 @@ impl Events {
         share: Share,
     ) -> Result<Vec<u8>, Refusal> {
         metrics::histogram!(BATCH_EVENTS).record(batch.events);
-        let share = share.at_least(backlog::units(usize::from(batch.events), batch.body.len()));
         let now = Instant::now();
         let (confirm_by, reply_by) = (now + self.publish_within, now + self.reply_within);
         let result = if batch.is_small() {

@@ -13,12 +13,17 @@ use bytes::Bytes;
 use common::broker::{CallError, Rpc, RpcRequest};
 use common::caller::Caller;
 use common::clock;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::model::TenantId;
 use common::trace::Trail;
 use common::write::{IfMatch, WriteAnswer, WriteMeta, WriteRefusal, WriteTarget, Written};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
+
+/// Which faults are logged.
+static FAULTS: LogLimit<2> = LogLimit::new();
 
 /// The way to the queue of records writes.
 #[derive(Clone, Debug)]
@@ -93,7 +98,7 @@ impl Writes {
             traceparent: Some(traceparent.clone()),
         };
         let meta = serde_json::to_string(&meta).map_err(|error| {
-            tracing::error!(%error, "metadata can't be written");
+            limited!(FAULTS[0], error, %error, "metadata can't be written");
             Refusal::Internal
         })?;
         let deadline = Instant::now() + self.reply_within;
@@ -114,7 +119,7 @@ impl Writes {
             Ok(WriteAnswer::Written(written)) => Ok(written),
             Ok(WriteAnswer::Refused(refusal)) => Err(Refusal::Write(refusal)),
             Err(error) => {
-                tracing::error!(%error, "the worker's answer can't be read");
+                limited!(FAULTS[1], error, %error, "the worker's answer can't be read");
                 Err(Refusal::Internal)
             }
         }

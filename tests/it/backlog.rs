@@ -31,14 +31,6 @@ async fn refusals(world: &World, reason: &str) -> f64 {
     world.ingests[0].metrics().await.sum("connect_refused_total", &[("reason", reason)])
 }
 
-async fn until_depth(world: &World, depth: u32) {
-    eventually("batches wait for a worker", PATIENCE, async || match world.queues.depth("events").await {
-        found if found == depth => Ok(()),
-        found => Err(format!("{found} of {depth}")),
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
     // At first 16,000 events a second are assumed: 208 may wait, and half of them of one agency.
@@ -49,7 +41,7 @@ async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
         .start()
         .await;
     let connection = begin(&world, &full_batch(&world.key)).await;
-    until_depth(&world, 1).await;
+    world.until_depth("events", 1).await;
     drop(connection);
     let refused = full_batch(&world.key);
     eventually("the hang-up is noticed", PATIENCE, async || {
@@ -84,6 +76,33 @@ async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
     })
     .await;
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 2 * FULL as i64);
+}
+
+#[tokio::test]
+async fn a_share_whose_reply_was_lost_is_given_back_once_its_message_has_left_the_queue() {
+    // 208 units may wait, and half of them of one agency.
+    let mut world = World::with()
+        .workers(0)
+        .set("CONNECT_BACKLOG_TARGET", "13ms")
+        .set("CONNECT_REPLY_TIMEOUT", "1s")
+        .start()
+        .await;
+    let first = full_batch(&world.key);
+    let lost = async {
+        world.until_depth("events", 1).await;
+        world.queues.take("events").await.expect("the first batch");
+    };
+    let (answer, ()) = futures_util::join!(world.http().send(&first), lost);
+    answer.assert_error(503, "processing_timeout");
+    let next = full_batch(&world.key);
+    world.http().send(&next).await.assert_error(503, "overloaded");
+    world.add_worker().await;
+    // It was refused before its signature was used up.
+    eventually("the next batch is applied", PATIENCE, async || {
+        let answer = world.http().send(&next).await;
+        if answer.status == 200 { Ok(()) } else { Err(format!("{answer:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -127,6 +146,62 @@ async fn a_quiet_agency_is_answered_while_others_burst_and_hang_up() {
 }
 
 #[tokio::test]
+async fn a_connection_that_breaks_makes_no_room() {
+    // What is sent is held for as long again as it has waited when there is a connection.
+    let (batches, units) = (120, 120.0 * FULL as f64);
+    let world = World::with()
+        .workers(0)
+        .through_proxies()
+        .set("CONNECT_BACKLOG_TARGET", "60s")
+        .set("CONNECT_REPLY_TIMEOUT", "500ms")
+        .start()
+        .await;
+    let waiting =
+        async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+    let requests: Vec<Outgoing> = (0..batches).map(|_| full_batch(&world.key)).collect();
+    for some in requests.chunks(20) {
+        join_all(some.iter().map(|request| world.http().send(request))).await;
+    }
+    world.until_depth("events", batches).await;
+    assert_eq!(waiting().await, units);
+    world.proxies().broker.cut();
+    world.ingests[0].until_unready().await;
+    assert_eq!(waiting().await, units, "the batches are still in the queue");
+    world.proxies().broker.restore();
+    world.ingests[0].until_ready().await;
+    assert_eq!(waiting().await, units, "nobody has applied them");
+    eventually("they are forgotten in time", PATIENCE, async || match waiting().await {
+        0.0 => Ok(()),
+        held => Err(format!("{held} units are held")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_that_the_broker_refuses_too_late_for_its_caller_keeps_no_share() {
+    let world = World::with()
+        .workers(0)
+        .through_proxies()
+        .set("CONNECT_PUBLISH_TIMEOUT", "500ms")
+        .set("CONNECT_REPLY_TIMEOUT", "1s")
+        .start()
+        .await;
+    let waiting =
+        async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+    // A message for a queue that is gone comes back. A queue that is gone is never seen empty.
+    world.queues.delete("events").await;
+    world.proxies().broker.stall_replies();
+    world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
+    assert_eq!(waiting().await, FULL as f64, "the message may be in the queue");
+    world.proxies().broker.restore();
+    eventually("its share is given back", PATIENCE, async || match waiting().await {
+        0.0 => Ok(()),
+        held => Err(format!("{held} units are held")),
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn writes_have_a_backlog_of_their_own() {
     let world = World::with()
         .workers(0)
@@ -143,11 +218,7 @@ async fn writes_have_a_backlog_of_their_own() {
     let first = create(1);
     let waiting = world.http().send(&first);
     let second = async {
-        eventually("the first write waits", PATIENCE, async || match world.queues.depth("records").await {
-            1 => Ok(()),
-            found => Err(format!("{found}")),
-        })
-        .await;
+        world.until_depth("records", 1).await;
         let second = create(2);
         world.http().send(&second).await.assert_error(503, "overloaded");
     };

@@ -159,6 +159,8 @@ async fn batches_that_are_taken_together_do_what_they_do_one_by_one() {
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_REPLY_TIMEOUT", "100ms")
+        // All of it is to wait while there is no worker.
+        .set("CONNECT_BACKLOG_TARGET", "60s")
         .set("CONNECT_WORKER_LANES", "1")
         .start()
         .await;

@@ -168,11 +168,18 @@ async fn a_forged_reply_is_ignored_and_the_workers_own_is_given() {
 
 #[tokio::test]
 async fn advisor_actions_need_a_mac_where_the_operator_wants_it() {
-    let world = World::with().set("CONNECT_CRM_UNSIGNED", "refuse").start().await;
+    let mut world = World::with().workers(0).start().await;
+    world.add_worker().await;
+    world.workers[0].until_ready().await;
+    assert!(world.workers[0].logs().contains("CONNECT_CRM_UNSIGNED is allow"), "{}", world.workers[0].logs());
+    world.end_workers().await;
+    world.set("CONNECT_CRM_UNSIGNED", "refuse");
+    world.add_worker().await;
     let action = json!({"action": "open-lead", "tenant": "acme", "email": "eve@example.com", "name": "Eve"});
     let message = QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
     world.queues.put("crm", &message).await;
     until_forged(&world, "crm", 1).await;
+    assert!(!world.workers[0].logs().contains("CONNECT_CRM_UNSIGNED"), "{}", world.workers[0].logs());
     assert_eq!(world.pipeline(&[]).await.len(), 0);
     let opened = ["advisor", "open-lead", "--tenant", "acme", "--email", "ana@example.com", "--name", "Ana"];
     let opened = world.connectctl.json(&opened).await;

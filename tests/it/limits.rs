@@ -5,20 +5,11 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tests::event::batch;
 use tests::raw::{RawConnection, head};
-use tests::{ALL_SCOPES, ApiKey, Http, PATIENCE, World, event, eventually};
+use tests::{ALL_SCOPES, ApiKey, Http, World, event};
 
 /// A valid batch of a key's agency.
 fn body(key: &ApiKey) -> Vec<u8> {
     batch(&[event("contact.identified").tenant(&key.tenant).email("ana@example.com")])
-}
-
-/// Waits until so many batches wait for a worker.
-async fn until_waiting(world: &World, count: u32) {
-    eventually("requests are under way", PATIENCE, async || match world.queues.depth("events").await {
-        found if found == count => Ok(()),
-        found => Err(format!("{found} of {count}")),
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -31,13 +22,13 @@ async fn one_agency_takes_its_share_and_another_keeps_its_own() {
     let keys = [key.clone(), world.add_key(ALL_SCOPES).await, world.add_key(ALL_SCOPES).await];
     let ours = join_all(keys.iter().map(async |key| http.send(&key.events(body(key))).await));
     let theirs = async {
-        until_waiting(&world, 3).await;
+        world.until_depth("events", 3).await;
         let answer = http.send(&refused).await;
         answer.assert_error(503, "overloaded");
         assert!(!answer.header("retry-after").is_empty(), "{answer:?}");
         let request = zeta.events(body(&zeta));
         let waited = async {
-            until_waiting(&world, 4).await;
+            world.until_depth("events", 4).await;
             world.add_worker().await;
         };
         futures_util::join!(http.send(&request), waited).0
@@ -61,7 +52,7 @@ async fn beyond_all_requests_at_once_the_answer_is_overloaded_at_once() {
     let keys = [world.key.clone(), world.add_key(ALL_SCOPES).await];
     let waiting = join_all(keys.iter().map(async |key| world.http().send(&key.events(body(key))).await));
     let rest = async {
-        until_waiting(&world, 2).await;
+        world.until_depth("events", 2).await;
         let begun = Instant::now();
         world.http().send(&world.key.events(body(&world.key))).await.assert_error(503, "overloaded");
         assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());

@@ -5,7 +5,12 @@ use tests::{TestDatabase, text};
 
 /// All statements of all programs.
 fn statements() -> impl Iterator<Item = &'static str> {
-    let programs = [ingest::store::STATEMENTS, worker::store::STATEMENTS, dispatcher::store::STATEMENTS];
+    let programs = [
+        ingest::store::STATEMENTS,
+        worker::store::STATEMENTS,
+        dispatcher::store::STATEMENTS,
+        common::db::MASTER_KEY_STATEMENTS,
+    ];
     programs.into_iter().flatten().copied()
 }
 
@@ -42,7 +47,7 @@ async fn every_table_of_agency_data_is_keyed_by_the_agency_first() {
          LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = i.indkey[0]
          WHERE n.nspname = 'public' AND t.relkind IN ('r', 'p') AND NOT t.relispartition";
     // They hold nothing of an agency.
-    let others = ["key_revision", "refinery_schema_history"];
+    let others = ["key_revision", "master_key_canary", "refinery_schema_history"];
     for table in database.rows(query, &[]).await {
         if !others.contains(&text(&table["name"])) {
             assert_eq!(table["first_key"], "tenant_id", "{table}");

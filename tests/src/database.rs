@@ -18,6 +18,12 @@ use tokio_postgres::{Client, NoTls};
 /// What every database name of the tests begins with.
 const MARK: &str = "connect_test_";
 
+/// Longest that a connection may take.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// Longest that making or dropping a database may take.
+const ADMIN: Duration = Duration::from_secs(120);
+
 /// Longest that removing a test's things may take.
 const CLEAN_UP: Duration = Duration::from_secs(20);
 
@@ -176,7 +182,9 @@ fn this_machine() -> String {
 }
 
 async fn admin(server: &str, statement: &str) {
-    let done = connect(server).await.batch_execute(statement).await;
+    let client = connect(server).await;
+    let done = tokio::time::timeout(ADMIN, client.batch_execute(statement)).await;
+    let done = done.unwrap_or_else(|_| panic!("not within {ADMIN:?}: {statement}"));
     done.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
 }
 
@@ -185,7 +193,8 @@ async fn connect(url: &str) -> Client {
 }
 
 async fn try_connect(url: &str) -> Option<Client> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+    let connected = tokio::time::timeout(CONNECT, tokio_postgres::connect(url, NoTls)).await.ok()?;
+    let (client, connection) = connected.ok()?;
     tokio::spawn(connection);
     Some(client)
 }

@@ -45,15 +45,16 @@ fn described(document: &Value, request: &Outgoing, answer: &Answer) -> Result<()
     let paths = document["paths"].as_object().into_iter().flatten();
     let item = paths.filter_map(|(known, item)| matches(known, path).then(|| item.as_object())?).next();
     let Some(item) = item else {
-        // No path of the description: its one answer is like that of a record that isn't there.
-        let is_described = (answer.status, code(answer).as_deref()) == (404, Some("not_found"));
+        // No path of the description: its answer is like that of a record that isn't there, unless HTTP forbids the request.
+        let described = [(404, Some("not_found")), (400, Some("invalid_request"))];
+        let is_described = described.contains(&(answer.status, code(answer).as_deref()));
         return (is_described || is_head(request)).then_some(()).ok_or_else(|| "the path".to_owned());
     };
     let operation = item.get(&request.method.to_lowercase());
-    if operation.is_none() && answer.status != 405 {
+    if operation.is_none() && ![400, 405].contains(&answer.status) {
         return Err("the method".to_owned());
     }
-    // Each operation tells what the path's other methods are answered.
+    // Each operation tells what the path's other methods are answered; what HTTP forbids is 400 for any method.
     let operation = operation.or_else(|| item.values().next()).unwrap_or(&Value::Null);
     let response = &operation["responses"][answer.status.to_string()];
     let response = response.as_object().ok_or("the status")?;

@@ -129,6 +129,16 @@ impl Program {
         self.logs.lines().join("\n")
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Kills it, as a crash would.
     pub fn kill(&mut self) {
         drop(self.child.kill());

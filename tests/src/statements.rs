@@ -1,20 +1,20 @@
 //! A proxy before Postgres that records which statements are sent together, without waiting for each other's results.
 //!
-//! Each reply is held back for a while, as on a slow network, so that everything a client can send before it has the
-//! reply arrives first: one flight is one round trip.
+//! A reply is held back until the client has sent nothing for a while, so that everything it can send before it has the
+//! reply arrives first, also on a busy machine: one flight is one round trip.
 
 use crate::url::{address, with_address};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-/// How long a reply is on its way.
-const LATENCY: Duration = Duration::from_millis(30);
+/// How long the client must have sent nothing before it is given a reply.
+const SILENCE: Duration = Duration::from_millis(60);
 
 /// Statements that a client sent in one round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +91,22 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<
     }
 }
 
+/// Waits until the client has sent nothing for a while.
+async fn until_silent(session: &Mutex<Session>) {
+    loop {
+        let wait = SILENCE.saturating_sub(lock(session).last_request.elapsed());
+        if wait.is_zero() {
+            return;
+        }
+        sleep(wait).await;
+    }
+}
+
 async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<Mutex<Session>>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        sleep(LATENCY).await;
+        until_silent(&session).await;
         pending.extend_from_slice(&buffer[..read]);
         lock(&session).replies(&mut pending);
         if to.write_all(&buffer[..read]).await.is_err() {
@@ -108,6 +119,7 @@ async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<M
 struct Session {
     flights: Arc<Mutex<Vec<Flight>>>,
     has_started: bool,
+    last_request: Instant,
     pool: String,
     /// Prepared statements by the client's names for them.
     names: HashMap<String, String>,
@@ -122,6 +134,7 @@ impl Session {
         Self {
             flights,
             has_started: false,
+            last_request: Instant::now(),
             pool: String::new(),
             names: HashMap::new(),
             open: 0,
@@ -131,6 +144,7 @@ impl Session {
 
     /// Takes whole messages of the client out of `pending`.
     fn requests(&mut self, pending: &mut Vec<u8>) {
+        self.last_request = Instant::now();
         if !self.has_started {
             let Some(length) = length(pending, 0) else { return };
             let startup: Vec<u8> = pending.drain(..length).collect();

@@ -88,6 +88,13 @@ impl World {
         self.ingests.insert(0, Program::ingest(&self.settings).await);
     }
 
+    /// Ends all workers in order: what they have answered is acknowledged, and nothing of it is delivered again.
+    pub async fn end_workers(&mut self) {
+        for mut worker in self.workers.drain(..) {
+            worker.terminate().await;
+        }
+    }
+
     /// The settings that its programs run with.
     pub fn settings(&self) -> &[(String, String)] {
         &self.settings

@@ -36,7 +36,7 @@ impl Section for WorkerSettings {
         Variable {
             name: "CONNECT_RECORD_LANES",
             default: Some("2"),
-            help: "records writes that one worker does at the same time, 1 to 64",
+            help: "units of up to 16 records writes that one worker does at the same time, 1 to 64",
         },
         Variable {
             name: "CONNECT_CRM_LANES",

@@ -15,9 +15,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Longest that connecting and declaring the queues may take.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of that, the connecting alone, to all brokers together.
+/// Longest that connecting and declaring the queues may take, unless the URLs' `connection_timeout` takes longer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Of that, the connecting alone, to all brokers together; a `connection_timeout` replaces its broker's share.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Waits between tries to connect: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
@@ -105,6 +105,16 @@ impl Broker {
         self.link.borrow().as_ref().is_some_and(|link| link.connection.status().connected())
     }
 
+    /// Whether messages can be published on the connection, as far as is known: a broker short of memory or disk blocks
+    /// publishers, and says so to a connection that has tried to publish.
+    pub fn can_publish(&self) -> bool {
+        let can_publish = |link: &Link| {
+            let status = link.connection.status();
+            status.connected() && !status.blocked()
+        };
+        self.link.borrow().as_ref().is_some_and(|link| can_publish(link))
+    }
+
     /// What messages and replies are signed and verified with.
     pub(super) const fn keys(&self) -> &MessageKeys {
         &self.keys
@@ -166,7 +176,7 @@ struct Target {
 async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutdown: CancellationToken) {
     let mut wait = RETRY.0;
     while !shutdown.is_cancelled() {
-        let connected = timeout(CONNECT_TIMEOUT, connect(&target)).await;
+        let connected = timeout(longest_connect(&target.settings), connect(&target)).await;
         if !matches!(connected, Ok(Ok(_))) {
             // It may take connections and still not do, such as one that can't declare a queue.
             target.settings.urls.skip();
@@ -207,13 +217,24 @@ async fn connect(target: &Target) -> lapin::Result<Connection> {
     Ok(connection)
 }
 
-/// A connection on which nothing is declared, to the first broker that answers. Each has its share of the time.
-pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
+/// How long the broker of that URL may take to answer: what the URL says, or its share of the time.
+fn dial_timeout(settings: &BrokerSettings, uri: &AMQPUri) -> Duration {
     let share = DIAL_TIMEOUT / u32::try_from(settings.urls.count()).unwrap_or(u32::MAX);
+    uri.query.connection_timeout.map_or(share, Duration::from_millis)
+}
+
+/// Longest that connecting and declaring the queues takes.
+pub(super) fn longest_connect(settings: &BrokerSettings) -> Duration {
+    let dialling = settings.urls.in_order().map(|(_, uri)| dial_timeout(settings, &uri));
+    let dialling = dialling.fold(Duration::ZERO, Duration::saturating_add);
+    CONNECT_TIMEOUT.max(dialling.saturating_add(CONNECT_TIMEOUT - DIAL_TIMEOUT))
+}
+
+/// A connection on which nothing is declared, to the first broker that answers.
+pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
     let mut refused = lapin::Error::from(io::Error::from(io::ErrorKind::TimedOut));
     for (place, uri) in settings.urls.in_order() {
-        let within =
-            uri.query.connection_timeout.map_or(share, |given| Duration::from_millis(given).min(share));
+        let within = dial_timeout(settings, &uri);
         match timeout(within, dial_one(uri, program)).await {
             Ok(Ok(connection)) => {
                 settings.urls.prefer(place);
@@ -252,6 +273,22 @@ async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{BrokerUrls, SettingValue as _};
+
+    /// How long each broker may take to answer, and how long all may take together, in milliseconds.
+    fn timeouts(urls: &str) -> (Vec<u128>, u128) {
+        let urls = BrokerUrls::read(urls).unwrap();
+        let settings = BrokerSettings { urls, prefix: "p".to_owned(), max_length: 1, max_bytes: 1 };
+        let each = settings.urls.in_order().map(|(_, uri)| dial_timeout(&settings, &uri).as_millis());
+        (each.collect(), longest_connect(&settings).as_millis())
+    }
+
+    #[test]
+    fn the_url_says_how_long_its_broker_may_take_also_where_that_is_longer_than_its_share() {
+        assert_eq!(timeouts("amqp://a,amqp://b"), (vec![4_000, 4_000], 10_000));
+        let mixed = "amqp://a?connection_timeout=20000,amqp://b?connection_timeout=50,amqp://c,amqp://d";
+        assert_eq!(timeouts(mixed), (vec![20_000, 50, 2_000, 2_000], 26_050));
+    }
 
     #[test]
     fn a_program_is_connected_when_all_of_its_connections_are() {

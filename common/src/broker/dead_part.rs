@@ -1,9 +1,12 @@
 //! Parts of a message that go to the dead-letter queue while the rest of the message is handled.
 
 use super::connection::Broker;
+use super::dead_log::log_dead_letter;
 use super::mac::{Covered, MessageKeys, Purpose};
 use super::rpc::{PERSISTENT, headers};
 use super::topology::Queue;
+use crate::limited;
+use crate::log_limit::LogLimit;
 use crate::metrics::DEAD_LETTERED;
 use crate::trace::{TraceContext, Trail};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
@@ -11,6 +14,9 @@ use lapin::{BasicProperties, Confirmation};
 use std::time::Duration;
 use tokio::time::timeout;
 use tracing::Span;
+
+/// Which parts that could not be dead-lettered are logged, by queue.
+static NOT_KEPT: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
 /// Longest that the broker may take to confirm the parts of a message.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
@@ -59,13 +65,15 @@ pub(super) async fn dead_letter(broker: &Broker, queue: Queue, parts: &[DeadPart
     let is_kept = matches!(published, Ok(Some(())));
     for part in parts {
         let _in_span = part.span().entered();
-        let (queue, reason) = (queue.as_str(), part.reason);
+        let (name, reason) = (queue.as_str(), part.reason);
         if is_kept {
-            tracing::error!(queue, reason, "message dead-lettered");
-            metrics::counter!(DEAD_LETTERED, "queue" => queue, "reason" => reason).increment(1);
+            log_dead_letter(queue, reason);
+            metrics::counter!(DEAD_LETTERED, "queue" => name, "reason" => reason).increment(1);
         } else {
-            tracing::warn!(
-                queue,
+            limited!(
+                NOT_KEPT[queue as usize],
+                warn,
+                queue = name,
                 reason,
                 "a part of a message could not be dead-lettered; requeueing the message"
             );

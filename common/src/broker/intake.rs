@@ -98,10 +98,10 @@ pub async fn run_intake<I: Intake>(
                         open.stop().await;
                         return Some(open);
                     }
-                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
+                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost; retrying in 250 ms"),
                 }
             }
-            Err(error) => tracing::warn!(queue = name, %error, "can't consume"),
+            Err(error) => tracing::warn!(queue = name, %error, "can't consume; retrying in 250 ms"),
         }
         if !shutdown.is_cancelled() {
             sleep(REOPEN_AFTER).await;

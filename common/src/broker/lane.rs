@@ -2,6 +2,7 @@
 //! acknowledges.
 
 use super::connection::{Broker, Link};
+use super::dead_log::log_forged;
 use super::dead_part::DeadPart;
 use super::in_hand::{self, Held};
 use super::mac::{FORGED, MessageKeys, Purpose};
@@ -113,6 +114,9 @@ pub struct LaneBounds {
     pub weight: usize,
     /// Most bytes of a unit's bodies; a single message may be larger.
     pub bytes: usize,
+    /// Among the lanes of a queue: one gets messages only while those of a higher priority have been handed all that
+    /// they may be handed ahead.
+    pub priority: i8,
 }
 
 /// Consumes `queue` until `shutdown`, on one connection of `broker` after the other, and answers on `replies`'.
@@ -140,10 +144,10 @@ pub async fn run_lane<H: Handler>(
                 consuming.fetch_sub(1, Ordering::Relaxed);
                 match ended {
                     Ok(()) => drop(timeout(CLOSE_WITHIN, lane.channel.close(200, "shutdown".into())).await),
-                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost"),
+                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost; retrying in 250 ms"),
                 }
             }
-            Err(error) => tracing::warn!(queue = name, %error, "can't consume"),
+            Err(error) => tracing::warn!(queue = name, %error, "can't consume; retrying in 250 ms"),
         }
         if !shutdown.is_cancelled() {
             tokio::time::sleep(REOPEN_AFTER).await;
@@ -183,7 +187,9 @@ impl Lane {
         let channel = link.connection.create_channel().await?;
         channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
         let options = BasicConsumeOptions::default();
-        let consumer = channel.basic_consume(name.into(), "".into(), options, FieldTable::default()).await?;
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(bounds.priority));
+        let consumer = channel.basic_consume(name.into(), "".into(), options, arguments).await?;
         let replies = Replies::new(replies.clone(), queue);
         Ok(Self { channel, consumer, replies, queue, bounds, has_left: false, held: None, _link: link })
     }
@@ -286,9 +292,8 @@ pub(super) fn message_of(queue: Queue, keys: &MessageKeys, delivery: &mut Delive
         redelivered: delivery.redelivered,
     };
     if let Err(why) = verified {
-        let (queue, reason) = (queue.as_str(), FORGED);
-        message.span().in_scope(|| tracing::error!(queue, reason, %why, "message dead-lettered"));
-        metrics::counter!(DEAD_LETTERED, "queue" => queue, "reason" => reason).increment(1);
+        message.span().in_scope(|| log_forged(queue, why));
+        metrics::counter!(DEAD_LETTERED, "queue" => queue.as_str(), "reason" => FORGED).increment(1);
         return None;
     }
     Some(message)

@@ -8,8 +8,10 @@
 
 mod connection;
 mod dead;
+mod dead_log;
 mod dead_part;
 mod gauges;
+mod hold;
 mod in_hand;
 mod intake;
 mod lane;
@@ -17,19 +19,22 @@ mod mac;
 mod publisher;
 mod reply;
 mod rpc;
+mod session;
 mod settle;
 mod topology;
 mod visit;
 
 pub use connection::{Broker, QueueDepth};
 pub use dead::{DeadLetter, Death, Fate, Walk, Walked, Window};
+pub use dead_log::log_dead_letter;
 pub use dead_part::DeadPart;
 pub use gauges::observe_queues;
+pub use hold::{Hold, Holds};
 pub use in_hand::Held;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
 pub use mac::MessageKeys;
 pub use publisher::{Outgoing, PublishError, Publisher};
-pub use rpc::{CallError, Hold, Holds, Rpc, RpcRequest};
+pub use rpc::{CallError, Rpc, RpcRequest};
 pub use topology::{Queue, dead_queue_name, queue_name, retry_queue_name};
 pub use visit::{QueueSeen, Visit, VisitError};

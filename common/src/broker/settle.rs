@@ -1,5 +1,6 @@
 //! What a lane does with the messages of a unit that was handled: replies first, acknowledgements last.
 
+use super::dead_log::log_dead_letter;
 use super::dead_part::dead_letter;
 use super::lane::{Lane, Message, Unit, Verdict};
 use super::reply::Reply;
@@ -78,9 +79,9 @@ impl Lane {
                 Settlement::Requeue
             }
             Verdict::Dead { reason, .. } => {
-                let queue = self.queue.as_str();
-                span(message, verdict).in_scope(|| tracing::error!(queue, reason, "message dead-lettered"));
-                metrics::counter!(DEAD_LETTERED, "queue" => queue, "reason" => *reason).increment(1);
+                span(message, verdict).in_scope(|| log_dead_letter(self.queue, reason));
+                metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason)
+                    .increment(1);
                 Settlement::Reject
             }
             Verdict::Leave => Settlement::Leave,

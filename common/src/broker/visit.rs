@@ -1,6 +1,6 @@
 //! A connection for one command of an operator.
 
-use super::connection::{CONNECT_TIMEOUT, QueueDepth, dial};
+use super::connection::{QueueDepth, dial, longest_connect};
 use super::topology::{self, Queue, dead_queue_name, queue_name};
 use crate::settings::BrokerSettings;
 use lapin::Connection;
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Visit {
 impl Visit {
     /// Connects; `program` is the name the broker shows.
     pub async fn open(settings: &BrokerSettings, program: &str) -> Result<Self, VisitError> {
-        let dialled = timeout(CONNECT_TIMEOUT, dial(settings, program)).await;
+        let dialled = timeout(longest_connect(settings), dial(settings, program)).await;
         let connection = match dialled {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(VisitError::Unreachable(error.to_string())),

@@ -24,7 +24,21 @@ pub enum TxError {
     Abandoned(String),
 }
 
+/// Class of the SQLSTATEs with which functions of our schema refuse what a caller asked for, such as a write beyond the
+/// quota. The transaction did what it is for.
+const REFUSALS: &str = "W1";
+
 impl TxError {
+    /// The outcome of a transaction that ended so, as [`crate::metrics::TRANSACTIONS`] counts it.
+    pub fn outcome(&self) -> &'static str {
+        match self {
+            Self::Conflict(_) | Self::Stale(_) => "conflict",
+            Self::Unavailable(_) => "unavailable",
+            Self::Refused(error) if error.code().is_some_and(is_refusal) => "refused",
+            Self::Refused(_) | Self::Abandoned(_) => "failed",
+        }
+    }
+
     /// The five characters by which the database names why it refused; `None` where the database did not answer.
     pub fn sql_state(&self) -> Option<&str> {
         match self {
@@ -57,6 +71,10 @@ impl From<PoolError> for TxError {
 fn is_conflict(code: &SqlState) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION]
         .contains(code)
+}
+
+fn is_refusal(code: &SqlState) -> bool {
+    code.code().starts_with(REFUSALS)
 }
 
 /// What passes without the statement being at fault: connection exceptions (08), a server that shuts down, starts, has
@@ -93,5 +111,18 @@ fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{} ({})", db.message(), db.code().code()),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_refusals_of_our_own_functions_are_no_failures() {
+        let refusals = ["W1001", "W1002"].map(SqlState::from_code);
+        assert!(refusals.iter().all(is_refusal));
+        let failures = [SqlState::CHECK_VIOLATION, SqlState::QUERY_CANCELED, SqlState::RAISE_EXCEPTION];
+        assert!(!failures.iter().any(is_refusal));
     }
 }

@@ -39,9 +39,12 @@ impl<'a> Migrations<'a> {
         runner().set_target(Target::Version(0)).run_async(client).await?;
         let last = runner().get_last_applied_migration_async(client).await?;
         let last = last.map_or(0, |last| last.version());
-        let missing =
-            runner().get_migrations().iter().filter(|known| known.version() > last).cloned().collect();
-        Ok(Self { client, missing })
+        let known = runner();
+        let mut missing: Vec<Migration> =
+            known.get_migrations().iter().filter(|known| known.version() > last).cloned().collect();
+        // They are embedded in the order in which the file system listed them.
+        missing.sort_unstable_by_key(Migration::version);
+        Ok(Self { client, missing: missing.into() })
     }
 
     /// How many are missing.

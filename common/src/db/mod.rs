@@ -1,7 +1,8 @@
-//! The database: pools, the one door to writes, sessions apart from them, migrations.
+//! The database: pools, transactions, sessions apart from the pools, migrations.
 
 mod connect;
 mod error;
+mod master_key;
 mod migrate;
 mod pipelined;
 mod pool;
@@ -9,6 +10,7 @@ mod session;
 
 pub use connect::{Connected, connect};
 pub use error::TxError;
+pub use master_key::{MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, verify_master_key};
 pub use migrate::{MigrateError, Migrations};
 pub use pipelined::{PipelinedTransaction, Query};
 pub use pool::{Attempts, Client, Database, PoolSettings, Work};

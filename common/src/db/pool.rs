@@ -1,4 +1,4 @@
-//! A bounded pool of connections and the one door to writes, [`Database::run_tx`].
+//! A bounded pool of connections, and transactions that run again after a conflict.
 
 use super::connect::{OneOfServers, longest};
 use super::error::TxError;
@@ -125,12 +125,7 @@ impl Database {
         let mut runs = 1;
         loop {
             let done = transaction.attempt(self, runs).await;
-            let outcome = match &done {
-                Ok(_) => "committed",
-                Err(TxError::Conflict(_) | TxError::Stale(_)) => "conflict",
-                Err(TxError::Unavailable(_)) => "unavailable",
-                Err(TxError::Refused(_) | TxError::Abandoned(_)) => "failed",
-            };
+            let outcome = done.as_ref().map_or_else(TxError::outcome, |_| "committed");
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
             match done {
                 Err(error @ (TxError::Conflict(_) | TxError::Stale(_))) if runs < RUNS => {

@@ -7,7 +7,7 @@ use super::judge::{Judgement, judge};
 use super::origin::Origin;
 use super::scheduler::{AttemptScheduler, observe_lag};
 use crate::store::{self, Known, Target};
-use common::broker::{Intake, Queue, Receipt, Received};
+use common::broker::{Intake, Queue, Receipt, Received, log_dead_letter};
 use common::clock;
 use common::db::{Database, TxError};
 use common::message::DeliveryMeta;
@@ -43,9 +43,7 @@ impl Intake for DeliveryIntake {
                 Some(meta) => messages.push(Taken { meta, body: message.body, receipt }),
                 None => {
                     let reason = "metadata";
-                    message.span().in_scope(|| {
-                        tracing::error!(queue = Queue::Webhooks.as_str(), reason, "message dead-lettered");
-                    });
+                    message.span().in_scope(|| log_dead_letter(Queue::Webhooks, reason));
                     receipt.dead(reason).await;
                 }
             }

@@ -10,6 +10,8 @@ use crate::store::{AttemptRow, Conclusion, State};
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::message::DeliveryMeta;
 use common::metrics::{
     self as names, SEALED_UNOPENED, WEBHOOK_ATTEMPT_DURATION, WEBHOOK_ATTEMPTS, WEBHOOK_DEAD, WEBHOOK_RETRIES,
@@ -20,6 +22,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::field::display;
 use tracing::{Instrument, Span};
+
+/// Which deliveries are logged whose secret can't be opened.
+static SEALED: LogLimit<1> = LogLimit::new();
+/// Which deliveries are logged whose attempts are used up.
+static USED_UP: LogLimit<1> = LogLimit::new();
 
 /// How long deliveries wait whose secret can't be opened.
 const SEALED_WAIT: Duration = Duration::from_secs(30);
@@ -62,8 +69,8 @@ impl Means {
     async fn attempt_traced(&self, job: Job, mut traced: TraceSpan) -> (Entry, Answer) {
         let at = clock::now();
         let Some(secrets) = &job.endpoint.secrets else {
-            tracing::error!(
-                subscription = %job.meta.subscription_id,
+            limited!(
+                SEALED[0], error, subscription = %job.meta.subscription_id,
                 "the subscription's secret can't be opened with this CONNECT_MASTER_KEY; its deliveries wait"
             );
             metrics::counter!(SEALED_UNOPENED, "of" => "subscription").increment(1);
@@ -131,8 +138,8 @@ impl Means {
             }
             None => {
                 metrics::counter!(WEBHOOK_DEAD).increment(1);
-                tracing::warn!(
-                    subscription = %job.meta.subscription_id, attempts = made,
+                limited!(
+                    USED_UP[0], warn, subscription = %job.meta.subscription_id, attempts = made,
                     outcome = attempt.outcome.as_str(), "attempts used up: dead letter"
                 );
                 (State::Dead, FollowUp::DeadLetter)
@@ -157,7 +164,7 @@ impl Means {
     }
 }
 
-/// The place in its trace that a delivery came with. The release before sent none.
+/// The place in its trace that a delivery came with. Absent from messages of the previous release.
 pub(super) fn context(meta: &DeliveryMeta) -> Option<TraceContext> {
     meta.traceparent.as_deref().and_then(TraceContext::parse)
 }

@@ -17,6 +17,8 @@ use chrono::{DateTime, Utc};
 use common::broker::Broker;
 use common::clock;
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +26,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{Instrument, Span};
 use uuid::Uuid;
+
+/// Which deliveries are logged that can't be put on record, and which that have no dead letter.
+static UNRECORDED: LogLimit<2> = LogLimit::new();
 
 /// Most entries of one transaction.
 const TOGETHER: usize = 512;
@@ -138,7 +143,7 @@ impl Ledger {
                 recorded.push(entry);
                 continue;
             };
-            span.in_scope(|| tracing::error!(%error, "a delivery can't be put on record"));
+            span.in_scope(|| limited!(UNRECORDED[0], error, %error, "a delivery can't be put on record"));
             relayed.extend(self.settle_repeats(&entry).await);
             match entry.origin {
                 Origin::Queue(receipt) => self.dead_letters.take(receipt, "record").await,
@@ -192,8 +197,13 @@ impl Ledger {
             // It has no message that could be dead-lettered: whoever takes this one finds the delivery dead.
             Origin::Outbox(_) if is_dead => {
                 if !messages.requeue(&entry.meta, &entry.body).await {
-                    let message = "the broker is unavailable; the dead delivery has no dead letter there";
-                    span(&entry.meta, context(&entry.meta)).in_scope(|| tracing::warn!("{message}"));
+                    span(&entry.meta, context(&entry.meta)).in_scope(|| {
+                        limited!(
+                            UNRECORDED[1],
+                            warn,
+                            "the broker is unavailable; the dead delivery has no dead letter there"
+                        );
+                    });
                 }
             }
             Origin::Outbox(_) => {}

@@ -14,7 +14,7 @@ pub use deliveries::{
 };
 pub use outbox::{Pending, Waiting, pending, waiting};
 pub use record::Record;
-pub use subscriptions::{Subscriber, Target, are_opened_by, targets};
+pub use subscriptions::{Subscriber, Target, targets};
 
 use common::db::TxError;
 use deadpool_postgres::GenericClient;
@@ -34,7 +34,6 @@ pub const STATEMENTS: &[&str] = &[
     outbox::PENDING,
     outbox::RELAYED,
     outbox::WAITING,
-    subscriptions::SAMPLE,
     subscriptions::TARGETS,
 ];
 

@@ -25,12 +25,7 @@ impl Record<'_> {
     /// Writes it. Once this is polled everything is on its way, the COMMIT included; dropping it takes nothing back.
     pub async fn write(&self, database: &Database) -> Result<(), TxError> {
         let written = self.flight(database).await;
-        let outcome = match &written {
-            Ok(()) => "committed",
-            Err(TxError::Conflict(_)) => "conflict",
-            Err(TxError::Unavailable(_)) => "unavailable",
-            Err(_) => "failed",
-        };
+        let outcome = written.as_ref().map_or_else(TxError::outcome, |()| "committed");
         metrics::counter!(TRANSACTIONS, "name" => "conclude", "outcome" => outcome).increment(1);
         written
     }

@@ -4,8 +4,6 @@ use super::query;
 use crate::fan_out::Subscription;
 use chrono::{DateTime, Utc};
 use common::db::TxError;
-use common::model::TenantId;
-use common::sealed::{MasterKey, subscription_binding};
 use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
@@ -18,21 +16,6 @@ pub(super) const TARGETS: &str = "
     FROM unnest($1::uuid[]) AS wanted (subscription_id)
     CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.subscription_id = wanted.subscription_id LIMIT 1) AS s
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = s.tenant_id LIMIT 1) AS t";
-
-/// A few sealed secrets, to see whether the master key opens them.
-pub(super) const SAMPLE: &str = "
-    -- subscriptions.sample
-    SELECT tenant_id, subscription_id, secret_sealed FROM subscriptions ORDER BY tenant_id, subscription_id LIMIT 8";
-
-/// Whether `master` opens what it should: one of a few stored secrets; also where there is none yet.
-pub async fn are_opened_by(on: &impl GenericClient, master: &MasterKey) -> Result<bool, TxError> {
-    let rows = query(on, SAMPLE, &[]).await?;
-    let opens = |row: &tokio_postgres::Row| {
-        let binding = subscription_binding(TenantId(row.get(0)), row.get(1));
-        master.open(row.get(2), &binding).is_ok()
-    };
-    Ok(rows.is_empty() || rows.iter().any(opens))
-}
 
 /// A subscription with the place that its deliveries go to.
 #[derive(Clone, Debug)]

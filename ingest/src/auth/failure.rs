@@ -1,11 +1,11 @@
 //! Why authentication refused, for the operator only: callers are told `Invalid Connect credentials`.
 
 use crate::error::Refusal;
-use common::clock;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::metrics::AUTH_FAILURES;
 use common::model::KeyPrefix;
 use common::signature;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A check that failed, in the order of D1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,8 @@ pub enum Failure {
     Replayed,
 }
 
-/// The second in which each reason was last told of at a level that is logged.
-static TOLD: [AtomicI64; Failure::ALL.len()] = [const { AtomicI64::new(0) }; Failure::ALL.len()];
+/// Which refusals are logged.
+static REFUSED: LogLimit<{ Failure::ALL.len() }> = LogLimit::new();
 
 impl Failure {
     /// All of them, in their order.
@@ -80,11 +80,7 @@ impl Failure {
     pub fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
         metrics::counter!(AUTH_FAILURES, "reason" => self.as_str()).increment(1);
         let (reason, key) = (self.as_str(), key.filter(|_| self != Self::UnknownKey).map(KeyPrefix::as_str));
-        if self.is_to_be_told(clock::now().timestamp()) {
-            tracing::info!(reason, key, "authentication refused");
-        } else {
-            tracing::debug!(reason, key, "authentication refused");
-        }
+        limited!(REFUSED[self as usize], info, reason, key, "authentication refused");
         match self {
             Self::Tenant | Self::Scope => Refusal::Forbidden,
             Self::Missing
@@ -98,11 +94,6 @@ impl Failure {
             | Self::Mismatch
             | Self::Replayed => Refusal::Unauthorized,
         }
-    }
-
-    /// Whether nothing was told of this reason in the second `now` yet.
-    fn is_to_be_told(self, now: i64) -> bool {
-        TOLD.get(self as usize).is_none_or(|told| told.swap(now, Ordering::Relaxed) != now)
     }
 }
 
@@ -120,15 +111,6 @@ impl From<signature::Refused> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reason_is_told_of_once_a_second() {
-        let second = 4_102_444_800;
-        assert!(Failure::Stale.is_to_be_told(second));
-        assert!(!Failure::Stale.is_to_be_told(second));
-        assert!(Failure::Scope.is_to_be_told(second));
-        assert!(Failure::Stale.is_to_be_told(second + 1));
-    }
 
     #[test]
     fn each_failure_is_listed_at_its_place() {

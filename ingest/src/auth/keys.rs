@@ -1,17 +1,25 @@
 //! Finds the key of a prefix: in the cache, or in the database.
 
 use super::key::Key;
-use super::key_cache::{Cached, KeyCache};
+use super::key_cache::{Cached, KeyCache, Ticket};
+use super::look_ups::{LookUpTurns, Turn};
+use crate::bound::Bound;
 use crate::error::Refusal;
 use crate::outage::Outage;
 use crate::store::{self, api_keys};
 use common::caller::Caller;
 use common::db::Database;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::metrics::{self as names, SEALED_UNOPENED};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
 use common::sealed::{CannotOpen, MasterKey, key_binding};
+use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
+
+/// Which keys are logged whose secret can't be opened, and which whose scopes aren't known.
+static KEYS: LogLimit<2> = LogLimit::new();
 
 /// All keys there are.
 #[derive(Debug)]
@@ -19,6 +27,7 @@ pub struct Keys {
     db: Database,
     master: MasterKey,
     cache: Arc<KeyCache>,
+    turns: LookUpTurns,
     outage: Outage,
 }
 
@@ -36,7 +45,7 @@ impl Keys {
     /// [`watch_keys`](super::watch_keys).
     pub fn new(db: Database, master: MasterKey, cache: Arc<KeyCache>) -> Self {
         names::show(SEALED_UNOPENED, &[("of", "key")]);
-        Self { db, master, cache, outage: Outage::new("key look-up") }
+        Self { db, master, cache, turns: LookUpTurns::default(), outage: Outage::new("key look-up") }
     }
 
     /// The key of `prefix`, revoked and expired ones included; no key when there is none.
@@ -44,15 +53,21 @@ impl Keys {
     /// 503 `replay_store_unavailable` when it isn't in the cache and the database doesn't answer until `deadline`. The
     /// same when its secret can't be opened: that is an operator's fault (another master key), the caller's key may be
     /// good, and so a retry must be invited where a 401 would send the caller to replace it.
-    pub async fn find(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Found, Refusal> {
-        let ticket = match self.cache.get(prefix, Instant::now()) {
-            Cached::Key(key) => return Ok(Found { key: Some(key), was_asked: false }),
-            Cached::NoKey => return Ok(Found { key: None, was_asked: false }),
-            Cached::Ask(ticket) => ticket,
+    ///
+    /// 503 `overloaded` when it isn't in the cache and look-ups of the same peer or its network take until `deadline`.
+    pub async fn find(&self, prefix: &KeyPrefix, peer: IpAddr, deadline: Instant) -> Result<Found, Refusal> {
+        if let Ok(found) = self.cached(prefix) {
+            return Ok(found);
+        }
+        let _turn = self.turn(peer, deadline).await?;
+        // It may have been looked up meanwhile.
+        let ticket = match self.cached(prefix) {
+            Ok(found) => return Ok(found),
+            Err(ticket) => ticket,
         };
         let row = self.ask(prefix, deadline).await?;
         let key = row.map(|row| self.open(prefix, row)).transpose().map_err(|error| {
-            tracing::error!(key = %prefix, %error, "key refused");
+            limited!(KEYS[0], error, key = %prefix, %error, "secret decryption failed; requests of this key are answered 503");
             metrics::counter!(SEALED_UNOPENED, "of" => "key").increment(1);
             Refusal::ReplayStoreUnavailable
         })?;
@@ -63,16 +78,37 @@ impl Keys {
 
     /// A request with the key that was `found` is refused. Asks the database as often as for a prefix that nobody has,
     /// so that the time of a refusal doesn't tell which prefixes there are (D1).
-    pub async fn refused(&self, prefix: &KeyPrefix, found: &Found, deadline: Instant) -> Result<(), Refusal> {
-        if found.key.is_none() {
+    pub async fn refused(
+        &self,
+        prefix: &KeyPrefix,
+        found: &Found,
+        peer: IpAddr,
+        deadline: Instant,
+    ) -> Result<(), Refusal> {
+        if found.key.is_none() || self.cache.ask_again(prefix, Instant::now()).is_none() {
             return Ok(());
         }
+        let _turn = if found.was_asked { None } else { Some(self.turn(peer, deadline).await?) };
+        // It may have been asked for meanwhile.
         let Some(ticket) = self.cache.ask_again(prefix, Instant::now()) else { return Ok(()) };
         if !found.was_asked {
             self.ask(prefix, deadline).await?;
         }
         self.cache.asked_again(ticket, prefix);
         Ok(())
+    }
+
+    /// What the cache says of `prefix`, or the ticket for a look-up.
+    fn cached(&self, prefix: &KeyPrefix) -> Result<Found, Ticket> {
+        match self.cache.get(prefix, Instant::now()) {
+            Cached::Key(key) => Ok(Found { key: Some(key), was_asked: false }),
+            Cached::NoKey => Ok(Found { key: None, was_asked: false }),
+            Cached::Ask(ticket) => Err(ticket),
+        }
+    }
+
+    async fn turn(&self, peer: IpAddr, deadline: Instant) -> Result<Turn<'_>, Refusal> {
+        timeout_at(deadline, self.turns.take(peer)).await.map_err(|_| Bound::KeyLookUps.refuse())
     }
 
     async fn ask(&self, prefix: &KeyPrefix, deadline: Instant) -> Result<Option<api_keys::Row>, Refusal> {
@@ -106,7 +142,7 @@ fn known_scopes(prefix: &KeyPrefix, names: &[String]) -> Scopes {
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         names.iter().map(String::as_str).partition(|name| Scope::parse(name).is_some());
     if !unknown.is_empty() {
-        tracing::warn!(key = %prefix, ?unknown, "key has scopes that this version doesn't know");
+        limited!(KEYS[1], warn, key = %prefix, ?unknown, "key has scopes that this version doesn't know");
     }
     Scopes::parse(&known).unwrap_or_default()
 }

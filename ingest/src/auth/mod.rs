@@ -12,6 +12,7 @@ mod key;
 mod key_cache;
 mod key_watch;
 mod keys;
+mod look_ups;
 mod replay;
 mod replay_group;
 
@@ -77,7 +78,8 @@ impl Auth {
 
     /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`.
     ///
-    /// 401 and 403 as D1 says, counted by reason; 503 `replay_store_unavailable` when the key can't be looked up.
+    /// 401 and 403 as D1 says, counted by reason; 503 `replay_store_unavailable` when the key can't be looked up, and
+    /// `overloaded` when too many look-ups of the same peer are before it.
     pub async fn verify(
         &self,
         head: &RequestHead,
@@ -88,13 +90,13 @@ impl Auth {
         let deadline = Instant::now() + self.within;
         let credentials = Credentials::read(&head.headers).map_err(|failure| failure.refuse(None))?;
         let refuse = |failure: Failure| failure.refuse(Some(&credentials.key));
-        let found = self.keys.find(&credentials.key, deadline).await?;
+        let found = self.keys.find(&credentials.key, head.origin.peer(), deadline).await?;
         let signature = credentials.signature;
         let signed = checks::signed(scheme, head, body);
         let key = match checks::check_signature(found.key.clone(), &signature, signed, clock::now()) {
             Ok(key) => key,
             Err(failure) => {
-                self.keys.refused(&credentials.key, &found, deadline).await?;
+                self.keys.refused(&credentials.key, &found, head.origin.peer(), deadline).await?;
                 return Err(refuse(failure));
             }
         };

@@ -1,31 +1,68 @@
 //! How fast the worker applies what was published, as its replies tell. Pure.
+//!
+//! The rate is measured over the last one or two targets, which is long beside what the worker applies at once. The queue is
+//! worked off in its order, so a request that has waited for longer than the target had work before it all that time: what
+//! was applied meanwhile is the worker's rate, and the estimate falls to it. Otherwise a measurement may only raise the
+//! estimate: it can be low because little was sent.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Length of one measurement.
-const WINDOW: Duration = Duration::from_millis(100);
-/// Least rate that is assumed, as a part of the first one: a backlog that has come to a standstill must be able to move
-/// again.
-const LEAST: f64 = 0.1;
+/// How far the estimate rises and falls at most in one step, and the shortest time between two steps.
+const STEP_UP: f64 = 4.0;
+const STEP_DOWN: f64 = 2.0;
+const STEP_EVERY: Duration = Duration::from_millis(100);
+/// Least units that are assumed to be applied within the target, as long as that is no more than at first: a backlog that
+/// has come to a standstill must be able to move again, and units of work that take longer than the target must hold some.
+const LIMIT_MIN: f64 = 60.0;
+/// Highest rate that is assumed, as a multiple of the first one: duplicates and large bodies are applied faster than
+/// other work that may follow them.
+const RATE_MAX: f64 = 4.0;
 
 /// An estimate of the worker's rate.
-///
-/// Replies that come while little waits tell what is sent, not what the worker can do. So a lower rate counts only when
-/// work has waited throughout the measurement; a higher one always does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     per_second: f64,
-    least: f64,
-    since: Instant,
+    min: f64,
+    max: f64,
+    target: Duration,
+    /// Units applied so far.
     applied: u64,
-    was_busy: bool,
+    /// Whether some were since a request last began to wait.
+    has_counted: bool,
+    /// What measurements begin at: the older one is at least a target old, the newer one less.
+    older: Point,
+    newer: Point,
+    /// The estimate when the present step began, and when that was.
+    before: f64,
+    since: Instant,
+}
+
+/// A point in time, and what was applied by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    at: Instant,
+    applied: u64,
 }
 
 impl Rate {
-    /// Assumes `per_second` until there is a measurement.
-    pub(super) const fn new(per_second: f64, now: Instant) -> Self {
-        Self { per_second, least: per_second * LEAST, since: now, applied: 0, was_busy: false }
+    /// Assumes `per_second` until there is a measurement. No request is to wait for longer than `target`.
+    pub(super) fn new(per_second: f64, target: Duration, now: Instant) -> Self {
+        let min = per_second.min(LIMIT_MIN / target.as_secs_f64());
+        let max = per_second * RATE_MAX;
+        let start = Point { at: now, applied: 0 };
+        Self {
+            per_second,
+            min,
+            max,
+            target,
+            applied: 0,
+            has_counted: false,
+            older: start,
+            newer: start,
+            before: per_second,
+            since: now,
+        }
     }
 
     /// Units a second.
@@ -33,23 +70,68 @@ impl Rate {
         self.per_second
     }
 
+    /// Units that are applied within the target.
+    pub(super) fn limit(&self) -> f64 {
+        self.per_second * self.target.as_secs_f64()
+    }
+
+    /// The time for so many units at the rate since `begun`; `None` when nothing was applied since.
+    pub(super) fn time_for(&self, units: u64, begun: Point, now: Instant) -> Option<Duration> {
+        let applied = self.applied - begun.applied;
+        (applied > 0).then(|| begun.age(now).mul_f64(units as f64 / applied as f64))
+    }
+
+    /// The present, as the point at which a request begins to wait. Measurements begin at the first such points after replies:
+    /// these come in groups, and a measurement with a group at either end would be too high.
+    pub(super) fn begin(&mut self, now: Instant) -> Point {
+        let present = Point { at: now, applied: self.applied };
+        if std::mem::take(&mut self.has_counted) && self.newer.age(now) >= self.target {
+            (self.older, self.newer) = (self.newer, present);
+        }
+        present
+    }
+
     /// Counts units that were applied.
     pub(super) const fn count(&mut self, units: u64) {
         self.applied += units;
+        self.has_counted = true;
     }
 
-    /// Ends the measurement when it has been long enough. `waits_since` is when the oldest unit that waits was published.
-    pub(super) fn measure(&mut self, now: Instant, waits_since: Option<Instant>) {
-        let elapsed = now.saturating_duration_since(self.since);
-        if elapsed < WINDOW {
-            return;
+    /// Raises the estimate to what was measured, after a request was replied to that had waited since `begun`: for no longer
+    /// than the target.
+    pub(super) fn raise(&mut self, now: Instant, begun: Point) {
+        let measured = self.measured(now, self.older);
+        if begun.age(now) <= self.target && measured > self.per_second {
+            self.step_to(measured, now);
         }
-        let measured = self.applied as f64 / elapsed.as_secs_f64();
-        let is_busy = waits_since.is_some_and(|since| since <= now - WINDOW.min(elapsed));
-        if measured > self.per_second || (self.was_busy && is_busy) {
-            self.per_second = f64::midpoint(self.per_second, measured).max(self.least);
+    }
+
+    /// Lowers the estimate to what was measured, when a request has waited since `begun`: for longer than the target. It must
+    /// be one that no later one has overtaken: the wait of another one says nothing.
+    pub(super) fn lower(&mut self, now: Instant, begun: Point) {
+        let measured = self.measured(now, if begun.at > self.older.at { begun } else { self.older });
+        if begun.age(now) > self.target && measured < self.per_second {
+            self.step_to(measured, now);
         }
-        *self = Self { since: now, applied: 0, was_busy: is_busy, ..*self };
+    }
+
+    fn measured(&self, now: Instant, from: Point) -> f64 {
+        (self.applied - from.applied) as f64 / from.age(now).max(self.target).as_secs_f64()
+    }
+
+    fn step_to(&mut self, measured: f64, now: Instant) {
+        if now.saturating_duration_since(self.since) >= STEP_EVERY {
+            (self.before, self.since) = (self.per_second, now);
+        }
+        let stepped = measured.clamp(self.before / STEP_DOWN, self.before * STEP_UP);
+        self.per_second = stepped.clamp(self.min, self.max);
+    }
+}
+
+impl Point {
+    /// How long ago it was.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
     }
 }
 
@@ -57,26 +139,64 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Measures `windows` windows in which `applied` units each are applied and the oldest has waited for `waiting`.
-    fn after(rate: &mut Rate, start: Instant, windows: u32, applied: u64, waiting: Option<Duration>) -> f64 {
-        for window in 1..=windows {
-            let now = start + WINDOW * window;
-            rate.count(applied);
-            rate.measure(now, waiting.map(|waiting| now - waiting));
-        }
-        rate.per_second()
+    const TARGET: Duration = Duration::from_millis(600);
+
+    /// A rate of 1,000 units a second, and when it began.
+    fn rate() -> (Rate, Instant) {
+        let now = Instant::now();
+        (Rate::new(1_000.0, TARGET, now), now)
     }
 
     #[test]
-    fn a_higher_rate_counts_always_and_a_lower_one_only_while_work_waits() {
-        let start = Instant::now() + Duration::from_secs(60);
-        let mut rate = Rate::new(1_000.0, start);
-        assert!(after(&mut rate, start, 20, 500, None) > 4_900.0, "more was applied");
-        assert!(after(&mut rate, start + WINDOW * 20, 20, 1, None) > 4_900.0, "there was little to apply");
-        let waiting = Some(Duration::from_secs(1));
-        let slowed = after(&mut rate, start + WINDOW * 40, 20, 50, waiting);
-        assert!((490.0..=520.0).contains(&slowed), "{slowed}");
-        let stopped = after(&mut rate, start + WINDOW * 60, 40, 0, waiting);
-        assert!((stopped - 1_000.0 * LEAST).abs() < 1.0, "{stopped}");
+    fn a_higher_rate_counts_and_a_lower_one_only_after_a_wait_beyond_the_target() {
+        let (mut rate, start) = rate();
+        let begun = rate.begin(start);
+        rate.count(900);
+        rate.raise(start + TARGET, begun);
+        assert!((rate.per_second() - 1_500.0).abs() < 1.0, "{rate:?}");
+        let begun = rate.begin(start + TARGET);
+        rate.count(100);
+        let reply = start + TARGET * 2;
+        rate.raise(reply, begun);
+        rate.lower(reply, begun);
+        assert!((rate.per_second() - 1_500.0).abs() < 1.0, "little was sent: {rate:?}");
+        rate.count(800);
+        rate.lower(reply + TARGET / 2, begun);
+        assert!((rate.per_second() - 1_000.0).abs() < 1.0, "{rate:?}");
+    }
+
+    #[test]
+    fn the_estimate_moves_in_steps_between_its_bounds() {
+        let (mut rate, start) = rate();
+        let begun = rate.begin(start);
+        let mut now = start + TARGET;
+        let mut expected = 1_000.0_f64;
+        for _ in 0..8 {
+            now += STEP_EVERY;
+            (0..10).for_each(|_| rate.lower(now, begun));
+            expected = (expected / STEP_DOWN).max(LIMIT_MIN / TARGET.as_secs_f64());
+            assert!((rate.per_second() - expected).abs() < 0.1, "{expected}: {rate:?}");
+        }
+        assert!((rate.limit() - LIMIT_MIN).abs() < 0.1, "{rate:?}");
+        for _ in 0..6 {
+            now += STEP_EVERY;
+            rate.count(1_000_000);
+            (0..10).for_each(|_| {
+                let begun = rate.begin(now);
+                rate.raise(now, begun);
+            });
+            expected = (expected * STEP_UP).min(1_000.0 * RATE_MAX);
+            assert!((rate.per_second() - expected).abs() < 0.1, "{expected}: {rate:?}");
+        }
+        assert!((rate.per_second() - 1_000.0 * RATE_MAX).abs() < 0.1, "{rate:?}");
+    }
+
+    #[test]
+    fn replies_that_come_at_once_do_not_tell_of_any_rate() {
+        let (mut rate, start) = rate();
+        rate.count(500);
+        let begun = rate.begin(start);
+        rate.raise(start + Duration::from_millis(1), begun);
+        assert!((rate.per_second() - 1_000.0).abs() < 0.1, "{rate:?}");
     }
 }

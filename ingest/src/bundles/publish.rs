@@ -6,6 +6,8 @@ use common::broker::{CallError, Rpc, RpcRequest};
 use common::bundle;
 use common::caller::Caller;
 use common::clock;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::message::{BatchMeta, BatchPart};
 use common::metrics::BUNDLE_REQUESTS;
 use std::borrow::Cow;
@@ -14,6 +16,9 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 use uuid::Uuid;
+
+/// Which replies that don't fit are logged.
+static MISFITS: LogLimit<1> = LogLimit::new();
 
 /// Publishes waiting requests.
 #[derive(Debug)]
@@ -143,7 +148,12 @@ fn reply_to_each(group: Vec<WaitingRequest>, parts: &[BatchPart], reply: Result<
         Ok(reply) => bundle::split_reply(&reply, parts).unwrap_or_else(|| {
             let requests = group.iter().map(|waiting| waiting.request.trail.request_id.to_string());
             let request_ids = requests.collect::<Vec<_>>().join(" ");
-            tracing::error!(request_ids, "the reply does not fit its bundle; its requests get no result");
+            limited!(
+                MISFITS[0],
+                error,
+                request_ids,
+                "the reply does not fit its bundle; its requests get no result"
+            );
             vec![None; parts.len()]
         }),
         Err(error) => {

@@ -1,17 +1,32 @@
 //! The bound on connections, so that no peer keeps the others out: a share for each peer and network, shorter timeouts
-//! as the table fills, and at a full table the longest idle connection is closed for a new one.
+//! as the table fills, and at a full table the longest idle connection is closed for a new one, or the one whose body has
+//! been arriving for longest.
+//!
+//! All peers behind a trusted proxy share its connections. So these count against nobody's share, and the requests that
+//! arrive on them count against the share of the peer that the proxy names.
 
+mod forwarded;
+mod limits;
+mod origin;
 mod peer;
+mod proxies;
+mod shares;
 mod table;
 
-pub use table::{ConnectionLimits, ConnectionRefusal};
+pub use limits::{ConnectionLimits, ConnectionRefusal};
+pub use origin::RequestOrigin;
+pub(crate) use peer::Network;
+pub use proxies::TrustedProxies;
+pub(crate) use shares::UsedUpShare;
 
+use crate::bound::Bound;
+use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{
     HTTP_CONNECTIONS, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_REFUSED,
 };
+use hyper::HeaderMap;
 use metrics::Gauge;
-use peer::Network;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -21,12 +36,16 @@ use tokio_util::sync::CancellationToken;
 /// Which refused connections are logged.
 static REFUSED: LogLimit<3> = LogLimit::new();
 
+/// Which refused requests of a peer behind a proxy are logged.
+static REFUSED_REQUESTS: LogLimit<2> = LogLimit::new();
+
 /// All connections that are open.
 #[derive(Clone)]
 pub(crate) struct Connections(Arc<Shared>);
 
 struct Shared {
     table: Mutex<ConnectionTable<CancellationToken>>,
+    proxies: TrustedProxies,
     idle: Gauge,
     active: Gauge,
 }
@@ -34,6 +53,10 @@ struct Shared {
 /// A connection's place, which is given back when this is dropped.
 pub(crate) struct ConnectionPlace {
     id: ConnectionId,
+    /// Who is at the other end.
+    peer: IpAddr,
+    /// Whether that is a trusted proxy.
+    is_proxy: bool,
     connections: Connections,
     closed: CancellationToken,
 }
@@ -41,13 +64,20 @@ pub(crate) struct ConnectionPlace {
 /// A request that is under way on a connection.
 pub(crate) struct RequestUnderWay<'p>(&'p ConnectionPlace);
 
+/// A request's part of the share of the peer that sent it through a proxy.
+pub(crate) struct PeerShare<'p> {
+    connections: &'p Connections,
+    peer: IpAddr,
+}
+
 impl Connections {
     /// None yet.
-    pub(crate) fn new(limits: ConnectionLimits) -> Self {
+    pub(crate) fn new(limits: ConnectionLimits, proxies: TrustedProxies) -> Self {
         metrics::gauge!(HTTP_CONNECTIONS_MAX).set(limits.all);
         let gauge = |state: &'static str| metrics::gauge!(HTTP_CONNECTIONS, "state" => state);
         let table = Mutex::new(ConnectionTable::new(limits));
-        let connections = Self(Arc::new(Shared { table, idle: gauge("idle"), active: gauge("active") }));
+        let shared = Shared { table, proxies, idle: gauge("idle"), active: gauge("active") };
+        let connections = Self(Arc::new(shared));
         connections.show(&connections.table());
         connections
     }
@@ -55,14 +85,16 @@ impl Connections {
     /// Takes a new connection of `peer` in. `None` when it must be closed.
     pub(crate) fn open(&self, peer: IpAddr) -> Option<ConnectionPlace> {
         let closed = CancellationToken::new();
+        let is_proxy = self.0.proxies.contain(peer);
         let mut table = self.table();
-        let opened = table.open(peer, closed.clone(), Instant::now());
+        let counted = (!is_proxy).then_some(peer);
+        let opened = table.open(counted, closed.clone(), Instant::now());
         self.show(&table);
         drop(table);
         match opened {
             Ok((id, evicted)) => {
                 close(evicted);
-                Some(ConnectionPlace { id, connections: self.clone(), closed })
+                Some(ConnectionPlace { id, peer, is_proxy, connections: self.clone(), closed })
             }
             Err(refusal) => {
                 refuse(refusal, peer);
@@ -103,14 +135,37 @@ fn refuse(refusal: ConnectionRefusal, peer: IpAddr) {
     let reason = refusal.as_str();
     metrics::counter!(HTTP_CONNECTIONS_REFUSED, "reason" => reason).increment(1);
     let network = Network::of(peer);
-    if let Some(line) = REFUSED.admit(refusal as usize) {
-        tracing::warn!(reason, %network, suppressed = line.suppressed, "connection refused: too many connections");
-    } else {
-        tracing::debug!(reason, %network, "connection refused: too many connections");
-    }
+    limited!(REFUSED[refusal as usize], warn, reason, %network, "connection refused: too many connections");
+}
+
+/// Counts a refused request and logs its peer's network.
+fn refuse_request(share: UsedUpShare, peer: IpAddr) -> Bound {
+    let (bound, network) = (Bound::of_share(share), Network::of(peer));
+    let reason = bound.as_str();
+    limited!(REFUSED_REQUESTS[share as usize], warn, reason, %network, "request refused: too many requests of its peer");
+    bound
 }
 
 impl ConnectionPlace {
+    /// Where a request with these headers came from.
+    pub(crate) fn origin(&self, headers: &HeaderMap) -> RequestOrigin {
+        let proxies = &self.connections.0.proxies;
+        let peer = if self.is_proxy { proxies.peer_behind(self.peer, headers) } else { self.peer };
+        RequestOrigin::new(peer, self.id, self.connections.clone())
+    }
+
+    /// Takes a part of the share of the peer that has sent a request, when a proxy passes it on. The error says which
+    /// share is used up.
+    pub(crate) fn take_share(&self, origin: &RequestOrigin) -> Result<Option<PeerShare<'_>>, Bound> {
+        if !self.is_proxy {
+            return Ok(None);
+        }
+        let peer = origin.peer();
+        let taken = self.connections.table().take_share(peer);
+        taken.map_err(|share| refuse_request(share, peer))?;
+        Ok(Some(PeerShare { connections: &self.connections, peer }))
+    }
+
     /// Ends when the connection must be closed to make room.
     pub(crate) async fn until_evicted(&self) {
         self.closed.cancelled().await;
@@ -131,6 +186,12 @@ impl Drop for RequestUnderWay<'_> {
         let mut table = place.connections.table();
         table.end(place.id, Instant::now());
         place.connections.show(&table);
+    }
+}
+
+impl Drop for PeerShare<'_> {
+    fn drop(&mut self) {
+        self.connections.table().give_back(self.peer);
     }
 }
 

@@ -1,64 +1,33 @@
 //! Which connections there are, whose they are, and which of them have been idle longest. Pure: time is handed in.
 
-use super::peer::Network;
+use super::limits::{ConnectionLimits, ConnectionRefusal};
+use super::shares::{PeerShares, UsedUpShare};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// A used connection is kept for that long after a response, however full the table is: its caller may be about to
-/// send the next request, and could not know whether that was taken.
-const KEPT_AFTER_RESPONSE: Duration = Duration::from_secs(1);
+/// send the next request, and could not know whether that was taken. So is one whose request's body is arriving.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// How much longer than `header_timeout` a connection may idle while the table is at most half full. The HTTP library
+/// closes those that send no request in that time; of what is left nobody reads the response.
+const UNREAD_GRACE: Duration = Duration::from_secs(1);
 
 /// The part of `header_timeout` that is left when the table is full.
 const SHORTEST: u32 = 10;
-
-/// Most connections at once, and how long one may idle.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionLimits {
-    /// Altogether.
-    pub all: u32,
-    /// Of one address.
-    pub per_peer: u32,
-    /// Of one network.
-    pub per_network: u32,
-    /// How long a head may take, and a connection may idle, while the table is at most half full.
-    pub header_timeout: Duration,
-}
-
-/// Why a connection is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionRefusal {
-    /// `CONNECT_MAX_CONNECTIONS` connections are open, and none of them is idle.
-    All,
-    /// Its address has `CONNECT_MAX_CONNECTIONS_PER_PEER` connections.
-    Peer,
-    /// Its network has `CONNECT_MAX_CONNECTIONS_PER_NETWORK` connections.
-    Network,
-}
-
-impl ConnectionRefusal {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::All, Self::Peer, Self::Network];
-
-    /// The metric's label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Peer => "peer",
-            Self::Network => "network",
-        }
-    }
-}
 
 /// Names a connection. Ids grow: the smaller of two is the older.
 pub(super) type ConnectionId = u64;
 
 #[derive(Debug)]
 struct Entry<C> {
-    peer: IpAddr,
+    /// Whose share it counts against; `None` for a trusted proxy, whose connections carry requests of many peers.
+    peer: Option<IpAddr>,
     /// Since when it is idle, as its place in `idle` is; `None` with a request under way.
     idle: Option<(Instant, ConnectionId)>,
+    /// Since when its request's body is arriving, as its place in `bodies` is.
+    body: Option<(Instant, ConnectionId)>,
     /// Whether it has had a request.
     is_used: bool,
     /// What closes it.
@@ -74,8 +43,9 @@ pub(super) struct ConnectionTable<C> {
     /// Idle connections, longest idle first: those that have had a request, and those that have not.
     used: BTreeMap<(Instant, ConnectionId), ()>,
     unused: BTreeMap<(Instant, ConnectionId), ()>,
-    peers: HashMap<IpAddr, u32>,
-    networks: HashMap<Network, u32>,
+    /// Connections with a body that is arriving, the one that has been for longest first.
+    bodies: BTreeMap<(Instant, ConnectionId), ()>,
+    shares: PeerShares,
 }
 
 impl<C> ConnectionTable<C> {
@@ -87,37 +57,47 @@ impl<C> ConnectionTable<C> {
             entries: HashMap::new(),
             used: BTreeMap::new(),
             unused: BTreeMap::new(),
-            peers: HashMap::new(),
-            networks: HashMap::new(),
+            bodies: BTreeMap::new(),
+            shares: PeerShares::new(limits.per_peer, limits.per_network),
         }
     }
 
-    /// Takes a connection of `peer` in. At a full table the longest idle connection makes room; it is given, too.
+    /// Takes a connection in, which counts against the share of `peer`. At a full table the longest idle connection makes
+    /// room, or the one whose body has been arriving for longest; it is given, too.
     pub(super) fn open(
         &mut self,
-        peer: IpAddr,
+        peer: Option<IpAddr>,
         closer: C,
         now: Instant,
     ) -> Result<(ConnectionId, Option<C>), ConnectionRefusal> {
-        let peer = peer.to_canonical();
-        if self.peers.get(&peer).is_some_and(|count| *count >= self.limits.per_peer) {
-            return Err(ConnectionRefusal::Peer);
-        }
-        if self.networks.get(&Network::of(peer)).is_some_and(|count| *count >= self.limits.per_network) {
-            return Err(ConnectionRefusal::Network);
+        if let Some(peer) = peer {
+            self.shares.take(peer)?;
         }
         let mut evicted = None;
         if self.entries.len() >= self.limits.all as usize {
-            let longest = self.longest_idle(now).ok_or(ConnectionRefusal::All)?;
+            let Some(longest) = self.making_room(now) else {
+                self.give_back(peer);
+                return Err(ConnectionRefusal::All);
+            };
             evicted = self.close(longest);
         }
         self.last += 1;
         let id = self.last;
         self.unused.insert((now, id), ());
-        self.entries.insert(id, Entry { peer, idle: Some((now, id)), is_used: false, closer });
-        *self.peers.entry(peer).or_insert(0) += 1;
-        *self.networks.entry(Network::of(peer)).or_insert(0) += 1;
+        self.entries.insert(id, Entry { peer, idle: Some((now, id)), body: None, is_used: false, closer });
         Ok((id, evicted))
+    }
+
+    /// Counts a request that a trusted proxy passes on for `peer` against the peer's share, as a connection of its own.
+    pub(super) fn take_share(&mut self, peer: IpAddr) -> Result<(), UsedUpShare> {
+        self.shares.take(peer)
+    }
+
+    /// The request that had such a share has ended.
+    pub(super) fn give_back(&mut self, peer: impl Into<Option<IpAddr>>) {
+        if let Some(peer) = peer.into() {
+            self.shares.give_back(peer);
+        }
     }
 
     /// Notes that a request begins. False when the connection was taken out: the request must not begin.
@@ -129,6 +109,22 @@ impl<C> ConnectionTable<C> {
         }
         entry.is_used = true;
         true
+    }
+
+    /// Notes that the body of the connection's request has to be waited for.
+    pub(super) fn begin_body(&mut self, id: ConnectionId, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if let Some(before) = entry.body.replace((now, id)) {
+            self.bodies.remove(&before);
+        }
+        self.bodies.insert((now, id), ());
+    }
+
+    /// Notes that the body is there, or is not waited for any longer.
+    pub(super) fn end_body(&mut self, id: ConnectionId) {
+        if let Some(place) = self.entries.get_mut(&id).and_then(|entry| entry.body.take()) {
+            self.bodies.remove(&place);
+        }
     }
 
     /// Notes that the request has its response.
@@ -147,16 +143,17 @@ impl<C> ConnectionTable<C> {
             let idle = if entry.is_used { &mut self.used } else { &mut self.unused };
             idle.remove(&place);
         }
-        decrement(&mut self.peers, &entry.peer);
-        decrement(&mut self.networks, &Network::of(entry.peer));
+        if let Some(place) = entry.body {
+            self.bodies.remove(&place);
+        }
+        self.give_back(entry.peer);
         Some(entry.closer)
     }
 
     /// Takes out all that have been idle for longer than the fill of the table allows.
     pub(super) fn close_idle(&mut self, now: Instant) -> Vec<C> {
         let mut closed = Vec::new();
-        while self.entries.len() > self.limits.all as usize / 2
-            && let Some((since, id)) = self.first_idle()
+        while let Some((since, id)) = self.first_idle()
             && now.saturating_duration_since(since) > self.idle_timeout()
         {
             closed.extend(self.close(id));
@@ -174,6 +171,9 @@ impl<C> ConnectionTable<C> {
     /// all are, and in between the less the fewer are free.
     fn idle_timeout(&self) -> Duration {
         let (whole, all) = (self.limits.header_timeout, self.limits.all);
+        if self.entries.len() <= all as usize / 2 {
+            return whole + UNREAD_GRACE;
+        }
         let free = all.saturating_sub(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
         let shortest = whole / SHORTEST;
         let share = f64::from(free) / (f64::from(all) / 2.0);
@@ -188,23 +188,14 @@ impl<C> ConnectionTable<C> {
         }
     }
 
-    /// The one that makes room for another.
-    fn longest_idle(&self, now: Instant) -> Option<ConnectionId> {
-        let is_kept = |(since, id): (Instant, ConnectionId)| {
-            self.used.contains_key(&(since, id)) && now.saturating_duration_since(since) < KEPT_AFTER_RESPONSE
-        };
-        let first = self.first_idle().filter(|place| !is_kept(*place));
-        let unused = || self.unused.first_key_value().map(|(place, ())| *place);
-        first.or_else(unused).map(|(_, id)| id)
-    }
-}
-
-fn decrement<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: &K) {
-    if let Some(count) = counts.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(key);
-        }
+    /// The one that makes room for another: the longest idle one or the one whose body has been arriving for longest, when
+    /// that is long enough, and otherwise one that has had no request.
+    fn making_room(&self, now: Instant) -> Option<ConnectionId> {
+        let is_long = |(since, _): &(Instant, ConnectionId)| now.saturating_duration_since(*since) >= KEPT;
+        let first = |places: &BTreeMap<_, ()>| places.first_key_value().map(|(place, ())| *place);
+        let idle = self.first_idle().filter(is_long);
+        let body = || first(&self.bodies).filter(is_long);
+        idle.or_else(body).or_else(|| first(&self.unused)).map(|(_, id)| id)
     }
 }
 
@@ -215,8 +206,8 @@ mod tests {
     const LIMITS: ConnectionLimits =
         ConnectionLimits { all: 4, per_peer: 3, per_network: 4, header_timeout: Duration::from_secs(30) };
 
-    fn peer(last: u8) -> IpAddr {
-        IpAddr::from([192, 0, last, last])
+    fn peer(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, last, last]))
     }
 
     /// A table with a connection of each of these peers, opened a second apart.
@@ -233,8 +224,8 @@ mod tests {
     fn one_peer_and_one_network_have_their_share() {
         let (mut table, now) = table(&[1, 1, 1]);
         assert_eq!(table.open(peer(1), 1, now), Err(ConnectionRefusal::Peer));
-        assert!(table.open([192, 0, 1, 2].into(), 1, now).is_ok());
-        assert_eq!(table.open([192, 0, 1, 3].into(), 1, now), Err(ConnectionRefusal::Network));
+        assert!(table.open(Some([192, 0, 1, 2].into()), 1, now).is_ok());
+        assert_eq!(table.open(Some([192, 0, 1, 3].into()), 1, now), Err(ConnectionRefusal::Network));
         assert!(table.open(peer(2), 2, now).is_ok());
     }
 
@@ -255,7 +246,7 @@ mod tests {
         assert!((1..=4).all(|id| table.begin(id)));
         (1..=2).for_each(|id| table.end(id, now));
         assert_eq!(table.open(peer(5), 5, now), Err(ConnectionRefusal::All));
-        let later = now + KEPT_AFTER_RESPONSE;
+        let later = now + KEPT;
         assert_eq!(table.open(peer(5), 5, later), Ok((5, Some(1))));
         // The unused one goes before one that has just been used, although it is idle for a shorter time.
         table.end(3, later);
@@ -267,8 +258,8 @@ mod tests {
     #[test]
     fn the_fuller_the_table_the_shorter_a_connection_may_idle() {
         let (mut table, now) = table(&[1, 2]);
-        assert_eq!(table.idle_timeout(), LIMITS.header_timeout);
-        assert_eq!(table.close_idle(now + 2 * LIMITS.header_timeout), Vec::<u8>::new());
+        assert_eq!(table.idle_timeout(), LIMITS.header_timeout + UNREAD_GRACE);
+        assert_eq!(table.close_idle(now + LIMITS.header_timeout - UNREAD_GRACE), Vec::<u8>::new());
         table.open(peer(3), 3, now).unwrap();
         assert_eq!(table.idle_timeout(), Duration::from_millis(16_500));
         table.open(peer(4), 4, now).unwrap();
@@ -278,12 +269,59 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_closed_connections() {
-        let (mut table, now) = table(&[1, 1, 2]);
+    fn the_body_that_has_been_arriving_for_longest_makes_room_at_a_full_table() {
+        let (mut table, now) = table(&[1, 2, 3, 4]);
+        assert!((1..=4).all(|id| table.begin(id)));
+        table.begin_body(2, now);
+        table.begin_body(1, now + KEPT);
+        assert_eq!(table.open(peer(5), 5, now + KEPT / 2), Err(ConnectionRefusal::All), "it takes no time");
+        assert_eq!(table.open(peer(5), 5, now + KEPT), Ok((5, Some(2))));
+        assert!(table.begin(5));
+        // A body that is there is none that arrives.
+        table.end_body(1);
+        assert_eq!(table.open(peer(6), 6, now + 3 * KEPT), Err(ConnectionRefusal::All));
+    }
+
+    #[test]
+    fn a_response_that_nobody_reads_is_waited_for_no_longer_than_a_request() {
+        let (mut table, now) = table(&[1]);
         assert!(table.begin(1));
         table.end(1, now);
+        assert_eq!(table.close_idle(now + LIMITS.header_timeout), Vec::<u8>::new());
+        assert_eq!(table.close_idle(now + LIMITS.header_timeout + 2 * UNREAD_GRACE), [1]);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_closed_connections() {
+        let (mut table, now) = table(&[1, 1, 2]);
+        assert!(table.begin(1) && table.begin(2));
+        table.end(1, now);
+        table.begin_body(2, now);
         assert!((1..=3).all(|id| table.close(id).is_some()));
         assert!(table.entries.is_empty() && table.used.is_empty() && table.unused.is_empty());
-        assert!(table.peers.is_empty() && table.networks.is_empty());
+        assert!(table.bodies.is_empty());
+        assert!(table.shares.is_empty());
+    }
+
+    #[test]
+    fn requests_through_a_proxy_count_like_connections_of_the_peer_and_the_proxys_own_do_not() {
+        let (mut table, now) = table(&[1, 1]);
+        let direct = peer(1).unwrap();
+        assert_eq!(table.take_share(direct), Ok(()));
+        assert_eq!(table.open(peer(1), 1, now), Err(ConnectionRefusal::Peer));
+        assert_eq!(table.take_share(direct), Err(UsedUpShare::Peer));
+        table.give_back(direct);
+        assert!(table.open(None, 9, now).is_ok() && table.open(None, 9, now).is_ok());
+        assert!((1..=4).all(|id| table.close(id).is_some()));
+        assert!(table.shares.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_counted_for_a_connection_that_a_full_table_refuses() {
+        let (mut table, now) = table(&[1, 2, 3, 4]);
+        assert!((1..=4).all(|id| table.begin(id)));
+        assert_eq!(table.open(peer(5), 5, now), Err(ConnectionRefusal::All));
+        assert!((1..=4).all(|id| table.close(id).is_some()));
+        assert!(table.shares.is_empty());
     }
 }

@@ -40,12 +40,10 @@ where
     B: Buf + Send + 'static,
     E: Send + 'static,
 {
-    let body = services.bodies.read(head, body).await?;
-    let bytes = body.bytes();
-    let _place = services.limits.enter()?;
+    let bytes = &services.bodies.read(head, body).await?;
     let verified = services.auth.verify(head, bytes, Scheme::V1, Scope::EventsIngest).await?;
     let caller = verified.caller();
-    let _tenant_place = services.limits.enter_tenant(caller.tenant_id)?;
+    let _place = services.limits.enter(caller.tenant_id)?;
     services.events.check_ready()?;
     let share = services.events.admit(caller.tenant_id, bytes)?;
     // The body is read while the signature is written; the signature speaks first.

@@ -10,6 +10,8 @@ use crate::query;
 use crate::reads::ClientKey;
 use crate::request::RequestHead;
 use chrono::{DateTime, Utc};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::model::{ClientId, LeadId};
 use common::write::{WriteRefusal, etag};
 use serde::Serialize;
@@ -17,6 +19,9 @@ use tokio::time::Instant;
 use warp::http::header::{CONTENT_TYPE, ETAG};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
+
+/// Which records that can't be written as JSON are logged.
+static UNWRITABLE: LogLimit<1> = LogLimit::new();
 
 /// Uses the signature up, counts the read, and shows what was asked for.
 pub(super) async fn answer(
@@ -114,7 +119,7 @@ fn data(view: &impl Serialize) -> Result<Response, Refusal> {
         data: &'a V,
     }
     let body = serde_json::to_vec(&Data { data: view }).map_err(|error| {
-        tracing::error!(%error, "a record can't be written");
+        limited!(UNWRITABLE[0], error, %error, "a record can't be written");
         Refusal::Internal
     })?;
     let mut response = Response::new(body.into());

@@ -3,21 +3,21 @@
 use super::resource::{Act, Resource};
 use super::{Services, read, write};
 use crate::auth::Verified;
-use crate::body::{ReceivedBody, discard};
+use crate::body::discard;
 use crate::error::Refusal;
-use crate::limits::{Place, TenantPlace};
+use crate::limits::Place;
 use crate::request::RequestHead;
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use common::signature::Scheme;
 use futures_util::Stream;
 use warp::Reply;
 use warp::reply::Response;
 
-/// A request whose credentials hold, with its places; its signature isn't used up yet.
+/// A request whose credentials hold, with its place; its signature isn't used up yet.
 pub(super) struct Known {
-    pub(super) body: ReceivedBody,
+    pub(super) body: Bytes,
     pub(super) verified: Verified,
-    _places: (Place, TenantPlace),
+    _place: Place,
 }
 
 /// Answers a request for `resource`.
@@ -60,8 +60,7 @@ where
     E: Send + 'static,
 {
     let body = services.bodies.read(head, body).await?;
-    let place = services.limits.enter()?;
-    let verified = services.auth.verify(head, body.bytes(), Scheme::V2, resource.scope(act)).await?;
-    let tenant_place = services.limits.enter_tenant(verified.caller().tenant_id)?;
-    Ok(Known { body, verified, _places: (place, tenant_place) })
+    let verified = services.auth.verify(head, &body, Scheme::V2, resource.scope(act)).await?;
+    let place = services.limits.enter(verified.caller().tenant_id)?;
+    Ok(Known { body, verified, _place: place })
 }

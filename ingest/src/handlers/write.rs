@@ -25,7 +25,7 @@ pub(super) async fn answer(
     known: &Known,
     resource: &Resource,
 ) -> Result<Response, Refusal> {
-    let bytes = known.body.bytes();
+    let bytes = &known.body;
     services.writes.check_ready()?;
     let share = services.writes.admit(known.verified.caller().tenant_id, bytes)?;
     let key = if resource.is_list() { IdempotencyKey::read(&head.headers).map(Some) } else { Ok(None) };

@@ -59,15 +59,14 @@ pub(super) fn is_given_by(refusal: &Refusal, endpoint: Endpoint) -> bool {
     match refusal {
         Refusal::Unauthorized
         | Refusal::Forbidden
-        // Also a body whose transfer breaks.
-        | Refusal::InvalidRequest(_)
         | Refusal::RequestTimeout
         | Refusal::PayloadTooLarge
         | Refusal::ReplayStoreUnavailable
-        | Refusal::Overloaded { .. }
         | Refusal::Internal => is_signed,
+        // Also of what HTTP forbids, and a body whose transfer breaks; also of a peer with too many requests.
+        Refusal::InvalidRequest(_) | Refusal::Overloaded { .. }
         // Of a path, for its other methods.
-        Refusal::MethodNotAllowed(_) => true,
+        | Refusal::MethodNotAllowed(_) => true,
         // Of no path that there is.
         Refusal::NotFound => false,
         Refusal::ProcessingTimeout => kind == Kind::Intake,

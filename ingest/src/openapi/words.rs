@@ -61,7 +61,7 @@ is 200, after the batch is committed, with a result for each event in its order:
 What a payload may say depends on its event's type: see [Event types](#types).
 
 An `eventId` has one effect, however often it is sent. Events of a batch apply in their order. A `failed` \
-event is not remembered: mend its cause and send it again under the same id.
+event is not remembered: correct the event and resend it with the same id.
 
 The two credit events also need the scope `credit:write`; without it they are `failed` with \
 `insufficient_scope`, and the rest of the batch applies.";

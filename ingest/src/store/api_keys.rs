@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use common::db::Client;
-use common::model::{KeyPrefix, TenantId};
-use common::sealed::{MasterKey, key_binding};
+use common::model::KeyPrefix;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
@@ -13,10 +12,6 @@ pub const FIND: &str = "-- api_keys.find
            t.reads_per_second
     FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id
     WHERE k.prefix = $1";
-
-/// A few sealed secrets, to see whether the master key opens them.
-pub const SAMPLE: &str = "-- api_keys.sample
-    SELECT tenant_id, prefix, secret_sealed FROM api_keys ORDER BY tenant_id, prefix LIMIT 8";
 
 /// A row of [`FIND`].
 #[derive(Clone)]
@@ -53,16 +48,4 @@ pub async fn find(client: &Client, prefix: &KeyPrefix) -> Result<Option<Row>, Er
         is_revoked: row.try_get(6)?,
         reads_per_second: row.try_get(7)?,
     }))
-}
-
-/// Whether `master` opens what it should: one of a few stored secrets; also where there is none yet.
-pub async fn are_opened_by(client: &Client, master: &MasterKey) -> Result<bool, Error> {
-    let statement = client.prepare_cached(SAMPLE).await?;
-    let rows = client.query(&statement, &[]).await?;
-    let mut is_opened = rows.is_empty();
-    for row in &rows {
-        let binding = key_binding(TenantId(row.try_get(0)?), row.try_get(1)?);
-        is_opened = is_opened || master.open(row.try_get(2)?, &binding).is_ok();
-    }
-    Ok(is_opened)
 }

@@ -17,7 +17,6 @@ use tokio::time::{Instant, timeout_at};
 /// Every statement that is prepared, for a test against the schema.
 pub const STATEMENTS: &[&str] = &[
     api_keys::FIND,
-    api_keys::SAMPLE,
     clients::BY_IDS,
     clients::BY_EMAIL,
     clients::BY_EXTERNAL_ID,

@@ -8,6 +8,7 @@ use tests::{PATIENCE, World, eventually};
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
 const OTHER_NETWORK: [u8; 4] = [127, 0, 1, 2];
+const THIRD_NETWORK: [u8; 4] = [127, 0, 4, 2];
 const REQUEST: &str = "GET / HTTP/1.1\r\nhost: connect\r\n\r\n";
 
 /// The status that a caller is given, and how long that took. `None` when the connection was closed.
@@ -125,4 +126,43 @@ async fn idle_connections_are_closed_sooner_as_the_table_fills() {
     idle.remove(0).until_closed().await;
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     until_counted(&world, "connect_http_connections_closed_total", &[], 1.0).await;
+}
+
+#[tokio::test]
+async fn at_a_table_full_of_slow_bodies_the_one_read_longest_makes_room() {
+    let world = World::with()
+        .workers(0)
+        .set("CONNECT_MAX_CONNECTIONS", "2")
+        .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "1")
+        .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "1")
+        .set("CONNECT_BODY_TIMEOUT", "10m")
+        .start()
+        .await;
+    let address = world.http().address();
+    let begun = "POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: connect\r\ncontent-length: 9\r\n\r\n{";
+    let mut slow = Vec::new();
+    for (source, active) in [(STRANGER, 1.0), (OTHER_NETWORK, 2.0)] {
+        let mut connection = RawConnection::from(source, address).await;
+        connection.send(begun).await;
+        until_counted(&world, "connect_http_connections", &[("state", "active")], active).await;
+        slow.push(connection);
+    }
+    eventually("a newcomer is served", PATIENCE, async || match status(address, THIRD_NETWORK).await.0 {
+        Some(404) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    slow.remove(0).until_closed().await;
+    slow[0].send("\"a\": 1}}").await;
+    assert_eq!(slow[0].answer().await.expect("an answer").status, 401, "the other one is as it was");
+}
+
+#[tokio::test]
+async fn a_connection_whose_peer_reads_no_response_is_closed() {
+    let world = World::with().workers(0).set("CONNECT_HEADER_TIMEOUT", "2s").start().await;
+    let mut connection = RawConnection::from(STRANGER, world.http().address()).await;
+    let requests = "GET /api/v1/crm/connect/openapi.json HTTP/1.1\r\nhost: connect\r\n\r\n".repeat(400);
+    connection.send(requests).await;
+    until_counted(&world, "connect_http_connections_closed_total", &[], 1.0).await;
+    until_counted(&world, "connect_http_connections", &[], 0.0).await;
 }

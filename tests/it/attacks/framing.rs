@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tests::event::batch;
 use tests::raw::{RawAnswer, RawConnection, head};
-use tests::{EVENTS, World, event};
+use tests::{EVENTS, Outgoing, RECORDS, World, event};
 
 /// Sends bytes on a connection of their own and gives the answer.
 async fn exchange(world: &World, bytes: &[u8]) -> (RawAnswer, RawConnection) {
@@ -32,6 +32,7 @@ async fn refuses_targets_and_hosts_that_are_not_this_servers_and_closes_the_conn
         ("GET a:1 HTTP/1.0", "target"),
         ("OPTIONS * HTTP/1.1\r\nhost: connect", "target"),
         ("GET http://other/openapi.json HTTP/1.1\r\nhost: connect", "Host"),
+        ("GET http://other/openapi.json HTTP/1.0", "Host"),
         ("GET / HTTP/1.1", "Host"),
         ("GET / HTTP/1.1\r\nhost: connect\r\nhost: connect", "Host"),
         ("GET / HTTP/1.1\r\nhost: connect/elsewhere", "Host"),
@@ -95,6 +96,33 @@ async fn refuses_a_body_whose_end_is_unclear_and_never_reads_what_follows_as_a_r
 }
 
 #[tokio::test]
+async fn closes_a_connection_whose_framing_cannot_be_followed() {
+    let world = World::with().workers(0).start().await;
+    let first = "GET / HTTP/1.1\r\nhost: connect\r\n\r\n";
+    let begun = "POST / HTTP/1.1\r\nhost: connect\r\n";
+    let both = format!("{begun}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n");
+    for (start, end) in [
+        (format!("content-length:{}", " ".repeat(130)), "5\r\n\r\nhello"),
+        (format!("transfer-encoding: chunked\r\n\r\n{}", "0".repeat(130)), "5\r\nhello\r\n0\r\n\r\n"),
+    ] {
+        // The line arrives in two pieces: its beginning together with a request that has been answered before the rest.
+        let (answer, mut connection) = exchange(&world, format!("{first}{begun}{start}").as_bytes()).await;
+        assert_eq!(answer.status, 404);
+        connection.send(format!("{end}{both}")).await;
+        // The connection is closed with the second request unread in it: the response may be lost with it.
+        let Some(mut last) = connection.answer().await else { continue };
+        assert_eq!(last.status, 404, "{last:?}");
+        // It may have been answered before the line had arrived; then the next request ends the connection.
+        if !last.head.to_lowercase().contains("connection: close") {
+            last = connection.answer().await.expect("another answer");
+            assert_invalid(&last, "another connection");
+        }
+        assert!(last.head.to_lowercase().contains("connection: close"), "{last:?}");
+        assert!(connection.answer().await.is_none(), "a third answer");
+    }
+}
+
+#[tokio::test]
 async fn refuses_a_body_in_another_coding_and_keeps_the_connection() {
     let world = World::start().await;
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
@@ -105,4 +133,21 @@ async fn refuses_a_body_in_another_coding_and_keeps_the_connection() {
         assert_eq!(answer.header("connection"), "", "{answer:?}");
     }
     assert_eq!(world.http().send(&request.with("content-encoding", "identity")).await.status, 200);
+}
+
+#[tokio::test]
+async fn every_operation_is_described_with_what_http_forbids() {
+    let world = World::with().workers(0).start().await;
+    let document =
+        world.http().send(&Outgoing::new("GET", &format!("{RECORDS}/openapi.json"), "")).await.json();
+    let paths = document["paths"].as_object().expect("paths");
+    for (path, item) in paths {
+        for method in ["get", "post", "patch"].into_iter().filter(|method| item.get(method).is_some()) {
+            let path = path.replace("{clientId}", "1").replace("{leadId}", "1");
+            let request = Outgoing::new(&method.to_uppercase(), &path, "{}").with("content-encoding", "gzip");
+            world.http().send(&request).await.assert_error(400, "invalid_request");
+            let examples = &item[method]["responses"]["400"]["content"]["application/json"]["examples"];
+            assert!(examples.get("invalid_request").is_some(), "{method} {path}");
+        }
+    }
 }

@@ -1,21 +1,35 @@
 //! What callers cause fills no log.
 
+use crate::records::{break_inserts, get};
+use serde_json::Value;
 use std::time::Instant;
 use tests::event::batch;
-use tests::{PATIENCE, World, event, eventually};
+use tests::{PATIENCE, Program, QueuedMessage, World, event, eventually, text};
+
+/// The lines with a message.
+fn lines(program: &Program, message: &str) -> Vec<Value> {
+    let logs = program.logs();
+    let found = logs.lines().filter(|line| line.contains(&format!("\"message\":\"{message}\"")));
+    found.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// Checks that there was at most one line a second since `begun`, and that they count no more than what happened.
+fn assert_limited(lines: &[Value], begun: Instant, happened: u64) {
+    let seconds = begun.elapsed().as_secs() + 2;
+    assert!((2..=seconds).contains(&(lines.len() as u64)), "{} lines in {seconds} s", lines.len());
+    let counted: u64 = lines.iter().map(|line| 1 + line["suppressed"].as_u64().unwrap_or_default()).sum();
+    assert!(counted <= happened, "{counted} counted of {happened}");
+}
+
+fn has_suppressed(lines: &[Value]) -> bool {
+    lines.iter().any(|line| line["suppressed"].as_u64() > Some(0))
+}
 
 #[tokio::test]
 async fn failed_requests_are_logged_once_a_second_with_the_number_of_the_others() {
     let world = World::with().workers(0).start().await;
     world.database.execute("ALTER TABLE replay_entries RENAME TO kept").await;
     let (begun, ingest) = (Instant::now(), &world.ingests[0]);
-    let lines = || {
-        let logs = ingest.logs();
-        let refused = logs.lines().filter(|line| line.contains("\"message\":\"refused\""));
-        refused
-            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-            .collect::<Vec<serde_json::Value>>()
-    };
     let mut sent = 0;
     let mut send_some = async || {
         for _ in 0..10 {
@@ -27,14 +41,87 @@ async fn failed_requests_are_logged_once_a_second_with_the_number_of_the_others(
     };
     let sent = eventually("a line counts those before it", PATIENCE, async || {
         let sent = send_some().await;
-        match lines().iter().any(|line| line["suppressed"].as_u64() > Some(0)) {
-            true => Ok(sent),
-            false => Err(format!("{sent} sent")),
-        }
+        if has_suppressed(&lines(ingest, "request failed")) { Ok(sent) } else { Err(format!("{sent} sent")) }
     })
     .await;
-    let (lines, seconds) = (lines(), begun.elapsed().as_secs() + 2);
-    assert!((2..=seconds).contains(&(lines.len() as u64)), "{} lines in {seconds} s", lines.len());
-    let counted: u64 = lines.iter().map(|line| 1 + line["suppressed"].as_u64().unwrap_or_default()).sum();
-    assert!(counted <= sent, "{counted} counted, {sent} sent");
+    assert_limited(&lines(ingest, "request failed"), begun, sent);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_logged_once_a_second_however_often_it_is_asked_for() {
+    let world = World::start().await;
+    world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "100000"]).await;
+    let enquiry = event("enquiry.submitted").email("ana@example.com").name("Ana");
+    let lead = world.accept(enquiry).await["leadId"].clone();
+    world.database.execute("UPDATE trips SET brief = '[1]'").await;
+    let (begun, ingest, trip) = (Instant::now(), &world.ingests[0], format!("/leads/{}/trip", text(&lead)));
+    let mut sent = 0;
+    eventually("a line counts those before it", PATIENCE, async || {
+        for _ in 0..10 {
+            get(&world, &trip).await.assert_error(500, "internal_error");
+            sent += 1;
+        }
+        let is_counted = has_suppressed(&lines(ingest, "a record can't be read"));
+        if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
+    })
+    .await;
+    assert_limited(&lines(ingest, "a record can't be read"), begun, sent);
+}
+
+#[tokio::test]
+async fn forged_messages_are_logged_once_a_second_with_the_number_of_the_others() {
+    let world = World::start().await;
+    let (begun, worker) = (Instant::now(), &world.workers[0]);
+    let mut sent = 0;
+    eventually("a line counts those before it", PATIENCE, async || {
+        let forged: Vec<_> = (0..100).map(|_| QueuedMessage::new(b"{}").as_it_is()).collect();
+        world.queues.put_all("events", &forged).await;
+        sent += 100;
+        let is_counted = has_suppressed(&lines(worker, "message dead-lettered"));
+        if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
+    })
+    .await;
+    assert_limited(&lines(worker, "message dead-lettered"), begun, sent);
+    eventually("all are dead letters", PATIENCE, async || {
+        let found = u64::from(world.queues.depth("events.dead").await);
+        if found == sent { Ok(()) } else { Err(format!("{found} of {sent}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn advisor_actions_that_are_refused_are_logged_once_a_second_with_the_number_of_the_others() {
+    let world = World::start().await;
+    let (begun, worker) = (Instant::now(), &world.workers[0]);
+    let refused = r#"{"action":"archive","tenant":"acme","lead":"0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"}"#;
+    let mut sent = 0;
+    eventually("a line counts those before it", PATIENCE, async || {
+        let actions: Vec<_> = (0..50).map(|_| QueuedMessage::new(refused.as_bytes()).as_it_is()).collect();
+        world.queues.put_all("crm", &actions).await;
+        sent += 50;
+        let is_counted = has_suppressed(&lines(worker, "action refused"));
+        if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
+    })
+    .await;
+    assert_limited(&lines(worker, "action refused"), begun, sent);
+}
+
+#[tokio::test]
+async fn events_that_fail_are_logged_once_a_second_with_the_number_of_the_others() {
+    let world = World::start().await;
+    break_inserts(&world, "event_ledger").await;
+    let (begun, worker) = (Instant::now(), &world.workers[0]);
+    let mut sent = 0;
+    eventually("a line counts those before it", PATIENCE, async || {
+        let events = vec![event("contact.identified").email("ana@example.com"); 20];
+        let results = world.results(&events).await;
+        assert!(results.iter().all(|result| result["error"] == "internal_error"), "{results:?}");
+        sent += 20;
+        let is_counted = has_suppressed(&lines(worker, "event failed"));
+        if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
+    })
+    .await;
+    assert_limited(&lines(worker, "event failed"), begun, sent);
+    let units = lines(worker, "unit failed; applying its events one by one");
+    assert!(units.len() as u64 <= begun.elapsed().as_secs() + 2, "{} lines", units.len());
 }

@@ -5,7 +5,7 @@ use super::{
     with_messages,
 };
 use tests::event::batch;
-use tests::{Outgoing, PATIENCE, Program, QueuedMessage, World, eventually};
+use tests::{Outgoing, PATIENCE, Program, QueuedMessage, World, event, eventually};
 
 /// Requests with an enquiry each.
 fn enquiries(world: &World, count: usize) -> Vec<Outgoing> {
@@ -80,4 +80,56 @@ async fn a_worker_that_is_killed_after_it_applied_a_bundle_leaves_it_to_another_
         let row = stored.iter().find(|row| row["event_id"] == event["eventId"]).expect("a row");
         assert_eq!(row["lead_id"], result["leadId"]);
     }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_killed_between_the_two_round_trips_of_a_bundle_applies_nothing_of_it() {
+    let mut world = stallable().start().await;
+    let client = "INSERT INTO clients (tenant_id, client_id, name, email, email_key, client_type, created_at, updated_at)
+        SELECT tenant_id, gen_random_uuid(), 'Ana', 'ana@gmail.com', 'ana@gmail.com', 'individual', now(), now() FROM tenants";
+    world.database.execute(client).await;
+    let mut requests = enquiries(&world, 3);
+    requests.push(world.key.events(batch(&[event("booking.abandoned").email("ana@gmail.com")])));
+    let (first, rest) = requests.split_at(1);
+    let blocking = world.database.connect().await;
+    blocking.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("the row is free");
+    let settings = world.settings().to_vec();
+    let mut worker = world.workers.remove(0);
+    let (proxies, database) = (world.proxies(), &world.database);
+    let count_is = async |what: &str, condition: &str, expected: i64| {
+        let query = format!(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name = 'worker' AND {condition}"
+        );
+        eventually(what, PATIENCE, async || match database.count(&query).await {
+            found if found == expected => Ok(()),
+            found => Err(format!("{found} of {expected}")),
+        })
+        .await;
+    };
+    let killing = async {
+        super::until_published(&world.ingests[0], requests.len()).await;
+        world.until_depth("events", 0).await;
+        count_is("the bundle's unit waits for the client", "wait_event_type = 'Lock'", 1).await;
+        eventually("the first request is applied", PATIENCE, async || {
+            match database.count("SELECT count(*) FROM event_ledger").await {
+                1 => Ok(()),
+                applied => Err(applied.to_string()),
+            }
+        })
+        .await;
+        // The first flight ends on the server, and the worker never hears of it.
+        proxies.postgres.stall();
+        blocking.batch_execute("COMMIT").await.expect("a commit");
+        count_is("the first flight has ended", "state = 'idle in transaction'", 1).await;
+        worker.kill();
+        proxies.postgres.restore();
+        count_is("the unit is rolled back", "state = 'idle in transaction'", 0).await;
+        assert_eq!(database.count("SELECT count(*) FROM event_ledger").await, 1);
+        Program::worker(&settings).await
+    };
+    let (answers, _second) = futures_util::join!(send_during_a_publish(&world, first, rest), killing);
+    assert_own_results(&requests, &answers);
+    assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 3);
+    assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 4);
 }

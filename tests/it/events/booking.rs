@@ -127,6 +127,30 @@ async fn a_booking_may_name_its_enquiry_in_three_ways() {
 }
 
 #[tokio::test]
+async fn an_external_id_that_many_enquiries_share_names_the_newest_one_of_the_client() {
+    let world = World::start().await;
+    let people = ["ana@example.com", "bo@example.com", "cy@example.com"];
+    let name = json!({"externalLeadId": "shared"});
+    let mut newest = Vec::new();
+    // Up to one more than are found by the external id alone, and beyond.
+    for _ in 0..6 {
+        newest.clear();
+        for email in people {
+            let enquiry = event("enquiry.submitted").email(email).payload(name.clone());
+            newest.push(world.accept(enquiry).await);
+        }
+        for (email, expected) in people.into_iter().zip(&newest) {
+            // A newer one without the id is not the one meant.
+            world.accept(event("enquiry.submitted").email(email)).await;
+            let result = world.accept(event("booking.abandoned").email(email).payload(name.clone())).await;
+            assert_eq!((ids(&result), warnings(&result)), (ids(expected), vec![]), "{email}");
+        }
+        let stranger = event("booking.abandoned").email("dee@example.com").payload(name.clone());
+        assert_eq!(warnings(&world.accept(stranger).await), ["enquiry_not_found"]);
+    }
+}
+
+#[tokio::test]
 async fn an_enquiry_that_is_not_this_clients_is_warned_of_and_not_touched() {
     let world = World::start().await;
     let own = enquire(&world, json!({})).await;

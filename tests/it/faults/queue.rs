@@ -98,7 +98,7 @@ async fn a_program_with_another_queue_length_uses_the_queue_that_is_there() {
     let mut world = World::with().set("CONNECT_QUEUE_MAX_LENGTH", "1000").start().await;
     world.set("CONNECT_QUEUE_MAX_LENGTH", "2000");
     world.restart_ingest().await;
-    world.workers.clear();
+    world.end_workers().await;
     world.add_worker().await;
     world.workers[0].until_ready().await;
     world.accept(event("contact.identified").email("ana@example.com")).await;

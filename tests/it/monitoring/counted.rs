@@ -113,4 +113,12 @@ async fn whose_credentials_are_refused_is_logged_now_and_then_and_a_secret_never
         }
     })
     .await;
+    eventually("a line counts those before it", PATIENCE, async || {
+        let misplaced = request.clone().replacing("x-connect-key", &world.key.secret);
+        world.http().send(&misplaced).await.assert_error(401, "unauthorized");
+        let logs = ingest.logs();
+        let is_counted = logs.contains("\"message\":\"authentication refused\",\"suppressed\":");
+        if is_counted { Ok(()) } else { Err(logs) }
+    })
+    .await;
 }

@@ -67,7 +67,10 @@ fn fault(samples: &Samples, name: &str, labels: &[&str]) -> Option<String> {
 
 /// A world with traffic of every kind, a redelivery among it.
 async fn busy() -> World {
-    let mut world = World::with().workers(2).start().await;
+    let mut world = World::start().await;
+    // One after the other: the queue hands messages to its consumers in the order in which they came.
+    world.workers[0].until_ready().await;
+    world.add_worker().await;
     world.workers[1].until_ready().await;
     world.workers[1].signal("STOP");
     let requests = (0..20).map(async |i| {

@@ -3,6 +3,7 @@
 mod connections;
 mod dead_letters;
 mod logs;
+mod master_key;
 mod metrics;
 mod ports;
 mod privileges;

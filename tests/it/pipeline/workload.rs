@@ -9,7 +9,7 @@ use uuid::Uuid;
 pub(super) const REQUESTS: i64 = 13 + 5 + 7 + 7;
 
 /// Events of one call of [`lead_events`].
-pub(super) const LEAD_EVENTS: i64 = 4;
+pub(super) const LEAD_EVENTS: i64 = 5;
 
 /// Does everything once, for the person of that number.
 pub(super) async fn round(world: &World, number: usize) {
@@ -72,9 +72,11 @@ pub(super) async fn lead_events(world: &World, number: usize, nth: usize) {
         person.event("booking.started"),
         person.event("booking.abandoned"),
         person.event("booking.completed").payload(booking),
+        person.event("booking.completed").payload(json!({"externalLeadId": "shared"})),
     ];
     for event in events {
-        world.accept(event).await;
+        let result = world.accept(event).await;
+        assert!(result["leadId"].is_string(), "{result}");
     }
 }
 

@@ -108,7 +108,7 @@ async fn an_itinerary_of_256_kib_is_taken_and_one_byte_more_is_invalid() {
 async fn an_agency_whose_writes_wait_is_overloaded_on_every_route_and_another_is_not() {
     let mut world = World::start().await;
     let (lead, zeta) = (new_lead(&world, json!({})).await, world.add_tenant("zeta").await);
-    world.workers.clear();
+    world.end_workers().await;
     world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "2");
     world.restart_ingest().await;
     let routes: Vec<_> =

@@ -22,6 +22,7 @@ mod scopes;
 mod signature;
 mod strict;
 mod trips;
+mod units;
 
 pub(crate) use routes::{Route, every_read, every_route, every_write};
 

@@ -79,6 +79,12 @@ async fn every_write_is_refused_when_the_quota_is_used_up_and_changes_nothing() 
     assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 1);
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 1);
     assert_eq!(used(&world).await, 1);
+    let counted = world.workers[0].metrics().await;
+    let ended = |outcome| {
+        let labels = [("name", "apply_write"), ("outcome", outcome)];
+        counted.sum("connect_db_transactions_total", &labels)
+    };
+    assert_eq!((ended("committed"), ended("refused"), ended("failed")), (1.0, 5.0, 0.0));
 }
 
 #[tokio::test]

@@ -89,8 +89,9 @@ async fn the_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
     let answers = join_all(requests.map(async |request| world.http().send(&request).await)).await;
     let ids: Vec<String> = answers.iter().map(|answer| request_id(answer).to_string()).collect();
     let refused = eventually("all are logged", PATIENCE, async || {
-        let lines = lines(&world.ingests[0], "refused").await;
-        let refused: Vec<Value> = lines.into_iter().filter(|line| line["message"] == "refused").collect();
+        let lines = lines(&world.ingests[0], "request failed").await;
+        let refused: Vec<Value> =
+            lines.into_iter().filter(|line| line["message"] == "request failed").collect();
         if refused.len() == ids.len() { Ok(refused) } else { Err(refused.len().to_string()) }
     })
     .await;

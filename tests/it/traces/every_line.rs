@@ -7,14 +7,15 @@ use tests::{Behaviour, Outgoing, Program, QueuedMessage, Receiver, World, text};
 use uuid::Uuid;
 
 /// What programs say of themselves and their servers.
-const BACKGROUND: [&str; 9] = [
+const BACKGROUND: [&str; 10] = [
     "listening",
     "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses",
+    "CONNECT_CRM_UNSIGNED is allow: whoever can publish to the crm queue can act as an advisor of any tenant",
     "broker connected",
     "readiness changed",
     "relaying the outbox",
     // Something that was away, and had refused others than the one that finds it there again.
-    "works again",
+    "dependency available again",
     // A transaction for the deliveries of many requests; those that it doesn't fit are named one by one.
     "can't put deliveries on record, trying again",
     // Hyper's: it refused what was no HTTP, or the other end is gone.
@@ -124,9 +125,9 @@ async fn every_line_of_every_program_names_its_request_and_its_trace() {
         &world.ingests[0],
         &[
             "answered",
-            "refused",
+            "request failed",
             "authentication refused",
-            "failing",
+            "dependency unavailable; requests are answered 503",
             "a record can't be read",
             "a read was refused",
         ],

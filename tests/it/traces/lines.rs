@@ -122,5 +122,5 @@ async fn a_warning_names_its_request_also_when_nothing_else_is_logged() {
     let answer = world.http().send(&request(&world, enquiry()).with("traceparent", SENT)).await;
     assert_eq!(answer.status, 503, "{answer:?}");
     let expected = (TRACE.to_owned(), Some(request_id(&answer).to_string()));
-    assert_eq!(named(&world.ingests[0], "refused").await, expected);
+    assert_eq!(named(&world.ingests[0], "request failed").await, expected);
 }

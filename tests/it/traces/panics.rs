@@ -8,7 +8,7 @@ use tests::{World, text};
 async fn a_panic_is_a_line_that_names_the_request_it_happened_in() {
     let mut world = World::with().set("CONNECT_REPLY_TIMEOUT", "300ms").start().await;
     world.accept(enquiry()).await;
-    world.workers.clear();
+    world.end_workers().await;
     // A worker that finds another type than it knows has the wrong schema before it, and ends.
     world.database.execute("ALTER TABLE clients ALTER COLUMN name TYPE bytea USING name::bytea").await;
     world.add_worker().await;

@@ -10,6 +10,7 @@ mod operator;
 mod outcomes;
 mod replay;
 mod rotation;
+mod round_trips;
 mod schedule;
 mod settings;
 mod subscriptions;
@@ -160,15 +161,6 @@ impl Outbound {
         eventually(&format!("{name}{labels:?} is {value}"), PATIENCE, async || {
             let found = self.world.dispatchers[0].metrics().await.sum(name, labels);
             if (found - value).abs() < f64::EPSILON { Ok(()) } else { Err(found.to_string()) }
-        })
-        .await;
-    }
-
-    /// Waits until that many messages are in a queue.
-    async fn until_depth(&self, queue: &str, depth: u32) {
-        eventually(&format!("{depth} messages are in {queue}"), PATIENCE, async || {
-            let found = self.world.queues.depth(queue).await;
-            if found == depth { Ok(()) } else { Err(found.to_string()) }
         })
         .await;
     }

@@ -90,8 +90,13 @@ async fn a_dispatcher_is_ready_while_it_has_broker_and_database() {
         eventually(&format!("broker {broker}, postgres {postgres}"), PATIENCE, async || {
             let answer = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
             let checks = &answer.json()["checks"];
-            let expected =
-                json!({"broker": broker, "consuming": broker, "master_key": postgres, "postgres": postgres});
+            let expected = json!({
+                "broker": broker,
+                "consuming": broker,
+                "master_key": postgres,
+                "postgres": postgres,
+                "publishing": broker,
+            });
             let all = if broker && postgres { 200 } else { 503 };
             if (answer.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{answer:?}")) }
         })

@@ -181,7 +181,7 @@ async fn a_receiver_that_cant_be_connected_to_is_tried_until_its_deliveries_are_
     let outcomes = subscribed.iter().flat_map(|(failure, _)| [failure.outcome; 2]).collect();
     assert_counted(&outbound, outcomes).await;
     outbound.until_metric("connect_webhook_dead_total", &[], subscribed.len() as f64).await;
-    outbound.until_depth("webhooks.dead", subscribed.len() as u32).await;
+    outbound.world.until_depth("webhooks.dead", subscribed.len() as u32).await;
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ impl Outbound {
     /// Waits until so many deliveries are dead, and their letters in the queue.
     async fn until_buried(&self, count: u32) {
         self.until("dead", count.into()).await;
-        self.until_depth("webhooks.dead", count).await;
+        self.world.until_depth("webhooks.dead", count).await;
     }
 
     /// The only delivery to a subscription, as `delivery show` shows it.
@@ -65,7 +65,7 @@ async fn a_replayed_dead_letter_has_six_attempts_again_with_the_same_ids() {
     assert_eq!((received.len(), ids(&received).len()), (18, 1));
     assert_eq!(received[0].header("x-connect-delivery"), id);
     assert!(received.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));
-    outbound.until_depth("webhooks.dead", 0).await;
+    outbound.world.until_depth("webhooks.dead", 0).await;
     outbound.until_metric("connect_webhook_dead_total", &[], 2.0).await;
     outbound.until_metric("connect_webhook_retries_total", &[("attempt", "6")], 3.0).await;
 }
@@ -129,5 +129,5 @@ async fn a_time_range_is_replayed_what_was_delivered_in_it_as_well() {
     assert_eq!((again.len(), ids(&again)), (2, ids(&before[1..3])));
     assert!(again.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));
     assert_eq!((outbound.count("delivered").await, outbound.count("dead").await), (3, 1));
-    outbound.until_depth("webhooks.dead", 1).await;
+    outbound.world.until_depth("webhooks.dead", 1).await;
 }

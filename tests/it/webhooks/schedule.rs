@@ -78,7 +78,7 @@ async fn six_attempts_are_made_at_doubled_waits_and_then_it_is_a_dead_letter() {
     outbound.until_metric("connect_webhook_dead_total", &[], 1.0).await;
     outbound.until_metric("connect_webhook_deliveries", &[("state", "dead")], 1.0).await;
     outbound.until_metric("connect_webhook_deliveries", &[], 1.0).await;
-    outbound.until_depth("webhooks.dead", 1).await;
+    outbound.world.until_depth("webhooks.dead", 1).await;
     stays_dead(&mut outbound, 6).await;
     let letter = outbound.world.queues.take("webhooks.dead").await.expect("a dead letter");
     assert_eq!(letter.body, received[0].body, "with all that is needed");
@@ -87,9 +87,9 @@ async fn six_attempts_are_made_at_doubled_waits_and_then_it_is_a_dead_letter() {
 /// Nothing more is sent of what is dead: not by another dispatcher, and not while other deliveries go on.
 async fn stays_dead(outbound: &mut Outbound, sent: usize) {
     for level in 1..=6 {
-        outbound.until_depth(&format!("webhooks.retry.{level}"), 0).await;
+        outbound.world.until_depth(&format!("webhooks.retry.{level}"), 0).await;
     }
-    outbound.until_depth("webhooks", 0).await;
+    outbound.world.until_depth("webhooks", 0).await;
     assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
@@ -140,7 +140,7 @@ async fn a_success_ends_the_attempts() {
     let statuses: Vec<_> = attempts.iter().map(|attempt| attempt["status"].as_i64()).collect();
     assert_eq!(statuses, [500, 404, 429, 204].map(Some));
     for queue in ["webhooks", "webhooks.retry.1", "webhooks.retry.2", "webhooks.retry.3", "webhooks.dead"] {
-        outbound.until_depth(queue, 0).await;
+        outbound.world.until_depth(queue, 0).await;
     }
     assert_eq!(outbound.receiver.count(), 4);
     let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
@@ -157,7 +157,7 @@ async fn a_wait_that_the_broker_has_lost_ends_when_it_is_overdue() {
     let subscription = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.answer_next("/hooks", [Behaviour::status(500)]);
     outbound.tell().await;
-    outbound.until_depth("webhooks.retry.1", 1).await;
+    outbound.world.until_depth("webhooks.retry.1", 1).await;
     let lost = outbound.world.queues.take("webhooks.retry.1").await;
     assert!(lost.is_some(), "it waits there");
     outbound.until_within(LONG, "delivered", 1).await;

@@ -33,7 +33,7 @@ async fn a_paused_subscriptions_deliveries_wait_and_go_out_when_it_is_resumed() 
     outbound.receiver.wait_for_at("/other", 3).await;
     outbound.until_parked(&subscription, 3).await;
     assert_eq!(outbound.receiver.received_at("/one").len(), 1, "nothing is sent while it is paused");
-    outbound.until_depth("webhooks.retry.1", 0).await;
+    outbound.world.until_depth("webhooks.retry.1", 0).await;
     outbound.until_metric("connect_webhook_deliveries", &[("state", "pending")], 3.0).await;
 
     outbound.change("resume", &subscription).await;
@@ -74,7 +74,7 @@ async fn a_removed_subscriptions_deliveries_are_dropped_and_it_hears_of_nothing_
         assert_eq!(outbound.attempts(subscription).await.len(), attempts, "what was tried is on record");
     }
     for queue in ["webhooks", "webhooks.retry.1", "webhooks.dead"] {
-        outbound.until_depth(queue, 0).await;
+        outbound.world.until_depth(queue, 0).await;
     }
     outbound.until_metric("connect_webhook_deliveries", &[("state", "dropped")], 2.0).await;
 }

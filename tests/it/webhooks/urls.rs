@@ -4,6 +4,7 @@ use super::Outbound;
 use serde_json::json;
 
 const TOKEN: &str = "s3cret-token";
+const OTHER_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
 
 #[tokio::test]
 async fn a_token_in_a_url_reaches_the_receiver_and_nobody_else() {
@@ -39,4 +40,48 @@ async fn a_token_in_a_url_reaches_the_receiver_and_nobody_else() {
     outbound.world.add_dispatcher().await;
     outbound.tell().await;
     assert_eq!(outbound.receiver.wait_for(2).await[1].target(), path);
+}
+
+#[tokio::test]
+async fn urls_of_an_earlier_release_are_sealed_by_a_command_that_can_be_repeated() {
+    let outbound = Outbound::start().await;
+    let (database, connectctl) = (&outbound.world.database, &outbound.world.connectctl);
+    let path = format!("/hooks?token={TOKEN}");
+    let whole = outbound.receiver.url_by_name(&path);
+    for _ in 0..3 {
+        outbound.subscribe(&path, &[]).await;
+    }
+    let removed = outbound.subscribe(&path, &[]).await;
+    outbound.change("remove", &removed).await;
+    database.execute(&format!("UPDATE subscriptions SET url = '{whole}', url_sealed = NULL")).await;
+    let in_clear = async || {
+        let query =
+            format!("SELECT count(*) FROM subscriptions s WHERE row_to_json(s)::text LIKE '%{TOKEN}%'");
+        database.count(&query).await
+    };
+
+    // Sealed under another key, they would be lost.
+    let other = connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
+    let refusal = other.refusal(&["subscription", "seal-urls"]).await;
+    assert!(refusal.contains("4 subscriptions") && refusal.contains("CONNECT_MASTER_KEY"), "{refusal}");
+    assert_eq!(in_clear().await, 4);
+
+    // A run that did not get to its end: one is sealed, and the secret of another cannot be opened.
+    let broken = "WITH first AS (SELECT min(subscription_id::text)::uuid AS id FROM subscriptions)
+        UPDATE subscriptions SET secret_sealed = secret_sealed || '\\x00' FROM first WHERE subscription_id = id";
+    database.execute(broken).await;
+    let refusal = connectctl.refusal(&["subscription", "seal-urls"]).await;
+    assert!(refusal.contains("1 subscriptions") && refusal.contains("3 were sealed"), "{refusal}");
+    assert_eq!(in_clear().await, 1);
+    let mended =
+        "UPDATE subscriptions SET secret_sealed = substring(secret_sealed for length(secret_sealed) - 1)
+        WHERE url_sealed IS NULL";
+    database.execute(mended).await;
+    assert_eq!(connectctl.json(&["subscription", "seal-urls"]).await, json!({"sealed": 1, "remaining": 0}));
+    assert_eq!(connectctl.json(&["subscription", "seal-urls"]).await, json!({"sealed": 0, "remaining": 0}));
+    assert_eq!(in_clear().await, 0);
+
+    outbound.tell().await;
+    let received = outbound.receiver.wait_for(3).await;
+    assert!(received.iter().all(|received| received.target() == path), "{received:?}");
 }

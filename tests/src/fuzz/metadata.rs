@@ -1,11 +1,15 @@
-//! The metadata of a batch or bundle, which travels beside the body.
+//! The metadata of a batch or bundle, of a records write and of a delivery, which travels beside the body.
 
 use super::random::Random;
 use super::{batch, ensure};
 use common::bundle;
 use common::caller::Caller;
-use common::message::{BatchMeta, BatchPart};
-use common::model::{KeyPrefix, Scopes, TenantId};
+use common::message::{BatchMeta, BatchPart, DeliveryMeta};
+use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
+use common::write::{IfMatch, WriteMeta, WriteTarget};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 use uuid::Uuid;
 
 /// Metadata is read as it was written; a bundle splits into its parts; whatever a damaged header or body splits into
@@ -46,24 +50,93 @@ fn meta(random: &mut Random, texts: &[&[u8]]) -> BatchMeta {
     let parts: Vec<BatchPart> = texts
         .iter()
         .map(|text| BatchPart {
-            request_id: Uuid::from_u64_pair(random.next(), random.next()),
+            request_id: id(random),
             traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
             events: 1 + u16::try_from(random.below(10)).unwrap_or_default(),
             bytes: text.len(),
         })
         .collect();
     BatchMeta {
-        request_id: Uuid::from_u64_pair(random.next(), random.next()),
-        caller: Caller {
-            tenant_id: TenantId(Uuid::from_u64_pair(random.next(), random.next())),
-            tenant: "acme".to_owned(),
-            key: KeyPrefix::parse("ck_test").expect("a prefix"),
-            scopes: Scopes::default(),
-            origin: random.once_in(2).then(|| "website".to_owned()),
-        },
+        request_id: id(random),
+        caller: caller(random),
         published_at: chrono::DateTime::UNIX_EPOCH,
         events: parts.iter().map(|part| part.events).sum(),
         traceparent: None,
         parts,
+    }
+}
+
+fn id(random: &mut Random) -> Uuid {
+    Uuid::from_u64_pair(random.next(), random.next())
+}
+
+fn caller(random: &mut Random) -> Caller {
+    Caller {
+        tenant_id: TenantId(id(random)),
+        tenant: "acme".to_owned(),
+        key: KeyPrefix::parse("ck_test").expect("a prefix"),
+        scopes: Scopes::default(),
+        origin: random.once_in(2).then(|| "website".to_owned()),
+    }
+}
+
+/// Metadata of writes and deliveries is read as it was written. What is read of a damaged header is written and read as the
+/// same again, so that no program understands it otherwise than the one before.
+pub(super) fn check_others(random: &mut Random) -> Result<(), String> {
+    let write = write_meta(random);
+    survives(random, &write)?;
+    let delivery = delivery_meta(random);
+    survives(random, &delivery)
+}
+
+fn survives<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+    random: &mut Random,
+    meta: &M,
+) -> Result<(), String> {
+    let read_again = |meta: &M| {
+        let header = serde_json::to_string(meta).map_err(|error| error.to_string())?;
+        let read: M = serde_json::from_str(&header).map_err(|error| format!("{header}: {error}"))?;
+        ensure(read == *meta, || format!("{header} is read as {read:?}"))?;
+        Ok::<_, String>(header)
+    };
+    let mut damaged = read_again(meta)?.into_bytes();
+    random.damage(&mut damaged);
+    serde_json::from_slice::<M>(&damaged).map_or(Ok(()), |read| read_again(&read).map(drop))
+}
+
+fn write_meta(random: &mut Random) -> WriteMeta {
+    let targets = [
+        WriteTarget::NewClient,
+        WriteTarget::Client(ClientId(id(random))),
+        WriteTarget::NewLead,
+        WriteTarget::Lead(LeadId(id(random))),
+        WriteTarget::Trip(LeadId(id(random))),
+    ];
+    let conditions =
+        [None, Some(IfMatch::Any), Some(IfMatch::OneOf(vec!["\"a\"".to_owned(), String::new()]))];
+    WriteMeta {
+        request_id: id(random),
+        caller: caller(random),
+        published_at: chrono::DateTime::UNIX_EPOCH,
+        deadline: chrono::DateTime::UNIX_EPOCH,
+        target: *random.one_of(&targets),
+        path: "/leads?a=\u{fc}".to_owned(),
+        idempotency_key: random.once_in(2).then(|| format!("key-{}", random.next())),
+        if_match: random.one_of(&conditions).clone(),
+        traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
+    }
+}
+
+fn delivery_meta(random: &mut Random) -> DeliveryMeta {
+    DeliveryMeta {
+        tenant_id: TenantId(id(random)),
+        delivery_id: id(random),
+        subscription_id: id(random),
+        event_id: id(random),
+        event_type: "lead.created".to_owned(),
+        attempt: 1 + i16::try_from(random.below(100)).unwrap_or_default(),
+        published_at: chrono::DateTime::UNIX_EPOCH,
+        traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
+        request_id: random.once_in(2).then(|| id(random)),
     }
 }

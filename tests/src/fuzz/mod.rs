@@ -3,6 +3,7 @@
 //! A case is made of its seed alone, so that a failing one can be run again. `make test` runs some thousands of cases of each
 //! target with fixed seeds; `make fuzz` runs new ones for as long as it is told.
 
+mod action;
 mod batch;
 mod http;
 mod metadata;
@@ -23,11 +24,16 @@ pub enum Target {
     Batch,
     /// The reader of a message's metadata, and what splits a bundle by it.
     Metadata,
+    /// The readers of the metadata of a records write and of a delivery.
+    OtherMetadata,
+    /// The reader of an advisor action.
+    Action,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Signature, Self::Batch, Self::Metadata];
+    pub const ALL: [Self; 5] =
+        [Self::Signature, Self::Batch, Self::Metadata, Self::OtherMetadata, Self::Action];
 
     /// Runs the case of a seed. The error says what did not hold; a panic of the code under test is one, too.
     pub fn run(self, seed: u64) -> Result<(), String> {
@@ -37,6 +43,8 @@ impl Target {
                 Self::Signature => signature::check(random),
                 Self::Batch => batch::check(random),
                 Self::Metadata => metadata::check(random),
+                Self::OtherMetadata => metadata::check_others(random),
+                Self::Action => action::check(random),
             }
         };
         let checked = catch_unwind(AssertUnwindSafe(case)).unwrap_or_else(|_| Err("it panicked".to_owned()));

@@ -1,6 +1,7 @@
 //! Looking at what came of events.
 
 use super::World;
+use crate::eventually::{PATIENCE, eventually};
 use serde_json::Value;
 
 /// Looking at `acme`'s records, as an operator does. Arrays have the newest last.
@@ -48,6 +49,15 @@ impl World {
         let mut rows = self.database.rows(query, &[&text(id)]).await;
         assert_eq!(rows.len(), 1, "client {id}");
         rows.remove(0)
+    }
+
+    /// Waits until that many messages wait in a queue such as `events` or `events.dead`.
+    pub async fn until_depth(&self, queue: &str, depth: u32) {
+        eventually(&format!("{depth} messages wait in {queue}"), PATIENCE, async || {
+            let found = self.queues.depth(queue).await;
+            if found == depth { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
     }
 }
 

@@ -5,6 +5,8 @@ use crate::pipeline::events::UnitEvent;
 use common::broker::{DeadPart, Message};
 use common::bundle;
 use common::event::{Envelope, EventResult, parse_batch, parse_events};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::message::{BatchMeta, BatchPart};
 use common::trace::{SpanKind, TraceSpan, Trail};
 
@@ -40,6 +42,9 @@ struct WrongCount;
 const METADATA: &str = "metadata";
 /// `reason` of a dead letter whose events can't be read.
 const BODY: &str = "body";
+
+/// Which bundles are logged whose parts do not fit.
+static INCONSISTENT: LogLimit<1> = LogLimit::new();
 
 /// The reasons of all dead letters.
 pub(super) const REASONS: &[&str] = &[METADATA, BODY];
@@ -81,15 +86,6 @@ impl<'m> Batch<'m> {
     }
 }
 
-#[cfg(test)]
-impl Part<'_> {
-    /// A part without events.
-    pub(super) const fn of(traced: TraceSpan, request_id: uuid::Uuid) -> Self {
-        let trail = Trail { request_id, context: traced.context() };
-        Self { traced, trail, first_ordinal: 0, envelopes: Vec::new(), unreadable: None }
-    }
-}
-
 /// The one part of the batch of a single request.
 fn single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, Poison> {
     let (mut traced, trail) = begin(meta, None);
@@ -107,7 +103,9 @@ fn bundled<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, 
     let inconsistent = || {
         let ids: Vec<String> = meta.parts.iter().map(|part| part.request_id.to_string()).collect();
         let (span, request_ids) = (message.span(), ids.join(" "));
-        span.in_scope(|| tracing::error!(request_ids, "the parts of a bundle do not fit its body"));
+        span.in_scope(|| {
+            limited!(INCONSISTENT[0], error, request_ids, "the parts of a bundle do not fit its body");
+        });
         Poison { reason: METADATA, trail: None }
     };
     let texts = bundle::split(&message.body, meta).ok_or_else(inconsistent)?;

@@ -7,6 +7,8 @@ use common::advisor::AdvisorAction;
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
 use common::db::TxError;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::message::ActionMeta;
 use common::metrics::{ACTIONS, APPLY_DURATION, QUEUE_LAG};
 use common::trace::{SpanKind, TraceContext, TraceSpan, Trail};
@@ -19,6 +21,9 @@ use uuid::Uuid;
 
 /// Wait between tries while the database can't be reached.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
+
+/// Which actions are logged that failed, that were refused, and that wait for the database.
+static LINES: LogLimit<3> = LogLimit::new();
 
 /// Handles advisor actions.
 #[derive(Clone, Debug)]
@@ -81,10 +86,10 @@ impl CrmHandler {
                 Ok(Err(WriteRefusal::InternalError)) => return Ended::Failed,
                 Ok(Err(refusal)) => return Ended::Refused(refusal),
                 Err(TxError::Unavailable(error)) => {
-                    tracing::warn!(error, "database unavailable; trying the advisor action again");
+                    limited!(LINES[2], warn, error, "database unavailable; trying the advisor action again");
                 }
                 Err(error) => {
-                    tracing::error!(%error, message_id, "action failed");
+                    limited!(LINES[0], error, %error, message_id, "action failed");
                     return Ended::Failed;
                 }
             }
@@ -142,7 +147,7 @@ fn conclude(message: &Message, label: &'static str, ended: &Ended, trail: Trail)
         Ended::Acted(acted) => Verdict::Done { reply: json(&acted.done), trail },
         Ended::Refused(refusal) => {
             let code = refusal.body()["code"].clone();
-            tracing::warn!(action = label, %code, message_id = message.message_id, "action refused");
+            limited!(LINES[1], warn, action = label, %code, message_id = message.message_id, "action refused");
             answered(refusal)
         }
         Ended::Malformed(refusal) if message.wants_reply => answered(refusal),

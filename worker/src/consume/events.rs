@@ -2,15 +2,17 @@
 //! so that one bad event fails alone (D8).
 
 use super::batch::{Batch, Part, Poison, REASONS, read_meta};
+use super::unit_span;
 use crate::pipeline::events::UnitEvent;
 use crate::pipeline::{Pipeline, wait_for_database};
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
 use common::db::TxError;
 use common::event::{Envelope, EventResult, InboundType};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::metrics::{APPLY_DURATION, EVENTS, QUEUE_LAG};
 use common::trace::{TraceContext, Trail};
-use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +24,9 @@ const OUTAGE_WAIT: Duration = Duration::from_millis(250);
 const UNKNOWN_WEIGHT: usize = 100;
 /// `error` of an event that failed by a fault of ours.
 const INTERNAL_ERROR: &str = "internal_error";
+
+/// Which failures are logged: of units, of single events, of the database.
+static LINES: LogLimit<3> = LogLimit::new();
 
 /// Handles batches of events.
 #[derive(Clone, Debug)]
@@ -51,7 +56,7 @@ impl EventsHandler {
         let results = match self.when_available(events, false).await? {
             Ok(results) => results,
             Err(error) => {
-                tracing::warn!(%error, events = events.len(), "unit failed; applying its events one by one");
+                limited!(LINES[0], warn, %error, events = events.len(), "unit failed; applying its events one by one");
                 self.apply_singly(events).await?
             }
         };
@@ -79,7 +84,7 @@ impl EventsHandler {
             Ok(Some(result)) => result,
             Ok(None) => failed(event.envelope),
             Err(error) => {
-                tracing::error!(%error, ordinal = event.ordinal, "event failed");
+                limited!(LINES[1], error, %error, ordinal = event.ordinal, "event failed");
                 failed(event.envelope)
             }
         })
@@ -94,7 +99,7 @@ impl EventsHandler {
         loop {
             match self.pipeline.apply_events(events, skip_discovery).await {
                 Err(TxError::Unavailable(error)) => {
-                    tracing::warn!(error, "database unavailable; trying the unit of events again");
+                    limited!(LINES[2], warn, error, "database unavailable; trying the unit of events again");
                 }
                 done => return Ok(done),
             }
@@ -115,7 +120,7 @@ impl Handler for EventsHandler {
         let mut read: Vec<Result<Batch<'_>, Poison>> = unit.iter().map(Batch::read).collect();
         let parts: Vec<&Part<'_>> = read.iter().flatten().flat_map(|batch| &batch.parts).collect();
         let events: Vec<UnitEvent<'_>> = read.iter().flatten().flat_map(Batch::events).collect();
-        let applied = self.apply(&events, parts.len()).instrument(unit_span(&parts)).await;
+        let applied = self.apply(&events, parts.len()).instrument(span_of(&parts)).await;
         let Ok(results) = applied else {
             read.iter_mut().flatten().flat_map(|batch| &mut batch.parts).for_each(|part| part.traced.fail());
             return vec![Verdict::Leave; unit.len()];
@@ -148,31 +153,16 @@ fn verdict(batch: Result<Batch<'_>, Poison>, results: &mut impl Iterator<Item = 
 }
 
 /// What the log lines of a unit name: the request that it belongs to, or all of them.
-fn unit_span(parts: &[&Part<'_>]) -> Span {
-    if let [part] = parts {
-        return batch_span(part.trail);
+fn span_of(parts: &[&Part<'_>]) -> Span {
+    match parts {
+        [part] => batch_span(part.trail),
+        parts => unit_span(&parts.iter().map(|part| part.trail).collect::<Vec<_>>()),
     }
-    let request_ids = Listed(parts, |part: &Part<'_>| part.trail.request_id);
-    let trace_ids = Listed(parts, |part: &Part<'_>| part.trail.context.trace_id);
-    tracing::error_span!("unit", %request_ids, %trace_ids)
 }
 
 /// What the log lines of a request's events name.
 fn batch_span(Trail { request_id, context: TraceContext { trace_id, .. } }: Trail) -> Span {
     tracing::error_span!("batch", %request_id, %trace_id)
-}
-
-/// Something of each part, with spaces between.
-struct Listed<'b, 'm, F>(&'b [&'b Part<'m>], F);
-
-impl<'m, T: Display, F: Fn(&Part<'m>) -> T> Display for Listed<'_, 'm, F> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (at, part) in self.0.iter().enumerate() {
-            let space = if at == 0 { "" } else { " " };
-            write!(f, "{space}{}", (self.1)(part))?;
-        }
-        Ok(())
-    }
 }
 
 fn failed(envelope: &Envelope<'_>) -> EventResult {
@@ -201,27 +191,5 @@ fn observe(
     for (event, result) in events.iter().zip(results) {
         let (event_type, status) = (event.envelope.event_type.as_str(), result.status.as_str());
         metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use common::trace::{SpanKind, TraceSpan};
-    use uuid::Uuid;
-
-    fn part(id: u128) -> Part<'static> {
-        let traced = TraceSpan::begin(None, "batch", SpanKind::Consumer);
-        Part::of(traced, Uuid::from_u128(id))
-    }
-
-    #[test]
-    fn the_lines_of_a_unit_name_every_request_in_it() {
-        let (one, two) = (part(1), part(2));
-        let parts = [&one, &two];
-        let requests = Listed(&parts, |part: &Part<'_>| part.trail.request_id).to_string();
-        assert_eq!(requests, format!("{} {}", Uuid::from_u128(1), Uuid::from_u128(2)));
-        let trace_id = |part: &Part<'_>| part.trail.context.trace_id;
-        assert_eq!(Listed(&parts, trace_id).to_string(), format!("{} {}", trace_id(&one), trace_id(&two)));
     }
 }

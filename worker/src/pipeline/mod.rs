@@ -2,7 +2,7 @@
 //!
 //! A unit of work is load, decide, persist, in two round trips. The first flight is BEGIN, the locks and every load, and
 //! on another connection the enquiry numbers. Then the rules decide in memory. The second flight is the writes of what
-//! has changed and COMMIT. Three entry points use it alike: a [unit of events](events), a [records write](records) and
+//! has changed and COMMIT. Three entry points use it alike: a [unit of events](events), a [unit of records writes](records) and
 //! an [advisor action](advisor). Each says what it needs loaded and returns a decision.
 
 pub(crate) mod advisor;

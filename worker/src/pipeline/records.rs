@@ -1,11 +1,17 @@
 //! The entry point of records writes: idempotency, quota and deadline around the rules (D17, D23).
+//!
+//! Writes that wait together are one unit. A write that is refused leaves no trace in the state, so the others are
+//! committed without it. Where the unit as a whole can't be committed, the caller does its writes one by one.
 
 use super::{Decision, Pipeline, Tools, UnitOfWork, in_server_time};
 use crate::rules::records::{self, Record, Request, Write};
 use crate::rules::{Cause, InternalError};
 use crate::show;
 use crate::state::TenantState;
-use crate::store::{self, DEADLINE_PASSED, IdempotencyClaim, LoadRequest, Loaded, QUOTA_USED_UP};
+use crate::store::{
+    self, DEADLINE_PASSED, IdempotencyClaim, IdempotencyKey, KeptResponse, KeptResponses, LoadRequest,
+    Loaded, QUOTA_USED_UP,
+};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::db::{Query, TxError};
@@ -15,6 +21,7 @@ use common::record::{ClientBody, canonical};
 use common::trace::{TraceContext, Trail};
 use common::write::{WriteMeta, WriteRefusal, Written, etag};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// A write as it came.
 #[derive(Clone, Copy, Debug)]
@@ -29,85 +36,188 @@ pub(crate) struct ReceivedWrite<'a> {
     pub(crate) write: &'a Write,
 }
 
-impl Pipeline {
-    /// Does a records write. `skip_itinerary` leaves the itinerary out: storing it failed on the first try (D21b).
-    pub(crate) async fn write_record(
-        &self,
-        received: ReceivedWrite<'_>,
-        skip_itinerary: bool,
-    ) -> Result<Result<Written, WriteRefusal>, TxError> {
-        let ReceivedWrite { meta, body, write, .. } = received;
-        let event_id = format!("{RESERVED_PREFIX}{}", meta.request_id);
-        let request = load_request(meta.caller.tenant_id, event_id.clone(), write);
-        // What makes two requests the same: path and JSON value (D17).
-        let hash = Sha256::new_with_prefix(&meta.path).chain_update([0]).chain_update(canonical(body));
-        let hash = hash.finalize().to_vec();
-        self.run(&RecordWrite { received, skip_itinerary, event_id, request, hash }).await
+/// How a write ended.
+pub(crate) type WriteResult = Result<Written, WriteRefusal>;
+
+impl ReceivedWrite<'_> {
+    const fn tenant(&self) -> TenantId {
+        self.meta.caller.tenant_id
     }
+
+    /// The `Idempotency-Key` of a POST. A unit holds no two writes with the same one.
+    pub(crate) fn idempotency_key(&self) -> Option<IdempotencyKey> {
+        let caller = &self.meta.caller;
+        self.meta.idempotency_key.as_ref().map(|key| IdempotencyKey {
+            tenant: caller.tenant_id,
+            key_prefix: caller.key.as_str().to_owned(),
+            key: key.clone(),
+        })
+    }
+}
+
+impl Pipeline {
+    /// Does records writes in their order, in one transaction, and gives the result of each.
+    ///
+    /// `skip_itinerary` leaves itineraries out: storing one failed on the first try (D21b).
+    pub(crate) async fn write_records(
+        &self,
+        received: &[ReceivedWrite<'_>],
+        skip_itinerary: bool,
+    ) -> Result<Vec<WriteResult>, TxError> {
+        let mut request = LoadRequest::default();
+        let writes: Vec<RecordWrite<'_>> = received.iter().map(|write| RecordWrite::of(*write)).collect();
+        for RecordWrite { received, event_id, .. } in &writes {
+            request.add_single(received.tenant(), event_id.clone());
+            add_write(&mut request, received.tenant(), received.write);
+        }
+        self.run(&WriteUnit { request, writes, skip_itinerary }).await
+    }
+}
+
+/// Whether a unit failed because the quota does not suffice, or a deadline has passed, for one of its writes.
+pub(crate) fn is_quota_or_deadline_refusal(error: &TxError) -> bool {
+    matches!(error.sql_state(), Some(QUOTA_USED_UP | DEADLINE_PASSED))
+}
+
+struct WriteUnit<'a> {
+    request: LoadRequest,
+    writes: Vec<RecordWrite<'a>>,
+    skip_itinerary: bool,
 }
 
 struct RecordWrite<'a> {
     received: ReceivedWrite<'a>,
-    skip_itinerary: bool,
+    /// What the ledger knows it by: `connect-api:<request id>` (D17).
     event_id: String,
-    request: LoadRequest,
-    hash: Vec<u8>,
+    /// With what a later request with this key is compared.
+    idempotency: Option<(IdempotencyKey, Vec<u8>)>,
 }
 
-impl UnitOfWork for RecordWrite<'_> {
+/// What the writes of a unit leave besides records, to be written last.
+#[derive(Default)]
+struct ClosingStatements {
+    responses: Vec<(IdempotencyKey, KeptResponse)>,
+    /// How many writes of each tenant count against its quota.
+    counts: BTreeMap<TenantId, i64>,
+    /// Until when the unit may be committed, by the server's clock.
+    deadline: Option<DateTime<Utc>>,
+}
+
+impl UnitOfWork for WriteUnit<'_> {
     const NAME: &'static str = "apply_write";
-    type Output = Result<Written, WriteRefusal>;
+    type Output = Vec<WriteResult>;
 
     fn request(&self) -> &LoadRequest {
         &self.request
     }
 
     fn own_queries(&self) -> Vec<Query<'static>> {
-        let claim = |key: &String| Vec::from(store::claim_key(self.received.meta, key));
-        self.received.meta.idempotency_key.as_ref().map(claim).unwrap_or_default()
+        let keys = self.writes.iter().filter_map(|write| write.idempotency.as_ref());
+        store::claim_keys(keys.map(|(key, _)| key))
     }
 
     fn can_open(&self) -> Vec<(TenantId, usize)> {
-        if matches!(self.received.write, Write::NewLead(_)) { vec![(self.tenant(), 1)] } else { Vec::new() }
+        let mut counts = BTreeMap::new();
+        for RecordWrite { received, .. } in &self.writes {
+            if matches!(received.write, Write::NewLead(_)) {
+                *counts.entry(received.tenant()).or_insert(0) += 1;
+            }
+        }
+        counts.into_iter().collect()
     }
 
     fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Self::Output>, TxError> {
-        if let Some(answered) = self.answered_before(loaded)? {
-            return Ok(Decision::Rollback(answered));
+        // The locks' rows come first.
+        let responses =
+            loaded.own.get(1).map(|rows| KeptResponses::read(rows)).transpose()?.unwrap_or_default();
+        let mut closing = ClosingStatements::default();
+        let mut results = Vec::with_capacity(self.writes.len());
+        for write in &self.writes {
+            results.push(self.decide_write(write, &responses, loaded, tools, &mut closing)?);
         }
-        let applied = tools.apply(loaded, self.tenant(), false, |state, ctx| {
-            records::apply(state, &self.request_for_rules(ctx.now), ctx)
+        Ok(match closing.queries(tools.now) {
+            queries if queries.is_empty() => Decision::Rollback(results),
+            queries => Decision::Commit(results, queries),
+        })
+    }
+
+    fn refused(&self, sql_state: &str) -> Option<Self::Output> {
+        if self.writes.len() != 1 {
+            // The SQLSTATE does not tell which write is refused; the caller repeats them one by one.
+            return None;
+        }
+        match sql_state {
+            QUOTA_USED_UP => {
+                let retry_after = store::until_next_month(clock::now());
+                Some(vec![Err(WriteRefusal::QuotaExceeded { retry_after })])
+            }
+            DEADLINE_PASSED => Some(vec![Err(WriteRefusal::ProcessingTimeout)]),
+            _ => None,
+        }
+    }
+}
+
+impl WriteUnit<'_> {
+    fn decide_write(
+        &self,
+        write: &RecordWrite<'_>,
+        responses: &KeptResponses,
+        loaded: &mut Loaded,
+        tools: &mut Tools,
+        closing: &mut ClosingStatements,
+    ) -> Result<WriteResult, TxError> {
+        if let Some(answered) = write.answered_before(responses, loaded)? {
+            return Ok(answered);
+        }
+        let tenant = write.received.tenant();
+        let applied = tools.apply(loaded, tenant, false, |state, ctx| {
+            records::apply(state, &write.request_for_rules(ctx.now, self.skip_itinerary), ctx)
         })?;
         let record = match applied {
             Ok(record) => record,
             Err(WriteRefusal::InternalError) => {
                 return Err(TxError::Abandoned("the rules failed".to_owned()));
             }
-            Err(refusal) => return Ok(Decision::Rollback(Err(refusal))),
+            Err(refusal) => return Ok(Err(refusal)),
         };
-        let written = self.written(&loaded.states[&self.tenant()], record)?;
-        let last = self.last_queries(&written, loaded, tools.now);
-        Ok(Decision::Commit(Ok(written), last))
-    }
-
-    fn refused(&self, sql_state: &str) -> Option<Self::Output> {
-        match sql_state {
-            QUOTA_USED_UP => {
-                let retry_after = store::until_next_month(clock::now());
-                Some(Err(WriteRefusal::QuotaExceeded { retry_after }))
-            }
-            DEADLINE_PASSED => Some(Err(WriteRefusal::ProcessingTimeout)),
-            _ => None,
-        }
+        let written = write.written(&loaded.states[&tenant], record)?;
+        let deadline = in_server_time(write.received.meta.deadline, loaded.server_time, tools.now);
+        closing.add(write, &written, deadline);
+        Ok(Ok(written))
     }
 }
 
-impl RecordWrite<'_> {
-    const fn tenant(&self) -> TenantId {
-        self.received.meta.caller.tenant_id
+impl ClosingStatements {
+    fn add(&mut self, write: &RecordWrite<'_>, written: &Written, deadline: DateTime<Utc>) {
+        if let Some((key, request_hash)) = write.idempotency.clone() {
+            self.responses.push((key, KeptResponse { request_hash, written: written.clone() }));
+        }
+        *self.counts.entry(write.received.tenant()).or_insert(0) += 1;
+        // What is committed after the deadline would be done although its caller was told 503.
+        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 
-    fn request_for_rules(&self, now: DateTime<Utc>) -> Request<'_> {
+    /// The responses for retries, then quota and deadline. None where nothing was written.
+    fn queries(self, now: DateTime<Utc>) -> Vec<Query<'static>> {
+        let Some(deadline) = self.deadline else { return Vec::new() };
+        let count = store::count_writes(&self.counts, now, deadline);
+        store::keep_responses(&self.responses, now).into_iter().chain([count]).collect()
+    }
+}
+
+impl<'a> RecordWrite<'a> {
+    fn of(received: ReceivedWrite<'a>) -> Self {
+        let ReceivedWrite { meta, body, .. } = received;
+        // What makes two requests the same: path and JSON value (D17).
+        let hash = || {
+            let hash = Sha256::new_with_prefix(&meta.path).chain_update([0]).chain_update(canonical(body));
+            hash.finalize().to_vec()
+        };
+        let idempotency = received.idempotency_key().map(|key| (key, hash()));
+        Self { received, event_id: format!("{RESERVED_PREFIX}{}", meta.request_id), idempotency }
+    }
+
+    fn request_for_rules(&self, now: DateTime<Utc>, skip_itinerary: bool) -> Request<'_> {
         let ReceivedWrite { meta, context, body, write } = self.received;
         let caller = &meta.caller;
         let cause = Cause {
@@ -120,7 +230,7 @@ impl RecordWrite<'_> {
             write,
             body,
             if_match: meta.if_match.as_ref(),
-            skip_itinerary: self.skip_itinerary,
+            skip_itinerary,
             event_id: &self.event_id,
             request_id: meta.request_id,
             cause,
@@ -129,12 +239,15 @@ impl RecordWrite<'_> {
 
     /// The response that the request has been given before: by its key, or, when its message was delivered again because
     /// the reply or the commit's reply was lost, by the ledger.
-    fn answered_before(&self, loaded: &Loaded) -> Result<Option<Result<Written, WriteRefusal>>, TxError> {
-        let Some(state) = loaded.states.get(&self.tenant()) else { return Ok(None) };
+    fn answered_before(
+        &self,
+        responses: &KeptResponses,
+        loaded: &Loaded,
+    ) -> Result<Option<WriteResult>, TxError> {
+        let Some(state) = loaded.states.get(&self.received.tenant()) else { return Ok(None) };
         let applied = state.ledger.get(&self.event_id);
-        // The lock's row comes first.
-        if let Some(rows) = loaded.own.get(1) {
-            match IdempotencyClaim::read(rows, &self.hash)? {
+        if let Some((key, request_hash)) = &self.idempotency {
+            match responses.claim(key, request_hash) {
                 IdempotencyClaim::New => {}
                 // The same message delivered again is no retry of its caller's.
                 IdempotencyClaim::Answered(written) => {
@@ -153,16 +266,6 @@ impl RecordWrite<'_> {
         let is_new = matches!(self.received.write, Write::NewClient(_) | Write::NewLead(_));
         Ok(Written { status: if is_new { 201 } else { 200 }, etag: etag(updated_at), replayed: false, body })
     }
-
-    /// The response for retries, then quota and deadline.
-    fn last_queries(&self, written: &Written, loaded: &Loaded, now: DateTime<Utc>) -> Vec<Query<'static>> {
-        let meta = self.received.meta;
-        let keep = |key: &String| store::keep_response(meta, key, self.hash.clone(), written, now);
-        // What is committed after the deadline would be done although its caller was told 503.
-        let deadline = in_server_time(meta.deadline, loaded.server_time, now);
-        let count = store::count_write(self.tenant(), now, deadline);
-        meta.idempotency_key.as_ref().map(keep).into_iter().chain([count]).collect()
-    }
 }
 
 fn identity_of(body: &ClientBody) -> Actor {
@@ -174,9 +277,8 @@ fn identity_of(body: &ClientBody) -> Actor {
     }
 }
 
-/// Every record that a write may touch or show.
-pub(crate) fn load_request(tenant: TenantId, event_id: String, write: &Write) -> LoadRequest {
-    let mut request = LoadRequest::single(tenant, event_id);
+/// Adds every record that a write may touch or show.
+pub(crate) fn add_write(request: &mut LoadRequest, tenant: TenantId, write: &Write) {
     match write {
         Write::NewClient(body) => request.add_person(tenant, &identity_of(body)),
         Write::Client(id, body) => {
@@ -195,10 +297,9 @@ pub(crate) fn load_request(tenant: TenantId, event_id: String, write: &Write) ->
         }
         Write::Lead(id, _) | Write::Trip(id, _) => {
             request.with_members = true;
-            request.with_proposals = matches!(write, Write::Trip(..));
+            request.with_proposals |= matches!(write, Write::Trip(..));
             request.clients.leads.add(tenant, id.0);
             request.leads.add(tenant, id.0);
         }
     }
-    request
 }

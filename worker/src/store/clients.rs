@@ -139,11 +139,18 @@ pub(super) const UPDATE: &str = "
     )
     SELECT require_unchanged((SELECT count(*) FROM changed), cardinality($2::uuid[]))";
 
-// Uniqueness is checked row by row, so an identity that moves from one client to another must be free in between.
+// Uniqueness is checked row by row, so an identity that moves from one client to another must be free in between. As in
+// UPDATE, a row that another unit has locked is left out: UPDATE then fails.
 pub(super) const FREE: &str = "
     -- clients.free
+    WITH held AS (
+        SELECT n.* FROM unnest($1::uuid[], $2::uuid[]) AS n (tenant_id, client_id)
+        CROSS JOIN LATERAL (SELECT FROM clients c
+                            WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id
+                            FOR NO KEY UPDATE SKIP LOCKED) AS c
+    )
     UPDATE clients c SET email = NULL, email_key = NULL, external_id = NULL
-    FROM unnest($1::uuid[], $2::uuid[]) AS n (tenant_id, client_id)
+    FROM held AS n
     WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
 
 /// Locks the clients whose records the unit looks up or changes; gives their ids.

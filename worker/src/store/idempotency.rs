@@ -1,25 +1,57 @@
 //! Responses of records writes, kept for their retries (D17).
 
-use super::locks;
+use super::{locks, write_rows};
 use chrono::{DateTime, Utc};
 use common::db::{Query, TxError};
-use common::write::{WriteMeta, Written};
+use common::model::TenantId;
+use common::write::Written;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 use tokio_postgres::Row;
 
+// Sorted, so that two units with the same keys take them in the same order.
 pub(super) const LOCK: &str = "
     -- idempotency.lock
-    SELECT pg_advisory_xact_lock($1)";
+    SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key";
 
 pub(super) const FIND: &str = "
     -- idempotency.find
-    SELECT request_hash, status, etag, body::text FROM idempotency_keys
-    WHERE tenant_id = $1 AND key_prefix = $2 AND idempotency_key = $3";
+    SELECT i.* FROM unnest($1::uuid[], $2::text[], $3::text[]) AS w (tenant_id, key_prefix, key)
+        CROSS JOIN LATERAL (SELECT tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body::text
+                            FROM idempotency_keys
+                            WHERE tenant_id = w.tenant_id AND key_prefix = w.key_prefix AND idempotency_key = w.key
+                            LIMIT 1) AS i";
 
 pub(super) const INSERT: &str = "
     -- idempotency.insert
     INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8)";
+    SELECT tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body::json, $8
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::smallint[], $6::text[], $7::text[])
+        AS r (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body)";
+
+/// An `Idempotency-Key` as it is unique: within an API key (D17).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct IdempotencyKey {
+    /// The tenant.
+    pub(crate) tenant: TenantId,
+    /// Prefix of the API key.
+    pub(crate) key_prefix: String,
+    /// The header's value.
+    pub(crate) key: String,
+}
+
+/// The response that a request was given, with what makes another request the same.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptResponse {
+    /// Hash of the request's path and body.
+    pub(crate) request_hash: Vec<u8>,
+    /// The response.
+    pub(crate) written: Written,
+}
+
+/// The responses that were kept for a unit's keys.
+#[derive(Debug, Default)]
+pub(crate) struct KeptResponses(HashMap<IdempotencyKey, KeptResponse>);
 
 /// What is known of an `Idempotency-Key`.
 #[derive(Debug)]
@@ -32,40 +64,71 @@ pub(crate) enum IdempotencyClaim {
     UsedByAnother,
 }
 
-/// Looks up the request's key and keeps others with the same key waiting until the transaction ends: of two at once one
-/// writes, the other finds its response. To be sent in this order.
-pub(crate) fn claim_key(meta: &WriteMeta, key: &str) -> [Query<'static>; 2] {
-    let (tenant, prefix) = (meta.caller.tenant_id.0, meta.caller.key.as_str());
-    let lock = locks::hash(tenant, "idempotency", &format!("{prefix}/{key}"));
-    let find = Query::new(FIND).bind(tenant).bind(prefix.to_owned()).bind(key.to_owned());
-    [Query::new(LOCK).bind(lock), find]
+/// Looks up the responses to the requests with these keys, after keeping other units with one of the keys waiting until
+/// the transaction ends: of two requests at once one writes, the other finds its response. To be sent in this order,
+/// before everything else. Releases agree on the locks.
+pub(crate) fn claim_keys<'k>(keys: impl Iterator<Item = &'k IdempotencyKey>) -> Vec<Query<'static>> {
+    let (mut locks, mut tenants, mut prefixes, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for IdempotencyKey { tenant, key_prefix, key } in keys {
+        locks.push(locks::hash(tenant.0, "idempotency", &format!("{key_prefix}/{key}")));
+        tenants.push(tenant.0);
+        prefixes.push(key_prefix.clone());
+        texts.push(key.clone());
+    }
+    if locks.is_empty() {
+        return Vec::new();
+    }
+    locks.sort_unstable();
+    let find = Query::new(FIND).bind(tenants).bind(prefixes).bind(texts);
+    vec![Query::new(LOCK).bind(locks), find]
 }
 
-impl IdempotencyClaim {
-    /// Reads what the second query of [`claim_key`] found; `hash` is the request's.
-    pub(crate) fn read(rows: &[Row], hash: &[u8]) -> Result<Self, TxError> {
-        let Some(row) = rows.first() else { return Ok(Self::New) };
-        if row.get::<_, &[u8]>(0) != hash {
-            return Ok(Self::UsedByAnother);
+impl KeptResponses {
+    /// Reads what the last query of [`claim_keys`] found.
+    pub(crate) fn read(rows: &[Row]) -> Result<Self, TxError> {
+        let mut kept = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let mut columns = super::Columns::of(row);
+            let tenant = TenantId(columns.take());
+            let key = IdempotencyKey { tenant, key_prefix: columns.take(), key: columns.take() };
+            let request_hash = columns.take();
+            let status = u16::try_from(columns.take::<i16>()).map_err(|_| super::unreadable("status"))?;
+            let etag = columns.take::<Option<String>>().unwrap_or_default();
+            let body = RawValue::from_string(columns.take()).map_err(|_| super::unreadable("response"))?;
+            let written = Written { status, etag, replayed: true, body };
+            kept.insert(key, KeptResponse { request_hash, written });
         }
-        let body = RawValue::from_string(row.get(3)).map_err(|_| super::unreadable("response"))?;
-        let etag: Option<String> = row.get(2);
-        let status = u16::try_from(row.get::<_, i16>(1)).map_err(|_| super::unreadable("status"))?;
-        Ok(Self::Answered(Written { status, etag: etag.unwrap_or_default(), replayed: true, body }))
+        Ok(Self(kept))
+    }
+
+    /// What is known of a key; `request_hash` is the request's.
+    pub(crate) fn claim(&self, key: &IdempotencyKey, request_hash: &[u8]) -> IdempotencyClaim {
+        match self.0.get(key) {
+            None => IdempotencyClaim::New,
+            Some(kept) if kept.request_hash != request_hash => IdempotencyClaim::UsedByAnother,
+            Some(kept) => IdempotencyClaim::Answered(kept.written.clone()),
+        }
     }
 }
 
-/// Keeps the response of a success.
-pub(crate) fn keep_response(
-    meta: &WriteMeta,
-    key: &str,
-    hash: Vec<u8>,
-    written: &Written,
+/// Keeps the responses of successes.
+pub(crate) fn keep_responses(
+    responses: &[(IdempotencyKey, KeptResponse)],
     now: DateTime<Utc>,
-) -> Query<'static> {
-    let (tenant, prefix) = (meta.caller.tenant_id.0, meta.caller.key.as_str().to_owned());
-    let status = i16::try_from(written.status).unwrap_or_default();
-    let (etag, body) = (written.etag.clone(), written.body.get().to_owned());
-    let query = Query::new(INSERT).bind(tenant).bind(prefix).bind(key.to_owned()).bind(hash);
-    query.bind(status).bind(etag).bind(body).bind(now)
+) -> Option<Query<'static>> {
+    let responses: Vec<_> = responses.iter().map(|response| (response.0.tenant.0, response)).collect();
+    write_rows!(
+        INSERT,
+        responses,
+        |tenant, response| [
+            tenant,
+            response.0.key_prefix.clone(),
+            response.0.key.clone(),
+            response.1.request_hash.clone(),
+            i16::try_from(response.1.written.status).unwrap_or_default(),
+            response.1.written.etag.clone(),
+            response.1.written.body.get().to_owned(),
+        ],
+        now
+    )
 }

@@ -12,14 +12,23 @@ use serde_json::Value;
 use tokio_postgres::Row;
 
 // Of a related client's leads only those that a rule can look up: the newest open ones, as many as the unit has events
-// that may close one; the newest one; and those with an external id that an event names. Besides, the leads named by
-// id, by trip and by booking.
+// that may close one; the newest one; and the newest one with each external id that an event names. Besides, the leads
+// named by id, by trip and by booking.
+//
+// An external id is expected to name one lead, which is found by that id alone. Thousands of leads may share one all the
+// same: of an id with more than 8 leads, the newest one of each client is looked up.
 pub(super) const LOAD: &str = concat!(
     "
     -- leads.load
     WITH ",
     found!(),
     ",
+    shared (tenant_id, external_id) AS MATERIALIZED (
+        SELECT w.tenant_id, w.external_id FROM unnest($15::uuid[], $16::text[]) AS w (tenant_id, external_id)
+            CROSS JOIN LATERAL (SELECT FROM leads
+                                WHERE external_id = w.external_id AND tenant_id::text = w.tenant_id::text
+                                OFFSET 8 LIMIT 1) AS l
+    ),
     wanted (tenant_id, lead_id) AS MATERIALIZED (
         SELECT found.tenant_id, l.lead_id FROM found
             CROSS JOIN LATERAL (SELECT lead_id FROM leads
@@ -34,8 +43,15 @@ pub(super) const LOAD: &str = concat!(
         UNION
         SELECT w.tenant_id, l.lead_id FROM unnest($15::uuid[], $16::text[]) AS w (tenant_id, external_id)
             CROSS JOIN LATERAL (SELECT lead_id, client_id FROM leads
-                                WHERE external_id = w.external_id AND tenant_id::text = w.tenant_id::text OFFSET 0) AS l
+                                WHERE external_id = w.external_id AND tenant_id::text = w.tenant_id::text LIMIT 8) AS l
             JOIN found ON found.tenant_id = w.tenant_id AND found.client_id = l.client_id
+        UNION
+        SELECT found.tenant_id, l.lead_id FROM shared JOIN found ON found.tenant_id = shared.tenant_id
+            CROSS JOIN LATERAL (SELECT lead_id FROM leads
+                                WHERE client_id::text || ':' || external_id
+                                          = found.client_id::text || ':' || shared.external_id
+                                  AND tenant_id IS NOT DISTINCT FROM found.tenant_id
+                                ORDER BY lead_id DESC LIMIT 1) AS l
         UNION
         SELECT * FROM unnest($17::uuid[], $18::uuid[])
         UNION

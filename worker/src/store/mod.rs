@@ -27,12 +27,14 @@ mod usage;
 mod write;
 
 pub(crate) use counters::reserve_numbers;
-pub(crate) use idempotency::{IdempotencyClaim, claim_key, keep_response};
+pub(crate) use idempotency::{
+    IdempotencyClaim, IdempotencyKey, KeptResponse, KeptResponses, claim_keys, keep_responses,
+};
 pub(crate) use kinship::is_related;
 pub(crate) use load::{Load, Loaded, Locking};
 pub use request::{Identities, Keys, LoadRequest, NamedClients};
 pub(crate) use tenants::find_tenant;
-pub(crate) use usage::{DEADLINE_PASSED, QUOTA_USED_UP, count_write, until_next_month};
+pub(crate) use usage::{DEADLINE_PASSED, QUOTA_USED_UP, count_writes, until_next_month};
 pub(crate) use write::writes;
 
 use common::db::TxError;

@@ -148,10 +148,17 @@ type Fields = serde_json::Map<String, Value>;
 impl LoadRequest {
     /// A request of one write or action of a tenant, known to the ledger as `event_id`.
     pub fn single(tenant: TenantId, event_id: String) -> Self {
-        let mut request = Self { events: 1, closing_events: 1, ..Self::default() };
-        request.tenants.insert(tenant.0);
-        request.event_ids.add(tenant, event_id);
+        let mut request = Self::default();
+        request.add_single(tenant, event_id);
         request
+    }
+
+    /// Adds a write or an action of a tenant, known to the ledger as `event_id`.
+    pub fn add_single(&mut self, tenant: TenantId, event_id: String) {
+        self.events += 1;
+        self.closing_events += 1;
+        self.tenants.insert(tenant.0);
+        self.event_ids.add(tenant, event_id);
     }
 
     /// A request for events, each with its tenant.

@@ -3,20 +3,30 @@
 use chrono::{DateTime, Datelike, NaiveDate, Utc};
 use common::db::Query;
 use common::model::TenantId;
+use std::collections::BTreeMap;
+use uuid::Uuid;
 
+// Sorted by tenant, so that two units that write for the same tenants wait for each other in the same order.
 pub(super) const COUNT: &str = "
     -- usage.count
-    SELECT count_write($1, $2, $3)";
+    SELECT count_writes(tenant, $2, writes, $4) FROM unnest($1::uuid[], $3::bigint[]) AS w (tenant, writes)";
 
-/// The error of [`count_write`] when the quota is used up.
+/// The error of [`count_writes`] when the quota does not suffice.
 pub(crate) const QUOTA_USED_UP: &str = "W1001";
-/// The error of [`count_write`] when the deadline has passed.
+/// The error of [`count_writes`] when the deadline has passed.
 pub(crate) const DEADLINE_PASSED: &str = "W1002";
 
-/// Counts one write against the month's quota, and fails when that is used up or `deadline`, by the server's clock, has
-/// passed. Must be the transaction's last statement: the row is one for the whole tenant, and others wait for it.
-pub(crate) fn count_write(tenant: TenantId, now: DateTime<Utc>, deadline: DateTime<Utc>) -> Query<'static> {
-    Query::new(COUNT).bind(tenant.0).bind(first_of_month(now)).bind(deadline)
+/// Counts writes, so many of each tenant, against the month's quota, and fails when one's does not suffice or `deadline`,
+/// by the server's clock, has passed. Must be the transaction's last statement: the row is one for the whole tenant, and
+/// others wait for it.
+pub(crate) fn count_writes(
+    writes: &BTreeMap<TenantId, i64>,
+    now: DateTime<Utc>,
+    deadline: DateTime<Utc>,
+) -> Query<'static> {
+    let (tenants, counts): (Vec<Uuid>, Vec<i64>) =
+        writes.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
+    Query::new(COUNT).bind(tenants).bind(first_of_month(now)).bind(counts).bind(deadline)
 }
 
 fn first_of_month(now: DateTime<Utc>) -> NaiveDate {

@@ -117,7 +117,7 @@ pub(crate) fn event_result() -> Schema {
             "status",
             one_of_texts(statuses.map(EventStatus::as_str)).about(
                 "`duplicate` repeats what the first result said. A `failed` event is not remembered: \
-                    mend its cause and send it again under the same id.",
+                    correct the event and resend it with the same id.",
             ),
         ),
         ("error", error()),

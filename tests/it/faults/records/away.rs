@@ -52,7 +52,7 @@ async fn while_the_database_for_reads_is_away_only_reads_are_refused() {
     world.set("DATABASE_URL", &direct);
     world.set("DATABASE_READ_URL", &proxied);
     world.restart_ingest().await;
-    world.workers.clear();
+    world.end_workers().await;
     world.add_worker().await;
     let lead = new_lead(&world, json!({})).await;
     all_pass(&world, &signed(&world, every_read(&lead))).await;

@@ -13,7 +13,7 @@ use tests::World;
 async fn without_a_worker_a_write_times_out_and_is_not_begun_when_one_comes() {
     let mut world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
-    world.workers.clear();
+    world.end_workers().await;
     world.set("CONNECT_REPLY_TIMEOUT", "300ms");
     world.restart_ingest().await;
     let (writes, before) = (signed(&world, every_write(&lead)), stored(&world).await);
@@ -101,6 +101,9 @@ async fn a_write_that_waited_for_a_hanging_database_is_not_kept_after_its_caller
     world.proxies().postgres.restore();
     until_handled(&world, 6.0).await;
     assert_eq!(stored(&world).await, before, "their callers were told 503");
+    let failed = [("name", "apply_write"), ("outcome", "failed")];
+    let counted = world.workers[0].metrics().await;
+    assert_eq!(counted.sum("connect_db_transactions_total", &failed), 0.0, "a deadline is no failure");
     for (_, request) in writes.iter().filter(|(route, _)| route.method == "POST") {
         assert_done_once_by_retries(&world, request).await;
     }

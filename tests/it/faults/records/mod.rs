@@ -55,7 +55,7 @@ async fn until_handled(world: &World, count: f64) {
     let worker = world.workers.last().expect("a worker");
     eventually("writes are handled", PATIENCE, async || {
         let samples = worker.metrics().await;
-        match samples.sum("connect_apply_duration_seconds_count", &[("queue", "records")]) {
+        match samples.sum("connect_queue_lag_seconds_count", &[("queue", "records")]) {
             found if found == count => Ok(()),
             found => Err(format!("{found} of {count}")),
         }

@@ -27,7 +27,7 @@ async fn a_worker_that_is_stopped_leaves_a_queue_without_consumers_that_stalls()
 async fn a_queue_that_nobody_empties_gets_near_its_limit_and_then_refuses() {
     let builder = World::with().set("CONNECT_QUEUE_MAX_LENGTH", "20").set("CONNECT_REPLY_TIMEOUT", "20ms");
     let (mut world, prometheus) = watched(builder).await;
-    world.workers.clear();
+    world.end_workers().await;
 
     let refuses = prometheus.until_firing("ConnectQueueRefuses", &EVENTS);
     until_fires(refuses, async || drop(world.send(&[contact()]).await)).await;

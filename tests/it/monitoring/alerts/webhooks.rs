@@ -2,7 +2,7 @@
 
 use super::{until_fires, watch, watched};
 use std::time::Duration;
-use tests::{Behaviour, Event, MASTER_KEY, Receiver, World, event};
+use tests::{Behaviour, Event, MASTER_KEY, Program, Receiver, World, event};
 
 /// What causes a webhook.
 fn enquiry() -> Event {
@@ -92,25 +92,52 @@ async fn a_receiver_that_answers_500_is_told_of_as_failures_and_then_as_dead_web
 }
 
 #[tokio::test]
-async fn a_dispatcher_with_another_master_key_is_told_of_and_loses_nothing() {
+async fn a_subscription_sealed_with_another_master_key_is_told_of_and_loses_nothing() {
     let builder = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     let mut world = builder.start().await;
-    world.set("CONNECT_MASTER_KEY", "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=");
     world.add_dispatcher().await;
     let prometheus = watch(&world).await;
     let receiver = Receiver::http();
     subscribe(&world, &receiver).await;
+    // As after a restore, or when somebody wrote to the table by hand.
+    let damage = "UPDATE subscriptions SET secret_sealed = secret_sealed || '\\x00'";
+    world.database.execute(damage).await;
     world.accept(enquiry()).await;
     let sealed = [("job", "connect-dispatcher"), ("of", "subscription")];
     prometheus.until_firing("ConnectSecretsSealed", &sealed).await;
+    assert_eq!(receiver.count(), 0);
+
+    let repair =
+        "UPDATE subscriptions SET secret_sealed = substring(secret_sealed FOR length(secret_sealed) - 1)";
+    world.database.execute(repair).await;
+    // It is tried again half a minute after the last try.
+    receiver.wait_for_within(Duration::from_secs(60), 1).await;
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_dispatcher_with_another_master_key_is_told_of_and_loses_nothing() {
+    let builder = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let mut world = builder.dispatchers(1).start().await;
+    let receiver = Receiver::http();
+    subscribe(&world, &receiver).await;
+    let prometheus = watch(&world).await;
+    world.dispatchers.clear();
+    world.set("CONNECT_MASTER_KEY", "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=");
+    let mut dispatcher = Program::spawn("connect-dispatcher", world.settings());
+    dispatcher.until_listening().await;
+    world.dispatchers.push(dispatcher);
+    prometheus.watch(&world);
+    world.accept(enquiry()).await;
+    let not_ready = [("job", "connect-dispatcher"), ("check", "master_key")];
+    prometheus.until_firing("ConnectProgramNotReady", &not_ready).await;
     assert_eq!(receiver.count(), 0);
 
     world.set("CONNECT_MASTER_KEY", MASTER_KEY);
     world.dispatchers.clear();
     world.add_dispatcher().await;
     prometheus.watch(&world);
-    // It is tried again half a minute after the last try.
-    receiver.wait_for_within(Duration::from_secs(60), 1).await;
+    receiver.wait_for(1).await;
     prometheus.until_quiet().await;
 }
 

@@ -39,10 +39,8 @@ async fn a_records_write_that_died_is_not_begun_when_it_is_put_back() {
     assert_eq!(requeued["requeued"], 1);
     world.add_worker().await;
     eventually("it is handled", PATIENCE, async || {
-        let handled = world.workers[0]
-            .metrics()
-            .await
-            .sum("connect_apply_duration_seconds_count", &[("queue", "records")]);
+        let handled =
+            world.workers[0].metrics().await.sum("connect_queue_lag_seconds_count", &[("queue", "records")]);
         if handled == 1.0 { Ok(()) } else { Err(handled.to_string()) }
     })
     .await;
@@ -60,7 +58,7 @@ async fn what_is_put_back_is_a_new_message_with_its_metadata_and_nobody_who_wait
     world.queues.put("events", &sent).await;
     until_dead(&world, "events", 1).await;
     // Its consumer would take it at once.
-    world.workers.clear();
+    world.end_workers().await;
     world.connectctl.json(&["queue", "show", "events", "--dead"]).await;
     world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     let back = world.queues.take("events").await.expect("the message");
@@ -88,7 +86,7 @@ async fn what_dies_again_meanwhile_is_not_put_back_twice() {
 #[tokio::test]
 async fn the_oldest_are_put_back_first_and_the_others_keep_their_order() {
     let mut world = world().await;
-    world.workers.clear();
+    world.end_workers().await;
     let sent = poison(40);
     world.queues.put_all("crm.dead", &sent).await;
     let requeued = world.connectctl.json(&["queue", "requeue", "crm", "--dead", "--limit", "15"]).await;
@@ -101,7 +99,7 @@ async fn the_oldest_are_put_back_first_and_the_others_keep_their_order() {
 async fn a_full_queue_takes_nothing_back_and_nothing_is_lost() {
     let mut world = World::with().ingests(0).set("CONNECT_QUEUE_MAX_LENGTH", "60").start().await;
     world.workers[0].until_ready().await;
-    world.workers.clear();
+    world.end_workers().await;
     let (waiting, dead) = (poison(61), poison(50));
     world.queues.put_all("events", &waiting).await;
     world.queues.put_all("events.dead", &dead).await;
@@ -122,7 +120,7 @@ async fn a_command_that_is_killed_loses_nothing_and_the_next_one_finishes() {
     let sent = poison(TOTAL);
     world.queues.put_all("events", &sent).await;
     until_dead(&world, "events", TOTAL).await;
-    world.workers.clear();
+    world.end_workers().await;
     let mut command = world.connectctl.start(&["queue", "requeue", "events", "--dead"]);
     eventually("some are put back", PATIENCE, async || match world.queues.depth("events").await {
         0 => Err("none".to_owned()),

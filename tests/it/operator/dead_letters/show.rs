@@ -101,7 +101,7 @@ async fn each_queue_says_why_in_words_of_its_own() {
     world.queues.put("crm", &QueuedMessage::new(b"ana@example.com")).await;
     until_dead(&world, "records", 1).await;
     until_dead(&world, "crm", 1).await;
-    world.workers.clear();
+    world.end_workers().await;
     // As if every worker that took it had died of it.
     world.queues.put("records", &QueuedMessage::new(b"{}").with_meta(&write.to_string())).await;
     let times = world.queues.wear_out("records").await;

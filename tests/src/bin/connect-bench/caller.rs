@@ -1,14 +1,11 @@
 //! A caller of the API: one HTTP/1.1 connection that is kept alive. It parses no more of a response than it must,
 //! because it shares the processor with what it measures.
 
+use crate::bounded::STEP;
 use std::net::SocketAddr;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-/// Longest wait for a response.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection.
 #[derive(Debug)]
@@ -21,52 +18,95 @@ pub(crate) struct Caller {
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
+    /// `Retry-After`, in seconds.
+    pub(crate) retry_after: Option<u32>,
     pub(crate) body: String,
 }
 
 impl Caller {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap_or_else(|error| panic!("{address}: {error}"));
-        stream.set_nodelay(true).expect("an option of the connection");
-        Self { stream, received: Vec::with_capacity(16 << 10) }
+        Self::try_connect(address).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same where a connection may be refused.
+    pub(crate) async fn try_connect(address: SocketAddr) -> Result<Self, String> {
+        let connected = timeout(STEP, TcpStream::connect(address)).await;
+        let connected = connected.map_err(|_| format!("no connection to {address} within {STEP:?}"))?;
+        let stream = connected.map_err(|error| format!("no connection to {address}: {error}"))?;
+        stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;
+        Ok(Self { stream, received: Vec::with_capacity(16 << 10) })
     }
 
     /// Sends a request and waits for its response.
     pub(crate) async fn send(&mut self, request: &[u8]) -> Response {
-        self.stream
-            .write_all(request)
-            .await
-            .unwrap_or_else(|error| panic!("a request can't be sent: {error}"));
-        let received = timeout(PATIENCE, self.receive()).await;
-        received.unwrap_or_else(|_| panic!("no response within {PATIENCE:?}"))
+        self.try_send(request).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    async fn receive(&mut self) -> Response {
+    /// The same where the server may close the connection instead of responding.
+    pub(crate) async fn try_send(&mut self, request: &[u8]) -> Result<Response, String> {
+        let exchange = timeout(STEP, self.exchange(request)).await;
+        exchange.unwrap_or_else(|_| Err(format!("no response within {STEP:?}")))
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> Result<Response, String> {
+        let sent = self.stream.write_all(request).await;
+        sent.map_err(|error| format!("a request cannot be sent: {error}"))?;
         self.received.clear();
         let head = loop {
-            if let Some(end) = find(&self.received, b"\r\n\r\n") {
-                break end + 4;
+            if let Some(end) = find_end_of_head(&self.received) {
+                break end;
             }
-            self.read_more().await;
+            self.read_more().await?;
         };
-        let text = String::from_utf8_lossy(&self.received[..head]).to_ascii_lowercase();
-        let status = text.get(9..12).and_then(|status| status.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("no status line: {text}"));
-        let length = text.split("\r\ncontent-length: ").nth(1).and_then(|rest| rest.split("\r\n").next());
-        let end = head + length.and_then(|length| length.parse::<usize>().ok()).unwrap_or(0);
-        while self.received.len() < end {
-            self.read_more().await;
+        let (status, length, retry_after) = read_head(&self.received[..head])?;
+        while self.received.len() < head + length {
+            self.read_more().await?;
         }
-        Response { status, body: String::from_utf8_lossy(&self.received[head..end]).into_owned() }
+        let body = String::from_utf8_lossy(&self.received[head..head + length]).into_owned();
+        Ok(Response { status, retry_after, body })
     }
 
-    async fn read_more(&mut self) {
-        let read = self.stream.read_buf(&mut self.received).await;
-        let count = read.unwrap_or_else(|error| panic!("a response can't be read: {error}"));
-        assert!(count > 0, "the server closed the connection instead of responding");
+    async fn read_more(&mut self) -> Result<(), String> {
+        match self.stream.read_buf(&mut self.received).await {
+            Ok(0) => Err("the server closed the connection instead of responding".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("a response cannot be read: {error}")),
+        }
     }
 }
 
-fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+/// Status, length of the body, and `Retry-After`.
+fn read_head(head: &[u8]) -> Result<(u16, usize, Option<u32>), String> {
+    let text = std::str::from_utf8(head).map_err(|_| "the head of a response is no text".to_owned())?;
+    let status = text.get(9..12).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| format!("no status line: {text}"))?;
+    let (mut length, mut retry_after) = (0, None);
+    for line in text.lines().skip(1) {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().map_err(|_| format!("not a length: {line}"))?;
+        } else if name.eq_ignore_ascii_case("retry-after") {
+            retry_after = value.trim().parse().ok();
+        }
+    }
+    Ok((status, length, retry_after))
+}
+
+/// Where the body begins.
+pub(crate) fn find_end_of_head(bytes: &[u8]) -> Option<usize> {
+    const END: &[u8] = b"\r\n\r\n";
+    bytes.windows(END.len()).position(|window| window == END).map(|start| start + END.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_head;
+
+    #[test]
+    fn reads_status_length_and_retry_after() {
+        let head = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 42\r\n\r\n";
+        assert_eq!(read_head(head.as_bytes()), Ok((503, 42, Some(7))));
+        assert_eq!(read_head(b"HTTP/1.1 304 Not Modified\r\n\r\n"), Ok((304, 0, None)));
+        assert!(read_head(b"HTTP/1.1 ok\r\n\r\n").is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! Rates, percentiles, medians, and how they are printed.
 
+use crate::bounded::bounded;
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ impl Stretch {
 }
 
 /// Has each of `callers` do the same again and again for that long. `once` gives the time that counts, in seconds;
-/// each time stands for `events` events.
+/// each time stands for `events` events. No step may take longer than a minute.
 pub(crate) async fn measure<C>(
     callers: &mut [C],
     length: Duration,
@@ -37,7 +38,7 @@ pub(crate) async fn measure<C>(
     let repeat = async |caller: &mut C| {
         let mut times = Vec::new();
         while started.elapsed() < length {
-            times.push(once(caller).await);
+            times.push(bounded("one step of a load", once(caller)).await);
         }
         times
     };

@@ -29,7 +29,11 @@ fn machine() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?").to_owned();
     let gib = kib / 1_048_576.0;
-    format!("{cores} cores of {model}, {gib:.0} GiB of memory; load average before the run {load}")
+    let flags = field("/proc/cpuinfo", "flags").unwrap_or_default();
+    let sha = if flags.split(' ').any(|flag| flag == "sha_ni") { "with" } else { "without" };
+    format!(
+        "{cores} cores of {model} {sha} SHA instructions, {gib:.0} GiB of memory; load average before the run {load}"
+    )
 }
 
 /// The first value of a field in a file of lines `name: value`.

@@ -4,8 +4,13 @@
 //! holds when the machine's speed drifts. A floor is the least that the same work costs on the same servers: bare
 //! inserts of the events' rows, or bare round trips over a quorum queue.
 //!
+//! Every wait is bounded: a step that takes longer than a minute ends the run with a line that names it, and so does a
+//! section that takes far longer than its load.
+//!
 //! `connect-bench [SECTION...] [--rounds N] [--seconds N]`; `--help` lists the sections.
 
+mod background_load;
+mod bounded;
 mod caller;
 mod commits;
 mod comparison;
@@ -21,12 +26,14 @@ mod people;
 mod prepare;
 mod process;
 mod random;
+mod rank_test;
 mod request;
 mod round_trips;
 mod sections;
 mod stages;
 mod traffic;
 
+use bounded::within;
 use clap::Parser;
 use options::Options;
 use std::time::Instant;
@@ -40,7 +47,8 @@ async fn main() {
     for section in options.sections() {
         println!();
         let begun = Instant::now();
-        sections::run(section, &options).await;
+        let what = format!("section {}", section.name());
+        within(options.longest(), &what, sections::run(section, &options)).await;
         eprintln!("({section:?} took {:.0} s)", begun.elapsed().as_secs_f64());
     }
     println!("\nmeasured in {:.0} s", started.elapsed().as_secs_f64());

@@ -28,10 +28,15 @@ impl Idle {
 
     /// An idle connection; a new one when all are busy.
     pub(crate) async fn take(&self) -> Caller {
+        self.try_take().await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The same where a connection may be refused.
+    pub(crate) async fn try_take(&self) -> Result<Caller, String> {
         let idle = self.callers.borrow_mut().pop();
         match idle {
-            Some(caller) => caller,
-            None => Caller::connect(self.address).await,
+            Some(caller) => Ok(caller),
+            None => Caller::try_connect(self.address).await,
         }
     }
 

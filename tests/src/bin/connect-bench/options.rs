@@ -4,13 +4,15 @@ use clap::{Parser, ValueEnum};
 use std::time::Duration;
 
 /// Measures a release build under load, each figure beside its floor, taken alternately in the same run.
+///
+/// Every wait has a limit: what does not end in time ends the run with a line that names it.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "connect-bench")]
 pub(crate) struct Options {
     /// Sections to measure; all of them when none is named.
     #[arg(value_enum)]
     pub(crate) sections: Vec<Section>,
-    /// Rounds of each measurement, of which the median is printed.
+    /// Rounds of each measurement: the median is printed, or all their requests are taken together.
     #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     pub(crate) rounds: usize,
     /// Length of one stretch of load, in seconds.
@@ -52,6 +54,21 @@ pub(crate) enum Section {
     Simple,
     /// The dispatcher alone: bursts of webhooks that are in the outbox already.
     Webhooks,
+    /// A quiet agency's response times while others burst, wait or hang up.
+    Fairness,
+    /// A signed batch beside 4,096 idle, and 4,096 slow connections.
+    Idle,
+    /// Resident sizes of the programs: at rest, with idle connections, with the body budget in use, afterwards.
+    Memory,
+    /// What a refusal costs, and whether its time tells which keys exist.
+    Refusals,
+}
+
+impl Section {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 impl Options {
@@ -64,6 +81,13 @@ impl Options {
     /// Whether rows with this number of connections are to be measured.
     pub(crate) fn includes(&self, connections: usize) -> bool {
         self.connections.is_empty() || self.connections.contains(&connections)
+    }
+
+    /// Longest that a section may take: far more than on a slow machine.
+    pub(crate) fn longest(&self) -> Duration {
+        let load = 100.0 * self.rounds as f64 * self.seconds;
+        let rows = (self.ledger_rows + self.clients) as f64 / 5_000.0;
+        Duration::from_secs(900) + Duration::from_secs_f64(load + rows)
     }
 
     /// Length of one stretch of load.

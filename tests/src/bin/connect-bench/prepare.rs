@@ -14,9 +14,19 @@ use uuid::Uuid;
 const CONNECTIONS: usize = 8;
 const BATCH: usize = 100;
 
-/// A world with the company accounts, the pool of people, and analyzed tables.
+/// The settings of the programs that the benchmark was given: the variables of its environment with a program's prefix.
+pub(crate) fn given_settings() -> Vec<(String, String)> {
+    const OF_PROGRAMS: [&str; 5] =
+        ["CONNECT_WORKER_", "CONNECT_RECORD_", "CONNECT_CRM_", "CONNECT_UNIT_", "CONNECT_BACKLOG_"];
+    let is_of_program =
+        |(name, _): &(String, String)| OF_PROGRAMS.iter().any(|prefix| name.starts_with(prefix));
+    std::env::vars().filter(is_of_program).collect()
+}
+
+/// A world with the given settings, the company accounts, the pool of people, and analyzed tables.
 pub(crate) async fn filled_world() -> World {
-    let world = World::start().await;
+    let given = given_settings();
+    let world = given.iter().fold(World::with(), |world, (name, value)| world.set(name, value)).start().await;
     fill(&world, &world.key).await;
     analyze(&world).await;
     world

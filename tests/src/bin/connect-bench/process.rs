@@ -74,3 +74,26 @@ fn pids() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
+
+/// Memory of a process, in MiB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) resident: f64,
+    /// Most that was resident since the start, or since [`reset_peak`].
+    pub(crate) peak: f64,
+}
+
+/// Memory of a running process.
+pub(crate) fn memory(pid: u32) -> Option<Memory> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1_024.0)
+    };
+    Some(Memory { resident: mib("VmRSS")?, peak: mib("VmHWM")? })
+}
+
+/// Has the peak of a process begin anew. Where the kernel refuses, it stays that since the start.
+pub(crate) fn reset_peak(pid: u32) {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").ok();
+}

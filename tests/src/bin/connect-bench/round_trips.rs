@@ -2,6 +2,7 @@
 //! size is published, persistent and confirmed; a consumer on a connection of its own replies over the direct
 //! reply-to and acknowledges. No HTTP, no database.
 
+use crate::bounded::bounded;
 use crate::figures::{Stretch, measure, timed};
 use crate::people::person;
 use futures_util::StreamExt;
@@ -37,18 +38,24 @@ pub(crate) async fn floor(world: &World, callers: usize, length: Duration) -> St
 }
 
 async fn measure_calls(url: &str, callers: usize, length: Duration) -> Stretch {
-    let connect = async || Connection::connect(url, ConnectionProperties::default()).await;
-    let publishing = connect().await.expect("the broker accepts connections");
-    let consuming = connect().await.expect("the broker accepts connections");
-    let calls = Calls::open(&publishing).await;
-    let consumer = consume(&consuming, &calls.queue).await;
-    let replies = tokio::task::spawn_local(calls.replies().await);
+    let set_up = async {
+        let connect = async || Connection::connect(url, ConnectionProperties::default()).await;
+        let publishing = connect().await.expect("the broker accepts connections");
+        let consuming = connect().await.expect("the broker accepts connections");
+        let calls = Calls::open(&publishing).await;
+        let consumer = consume(&consuming, &calls.queue).await;
+        let replies = calls.replies().await;
+        (publishing, consuming, calls, consumer, replies)
+    };
+    let (_publishing, _consuming, calls, consumer, replies) =
+        bounded("a queue of the floor's own is declared and consumed", set_up).await;
+    let replies = tokio::task::spawn_local(replies);
     let replier = tokio::task::spawn_local(reply_to_all(consumer.0, consumer.1));
     let stretch =
         measure(&mut vec![(); callers], length, 1, async |(): &mut ()| timed(calls.call()).await.1).await;
     replies.abort();
     replier.abort();
-    calls.delete().await;
+    bounded("the floor's queue is deleted", calls.delete()).await;
     stretch
 }
 
@@ -76,7 +83,7 @@ impl Calls {
     }
 
     /// Hands each reply to its call, for ever.
-    async fn replies(&self) -> impl Future<Output = ()> + 'static {
+    async fn replies(&self) -> impl Future<Output = ()> + use<> {
         let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
         let consumer = self.channel.basic_consume(REPLY_TO.into(), "".into(), options, FieldTable::default());
         let mut consumer = consumer.await.expect("a consumer of replies");

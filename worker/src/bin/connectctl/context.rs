@@ -2,9 +2,10 @@
 
 use crate::fault;
 use crate::output::Output;
+use crate::sealing;
 use anyhow::Context as _;
 use common::db;
-use common::settings::{DatabaseSettings, Environment, Section, SettingError};
+use common::settings::{DatabaseSettings, Environment, SealingSettings, Section, SettingError, SettingValue};
 use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
 
@@ -30,6 +31,21 @@ impl Context {
     /// Settings that only some commands need.
     pub(crate) fn settings<S: Section>(&self) -> Result<S, SettingError> {
         S::read(&self.environment)
+    }
+
+    /// A single setting that may be left out.
+    pub(crate) fn optional<S: Section, T: SettingValue>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, SettingError> {
+        self.environment.optional::<S, T>(name)
+    }
+
+    /// What secrets are sealed with: the master key that the database was set up with.
+    pub(crate) async fn sealing(&self) -> anyhow::Result<SealingSettings> {
+        let sealing: SealingSettings = self.settings()?;
+        sealing::verify(&self.database, &sealing.master_key).await?;
+        Ok(sealing)
     }
 
     /// Runs `work` in a transaction and commits it. It runs again when it and another one wait for each other, and so

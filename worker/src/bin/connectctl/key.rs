@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use common::clock;
 use common::model::Scopes;
 use common::sealed::key_binding;
-use common::settings::{SealingSettings, SettingValue};
+use common::settings::SettingValue;
 use serde::Serialize;
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -181,7 +181,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> anyhow::Result<(
 async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     let (name, scopes) = (text::name(&new.name)?, scopes(&new.scopes)?.names());
     let origin = new.origin.as_deref().map(text::origin).transpose()?;
-    let sealing: SealingSettings = context.settings()?;
+    let sealing = context.sealing().await?;
     let tenant = lookup::tenant(context, &new.tenant).await?;
     let (prefix, secret) = (sealing::new_prefix()?, sealing::new_secret("cs_")?);
     let sealed = sealing::seal(&sealing, &secret, &key_binding(tenant, &prefix))?;

@@ -2,7 +2,10 @@
 
 use crate::context::Context;
 use crate::output::Show;
+use crate::sealing;
 use common::db::Migrations;
+use common::sealed::MasterKey;
+use common::settings::SealingSettings;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -29,6 +32,11 @@ pub(crate) async fn run(context: &mut Context) -> anyhow::Result<()> {
         applied.push(name);
     }
     migrations.end().await?;
+    // Its first use, where it is given: whoever migrates need not have it.
+    let master_key: Option<MasterKey> = context.optional::<SealingSettings, _>("CONNECT_MASTER_KEY")?;
+    if let Some(master_key) = master_key {
+        sealing::verify(&context.database, &master_key).await?;
+    }
     progress.end(applied.len() as u64);
     context.output.note(if applied.is_empty() { "Nothing to do." } else { "Done." });
     context.output.one(&Report { applied })

@@ -1,12 +1,25 @@
 //! Secrets: made from the system's generator, sealed before they are stored, shown once (D5).
 
-use anyhow::Context as _;
-use common::sealed::Secret;
+use anyhow::{Context as _, bail};
+use common::db::{MasterKeyState, verify_master_key};
+use common::sealed::{MasterKey, Secret};
 use common::settings::SealingSettings;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
+use tokio_postgres::Client;
 
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Refuses a master key that differs from the one that the database was set up with. Where no program has written the canary
+/// yet, a key that can't open the newest secret is taken: it may be the one that replaces a key that was lost.
+pub(crate) async fn verify(client: &Client, master_key: &MasterKey) -> anyhow::Result<()> {
+    match verify_master_key(client, master_key).await? {
+        MasterKeyState::Matches | MasterKeyState::DoesNotOpenNewestSecret => Ok(()),
+        MasterKeyState::Differs => bail!(
+            "CONNECT_MASTER_KEY differs from the master key that the database was set up with; use the key of the programs"
+        ),
+    }
+}
 
 /// Seals a secret for the row that `binding` names.
 pub(crate) fn seal(with: &SealingSettings, secret: &Secret, binding: &str) -> anyhow::Result<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 mod remove;
 mod rotate;
+mod seal_urls;
 
 use crate::arguments::OfTenant;
 use crate::context::Context;
@@ -17,7 +18,6 @@ use common::egress::{EgressSettings, displayable};
 use common::event::OutboundType;
 use common::model::TenantId;
 use common::sealed::{Secret, subscription_binding, subscription_url_binding};
-use common::settings::SealingSettings;
 use serde::Serialize;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Transaction};
@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Sign with a new secret from now on; prints it, and never again
     #[command(after_help = rotate::HELP)]
     RotateSecret(rotate::Rotate),
+    /// Seal the URLs that an earlier release has stored in clear, of all agencies
+    #[command(after_help = seal_urls::HELP)]
+    SealUrls,
 }
 
 const CREATE_HELP: &str = "\
@@ -176,6 +179,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let removed = remove::remove(&named, context).await?;
             context.output.one(&removed)
         }
+        Command::SealUrls => context.output.one(&seal_urls::run(context).await?),
         Command::RotateSecret(rotate) => show_secret(context, &rotate.run(context).await?),
     }
 }
@@ -188,7 +192,7 @@ fn show_secret(context: &Context, created: &Created) -> anyhow::Result<()> {
 async fn create(new: &Create, context: &Context) -> anyhow::Result<Created> {
     let events = new.events.as_deref().map(event_types).transpose()?;
     let egress: EgressSettings = context.settings()?;
-    let sealing: SealingSettings = context.settings()?;
+    let sealing = context.sealing().await?;
     let tenant = lookup::tenant(context, &new.tenant).await?;
     if let Some(prefix) = &new.key {
         check_key(context, tenant, prefix).await?;

@@ -17,10 +17,15 @@ pub use trip::NotApplied;
 use super::{Cause, Context, InternalError, lead as leads};
 use crate::state::{LedgerEntry, TenantState, TimelineEntry};
 use chrono::{DateTime, Utc};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::model::{ClientId, LeadId};
 use common::record::{ClientBody, LeadBody, LeadPatch, TripPatch};
 use common::write::{IfMatch, WriteRefusal, etag};
 use uuid::Uuid;
+
+/// Which internal errors are logged.
+static INTERNAL_ERRORS: LogLimit<1> = LogLimit::new();
 
 /// A write whose body was read.
 #[derive(Clone, Debug)]
@@ -167,7 +172,7 @@ pub fn apply(
 
 impl From<InternalError> for WriteRefusal {
     fn from(error: InternalError) -> Self {
-        tracing::error!(%error, "a rule found what can't be");
+        limited!(INTERNAL_ERRORS[0], error, %error, "a rule found what can't be");
         Self::InternalError
     }
 }

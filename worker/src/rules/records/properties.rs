@@ -10,6 +10,7 @@ use crate::rules::simulation::{Loading, Sent, Simulation, start};
 use crate::rules::testing::tenant;
 use crate::show;
 use crate::state::TenantState;
+use crate::store::LoadRequest;
 use bodies::{Pool, any_write};
 use chrono::TimeDelta;
 use common::write::{IfMatch, WriteRefusal};
@@ -31,7 +32,8 @@ fn apply(
     condition: Option<&IfMatch>,
     loading: Loading,
 ) -> Result<Value, WriteRefusal> {
-    let wanted = crate::pipeline::records::load_request(tenant().id, "connect-api:1".to_owned(), body);
+    let mut wanted = LoadRequest::single(tenant().id, "connect-api:1".to_owned());
+    crate::pipeline::records::add_write(&mut wanted, tenant().id, body);
     let mut state = simulation.state(&wanted, loading);
     let now = simulation.now.unwrap();
     let cause = Cause {

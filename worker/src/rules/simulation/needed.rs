@@ -16,7 +16,7 @@ impl Simulation {
     /// - on accounts so found, the entries of the emails; of clients on an account, the entry of their own
     ///   email;
     /// - of each related client its newest open leads, one more than events that may close one, its newest one, and
-    ///   those with an external id that an event names; leads named by id, trip or booking;
+    ///   the newest one with each external id that an event names; leads named by id, trip or booking;
     /// - the trip of every lead so found, and where they matter its newest proposal and its discovery record;
     ///   discovery records named by id;
     /// - invoices by reference, and the newest one of a trip; profiles and credit of the related clients;
@@ -112,10 +112,10 @@ impl Simulation {
             let own = || self.rows.leads.values().rev().filter(|lead| lead.client_id == *client);
             let newest = own().take(1).chain(own().filter(|lead| lead.stage.is_open()).take(open));
             ids.extend(newest.map(|lead| lead.id.0));
-            let named = |id: &String| external_ids.contains(id);
-            ids.extend(
-                own().filter(|lead| lead.external_id.as_ref().is_some_and(named)).map(|lead| lead.id.0),
-            );
+            for external_id in &external_ids {
+                let named = own().find(|lead| lead.external_id.as_ref() == Some(external_id));
+                ids.extend(named.map(|lead| lead.id.0));
+            }
         }
         load(&mut state.leads, &self.rows.leads, |id, _| ids.contains(&id.0));
     }

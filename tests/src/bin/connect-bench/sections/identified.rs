@@ -13,7 +13,7 @@ const BATCH: usize = 100;
 pub(crate) async fn run(options: &Options) {
     println!("identified: contact.identified, batches of {BATCH}, all people known, tables analyzed;");
     println!(
-        "floor: bare multi-row inserts of the same events (ledger, client upsert, timeline), a transaction a batch"
+        "floor: bare multi-row inserts of the same events (ledger, client upsert that sets updated_at, timeline), a transaction a batch"
     );
     let world = filled_world().await;
     inserts::introduce_pool(&world).await;

@@ -1,14 +1,24 @@
 //! The sections, a file for each.
 
+mod bare_server;
+mod bursts;
 mod cold;
 mod contention;
 mod delivered;
 mod enquiries;
+mod fairness;
+mod held_bodies;
 mod identified;
+mod idle;
 mod large;
+mod memory;
 mod mix;
+mod open_connections;
+mod quiet_agency;
 mod reads;
 mod records;
+mod refusal_times;
+mod refusals;
 mod simple;
 mod single;
 mod steady_writes;
@@ -33,5 +43,9 @@ pub(crate) async fn run(section: Section, options: &Options) {
         Section::Contention => Box::pin(contention::run(options)).await,
         Section::Simple => Box::pin(simple::run(options)).await,
         Section::Webhooks => Box::pin(webhooks::run(options)).await,
+        Section::Fairness => Box::pin(fairness::run(options)).await,
+        Section::Idle => Box::pin(idle::run(options)).await,
+        Section::Memory => Box::pin(memory::run(options)).await,
+        Section::Refusals => Box::pin(refusals::run(options)).await,
     }
 }

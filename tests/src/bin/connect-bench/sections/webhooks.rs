@@ -2,6 +2,7 @@
 //! to receipt of single events, beside what sending, queueing and inserting the same messages cost each by itself.
 
 use super::webhook_floors::{self, Floors};
+use crate::bounded::bounded;
 use crate::cpu::Meter;
 use crate::figures::{median, millis, percentile};
 use crate::options::Options;
@@ -17,6 +18,7 @@ pub(crate) const DELIVERIES: usize = 3_000;
 const SINGLE_EVENTS: usize = 100;
 /// Subscriptions that an event goes to.
 const SUBSCRIPTIONS: [usize; 2] = [1, 50];
+
 pub(crate) async fn run(options: &Options) {
     let rounds = options.rounds;
     println!(
@@ -140,15 +142,25 @@ impl Stage {
              SELECT tenant_id, id, 'lead.assigned', 'crm', $2::text::json, now()
              FROM tenants, unnest($1::uuid[]) AS id WHERE slug = 'acme'";
         let envelope = webhook_floors::envelope();
-        self.database.execute(statement, &[&ids, &envelope]).await.expect("events in the outbox");
-        self.database.batch_execute("NOTIFY connect_outbox").await.expect("a notification");
+        let emitted = async {
+            self.database.execute(statement, &[&ids, &envelope]).await?;
+            self.database.batch_execute("NOTIFY connect_outbox").await
+        };
+        let emitted = bounded("events are put into the outbox", emitted).await;
+        emitted.unwrap_or_else(|error| panic!("events cannot be put into the outbox: {error:?}"));
     }
 
     async fn delivered(&self) -> i64 {
-        self.world.database.count("SELECT count(*) FROM deliveries WHERE state = 'delivered'").await
+        self.in_state("delivered").await
     }
 
     async fn pending(&self) -> i64 {
-        self.world.database.count("SELECT count(*) FROM deliveries WHERE state = 'pending'").await
+        self.in_state("pending").await
+    }
+
+    async fn in_state(&self, state: &str) -> i64 {
+        let statement = "SELECT count(*) FROM deliveries WHERE state = $1";
+        let counted = bounded("deliveries are counted", self.database.query_one(statement, &[&state])).await;
+        counted.unwrap_or_else(|error| panic!("deliveries cannot be counted: {error:?}")).get(0)
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use common::clock;
 use common::model::TenantId;
 use common::sealed::subscription_binding;
-use common::settings::{SealingSettings, SettingValue};
+use common::settings::SettingValue;
 use std::time::Duration;
 
 const AGENCY: &str = "-- subscriptions.agency
@@ -42,7 +42,7 @@ pub(crate) struct Rotate {
 
 impl Rotate {
     pub(super) async fn run(&self, context: &Context) -> anyhow::Result<Created> {
-        let sealing: SealingSettings = context.settings()?;
+        let sealing = context.sealing().await?;
         let until = self.overlap.map(|overlap| end(clock::now(), overlap)).transpose()?;
         let id = self.named.id()?;
         let row = context.database.query_opt(AGENCY, &[&id]).await?.ok_or_else(|| self.named.unknown())?;

@@ -1,0 +1,332 @@
+//! Who is admitted to a backlog, and what is counted of it. Pure.
+
+use super::rate::{Point, Rate};
+use crate::bound::Bound;
+use common::event::BATCH_MAX;
+use common::model::TenantId;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The reserve for agencies with little waiting, as a part of the limit. It is beside the limit: it is there also while more
+/// waits than the limit, because the worker has slowed down.
+const RESERVE: f64 = 0.5;
+/// Agencies with something waiting up to which one with nothing waiting is always admitted, with a request of one unit.
+const GUARANTEED_TENANTS: usize = 1_000;
+/// Most that a single agency may hold, as a part of the first limit: the estimate of the rate may be too high when its
+/// requests become more expensive. It keeps a worker busy for a sixth of the target at three times the first rate.
+const TENANT_MAX: f64 = 0.5;
+/// Longest time for which the share of a request is kept that gets no reply.
+const UNREPLIED_HOLD_MAX: Duration = Duration::from_secs(60);
+/// Longest wait that a caller is asked for.
+const RETRY_AFTER_MAX: u32 = 30;
+/// Most agencies that are reported at once as under pressure.
+const PRESSURES_MAX: usize = 100;
+
+/// A part of the backlog, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Admitted {
+    pub(super) tenant: TenantId,
+    /// In the order in which requests were admitted.
+    pub(super) number: u64,
+    pub(super) units: u64,
+    is_reserved: bool,
+}
+
+/// What an agency is refused for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full {
+    pub(super) bound: Bound,
+    /// In seconds.
+    pub(super) retry_after: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) rate: Rate,
+    tenant_max: f64,
+    total: u64,
+    /// Units of requests that were admitted to the reserve; not in `total`.
+    reserved: u64,
+    /// Has an entry only for agencies that have something waiting.
+    tenants: HashMap<TenantId, u64>,
+    /// The requests that wait for a reply, by number.
+    waiting: BTreeMap<u64, Point>,
+    next: u64,
+    /// The highest number that was replied to. The queue is worked off in its order: what was admitted before has left it.
+    replied: u64,
+    /// Requests refused since they were reported, by agency.
+    refused: HashMap<TenantId, u64>,
+}
+
+impl State {
+    pub(super) fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            tenant_max: rate.limit() * TENANT_MAX,
+            total: 0,
+            reserved: 0,
+            tenants: HashMap::new(),
+            waiting: BTreeMap::new(),
+            next: 0,
+            replied: 0,
+            refused: HashMap::new(),
+        }
+    }
+
+    pub(super) fn admit(&mut self, tenant: TenantId, units: u64, now: Instant) -> Result<Admitted, Full> {
+        let begun = self.rate.begin(now);
+        if let Some(oldest) = self.oldest() {
+            self.rate.lower(now, oldest);
+        }
+        let own = self.waiting_of(tenant);
+        let active = self.tenants.len() + usize::from(own == 0);
+        let is_reserved = match self.place(own, units, active) {
+            Ok(is_reserved) => is_reserved,
+            Err(bound) => {
+                if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
+                    *self.refused.entry(tenant).or_insert(0) += 1;
+                }
+                let seconds = own.max(1) as f64 * active as f64 / self.rate.per_second();
+                let retry_after = (seconds.ceil() as u32).clamp(1, RETRY_AFTER_MAX);
+                return Err(Full { bound, retry_after });
+            }
+        };
+        *if is_reserved { &mut self.reserved } else { &mut self.total } += units;
+        *self.tenants.entry(tenant).or_insert(0) += units;
+        self.next += 1;
+        self.waiting.insert(self.next, begun);
+        Ok(Admitted { tenant, number: self.next, units, is_reserved })
+    }
+
+    /// Whether an agency with `own` units waiting is admitted with `units` more, and if so, whether to the reserve. `active`
+    /// agencies have something waiting, this one included.
+    fn place(&self, own: u64, units: u64, active: usize) -> Result<bool, Bound> {
+        let limit = self.rate.limit();
+        let parts = (active + 1) as f64;
+        if own > 0 && (own + units) as f64 > (limit / parts).min(self.tenant_max) {
+            return Err(Bound::BacklogShare);
+        }
+        // An agency with nothing waiting may exceed the limit by a batch: it would never get in with one beside the small
+        // requests of others, where the limit is small.
+        let beyond = if own == 0 { BATCH_MAX as u64 } else { 0 };
+        let counted = units.saturating_sub(beyond).max(1);
+        if self.total == 0 || (self.total + counted) as f64 <= limit {
+            return Ok(false);
+        }
+        let reserve = limit * RESERVE;
+        let is_in_reserve =
+            (own + units) as f64 <= reserve / parts && (self.reserved + units) as f64 <= reserve;
+        let is_guaranteed = own == 0 && units == 1 && active <= GUARANTEED_TENANTS;
+        if is_in_reserve || is_guaranteed { Ok(true) } else { Err(Bound::Backlog) }
+    }
+
+    pub(super) fn replied(&mut self, admitted: &Admitted, now: Instant) {
+        self.rate.count(admitted.units);
+        let Some(&wait) = self.waiting.get(&admitted.number) else { return };
+        self.rate.raise(now, wait);
+        if admitted.number > self.replied {
+            self.replied = admitted.number;
+            self.rate.lower(now, wait);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, admitted: &Admitted) {
+        self.waiting.remove(&admitted.number);
+        *if admitted.is_reserved { &mut self.reserved } else { &mut self.total } -= admitted.units;
+        if let Some(waiting) = self.tenants.get_mut(&admitted.tenant) {
+            *waiting -= admitted.units;
+            if *waiting == 0 {
+                self.tenants.remove(&admitted.tenant);
+            }
+        }
+    }
+
+    /// How long a request may still wait whose caller has been answered without a reply: the time in which all that waits is
+    /// applied, at the rate of its own wait.
+    pub(super) fn unreplied_hold(&self, admitted: &Admitted, now: Instant) -> Duration {
+        let begun = self.waiting.get(&admitted.number);
+        let needed = begun.and_then(|begun| self.rate.time_for(self.units(), *begun, now));
+        needed.map_or(UNREPLIED_HOLD_MAX, |needed| needed.min(UNREPLIED_HOLD_MAX))
+    }
+
+    /// How long a request may still wait whose reply was to come on a connection that broke: the time in which all that waits is
+    /// applied, and no shorter than it has waited.
+    pub(super) fn disconnected_hold(&self, admitted: &Admitted, now: Instant) -> Duration {
+        let seconds = self.units() as f64 / self.rate.per_second();
+        let needed = Duration::from_secs_f64(seconds.min(UNREPLIED_HOLD_MAX.as_secs_f64()));
+        let waited = self.waiting.get(&admitted.number).map_or(Duration::ZERO, |begun| begun.age(now));
+        needed.max(waited).min(UNREPLIED_HOLD_MAX)
+    }
+
+    /// Notes that a request will get no reply: it says nothing about the rate any more.
+    pub(super) fn end_wait(&mut self, admitted: &Admitted) {
+        self.waiting.remove(&admitted.number);
+    }
+
+    /// Units that wait.
+    pub(super) const fn units(&self) -> u64 {
+        self.total + self.reserved
+    }
+
+    pub(super) fn waiting_of(&self, tenant: TenantId) -> u64 {
+        self.tenants.get(&tenant).copied().unwrap_or(0)
+    }
+
+    /// The agencies whose requests were refused since the last call, and how many.
+    pub(super) fn take_refused(&mut self) -> HashMap<TenantId, u64> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// The oldest request that is still in the queue, as far as replies tell.
+    fn oldest(&self) -> Option<Point> {
+        self.waiting.range(self.replied + 1..).next().map(|(_, wait)| *wait)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    const TARGET: Duration = Duration::from_millis(600);
+
+    fn tenant(number: u128) -> TenantId {
+        TenantId(Uuid::from_u128(number))
+    }
+
+    /// A state with a limit of 600 units, and the time.
+    fn state() -> (State, Instant) {
+        let now = Instant::now();
+        (State::new(Rate::new(1_000.0, TARGET, now)), now)
+    }
+
+    /// Takes shares of `units` units until one is refused.
+    fn take(state: &mut State, of: u128, units: u64, now: Instant) -> Vec<Admitted> {
+        std::iter::from_fn(|| state.admit(tenant(of), units, now).ok()).collect()
+    }
+
+    fn give_back(state: &mut State, shares: &[Admitted]) {
+        shares.iter().for_each(|share| state.give_back(share));
+    }
+
+    #[test]
+    fn an_agency_alone_may_hold_half_and_two_a_third_each_and_the_rest_is_for_the_next() {
+        let (mut state, now) = state();
+        let first = take(&mut state, 1, 10, now);
+        assert_eq!(first.len(), 30);
+        let second = take(&mut state, 2, 10, now);
+        assert_eq!(second.len(), 20);
+        assert_eq!(take(&mut state, 1, 10, now).len(), 0, "it holds more than its part by now");
+        give_back(&mut state, &first);
+        let again = take(&mut state, 1, 10, now);
+        assert_eq!(again.len(), 20);
+        give_back(&mut state, &second);
+        give_back(&mut state, &again);
+        assert!(state.tenants.is_empty() && state.waiting.is_empty());
+        assert_eq!(state.units(), 0);
+    }
+
+    #[test]
+    fn the_reserve_is_divided_among_the_agencies_that_have_something_waiting() {
+        let (mut state, now) = state();
+        assert!(state.admit(tenant(1), 600, now).is_ok());
+        let quiet = take(&mut state, 2, 25, now);
+        assert_eq!(quiet.len(), 4, "a third of 300");
+        assert!(quiet.iter().all(|share| share.is_reserved));
+        assert_eq!(take(&mut state, 3, 25, now).len(), 3, "a quarter of 300");
+        for of in 4..=58 {
+            state.admit(tenant(of), 1, now).expect("one unit");
+        }
+        let units = 300 / 60;
+        assert_eq!(state.admit(tenant(59), units + 1, now).map_err(|full| full.bound), Err(Bound::Backlog));
+        assert!(state.admit(tenant(59), units, now).is_ok(), "a sixtieth of 300");
+    }
+
+    #[test]
+    fn the_first_unit_of_an_agency_is_admitted_however_many_others_burst() {
+        let (mut state, now) = state();
+        for of in 1..GUARANTEED_TENANTS as u128 {
+            take(&mut state, of, 1, now);
+            take(&mut state, of, 10, now);
+        }
+        assert!(state.total >= 600 && state.reserved >= 300, "{}, {}", state.total, state.reserved);
+        let quiet = state.admit(tenant(5_000), 1, now);
+        assert!(quiet.is_ok(), "{quiet:?}");
+        assert!(state.admit(tenant(5_000), 1, now).is_err(), "it has one waiting");
+        assert!(state.admit(tenant(5_001), 1, now).is_err(), "there are a thousand");
+        let most = (600 + BATCH_MAX + 300 + GUARANTEED_TENANTS) as u64;
+        assert!(state.units() <= most, "{}", state.units());
+    }
+
+    #[test]
+    fn a_full_batch_is_admitted_beside_small_requests_however_small_the_limit_is() {
+        let (mut state, now) = state();
+        state.rate = Rate::new(20.0, TARGET, now);
+        assert!(state.admit(tenant(1), 1, now).is_ok());
+        assert!(state.admit(tenant(2), 100, now).is_ok());
+        assert!(state.admit(tenant(3), 100, now).is_err(), "the limit is exceeded");
+        assert!(state.admit(tenant(3), 1, now).is_ok());
+    }
+
+    #[test]
+    fn an_agency_holds_no_more_than_half_of_the_first_limit_whatever_the_rate_is() {
+        let (mut state, now) = state();
+        state.rate = Rate::new(50_000.0, TARGET, now);
+        assert_eq!(take(&mut state, 1, 10, now).len(), 30);
+    }
+
+    #[test]
+    fn the_wait_that_is_asked_for_fits_what_the_agency_has_waiting() {
+        let (mut state, now) = state();
+        state.rate = Rate::new(100.0, TARGET, now);
+        assert!(state.admit(tenant(1), 1_000, now).is_ok());
+        let full = state.admit(tenant(1), 1, now);
+        assert_eq!(full, Err(Full { bound: Bound::BacklogShare, retry_after: 10 }));
+    }
+
+    #[test]
+    fn a_request_that_was_overtaken_says_nothing_about_the_rate() {
+        let (mut state, now) = state();
+        state.admit(tenant(1), 100, now).expect("one that gets no reply");
+        let overtaking = state.admit(tenant(2), 1, now).expect("a share");
+        let later = now + TARGET / 10;
+        state.replied(&overtaking, later);
+        state.give_back(&overtaking);
+        for second in 1..60 {
+            let now = now + Duration::from_secs(second);
+            let share = state.admit(tenant(2), 1, now).expect("a share");
+            state.replied(&share, now + TARGET / 10);
+            state.give_back(&share);
+        }
+        assert!((state.rate.limit() - 600.0).abs() < 1.0, "{:?}", state.rate);
+    }
+
+    #[test]
+    fn an_outage_in_which_nothing_is_replied_leaves_a_limit_that_admits_again() {
+        let (mut state, begun) = state();
+        let held = take(&mut state, 1, 10, begun);
+        let mut now = begun;
+        for _ in 0..600 {
+            now += Duration::from_millis(100);
+            assert!(state.admit(tenant(1), 1, now).is_err());
+        }
+        assert_eq!(state.disconnected_hold(&held[0], now), UNREPLIED_HOLD_MAX);
+        give_back(&mut state, &held);
+        let alone = state.admit(tenant(1), 1_000, now).expect("an empty backlog admits any request");
+        give_back(&mut state, &[alone]);
+        assert_eq!(take(&mut state, 1, 1, now).len(), 30, "half of the lowest limit");
+    }
+
+    #[test]
+    fn a_share_without_a_reply_is_held_for_as_long_as_the_worker_needs_at_most_a_minute() {
+        let (mut state, now) = state();
+        let [applied, lost] = [1, 2].map(|of| state.admit(tenant(of), 100, now).expect("a share"));
+        let later = now + Duration::from_secs(5);
+        assert_eq!(state.unreplied_hold(&lost, later), UNREPLIED_HOLD_MAX, "nothing was applied");
+        state.replied(&applied, later);
+        state.give_back(&applied);
+        assert_eq!(state.unreplied_hold(&lost, later), Duration::from_secs(5));
+        assert_eq!(state.unreplied_hold(&lost, later + UNREPLIED_HOLD_MAX), UNREPLIED_HOLD_MAX);
+    }
+}

@@ -1,0 +1,117 @@
+//! All programs hold the master key that the database was set up with, or do nothing that depends on it.
+
+use super::readiness::{OTHER_MASTER_KEY, until_lacking};
+use common::sealed::MasterKey;
+use serde_json::Value;
+use tests::{MASTER_KEY, PATIENCE, Program, TestDatabase, World, event, eventually};
+
+const CANARIES: &str = "SELECT count(*) FROM master_key_canary";
+
+/// Seals all secrets of keys so that no master key opens them.
+const DAMAGE_KEYS: &str = "UPDATE api_keys SET secret_sealed = secret_sealed || '\\x00'";
+
+async fn spawn(name: &str, world: &World) -> Program {
+    let mut program = Program::spawn(name, world.settings());
+    program.until_listening().await;
+    program
+}
+
+#[tokio::test]
+async fn a_worker_with_another_master_key_takes_no_message_and_is_not_ready() {
+    let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
+    let enquiry = || event("enquiry.submitted").email("ana@example.com").name("Ana");
+    world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
+    world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
+    let worker = spawn("connect-worker", &world).await;
+    until_lacking(&worker, &["consuming", "master_key"]).await;
+    world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
+    assert_eq!((world.queues.depth("events").await, world.queues.depth("events.dead").await), (2, 0));
+    let logs = worker.logs();
+    let line = logs.lines().find(|line| line.contains("CONNECT_MASTER_KEY differs")).expect("a line");
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(line["level"], "ERROR", "{line}");
+
+    world.set("CONNECT_MASTER_KEY", MASTER_KEY);
+    world.add_worker().await;
+    world.workers[0].until_ready().await;
+    eventually("both are applied", PATIENCE, async || {
+        let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
+        if applied == 2 { Ok(()) } else { Err(applied.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn secrets_of_an_earlier_master_key_that_nobody_uses_keep_no_program_unready() {
+    let world = World::with().ingests(0).workers(0).start().await;
+    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
+    world.connectctl.json(&create).await;
+    let unused = "UPDATE api_keys SET revoked_at = now();
+        UPDATE subscriptions SET removed_at = now(), secret_sealed = secret_sealed || '\\x00'";
+    world.database.execute(&format!("{DAMAGE_KEYS}; {unused}; DELETE FROM master_key_canary")).await;
+    for name in ["connect-ingest", "connect-worker", "connect-dispatcher"] {
+        spawn(name, &world).await.until_ready().await;
+    }
+    assert_eq!(world.database.count(CANARIES).await, 1);
+}
+
+#[tokio::test]
+async fn a_database_of_the_previous_release_takes_the_master_key_that_opens_its_newest_secret() {
+    for name in ["connect-ingest", "connect-worker", "connect-dispatcher"] {
+        let mut world = World::with().ingests(0).workers(0).start().await;
+        world.database.execute("DELETE FROM master_key_canary").await;
+        world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
+        let other = spawn(name, &world).await;
+        assert_eq!(other.until_unready().await["checks"]["master_key"], false);
+        eventually("it says why", PATIENCE, async || {
+            let logs = other.logs();
+            if logs.contains("CONNECT_MASTER_KEY differs") { Ok(()) } else { Err(logs) }
+        })
+        .await;
+        assert_eq!(world.database.count(CANARIES).await, 0, "{name}");
+
+        world.set("CONNECT_MASTER_KEY", MASTER_KEY);
+        spawn(name, &world).await.until_ready().await;
+        assert_eq!(world.database.count(CANARIES).await, 1, "{name}");
+        assert_eq!(other.until_unready().await["checks"]["master_key"], false);
+    }
+}
+
+#[tokio::test]
+async fn of_several_first_starts_with_different_master_keys_one_key_wins() {
+    let database = TestDatabase::new().await;
+    database.execute("DELETE FROM master_key_canary; DELETE FROM api_keys").await;
+    let keys = [MASTER_KEY, OTHER_MASTER_KEY].map(|key| MasterKey::parse(key).expect("a key"));
+    let verify = async |key: &MasterKey| {
+        let client = database.connect().await;
+        common::db::verify_master_key(&client, key).await.expect("an answer")
+    };
+    let found = futures_util::future::join_all((0..16).map(|i| verify(&keys[i % 2]))).await;
+    let matches = |of: usize| found.iter().skip(of).step_by(2).all(|state| state.is_match());
+    assert!(matches(0) != matches(1), "{found:?}");
+    assert_eq!(database.count(CANARIES).await, 1);
+}
+
+#[tokio::test]
+async fn connectctl_makes_no_secret_under_another_master_key() {
+    let world = World::with().ingests(0).workers(0).start().await;
+    let other = world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
+    let key = ["key", "create", "--tenant", "acme", "--name", "web", "--scopes", "events:ingest"];
+    let subscription = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
+    for command in [key.as_slice(), &subscription, &["migrate"]] {
+        let refusal = other.refusal(command).await;
+        assert!(refusal.contains("CONNECT_MASTER_KEY differs"), "{refusal}");
+    }
+    // It is needed for secrets alone.
+    world.connectctl.without("CONNECT_MASTER_KEY").json(&["migrate"]).await;
+}
+
+#[tokio::test]
+async fn migrate_writes_the_canary_of_the_master_key_that_it_was_given() {
+    let database = TestDatabase::empty().await;
+    let connectctl = tests::Connectctl::for_database(database.url());
+    connectctl.without("CONNECT_MASTER_KEY").json(&["migrate"]).await;
+    assert_eq!(database.count(CANARIES).await, 0);
+    connectctl.json(&["migrate"]).await;
+    assert_eq!(database.count(CANARIES).await, 1);
+}

@@ -1,0 +1,89 @@
+//! Callers that send all but the last byte of a request as large as it may be, and hold it.
+
+use crate::background_load::{BackgroundLoad, StopSignal};
+use crate::bounded::within;
+use crate::caller::find_end_of_head;
+use crate::prepare::api;
+use crate::request;
+use futures_util::future::join_all;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tests::World;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+/// Callers, and the largest body that ingest takes by default.
+pub(super) const CALLERS: usize = 90;
+pub(super) const BODY: usize = 4 << 20;
+/// How long a caller waits for a refusal before it counts as holding its body.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
+/// Tries of a caller that is refused, and the wait between them.
+const TRIES: usize = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+/// Longest that all may take to hold or be refused.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Unfinished requests.
+pub(super) struct HeldBodies {
+    held: usize,
+    background: BackgroundLoad<()>,
+}
+
+impl HeldBodies {
+    /// Has the callers send, and waits until each holds its body or was refused for good.
+    pub(super) async fn begin(world: &World) -> Self {
+        let request = Arc::new(request::events(&world.key, &" ".repeat(BODY)));
+        assert!(
+            find_end_of_head(&request).is_some_and(|head| request.len() - head == BODY),
+            "a whole request"
+        );
+        let (address, (ready, counted)) = (api(world), oneshot::channel());
+        let background = BackgroundLoad::start(move |stop| hold(address, request, ready, stop));
+        let held = within(PATIENCE, "the bodies are sent", counted).await.expect("the bodies can be sent");
+        Self { held, background }
+    }
+
+    /// How many hold their body.
+    pub(super) const fn count(&self) -> usize {
+        self.held
+    }
+
+    /// Hangs up.
+    pub(super) async fn hang_up(self) {
+        self.background.stop().await;
+    }
+}
+
+async fn hold(
+    address: SocketAddr,
+    request: Arc<Vec<u8>>,
+    ready: oneshot::Sender<usize>,
+    mut stop: StopSignal,
+) {
+    let all = join_all((0..CALLERS).map(|_| try_to_hold(address, &request))).await;
+    let held: Vec<TcpStream> = all.into_iter().flatten().collect();
+    // The other side is gone when the benchmark has failed.
+    ready.send(held.len()).ok();
+    stop.stopped().await;
+}
+
+async fn try_to_hold(address: SocketAddr, request: &[u8]) -> Option<TcpStream> {
+    for _ in 0..TRIES {
+        let sent = async {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.write_all(&request[..request.len() - 1]).await?;
+            Ok::<_, std::io::Error>(stream)
+        };
+        // A caller that is refused may find its connection closed while it sends.
+        if let Ok(mut stream) = sent.await
+            && timeout(REFUSED_WITHIN, stream.read_u8()).await.is_err()
+        {
+            return Some(stream);
+        }
+        sleep(BETWEEN_TRIES).await;
+    }
+    None
+}

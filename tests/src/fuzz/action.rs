@@ -1,0 +1,57 @@
+//! The advisor action: the one body that is acted on without a MAC.
+
+use super::ensure;
+use super::random::Random;
+use common::advisor::{ACTION_BYTES, AdvisorAction};
+use serde_json::{Value, json};
+
+const LEAD: &str = "0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
+
+/// A valid action of each kind.
+fn action(random: &mut Random) -> Value {
+    let actions = [
+        json!({"action": "open-lead", "email": "ana@example.com", "name": "Ana", "title": "Goa"}),
+        json!({"action": "open-lead", "client": LEAD, "noTrip": true}),
+        json!({"action": "assign", "lead": LEAD, "owner": "asha@acme.test"}),
+        json!({"action": "stage", "lead": LEAD, "stage": "lost", "reason": "too \"dear\" \u{fc}"}),
+        json!({"action": "archive", "lead": LEAD}),
+        json!({"action": "travelled", "lead": LEAD}),
+        json!({"action": "proposal-send", "lead": LEAD, "title": "T", "url": "https://a.example/p?q=1", "channel": "email"}),
+        json!({"action": "proposal-view", "lead": LEAD}),
+        json!({"action": "proposal-discard", "lead": LEAD}),
+        json!({"action": "booking-confirm", "lead": LEAD, "bookingRef": "BR-1", "amount": 125_000.5, "currency": "INR", "creditUsed": 10}),
+        json!({"action": "booking-cancel", "bookingRef": "BR-1", "reason": "ill"}),
+    ];
+    let mut action = random.one_of(&actions).clone();
+    action["tenant"] = json!("ACME");
+    action
+}
+
+/// A valid action is read; one that was damaged is refused with its faults, or holds nothing that the database or a line
+/// of the log could not take.
+pub(super) fn check(random: &mut Random) -> Result<(), String> {
+    let mut body = action(random).to_string().into_bytes();
+    AdvisorAction::parse(&body).map_err(|refusal| format!("a valid action is refused: {refusal:?}"))?;
+    if random.once_in(50) {
+        body.resize(ACTION_BYTES + 1, b' ');
+        return ensure(AdvisorAction::parse(&body).is_err(), || "a body that is too long is read".to_owned());
+    }
+    random.damage(&mut body);
+    let shown = || String::from_utf8_lossy(&body).into_owned();
+    match AdvisorAction::parse(&body) {
+        Ok(read) => {
+            ensure(read.tenant == "acme" || read.tenant == read.tenant.to_lowercase(), || {
+                format!("tenant {:?} of {}", read.tenant, shown())
+            })?;
+            let ids = [read.action.lead(), read.action.booking_ref()];
+            let has_control = ids.into_iter().flatten().any(|id| id.chars().any(char::is_control));
+            ensure(!has_control, || format!("control characters in an id of {}", shown()))?;
+            let printed = format!("{read:?}").replace("\\\\", "");
+            ensure(!printed.contains("\\0"), || format!("a NUL in a text of {}", shown()))
+        }
+        Err(refusal) => {
+            let faults = refusal.body()["message"].as_str().is_some_and(|message| !message.is_empty());
+            ensure(faults, || format!("no fault is named of {}", shown()))
+        }
+    }
+}
