@@ -16,6 +16,9 @@ use tokio::time::sleep;
 /// How long the client must have sent nothing before it is given a reply.
 const SILENCE: Duration = Duration::from_millis(60);
 
+/// What programs ask to know whether they are ready.
+const READINESS: [&str; 2] = ["SELECT 1", "master_key_canary.read"];
+
 /// Statements that a client sent in one round trip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flight {
@@ -24,6 +27,17 @@ pub struct Flight {
     /// The statements in their order: the name in the first line (`-- clients.load`), else the text. A statement that is
     /// only prepared is `PREPARE <name>`.
     pub statements: Vec<String>,
+}
+
+impl Flight {
+    /// Whether it is a program's check of its readiness, which comes at any time.
+    pub fn is_readiness(&self) -> bool {
+        let is_check = |statement: &String| {
+            let name = statement.strip_prefix("PREPARE ").unwrap_or(statement);
+            READINESS.contains(&name)
+        };
+        self.statements.iter().all(is_check)
+    }
 }
 
 /// Records what goes through it. Ends with the test's process.

@@ -16,9 +16,8 @@ const RECORD_OF_RETRY: [&str; 4] = ["BEGIN", "deliveries.conclude", "attempts.in
 const ROWS: [&str; 4] = ["BEGIN", "deliveries.conclude", "outbox.relayed", "COMMIT"];
 /// What is looked up for messages of the queue.
 const LOOK_UP: [&str; 2] = ["deliveries.known", "subscriptions.targets"];
-/// What goes on without deliveries: readiness, gauges, and the look at parked deliveries.
-const BACKGROUND: [&str; 7] = [
-    "SELECT 1",
+/// What goes on without deliveries: gauges, and the look at parked deliveries.
+const BACKGROUND: [&str; 6] = [
     "subscriptions.sample",
     "outbox.waiting",
     "deliveries.open",
@@ -98,7 +97,9 @@ impl Recorded {
         for flight in self.statements.take("dispatcher") {
             if flight.statements == READ {
                 sent.reads += 1;
-            } else if !flight.statements.iter().all(|name| BACKGROUND.contains(&name.as_str())) {
+            } else if !flight.is_readiness()
+                && !flight.statements.iter().all(|name| BACKGROUND.contains(&name.as_str()))
+            {
                 sent.flights.push(flight.statements);
             }
         }

@@ -38,7 +38,7 @@ impl Recorded {
             work().await;
             let mut sent = Vec::new();
             eventually("the unit has ended", PATIENCE, async || {
-                sent.extend(self.recorder.take(pool).into_iter().filter(|flight| !is_readiness(flight)));
+                sent.extend(self.recorder.take(pool).into_iter().filter(|flight| !flight.is_readiness()));
                 let last = sent.last().and_then(|flight: &Flight| flight.statements.last());
                 match last.map(String::as_str) {
                     Some("COMMIT" | "ROLLBACK") => Ok(()),
@@ -88,10 +88,6 @@ impl Recorded {
         assert_eq!(reply["ok"], true, "{action}: {reply}");
         reply
     }
-}
-
-fn is_readiness(flight: &Flight) -> bool {
-    flight.statements == ["SELECT 1"]
 }
 
 fn two(flights: Vec<Vec<String>>) -> [Vec<String>; 2] {
