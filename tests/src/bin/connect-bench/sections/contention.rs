@@ -31,6 +31,8 @@ pub(crate) async fn run(options: &Options) {
     let mut world = filled_world().await;
     world.workers.clear();
     world.set("CONNECT_REPLY_TIMEOUT", REPLY_TIMEOUT);
+    // All batches are to wait while no worker runs.
+    world.set("CONNECT_BACKLOG_TARGET", "60s");
     world.restart_ingest().await;
     let (mut one, mut two) = (Vec::new(), Vec::new());
     let mut progress = Progress::begin("rounds measured:", 2 * options.rounds as u64);
