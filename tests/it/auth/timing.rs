@@ -65,7 +65,7 @@ async fn unknown_known_and_revoked_keys_are_looked_up_alike_when_a_request_is_re
     until_told(&recorder).await;
 
     let unknown = async |at: usize| {
-        world.key.events(valid()).replacing("x-connect-key", &format!("ck_fffffffffffffff{at}"))
+        world.key.events(valid()).replacing("x-connect-key", format!("ck_fffffffffffffff{at}"))
     };
     let unknown = look_ups_of_two(&world, &recorder, unknown).await;
     assert_eq!(unknown, [1, 0], "once, then remembered");

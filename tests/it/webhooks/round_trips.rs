@@ -25,8 +25,9 @@ const BACKGROUND: [&str; 6] = [
     "deliveries.parked",
     "deliveries.rescue",
 ];
-/// Deliveries under load: fewer than may be under way.
-const LOAD: usize = 200;
+/// Deliveries under load: fewer than may be under way, and so few that the relay has handed all of them over before the
+/// receiver can seem to be slow.
+const LOAD: usize = 50;
 /// Most rounds until all connections know all statements.
 const ROUNDS: usize = 40;
 
@@ -181,16 +182,23 @@ async fn a_delivery_through_the_queue_is_one_message_and_one_row_more() {
         outbound.until_settled().await;
         outbound.change("remove", &subscription).await;
     };
-    let sent = recorded.sent(overflow).await;
+    let count =
+        |sent: &Sent, statements: &[&str]| sent.flights.iter().filter(|flight| *flight == statements).count();
+    let records = |sent: &Sent| count(sent, &RECORD) + count(sent, &RECORD_OF_RETRY);
+    // What waits for a slow receiver for too long is parked, which is more than this.
+    let nothing_else = |sent: &Sent| {
+        count(sent, &ROWS) + count(sent, &LOOK_UP) + records(sent) == sent.flights.len()
+            && sent.messages.delivered == sent.messages.published.len()
+    };
+    let sent = recorded.sent_as(overflow, nothing_else).await;
+    assert!(nothing_else(&sent), "{sent:?}");
     let queued = sent.messages.published.len();
     assert!((1..20).contains(&queued), "some of them were first attempts: {sent:?}");
     assert!(sent.messages.published.iter().all(|to| *to == recorded.queue("webhooks")), "{sent:?}");
-    assert_eq!(sent.messages.delivered, queued);
     assert!(sent.messages.acknowledgements <= queued, "{sent:?}");
-    let count = |statements: &[&str]| sent.flights.iter().filter(|flight| *flight == statements).count();
-    let (rows, look_ups) = (count(&ROWS), count(&LOOK_UP));
-    let records = count(&RECORD) + count(&RECORD_OF_RETRY);
-    assert_eq!(rows + look_ups + records, sent.flights.len(), "nothing else: {sent:?}");
     let is_shared = |flights: usize, deliveries: usize| (1..=deliveries).contains(&flights);
-    assert!(is_shared(rows, queued) && is_shared(look_ups, queued) && is_shared(records, 20), "{sent:?}");
+    let is_shared = is_shared(count(&sent, &ROWS), queued)
+        && is_shared(count(&sent, &LOOK_UP), queued)
+        && is_shared(records(&sent), 20);
+    assert!(is_shared, "{sent:?}");
 }
