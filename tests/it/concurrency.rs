@@ -8,7 +8,9 @@ use tests::{Event, Program, World, event};
 /// Two of each program, with small units of work and many at once.
 async fn doubled() -> World {
     let world = World::with().ingests(2).workers(2);
-    let world = world.set("CONNECT_WORKER_LANES", "3").set("CONNECT_UNIT_EVENTS", "2").start().await;
+    let world = world.set("CONNECT_WORKER_LANES", "3").set("CONNECT_UNIT_EVENTS", "2");
+    // All of it at once, however slow the machine is.
+    let world = world.set("CONNECT_BACKLOG_TARGET", "60s").start().await;
     for worker in &world.workers {
         worker.until_ready().await;
     }

@@ -67,7 +67,7 @@ async fn programs_that_have_nothing_to_do_end_at_once_also_with_idle_connections
 
 #[tokio::test]
 async fn a_program_that_drains_says_that_it_is_not_ready() {
-    let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "4s").start().await;
+    let mut world = World::with().workers(0).start().await;
     let ingest = Http::new(world.http().address());
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     let drain = async {

@@ -172,7 +172,7 @@ async fn batches_that_are_taken_together_do_what_they_do_one_by_one() {
     for events in waiting.chunks(6) {
         world.http().send(&backlog.events(batch(events))).await.assert_error(503, "processing_timeout");
     }
-    world.set("CONNECT_REPLY_TIMEOUT", "10s");
+    world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.add_worker().await;
     world.restart_ingest().await;
     eventually("the backlog is gone", PATIENCE, async || match world.queues.depth("events").await {

@@ -2,7 +2,6 @@
 
 use futures_util::future::join_all;
 use serde_json::json;
-use std::time::{Duration, Instant};
 use tests::event::batch;
 use tests::raw::{RawConnection, head};
 use tests::{ALL_SCOPES, ApiKey, Http, World, event};
@@ -42,25 +41,19 @@ async fn one_agency_takes_its_share_and_another_keeps_its_own() {
 
 #[tokio::test]
 async fn beyond_all_requests_at_once_the_answer_is_overloaded_at_once() {
-    let world = World::with()
-        .workers(0)
-        .set("CONNECT_MAX_IN_FLIGHT", "2")
-        .set("CONNECT_REPLY_TIMEOUT", "2s")
-        .start()
-        .await;
+    let mut world = World::with().workers(0).set("CONNECT_MAX_IN_FLIGHT", "2").start().await;
     // Of two keys: requests of one key may share a message.
     let keys = [world.key.clone(), world.add_key(ALL_SCOPES).await];
-    let waiting = join_all(keys.iter().map(async |key| world.http().send(&key.events(body(key))).await));
+    let http = Http::new(world.http().address());
+    let waiting = join_all(keys.iter().map(async |key| http.send(&key.events(body(key))).await));
     let rest = async {
         world.until_depth("events", 2).await;
-        let begun = Instant::now();
-        world.http().send(&world.key.events(body(&world.key))).await.assert_error(503, "overloaded");
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        // At once: the others wait for a worker, which comes after this.
+        http.send(&world.key.events(body(&world.key))).await.assert_error(503, "overloaded");
+        world.add_worker().await;
     };
     let (answers, ()) = futures_util::join!(waiting, rest);
-    for answer in answers {
-        answer.assert_error(503, "processing_timeout");
-    }
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Long enough for anything that is on its way, on a busy machine. Only a failing test waits this long.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 

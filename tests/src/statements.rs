@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 /// How long the client must have sent nothing before it is given a reply.
-const SILENCE: Duration = Duration::from_millis(60);
+const SILENCE: Duration = Duration::from_millis(120);
 
 /// What programs ask to know whether they are ready.
 const READINESS: [&str; 2] = ["SELECT 1", "master_key_canary.read"];

@@ -131,9 +131,10 @@ async fn it_speaks_to_the_queue_only() {
 async fn without_an_answer_it_says_with_which_id_to_repeat_it_and_that_is_safe() {
     let mut world = World::with().workers(0).start().await;
     let open = ["open-lead", "--email", "ana@example.com"];
-    let said = refused(&world.connectctl, &[&open[..], &["--timeout", "1s"]].concat()).await;
+    let said = refused(&world.connectctl, &[&open[..], &["--timeout", "5s"]].concat()).await;
     let (_, id) = said.rsplit_once(" --message-id ").unwrap_or_else(|| panic!("{said}"));
-    assert_eq!(world.queues.depth("crm").await, 1, "it is kept");
+    // It is kept.
+    world.until_depth("crm", 1).await;
     world.add_worker().await;
     let again = done(&world, &[&open[..], &["--message-id", id, "--timeout", "20s"]].concat()).await;
     let [only] = &world.pipeline(&[]).await[..] else { panic!("one enquiry") };

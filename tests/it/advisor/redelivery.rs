@@ -98,6 +98,17 @@ async fn until_applied(world: &World, count: i64) {
     .await;
 }
 
+/// Waits until a worker waits for a lock.
+async fn until_worker_waits(world: &World) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'records' AND wait_event_type = 'Lock'";
+    eventually("the worker waits", PATIENCE, async || match world.database.count(waiting).await {
+        0 => Err("nobody waits".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+}
+
 /// Checks that every action of the burst was done exactly once.
 async fn assert_once(world: &World, count: i64) {
     until_settled(world, 0).await;
@@ -122,13 +133,19 @@ async fn a_worker_that_is_killed_in_a_burst_of_actions_does_each_of_them_once() 
     const COUNT: usize = 400;
     let mut world = World::start().await;
     subscribe(&world).await;
-    world.queues.put_all("crm", &burst(COUNT)).await;
-    for part in [40, 100, 160] {
-        until_applied(&world, part).await;
+    let burst = burst(COUNT);
+    let (mut parts, blocker) = (burst.chunks(200), world.database.connect().await);
+    world.queues.put_all("crm", parts.next().expect("a part")).await;
+    for applied in [40, 140, 240] {
+        until_applied(&world, applied).await;
+        // So that there is something left when the worker is killed, and it has begun with that.
+        let hold = "BEGIN; LOCK TABLE event_ledger IN EXCLUSIVE MODE";
+        blocker.batch_execute(hold).await.expect("the lock");
+        world.queues.put_all("crm", parts.next().expect("a part")).await;
+        until_worker_waits(&world).await;
         world.workers[0].kill();
         world.workers.clear();
-        let done = world.database.count("SELECT count(*) FROM event_ledger").await;
-        assert!(done < COUNT as i64, "it was killed too late");
+        blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
         world.add_worker().await;
     }
     assert_once(&world, COUNT as i64).await;
@@ -178,7 +195,8 @@ async fn a_worker_that_is_told_to_end_in_an_outage_leaves_the_action_to_the_next
     .await;
     assert_eq!(world.workers[0].terminate().await.code(), Some(0));
     world.workers.clear();
-    assert_eq!(world.queues.depth("crm").await, 1, "it is back in the queue");
+    // It is back in the queue.
+    world.until_depth("crm", 1).await;
     world.proxies().postgres.restore();
     world.add_worker().await;
     eventually("it is done", PATIENCE, async || match super::lead(&world, &of).await["stage"].clone() {

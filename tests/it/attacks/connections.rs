@@ -40,11 +40,11 @@ async fn one_address_with_idle_connections_keeps_no_other_out() {
     let world = World::with().workers(0).start().await;
     let address = world.http().address();
     let idle = open(address, STRANGER, 4_200).await;
-    let (answered, took) = status(address, CALLER).await;
-    assert_eq!(answered, Some(404));
-    assert!(took < Duration::from_secs(2), "{took:?}");
     until_counted(&world, "connect_http_connections_refused_total", &[("reason", "peer")], 4_200.0 - 1_024.0)
         .await;
+    let (answered, took) = status(address, CALLER).await;
+    assert_eq!(answered, Some(404));
+    assert!(took < Duration::from_secs(10), "{took:?}");
     let metrics = world.ingests[0].metrics().await;
     assert!(metrics.sum("connect_http_connections", &[("state", "idle")]) >= 1_024.0);
     assert_eq!(metrics.sum("connect_http_connections_max", &[]), 4_096.0);
@@ -99,7 +99,7 @@ async fn a_request_under_way_is_never_closed_for_a_new_connection() {
     let world = World::with()
         .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "1")
-        .set("CONNECT_BODY_TIMEOUT", "1s")
+        .set("CONNECT_BODY_TIMEOUT", "8s")
         .start()
         .await;
     let address = world.http().address();

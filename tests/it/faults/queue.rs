@@ -12,7 +12,7 @@ async fn without_workers(queue_length: &str) -> World {
 
 /// Starts a worker, and an ingest that waits for it.
 async fn bring_a_worker(world: &mut World) {
-    world.set("CONNECT_REPLY_TIMEOUT", "10s");
+    world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.add_worker().await;
     world.restart_ingest().await;
 }
@@ -49,6 +49,14 @@ async fn a_retry_that_overtakes_its_first_try_is_applied_once() {
     eventually("the queue is empty", PATIENCE, async || match world.queues.depth("events").await {
         0 => Ok(()),
         left => Err(format!("{left} messages")),
+    })
+    .await;
+    // The queue is empty when all is handed out.
+    eventually("it is applied", PATIENCE, async || {
+        match world.database.count("SELECT count(*) FROM event_ledger").await {
+            1 => Ok(()),
+            applied => Err(applied.to_string()),
+        }
     })
     .await;
     assert_eq!(world.result(enquiry).await["status"], "duplicate");

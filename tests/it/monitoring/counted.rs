@@ -52,7 +52,7 @@ async fn counters_are_there_before_there_is_something_to_count() {
 
 #[tokio::test]
 async fn who_is_refused_for_want_of_room_is_counted_by_its_bound() {
-    let builder = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "2s");
+    let builder = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "6s");
     let world = builder.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1").start().await;
     let contact = || [event("contact.identified").email("ana@example.com")];
     let (events, more) = (contact(), contact());

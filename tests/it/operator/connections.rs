@@ -72,7 +72,7 @@ async fn work_beside(silent: Silent) {
     let [ingest, worker, dispatcher] = programs;
     world.ingests.push(ingest);
     world.workers.push(worker);
-    world.accept(event("contact.identified").email("ana@example.com")).await;
+    world.accept_in_time(event("contact.identified").email("ana@example.com")).await;
     drop(dispatcher);
 }
 

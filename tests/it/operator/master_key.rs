@@ -25,10 +25,13 @@ async fn a_worker_with_another_master_key_takes_no_message_and_is_not_ready() {
     let worker = spawn("connect-worker", &world).await;
     until_lacking(&worker, &["consuming", "master_key"]).await;
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
-    assert_eq!((world.queues.depth("events").await, world.queues.depth("events.dead").await), (2, 0));
-    let logs = worker.logs();
-    let line = logs.lines().find(|line| line.contains("CONNECT_MASTER_KEY differs")).expect("a line");
-    let line: Value = serde_json::from_str(line).expect("JSON");
+    world.until_depth("events", 2).await;
+    assert_eq!(world.queues.depth("events.dead").await, 0);
+    let line = eventually("it says why", PATIENCE, async || {
+        let logs = worker.logs();
+        logs.lines().find(|line| line.contains("CONNECT_MASTER_KEY differs")).map(str::to_owned).ok_or(logs)
+    });
+    let line: Value = serde_json::from_str(&line.await).expect("JSON");
     assert_eq!(line["level"], "ERROR", "{line}");
 
     world.set("CONNECT_MASTER_KEY", MASTER_KEY);

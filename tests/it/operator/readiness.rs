@@ -61,7 +61,8 @@ async fn a_program_whose_messages_the_broker_does_not_take_is_not_ready_and_goes
     let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
     world.connectctl.json(&create).await;
     let enquiry = |email: &str| event("enquiry.submitted").email(email).name("Ana");
-    world.accept(enquiry("ana@example.com")).await;
+    world.until_ready().await;
+    world.accept_in_time(enquiry("ana@example.com")).await;
     world.end_workers().await;
     world.send(&[enquiry("bo@example.com")]).await.assert_error(503, "processing_timeout");
     broker.control(&["set_vm_memory_high_watermark", "absolute", "1MB"]).await;

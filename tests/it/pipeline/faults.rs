@@ -48,7 +48,11 @@ async fn a_worker_killed_between_the_two_round_trips_applies_nothing_and_the_nex
     assert_eq!(entries.len(), 2, "{entries:?}");
     let open = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
-    assert_eq!(world.database.count(open).await, 0);
+    eventually("no transaction is open", PATIENCE, async || match world.database.count(open).await {
+        0 => Ok(()),
+        count => Err(format!("{count} are")),
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -81,6 +85,7 @@ async fn an_identity_that_moves_while_its_client_is_being_locked_is_followed() {
 #[tokio::test]
 async fn two_units_that_change_one_client_both_take_effect() {
     let world = World::with().workers(2).start().await;
+    world.until_ready().await;
     world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
     let other = world.database.connect().await;
     other.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("the rows are free");

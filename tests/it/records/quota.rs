@@ -90,6 +90,7 @@ async fn every_write_is_refused_when_the_quota_is_used_up_and_changes_nothing() 
 #[tokio::test]
 async fn of_forty_writes_at_once_exactly_the_quota_passes() {
     let world = World::with().workers(2).start().await;
+    world.until_ready().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "10"]).await;
     let posts = (0..40).map(|i| post(&world, "/clients", json!({"email": format!("{i}@example.com")})));
     let answers = join_all(posts).await;

@@ -67,8 +67,10 @@ async fn of_one_signed_read_sent_twenty_times_at_once_one_is_shown_the_record() 
 
 #[tokio::test]
 async fn a_record_that_could_be_read_is_not_shown_while_no_signature_can_be_written() {
-    let world = World::with().set("CONNECT_STORE_TIMEOUT", "500ms").start().await;
+    let mut world = World::start().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
+    world.set("CONNECT_STORE_TIMEOUT", "500ms");
+    world.restart_ingest().await;
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
     blocker.batch_execute(lock).await.expect("the table can be locked");

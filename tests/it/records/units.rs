@@ -35,7 +35,7 @@ impl Fixture {
     }
 
     async fn of(world: WorldBuilder) -> Self {
-        let world = world.set("CONNECT_RECORD_LANES", "1").start().await;
+        let world = world.set("CONNECT_RECORD_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
         let held = new_client(&world, json!({"email": "held@example.com"})).await;
         Self { world, held }
     }

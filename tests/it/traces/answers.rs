@@ -10,8 +10,7 @@ use uuid::Uuid;
 
 #[tokio::test]
 async fn every_kind_of_answer_names_its_request() {
-    let mut world =
-        World::with().set("CONNECT_REPLY_TIMEOUT", "3s").set("CONNECT_MAX_BODY", "64KiB").start().await;
+    let mut world = World::with().set("CONNECT_MAX_BODY", "64KiB").start().await;
     let signed = |body: &str| world.key.events(body.to_owned());
     let unknown = at(&format!("/clients/{}", Uuid::now_v7()));
     let body = json!({"email": "ana@example.com", "name": "Ana"});
@@ -30,6 +29,8 @@ async fn every_kind_of_answer_names_its_request() {
     }
     // Nobody answers any more.
     world.workers[0].kill();
+    world.set("CONNECT_REPLY_TIMEOUT", "1s");
+    world.restart_ingest().await;
     answers.push((503, world.http().send(&request(&world, enquiry())).await));
     let mut ids = HashSet::new();
     for (status, answer) in &answers {

@@ -95,10 +95,13 @@ async fn dispatchers_that_are_killed_keep_account_of_what_fails_and_what_waits()
     let dead =
         world.database.rows("SELECT delivery_id::text AS id FROM deliveries WHERE state = 'dead'", &[]).await;
     let dead: HashSet<String> = dead.iter().map(|delivery| text(&delivery["id"]).to_owned()).collect();
-    let letters = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
-    let letters: HashSet<String> =
-        letters.iter().map(|letter| text(&letter["deliveryId"]).to_owned()).collect();
-    assert_eq!(letters, dead);
+    eventually("the dead letters are those of the dead deliveries", OUTAGE, async || {
+        let letters = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
+        let letters: HashSet<String> =
+            letters.iter().map(|letter| text(&letter["deliveryId"]).to_owned()).collect();
+        if letters == dead { Ok(()) } else { Err(format!("{} of {}", letters.len(), dead.len())) }
+    })
+    .await;
 
     receiver.answer("/two", Behaviour::status(200));
     world.connectctl.json(&["queue", "requeue", "webhooks", "--dead"]).await;

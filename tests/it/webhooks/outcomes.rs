@@ -85,7 +85,7 @@ fn assert_failed(attempt: &Value, failure: &Failure) {
     let (took, all) = (attempt["duration_ms"].as_u64().unwrap_or_default(), TIMEOUT.as_millis() as u64);
     // Those that time out take all of the time, the others less.
     assert_eq!(took >= all, failure.outcome == "timeout", "{path}: {attempt}");
-    assert!(took < all + 2_000, "{path}: {attempt}");
+    assert!(took < all + 10_000, "{path}: {attempt}");
 }
 
 /// Checks that the dispatcher has counted so many attempts of each outcome, these and no others.

@@ -134,6 +134,7 @@ fn common_settings(database_url: &str, amqp_url: &str, prefix: &str) -> Vec<(Str
         // Far above the defaults: on a busy machine a disk may take that long, and few tests are about it.
         ("CONNECT_STORE_TIMEOUT", "10s"),
         ("CONNECT_PUBLISH_TIMEOUT", "10s"),
+        ("CONNECT_REPLY_TIMEOUT", "30s"),
         ("RUST_LOG", "info"),
     ];
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()

@@ -58,17 +58,25 @@ async fn a_range_is_replayed_from_its_first_instant_to_before_its_last() {
 #[tokio::test]
 async fn a_command_that_is_killed_leaves_each_delivery_dead_or_replayed_and_the_next_one_finishes() {
     let (world, subscription) = world().await;
-    let total = 20_000;
-    deliveries(&world, "acme", subscription, "dead", total, "2026-05-01T10:00:00Z").await;
+    let total = 5_000;
+    let dead = deliveries(&world, "acme", subscription, "dead", total, "2026-05-01T10:00:00Z").await;
+    // The command cannot get past one of the last.
+    let blocker = world.database.connect().await;
+    let hold = format!("BEGIN; SELECT FROM deliveries WHERE delivery_id = '{}' FOR UPDATE", dead[4_900]);
+    blocker.batch_execute(&hold).await.expect("nobody has it");
     let mut command = world.connectctl.start(&["delivery", "replay", "--dead", "--tenant", "acme"]);
-    eventually("some are replayed", PATIENCE, async || match count(&world, "pending").await {
-        0 => Err("none".to_owned()),
+    let waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let count_waiting = format!("SELECT count(*) {waiting}");
+    eventually("the command waits", PATIENCE, async || match world.database.count(&count_waiting).await {
+        0 => Err("nobody waits".to_owned()),
         _ => Ok(()),
     })
     .await;
     command.kill().await.expect("it can be killed");
+    world.database.execute(&format!("SELECT pg_terminate_backend(pid, 60000) {waiting}")).await;
+    blocker.batch_execute("ROLLBACK").await.expect("the row is free");
     let replayed = count(&world, "pending").await;
-    assert!(replayed < i64::from(total), "the command was killed too late to see anything");
+    assert!((1..i64::from(total)).contains(&replayed), "{replayed} replayed");
     assert_eq!(replayed + count(&world, "dead").await, i64::from(total));
     let whole = "SELECT count(*) FROM deliveries WHERE state = 'pending' AND parked_at IS NOT NULL AND attempts_before = 6";
     assert_eq!(world.database.count(whole).await, replayed);

@@ -7,7 +7,7 @@ mod servers;
 mod webhooks;
 
 use serde_json::Value;
-use tests::{Event, Prometheus, World, WorldBuilder, event};
+use tests::{Event, PATIENCE, Prometheus, World, WorldBuilder, event, eventually};
 
 /// Programs of every kind that are watched, with nothing to complain of.
 async fn watched(builder: WorldBuilder) -> (World, Prometheus) {
@@ -26,6 +26,15 @@ async fn watch(world: &World) -> Prometheus {
 
 fn contact() -> Event {
     event("contact.identified").email("ana@example.com")
+}
+
+/// Waits until a query has one result.
+async fn until_true(prometheus: &Prometheus, query: &str) {
+    eventually(query, PATIENCE, async || match prometheus.query(query).await.len() {
+        1 => Ok(()),
+        found => Err(format!("{found} results")),
+    })
+    .await;
 }
 
 /// Goes on doing something until an alert fires.

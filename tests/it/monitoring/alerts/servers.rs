@@ -1,6 +1,6 @@
 //! Postgres and RabbitMQ that can't be reached, or can and don't do what is asked of them.
 
-use super::{contact, until_fires, watched};
+use super::{contact, until_fires, until_true, watched};
 use tests::private::Broker;
 use tests::{JOBS, World};
 
@@ -56,10 +56,10 @@ async fn a_replay_store_that_takes_nothing_is_down_though_postgres_answers() {
     })
     .await;
     let reached = r#"connect_ready{job="connect-ingest", check="postgres"} == 1"#;
-    assert_eq!(prometheus.query(reached).await.len(), 1);
+    until_true(&prometheus, reached).await;
 
     client.batch_execute("COMMIT").await.expect("the end of the lock");
-    world.accept(contact()).await;
+    world.accept_in_time(contact()).await;
     prometheus.until_resolved("ConnectReplayStoreDown", &[]).await;
 }
 
@@ -82,6 +82,6 @@ async fn a_broker_that_is_short_of_memory_is_told_of_as_one_that_takes_nothing()
 
     broker.control(&["set_vm_memory_high_watermark", "absolute", "2GB"]).await;
     prometheus.until_resolved("ConnectBrokerBlocked", &[]).await;
-    world.accept(contact()).await;
+    world.accept_in_time(contact()).await;
     prometheus.until_quiet().await;
 }

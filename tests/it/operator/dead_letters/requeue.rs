@@ -7,6 +7,8 @@ use tests::{PATIENCE, QueuedMessage, World, event, eventually};
 
 /// Enough to kill a command on its way.
 const TOTAL: u32 = 2_000;
+/// Most commands that are begun until one is killed on its way.
+const TRIES: usize = 5;
 
 #[tokio::test]
 async fn a_batch_that_died_is_applied_when_it_is_put_back() {
@@ -91,6 +93,8 @@ async fn the_oldest_are_put_back_first_and_the_others_keep_their_order() {
     world.queues.put_all("crm.dead", &sent).await;
     let requeued = world.connectctl.json(&["queue", "requeue", "crm", "--dead", "--limit", "15"]).await;
     assert_eq!(requeued["requeued"], 15);
+    world.until_depth("crm", 15).await;
+    world.until_depth("crm.dead", 25).await;
     assert_eq!(bodies(&world.queues.take_all("crm").await), bodies(&sent[..15]));
     assert_eq!(bodies(&world.queues.take_all("crm.dead").await), bodies(&sent[15..]));
 }
@@ -105,13 +109,38 @@ async fn a_full_queue_takes_nothing_back_and_nothing_is_lost() {
     world.queues.put_all("events.dead", &dead).await;
     let refusal = world.connectctl.refusal(&["queue", "requeue", "events", "--dead"]).await;
     assert!(refusal.contains("requeued, the others stay") && refusal.contains("takes no more"), "{refusal}");
+    until_in_queues(&world, (waiting.len() + dead.len()) as u32).await;
     let back = world.queues.take_all("events").await.len() - waiting.len();
     assert!(back < dead.len(), "the queue takes more than it may: {back}");
 
     // Those that the queue took before it was full are not put back again.
     let rest = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     assert_eq!(rest, json!({"requeued": dead.len() - back, "kept": 0, "removed": 0}));
+    world.until_depth("events", (dead.len() - back) as u32).await;
     assert_eq!(bodies(&world.queues.take_all("events").await), bodies(&dead[back..]));
+}
+
+/// Waits until so many events or more wait or are dead, and gives how many are which.
+async fn until_in_queues(world: &World, count: u32) -> (u32, u32) {
+    eventually("all are in a queue", PATIENCE, async || {
+        let (back, dead) = (world.queues.depth("events").await, world.queues.depth("events.dead").await);
+        if back + dead >= count { Ok((back, dead)) } else { Err(format!("{back} back, {dead} dead")) }
+    })
+    .await
+}
+
+/// Has a command put dead letters back and kills it on its way. Gives how many are back and dead then; `None` when the
+/// command was done before.
+async fn killed_on_its_way(world: &World) -> Option<(u32, u32)> {
+    let mut command = world.connectctl.start(&["queue", "requeue", "events", "--dead"]);
+    eventually("some are put back", PATIENCE, async || match world.queues.depth("events").await {
+        0 => Err("none".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    command.kill().await.expect("it can be killed");
+    // What it had in its hands comes back as soon as the broker sees that it is gone.
+    Some(until_in_queues(world, TOTAL).await).filter(|(back, dead)| *back < TOTAL && *dead > 0)
 }
 
 #[tokio::test]
@@ -121,26 +150,25 @@ async fn a_command_that_is_killed_loses_nothing_and_the_next_one_finishes() {
     world.queues.put_all("events", &sent).await;
     until_dead(&world, "events", TOTAL).await;
     world.end_workers().await;
-    let mut command = world.connectctl.start(&["queue", "requeue", "events", "--dead"]);
-    eventually("some are put back", PATIENCE, async || match world.queues.depth("events").await {
-        0 => Err("none".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
-    command.kill().await.expect("it can be killed");
-    // What it had in its hands comes back as soon as the broker sees that it is gone.
-    let settled = async || {
-        let (back, dead) = (world.queues.depth("events").await, world.queues.depth("events.dead").await);
-        if back + dead >= TOTAL { Ok((back, dead)) } else { Err(format!("{back} back, {dead} dead")) }
-    };
-    let (back, dead) = eventually("all are in a queue", PATIENCE, settled).await;
-    assert!(
-        back < TOTAL && dead > 0,
-        "the command was killed too late to see anything: {back} back, {dead} dead"
-    );
+    let mut killed = killed_on_its_way(&world).await;
+    for _ in 1..TRIES {
+        if killed.is_some() {
+            break;
+        }
+        // On a busy machine it may be done before this test has seen that it began.
+        world.until_depth("events", TOTAL).await;
+        world.queues.take_all("events").await;
+        world.queues.put_all("events.dead", &sent).await;
+        world.until_depth("events", 0).await;
+        until_dead(&world, "events", TOTAL).await;
+        killed = killed_on_its_way(&world).await;
+    }
+    let (_, dead) = killed.expect("a command that was not killed too late");
 
     let rest = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
-    assert_eq!((&rest["requeued"], world.queues.depth("events.dead").await), (&json!(dead), 0));
+    assert_eq!(rest["requeued"], json!(dead));
+    until_dead(&world, "events", 0).await;
+    until_in_queues(&world, TOTAL).await;
     let all = bodies(&world.queues.take_all("events").await);
     let distinct: HashSet<&String> = all.iter().collect();
     assert_eq!(distinct.len(), sent.len());

@@ -75,6 +75,7 @@ async fn looking_takes_nothing_away_and_keeps_the_order() {
         look(looks * 20 + 1).await;
     }
     look(8_000).await;
+    until_dead(&world, "events", 7_000).await;
     assert_eq!(bodies(&world.queues.take_all("events.dead").await), bodies(&sent));
 }
 
