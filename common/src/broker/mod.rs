@@ -8,6 +8,7 @@
 
 mod connection;
 mod dead;
+mod consumer_log;
 mod dead_log;
 mod dead_part;
 mod gauges;
