@@ -87,7 +87,6 @@ pub async fn run_intake<I: Intake>(
 ) -> Option<OpenIntake> {
     in_hand::show(queue);
     show_counters(queue, I::DEATHS);
-    let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
         match OpenIntake::new(link, broker, queue, prefetch).await {
             Ok(mut open) => {

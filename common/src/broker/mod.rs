@@ -7,8 +7,8 @@
 //! ([`Walk`]).
 
 mod connection;
-mod dead;
 mod consumer_log;
+mod dead;
 mod dead_log;
 mod dead_part;
 mod gauges;

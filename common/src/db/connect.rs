@@ -7,11 +7,11 @@ use crate::settings::DatabaseUrl;
 use deadpool_postgres::Connect;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
+use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
 use tokio_postgres::tls::NoTlsStream;
-use thiserror::Error;
 use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
 
 /// What moves a connection's bytes.
