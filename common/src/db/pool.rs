@@ -19,7 +19,7 @@ pub struct PoolSettings {
     pub name: &'static str,
     /// Most connections.
     pub size: usize,
-    /// Longest wait for a connection, free or new; longer for a new one where the URL's `connect_timeout` says so.
+    /// Longest wait for a connection, free or new; for a new one the URL's `connect_timeout` comes first.
     pub wait: Duration,
     /// Longest that the server works on one statement, lock waits included.
     pub statement_timeout: Duration,
