@@ -78,16 +78,14 @@ async fn run_once<T, E: From<Error>>(
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_transaction_is_run_five_times_with_growing_waits() {
+    #[tokio::test]
+    async fn a_transaction_is_run_five_times() {
         let mut retries = ConflictRetries::new();
-        let begun = tokio::time::Instant::now();
         let mut runs = vec![retries.run()];
         while retries.begin_next().await {
             runs.push(retries.run());
         }
         assert_eq!(runs, [1, 2, 3, 4, 5]);
-        assert_eq!(begun.elapsed(), WAIT * (1 + 2 + 3 + 4));
         assert!(!retries.begin_next().await, "the fifth run stays the last one");
     }
 }
