@@ -3,10 +3,15 @@
 use crate::store::{self, State, Waiting};
 use common::clock;
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::metrics::{OUTBOX_OLDEST, OUTBOX_PENDING, WEBHOOK_DELIVERIES};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+/// Which failures are logged, by what could not be counted.
+static FAILED: LogLimit<3> = LogLimit::new();
 
 /// How often each is looked at, at most.
 const LOOK: Duration = Duration::from_secs(2);
@@ -34,7 +39,7 @@ async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken
     loop {
         let begun = Instant::now();
         if let Err(error) = count(what, database).await {
-            tracing::warn!(%error, ?what, "gauges can't be refreshed");
+            limited!(FAILED[what as usize], warn, %error, ?what, "gauges can't be refreshed");
         }
         let pause = (begun.elapsed() * SHARE).max(LOOK);
         if shutdown.run_until_cancelled(sleep(pause)).await.is_none() {

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{PATIENCE, World, event, eventually};
+use tests::{Http, PATIENCE, World, event, eventually};
 
 /// Has the database refuse what an event with `unlucky` in its id writes last.
 async fn break_unlucky_events(world: &World) {
@@ -264,4 +264,55 @@ async fn a_deadlock_with_somebody_else_is_over_by_itself() {
     };
     let (results, ()) = futures_util::join!(world.results(&updates), deadlock);
     assert_eq!(statuses(&results), ["accepted", "accepted"]);
+}
+
+/// Transactions of the worker that applied units of events, whatever their outcome.
+async fn units(world: &World) -> f64 {
+    let worker = world.workers.last().expect("a worker");
+    worker.metrics().await.sum("connect_db_transactions_total", &[("name", "apply_unit")])
+}
+
+#[tokio::test]
+async fn a_bad_event_costs_its_batch_few_transactions() {
+    let world = World::start().await;
+    break_unlucky_events(&world).await;
+    let contact = |at: usize| event("contact.identified").email(&format!("{at}@example.com"));
+    let mut events: Vec<_> = (0..100).map(contact).collect();
+    events[70] = events[70].clone().id("unlucky");
+    let before = units(&world).await;
+    let results = world.results(&events).await;
+    for (at, result) in results.iter().enumerate() {
+        let expected = if at == 70 { "failed" } else { "accepted" };
+        assert_eq!(result["status"], expected, "{at}: {result}");
+    }
+    // The unit, and at most two parts for each time that it is halved: 100, 50, 25, 13, 7, 4, 2, 1.
+    let spent = units(&world).await - before;
+    assert!(spent <= 15.0, "{spent} transactions");
+}
+
+#[tokio::test]
+async fn a_bad_event_of_an_agency_costs_the_others_beside_it_few_transactions() {
+    let mut world = World::with().workers(0).start().await;
+    break_unlucky_events(&world).await;
+    let zeta = world.add_tenant("zeta").await;
+    let mut answers = Vec::new();
+    for at in 0..20 {
+        let contact = event("contact.identified").email(&format!("{at}@example.com"));
+        let contact = if at == 13 { contact.id("unlucky") } else { contact };
+        let request = match at % 2 {
+            0 => world.key.events(batch(&[contact])),
+            _ => zeta.events(batch(&[contact.tenant("zeta")])),
+        };
+        let http = Http::new(world.http().address());
+        answers.push(tokio::spawn(async move { http.send(&request).await }));
+        world.until_depth("events", at + 1).await;
+    }
+    world.add_worker().await;
+    for (at, answer) in answers.into_iter().enumerate() {
+        let answer = answer.await.expect("an answer").json();
+        let expected = if at == 13 { "failed" } else { "accepted" };
+        assert_eq!(answer["results"][0]["status"], expected, "{at}: {answer}");
+    }
+    let spent = units(&world).await;
+    assert!(spent <= 12.0, "{spent} transactions");
 }

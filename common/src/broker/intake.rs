@@ -1,6 +1,7 @@
 //! Consuming messages that are handled side by side, each concluded by itself.
 
 use super::connection::{Broker, Link};
+use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::in_hand::{self, Held};
 use super::lane::{Message, message_of, show_counters};
 use super::mac::MessageKeys;
@@ -86,7 +87,6 @@ pub async fn run_intake<I: Intake>(
 ) -> Option<OpenIntake> {
     in_hand::show(queue);
     show_counters(queue, I::DEATHS);
-    let name = broker.queue_name(queue);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
         match OpenIntake::new(link, broker, queue, prefetch).await {
             Ok(mut open) => {
@@ -98,10 +98,10 @@ pub async fn run_intake<I: Intake>(
                         open.stop().await;
                         return Some(open);
                     }
-                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost; retrying in 250 ms"),
+                    Err(error) => log_consumer_lost(queue, &error),
                 }
             }
-            Err(error) => tracing::warn!(queue = name, %error, "can't consume; retrying in 250 ms"),
+            Err(error) => log_cannot_consume(queue, &error),
         }
         if !shutdown.is_cancelled() {
             sleep(REOPEN_AFTER).await;

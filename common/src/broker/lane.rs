@@ -2,6 +2,7 @@
 //! acknowledges.
 
 use super::connection::{Broker, Link};
+use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_log::log_forged;
 use super::dead_part::DeadPart;
 use super::in_hand::{self, Held};
@@ -144,10 +145,10 @@ pub async fn run_lane<H: Handler>(
                 consuming.fetch_sub(1, Ordering::Relaxed);
                 match ended {
                     Ok(()) => drop(timeout(CLOSE_WITHIN, lane.channel.close(200, "shutdown".into())).await),
-                    Err(error) => tracing::warn!(queue = name, %error, "consumer lost; retrying in 250 ms"),
+                    Err(error) => log_consumer_lost(queue, &error),
                 }
             }
-            Err(error) => tracing::warn!(queue = name, %error, "can't consume; retrying in 250 ms"),
+            Err(error) => log_cannot_consume(queue, &error),
         }
         if !shutdown.is_cancelled() {
             tokio::time::sleep(REOPEN_AFTER).await;

@@ -7,6 +7,7 @@
 //! ([`Walk`]).
 
 mod connection;
+mod consumer_log;
 mod dead;
 mod dead_log;
 mod dead_part;

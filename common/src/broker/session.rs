@@ -25,6 +25,9 @@ use uuid::Uuid;
 /// Which forged replies are logged, by queue.
 static FORGED_REPLIES: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
+/// Which lost reply channels are logged, by queue.
+static LOST: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
+
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
 /// Bytes of a body from which on signing it is kept from holding up the other tasks of its thread.
 const LARGE: usize = 128 * 1024;
@@ -219,7 +222,7 @@ pub(super) async fn keep_session(
             hold.outlive();
         }
         if let Err(error) = serve(link, &broker, queue, &current, &shutdown).await {
-            tracing::warn!(%error, "reply channel lost");
+            limited!(LOST[queue as usize], warn, queue = queue.as_str(), %error, "reply channel lost");
         }
         // What was pending can't be answered any more: its senders go, and its callers are told. Nothing is published
         // without a session, so that no more is orphaned than was pending.

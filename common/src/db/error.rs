@@ -1,5 +1,6 @@
 //! What can go wrong with a transaction, by what is to be done about it.
 
+use super::connect::ConnectError;
 use deadpool_postgres::PoolError;
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
@@ -61,6 +62,16 @@ impl From<tokio_postgres::Error> for TxError {
     }
 }
 
+impl From<ConnectError> for TxError {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Driver(error) if error.code().is_some() => Self::from(error),
+            // Whatever else kept the driver from connecting, such as a name that does not resolve, may pass.
+            error => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
 impl From<PoolError> for TxError {
     fn from(error: PoolError) -> Self {
         Self::Unavailable(error.to_string())
@@ -68,7 +79,7 @@ impl From<PoolError> for TxError {
 }
 
 /// Serialization failures and deadlocks; and a key that another transaction wrote first, which the next run sees.
-fn is_conflict(code: &SqlState) -> bool {
+pub(super) fn is_conflict(code: &SqlState) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION]
         .contains(code)
 }

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
+use std::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -65,6 +66,12 @@ impl Database {
 }
 
 impl PipelinedTransaction {
+    /// When its connection was made, or a little later. A connection that is used has been there since: the server has not
+    /// crashed meanwhile.
+    pub fn connected_at(&self) -> Instant {
+        Client::metrics(&self.client).created
+    }
+
     /// Begins the transaction and runs `queries` in one round trip. Gives the rows of each.
     pub async fn begin(&mut self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, TxError> {
         let statements = prepare(&self.client, queries).await?;

@@ -2,6 +2,7 @@
 
 use super::connect::{OneOfServers, longest};
 use super::error::TxError;
+use super::repeat::ConflictRetries;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
 use crate::settings::DatabaseUrl;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts, Transaction};
@@ -11,9 +12,6 @@ use std::time::Duration;
 /// A connection from the pool.
 pub type Client = deadpool_postgres::Object;
 
-/// Times a transaction is run when others are in its way.
-const RUNS: u32 = 5;
-
 /// How a pool behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSettings {
@@ -21,7 +19,7 @@ pub struct PoolSettings {
     pub name: &'static str,
     /// Most connections.
     pub size: usize,
-    /// Longest wait for a connection, free or new; longer for a new one where the URL's `connect_timeout` says so.
+    /// Longest wait for a connection, free or new; for a new one the URL's `connect_timeout` comes first.
     pub wait: Duration,
     /// Longest that the server works on one statement, lock waits included.
     pub statement_timeout: Duration,
@@ -122,20 +120,16 @@ impl Database {
         name: &'static str,
         transaction: &A,
     ) -> Result<A::Output, TxError> {
-        let mut runs = 1;
+        let mut retries = ConflictRetries::new();
         loop {
-            let done = transaction.attempt(self, runs).await;
+            let done = transaction.attempt(self, retries.run()).await;
             let outcome = done.as_ref().map_or_else(TxError::outcome, |_| "committed");
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
-            match done {
-                Err(error @ (TxError::Conflict(_) | TxError::Stale(_))) if runs < RUNS => {
-                    tracing::debug!(name, runs, %error, "transaction rolled back; running it again");
-                }
-                done => return done,
+            let Err(error @ (TxError::Conflict(_) | TxError::Stale(_))) = done else { return done };
+            tracing::debug!(name, runs = retries.run(), %error, "transaction rolled back");
+            if !retries.begin_next().await {
+                return Err(error);
             }
-            // A little longer each time, so that those in the way get done.
-            tokio::time::sleep(Duration::from_millis(5) * runs).await;
-            runs += 1;
         }
     }
 

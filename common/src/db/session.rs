@@ -34,11 +34,7 @@ impl Session {
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(within);
         }
-        let failed = |error: tokio_postgres::Error| match error.code() {
-            Some(_) => TxError::from(error),
-            None => TxError::Unavailable(error.to_string()),
-        };
-        let (client, connection) = connect(url, &config, within).await.map_err(failed)?;
+        let (client, connection) = connect(url, &config, within).await?;
         let bell = Arc::new(Bell::default());
         let driver = tokio::spawn(drive(connection, Arc::clone(&bell)));
         Ok(Self { client, bell, driver })

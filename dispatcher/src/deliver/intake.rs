@@ -10,6 +10,8 @@ use crate::store::{self, Known, Target};
 use common::broker::{Intake, Queue, Receipt, Received, log_dead_letter};
 use common::clock;
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::message::DeliveryMeta;
 use futures_util::try_join;
 use std::collections::{BTreeSet, HashMap};
@@ -19,6 +21,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+
+/// Which failed look-ups are logged.
+static FAILED: LogLimit<1> = LogLimit::new();
 
 /// Wait between tries while the database can't be reached.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
@@ -51,7 +56,7 @@ impl Intake for DeliveryIntake {
         while !messages.is_empty() {
             match self.look(&messages).await {
                 Ok(looked) => return self.decide(messages, &looked).await,
-                Err(error) => tracing::warn!(%error, "can't look at deliveries, trying again"),
+                Err(error) => limited!(FAILED[0], warn, %error, "can't look at deliveries, trying again"),
             }
             if self.shutdown.run_until_cancelled(sleep(OUTAGE_WAIT)).await.is_none() {
                 for Taken { receipt, .. } in messages {

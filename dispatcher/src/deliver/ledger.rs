@@ -16,7 +16,7 @@ use crate::store::{AttemptRow, Conclusion, Record};
 use chrono::{DateTime, Utc};
 use common::broker::Broker;
 use common::clock;
-use common::db::{Database, TxError};
+use common::db::{ConflictRetries, Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
 use futures_util::FutureExt;
@@ -27,8 +27,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
-/// Which deliveries are logged that can't be put on record, and which that have no dead letter.
-static UNRECORDED: LogLimit<2> = LogLimit::new();
+/// What is logged: deliveries that can't be put on record, those that have no dead letter, events that can't be marked as
+/// relayed, and tries to put deliveries on record that failed.
+static UNRECORDED: LogLimit<4> = LogLimit::new();
 
 /// Most entries of one transaction.
 const TOGETHER: usize = 512;
@@ -37,8 +38,6 @@ const TOGETHER: usize = 512;
 const GAP: Duration = Duration::from_millis(4);
 /// Wait between tries while the database can't be reached.
 const OUTAGE_WAIT: Duration = Duration::from_millis(250);
-/// Wait before a transaction that met another one runs again, and how often it does before that counts as an outage.
-const CONFLICT: (Duration, u32) = (Duration::from_millis(5), 5);
 
 /// What goes on record.
 #[derive(Debug)]
@@ -155,7 +154,8 @@ impl Ledger {
             }
         }
         if let Err(error) = self.record_together(&[], relayed, now).await {
-            tracing::error!(%error, events = relayed.len(), "events can't be marked as relayed");
+            let events = relayed.len();
+            limited!(UNRECORDED[2], error, %error, events, "events can't be marked as relayed");
             relayed.clear();
         }
         recorded
@@ -173,18 +173,20 @@ impl Ledger {
         if conclusions.is_empty() && relayed.is_empty() {
             return Ok(());
         }
-        let mut runs = 0;
+        let mut retries = ConflictRetries::new();
         loop {
-            runs += 1;
-            match record.write(&self.database).await {
+            let error = match record.write(&self.database).await {
                 Ok(()) => return Ok(()),
                 Err(error @ (TxError::Refused(_) | TxError::Abandoned(_))) => return Err(error),
-                Err(TxError::Conflict(_)) if runs < CONFLICT.1 => sleep(CONFLICT.0 * runs).await,
-                Err(error) => {
-                    tracing::warn!(%error, deliveries = entries.len(), "can't put deliveries on record, trying again");
-                    sleep(OUTAGE_WAIT).await;
-                }
+                Err(error) => error,
+            };
+            if matches!(error, TxError::Conflict(_)) && retries.begin_next().await {
+                continue;
             }
+            // More conflicts than that are as good as an outage.
+            let deliveries = entries.len();
+            limited!(UNRECORDED[3], warn, %error, deliveries, "can't put deliveries on record, trying again");
+            sleep(OUTAGE_WAIT).await;
         }
     }
 

@@ -15,6 +15,8 @@ mod turn;
 use crate::deliver::{Congestion, DirectPath};
 use common::broker::{Broker, PublishError};
 use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::settings::DatabaseUrl;
 use futures_util::join;
 use outbox::OutboxRelay;
@@ -24,6 +26,9 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use turn::Turn;
+
+/// Which failures of the relay are logged.
+static FAILED: LogLimit<1> = LogLimit::new();
 
 /// Waits after faults of the database or the broker: the first and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
@@ -58,7 +63,7 @@ pub async fn run(relay: Relay, shutdown: CancellationToken) {
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
-            tracing::warn!(%error, "relay begins anew");
+            limited!(FAILED[0], warn, %error, "relay begins anew");
             shutdown.run_until_cancelled(sleep(faults.next_wait())).await;
         }
     }

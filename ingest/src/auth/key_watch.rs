@@ -27,6 +27,8 @@ const RECONNECT: Duration = Duration::from_millis(200);
 #[derive(Debug, Error)]
 enum Lost {
     #[error("{0}")]
+    NotConnected(#[from] db::ConnectError),
+    #[error("{0}")]
     Failed(#[from] tokio_postgres::Error),
     #[error("no answer in time")]
     Late(#[from] tokio::time::error::Elapsed),

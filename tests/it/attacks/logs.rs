@@ -1,7 +1,8 @@
 //! What callers cause fills no log.
 
-use crate::records::{break_inserts, get};
-use serde_json::Value;
+use crate::records::{break_inserts, get, post_of};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
 use std::time::Instant;
 use tests::event::batch;
 use tests::{PATIENCE, Program, QueuedMessage, World, event, eventually, text};
@@ -122,6 +123,31 @@ async fn events_that_fail_are_logged_once_a_second_with_the_number_of_the_others
     })
     .await;
     assert_limited(&lines(worker, "event failed"), begun, sent);
-    let units = lines(worker, "unit failed; applying its events one by one");
+    let units = lines(worker, "unit failed; applying it in halves");
+    assert!(units.len() as u64 <= begun.elapsed().as_secs() + 2, "{} lines", units.len());
+}
+
+#[tokio::test]
+async fn records_writes_that_fail_are_logged_once_a_second_with_the_number_of_the_others() {
+    let world = World::start().await;
+    break_inserts(&world, "event_ledger").await;
+    let (begun, worker) = (Instant::now(), &world.workers[0]);
+    let mut sent = 0;
+    eventually("a line counts those before it", PATIENCE, async || {
+        let posts = (sent..sent + 10).map(|at| {
+            let body = json!({"email": format!("{at}@example.com")});
+            post_of(&world.key, "/clients", &format!("key-{at}"), &body)
+        });
+        let posts: Vec<_> = posts.collect();
+        for answer in join_all(posts.iter().map(|post| world.http().send(post))).await {
+            answer.assert_error(500, "internal_error");
+        }
+        sent += 10;
+        let is_counted = has_suppressed(&lines(worker, "records write failed"));
+        if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
+    })
+    .await;
+    assert_limited(&lines(worker, "records write failed"), begun, sent);
+    let units = lines(worker, "unit failed; doing its writes one by one");
     assert!(units.len() as u64 <= begun.elapsed().as_secs() + 2, "{} lines", units.len());
 }

@@ -7,6 +7,7 @@ mod keys;
 mod listen;
 mod looks;
 mod migrate;
+mod pressure;
 mod secrets;
 mod subscriptions;
 

@@ -5,7 +5,7 @@ use tests::event::batch;
 use tests::{PATIENCE, World, event, eventually, text};
 
 /// Waits until a session of the worker is as `condition` says.
-async fn until_worker(world: &World, what: &str, condition: &str) {
+pub(super) async fn until_worker(world: &World, what: &str, condition: &str) {
     let query = format!(
         "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name = 'worker' AND {condition}"

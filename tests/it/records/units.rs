@@ -1,5 +1,7 @@
 //! Writes that wait together are done in one transaction: each has the answer that it would have had alone.
 
+mod accounts;
+
 use super::{client_route, data, new_client, new_lead, patch_of, post_of, record, trip_route, used};
 use serde_json::{Value, json};
 use tests::{

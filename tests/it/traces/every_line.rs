@@ -139,7 +139,7 @@ async fn every_line_of_every_program_names_its_request_and_its_trace() {
     let worker = check(
         &world.workers[0],
         &[
-            "unit failed; applying its events one by one",
+            "unit failed; applying it in halves",
             "event failed",
             "records write failed",
             "action failed",

@@ -1,5 +1,5 @@
-//! The events queue: several waiting messages are applied as one unit; a unit that fails is applied event by event,
-//! so that one bad event fails alone (D8).
+//! The events queue: several waiting messages are applied as one unit. A unit that fails is applied in halves, and a half that
+//! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions.
 
 use super::batch::{Batch, Part, Poison, REASONS, read_meta};
 use super::unit_span;
@@ -56,20 +56,33 @@ impl EventsHandler {
         let results = match self.when_available(events, false).await? {
             Ok(results) => results,
             Err(error) => {
-                limited!(LINES[0], warn, %error, events = events.len(), "unit failed; applying its events one by one");
-                self.apply_singly(events).await?
+                limited!(LINES[0], warn, %error, events = events.len(), "unit failed; applying it in halves");
+                self.apply_in_halves(events).await?
             }
         };
         tracing::debug!(batches = requests, events = events.len(), "applied");
         Ok(results)
     }
 
-    /// One transaction an event, in their order.
-    async fn apply_singly(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
+    /// Applies the events of a unit that failed, in their order. Where one of *n* events fails, that is about 2 log2 *n*
+    /// transactions; where all fail, 2 *n*.
+    async fn apply_in_halves(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
         let mut results = Vec::with_capacity(events.len());
-        for event in events {
-            let span = batch_span(event.trail);
-            results.push(self.apply_single(*event).instrument(span).await?);
+        // What is to be applied, the first events last. Each part that is here has failed as a part of a larger one.
+        let mut parts = halves(events);
+        while let Some(part) = parts.pop() {
+            if let [event] = part {
+                let span = batch_span(event.trail);
+                results.push(self.apply_single(*event).instrument(span).await?);
+                continue;
+            }
+            match self.when_available(part, false).await? {
+                Ok(applied) => results.extend(applied),
+                Err(error) => {
+                    tracing::debug!(%error, events = part.len(), "part of a unit failed; applying it in halves");
+                    parts.extend(halves(part));
+                }
+            }
         }
         Ok(results)
     }
@@ -129,6 +142,19 @@ impl Handler for EventsHandler {
         let mut results = results.into_iter();
         read.into_iter().map(|batch| verdict(batch, &mut results)).collect()
     }
+}
+
+/// Two parts of a unit, the second one first: divided between two requests where there are several, and as near to the
+/// middle as that allows. A single event is not divided.
+fn halves<'u, 'e>(events: &'u [UnitEvent<'e>]) -> Vec<&'u [UnitEvent<'e>]> {
+    if events.len() < 2 {
+        return vec![events];
+    }
+    let middle = events.len() / 2;
+    let is_between = |at: &usize| events[at - 1].trail.request_id != events[*at].trail.request_id;
+    let between = (1..events.len()).filter(is_between).min_by_key(|at| at.abs_diff(middle));
+    let (first, second) = events.split_at(between.unwrap_or(middle));
+    vec![second, first]
 }
 
 /// What is to become of a message, given the results from its first event on.

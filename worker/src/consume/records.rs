@@ -8,6 +8,8 @@ use crate::rules::records::Write;
 use common::broker::{Handler, Message, Queue, Verdict};
 use common::clock;
 use common::db::TxError;
+use common::limited;
+use common::log_limit::LogLimit;
 use common::metrics::{APPLY_DURATION, QUEUE_LAG};
 use common::record::parse;
 use common::trace::{SpanKind, TraceContext, TraceSpan, Trail};
@@ -19,6 +21,9 @@ use tracing::{Instrument, Span};
 
 /// Wait between tries while the database can't be reached; the write's deadline ends them.
 const OUTAGE_WAIT: Duration = Duration::from_millis(100);
+
+/// Which failures are logged: of units, of single writes, of writes with an itinerary, of the database.
+static LINES: LogLimit<4> = LogLimit::new();
 
 /// Handles records writes.
 #[derive(Clone, Debug)]
@@ -123,7 +128,8 @@ impl RecordsHandler {
                 // Done one by one, each write learns whether it is refused.
                 Err(error) if is_quota_or_deadline_refusal(&error) => {}
                 Err(error) => unit_span(&trails).in_scope(|| {
-                    tracing::warn!(%error, writes = writes.len(), "unit failed; doing its writes one by one");
+                    let writes = writes.len();
+                    limited!(LINES[0], warn, %error, writes, "unit failed; doing its writes one by one");
                 }),
             }
         }
@@ -145,15 +151,15 @@ impl RecordsHandler {
             };
             let is_lasting = !matches!(error, TxError::Unavailable(_));
             if is_lasting && (skip_itinerary || !has_itinerary(write)) {
-                tracing::error!(%error, "records write failed");
+                limited!(LINES[1], error, %error, "records write failed");
                 return Err(fault(write));
             }
             // The rest of the change is kept even when the itinerary can't be stored (D21b).
             skip_itinerary = is_lasting;
             if skip_itinerary {
-                tracing::warn!(%error, "records write failed; retrying in 100 ms without its itinerary");
+                limited!(LINES[2], warn, %error, "records write failed; retrying in 100 ms without its itinerary");
             } else {
-                tracing::warn!(%error, "records write failed; retrying in 100 ms");
+                limited!(LINES[3], warn, %error, "records write failed; retrying in 100 ms");
             }
             tokio::time::sleep(OUTAGE_WAIT).await;
         }

@@ -86,7 +86,7 @@ impl UnitOfWork for ActionUnit<'_> {
 
     fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Outcome>, TxError> {
         if let Some(before) = self.done_before(loaded) {
-            return Ok(Decision::Rollback(before));
+            return Ok(Decision::Discard(before));
         }
         let ReceivedAction { action, trail, .. } = self.received;
         let request = Request { action: &action.action, event_id: &self.event_id, trail };
@@ -94,7 +94,7 @@ impl UnitOfWork for ActionUnit<'_> {
             tools.apply(loaded, self.tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
         Ok(match done {
             Ok(done) => Decision::Commit(Outcome::Ended(Ok(Acted { done, repeated: false })), Vec::new()),
-            Err(refusal) => Decision::Rollback(Outcome::Ended(Err(refusal))),
+            Err(refusal) => Decision::Discard(Outcome::Ended(Err(refusal))),
         })
     }
 }

@@ -14,7 +14,7 @@ mod tenants;
 
 pub(crate) use notifier::OutboxNotifier;
 
-use crate::rules::{Context, InternalError, NumberBlock};
+use crate::rules::{Context, InternalError};
 use crate::state::TenantState;
 use crate::store::{self, Load, LoadRequest, Loaded, Locking};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
@@ -22,8 +22,7 @@ use common::clock;
 use common::db::{Attempts, Database, Query, TxError};
 use common::model::TenantId;
 use futures_util::future::try_join;
-use numbers::EnquiryNumbers;
-use std::collections::HashMap;
+use numbers::{EnquiryNumbers, ReservedNumbers};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tenants::TenantDirectory;
@@ -67,19 +66,20 @@ trait UnitOfWork: Sync {
     }
 }
 
-/// How a unit ends.
+/// How a unit ends, as its entry point decides.
 enum Decision<T> {
-    /// Its changes are written, then these statements, and committed.
+    /// What has changed in its states is written, then these statements, and committed. Where that comes to no statement at
+    /// all, the pipeline alone sees it: it sends ROLLBACK, which nobody waits for.
     Commit(T, Vec<Query<'static>>),
-    /// Nothing is to be written.
-    Rollback(T),
+    /// What has changed in its states is not to be written: the unit as a whole is refused.
+    Discard(T),
 }
 
 /// What decisions are made with, besides what was loaded.
 struct Tools {
     /// Now, in whole milliseconds (D19).
     now: DateTime<Utc>,
-    numbers: HashMap<TenantId, NumberBlock>,
+    numbers: ReservedNumbers,
 }
 
 impl Tools {
@@ -95,7 +95,7 @@ impl Tools {
             .states
             .get_mut(&tenant)
             .ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
-        let numbers = self.numbers.entry(tenant).or_default();
+        let numbers = self.numbers.of(tenant);
         Ok(rule(state, &mut Context { now: self.now, next_id: &mut Uuid::now_v7, numbers, skip_discovery }))
     }
 }
@@ -144,36 +144,41 @@ impl<U: UnitOfWork> Attempts for Run<'_, U> {
     type Output = Ended<U::Output>;
 
     async fn attempt(&self, database: &Database, attempt: u32) -> Result<Self::Output, TxError> {
+        let done = self.run_once(database, attempt).await;
+        if matches!(done, Err(TxError::Unavailable(_))) {
+            // A server that crashed may have forgotten that the numbers in reserve were reserved.
+            self.pipeline.numbers.forget();
+        }
+        done
+    }
+}
+
+impl<U: UnitOfWork> Run<'_, U> {
+    /// One run. The enquiry numbers that it does not take go back, however it ends.
+    async fn run_once(&self, database: &Database, attempt: u32) -> Result<Ended<U::Output>, TxError> {
         let Self { pipeline, unit } = self;
         let locking = if attempt == 1 { Locking::Related } else { Locking::Everything };
         let load = Load::new(unit.request(), locking, unit.own_queries());
         let mut transaction = database.pipelined().await?;
         let can_open = unit.can_open();
-        let reserved = pipeline.numbers.reserve(&can_open, clock::now().year());
+        let reserved = pipeline.numbers.reserve(&can_open, clock::now().year(), transaction.connected_at());
         let (rows, numbers) = try_join(transaction.begin(load.queries()), reserved).await?;
         let mut tools = Tools { now: clock::now(), numbers };
         let mut loaded = load.read(rows)?;
         let decision = catch_unwind(AssertUnwindSafe(|| unit.decide(&mut loaded, &mut tools)))
             .unwrap_or_else(|_| Err(TxError::Abandoned("the rules panicked".to_owned())));
-        let done = match decision {
-            Ok(Decision::Commit(output, last)) => {
+        match decision? {
+            Decision::Commit(output, last) => {
                 let has_emitted = loaded.states.values().any(|state| state.emitted().next().is_some());
                 let mut queries = store::writes(&loaded.states, tools.now);
                 queries.extend(last);
-                // A unit that changes nothing is rolled back, which nobody waits for.
-                let written = if queries.is_empty() { Ok(()) } else { transaction.commit(&queries).await };
-                written.map(|()| Ended { output, has_emitted })
+                if !queries.is_empty() {
+                    transaction.commit(&queries).await?;
+                }
+                Ok(Ended { output, has_emitted })
             }
-            Ok(Decision::Rollback(output)) => Ok(Ended { output, has_emitted: false }),
-            Err(error) => Err(error),
-        };
-        match done {
-            // Whether numbers were used is not known when the connection broke; and a server that crashed may have
-            // forgotten that they were reserved.
-            Err(TxError::Unavailable(_)) => pipeline.numbers.forget(),
-            _ => pipeline.numbers.give_back(tools.numbers),
+            Decision::Discard(output) => Ok(Ended { output, has_emitted: false }),
         }
-        done
     }
 }
 

@@ -127,18 +127,13 @@ impl UnitOfWork for WriteUnit<'_> {
     }
 
     fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Self::Output>, TxError> {
-        // The locks' rows come first.
-        let responses =
-            loaded.own.get(1).map(|rows| KeptResponses::read(rows)).transpose()?.unwrap_or_default();
+        let responses = KeptResponses::read(&loaded.own)?;
         let mut closing = ClosingStatements::default();
         let mut results = Vec::with_capacity(self.writes.len());
         for write in &self.writes {
             results.push(self.decide_write(write, &responses, loaded, tools, &mut closing)?);
         }
-        Ok(match closing.queries(tools.now) {
-            queries if queries.is_empty() => Decision::Rollback(results),
-            queries => Decision::Commit(results, queries),
-        })
+        Ok(Decision::Commit(results, closing.queries(tools.now)))
     }
 
     fn refused(&self, sql_state: &str) -> Option<Self::Output> {
@@ -284,6 +279,9 @@ pub(crate) fn add_write(request: &mut LoadRequest, tenant: TenantId, write: &Wri
         Write::Client(id, body) => {
             request.add_person(tenant, &identity_of(body));
             request.clients.ids.add(tenant, id.0);
+            if let Some(email) = body.email.get() {
+                request.given_emails.add(tenant, email.key().to_owned());
+            }
             request.with_travelers = true;
         }
         Write::NewLead(body) => {

@@ -3,6 +3,7 @@
 use super::InternalError;
 use common::event::InboundType;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 /// Enquiry numbers of one year that were reserved for one tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,22 @@ impl NumberBlock {
     pub fn take(&mut self) -> Result<(i32, i32), InternalError> {
         let sequence = self.numbers.pop_front();
         Ok((self.year, sequence.ok_or(InternalError("enough enquiry numbers are reserved"))?))
+    }
+
+    /// Adds numbers behind the others. `false`, and none is added, when they begin with or before one that is there: what
+    /// is reserved later is higher.
+    #[must_use]
+    pub(crate) fn extend(&mut self, numbers: RangeInclusive<i32>) -> bool {
+        let is_later = self.numbers.back().is_none_or(|last| last < numbers.start());
+        if is_later {
+            self.numbers.extend(numbers);
+        }
+        is_later
+    }
+
+    /// How many numbers are left.
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
     }
 
     /// The year of the numbers.
@@ -62,5 +79,13 @@ mod tests {
         assert_eq!(block.clone().into_rest().collect::<Vec<_>>(), [7, 8]);
         assert_eq!((block.take(), block.take()), (Ok((2026, 7)), Ok((2026, 8))));
         assert!(block.take().is_err());
+    }
+
+    #[test]
+    fn a_block_never_holds_a_number_twice() {
+        let mut block = NumberBlock::new(2026, [5, 6]);
+        assert!(!block.extend(5..=7) && !block.extend(6..=6) && !block.extend(1..=2));
+        assert!(block.extend(7..=8));
+        assert_eq!(block.into_rest().collect::<Vec<_>>(), [5, 6, 7, 8]);
     }
 }

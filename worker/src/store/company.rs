@@ -20,6 +20,27 @@ pub(super) const LOAD: &str = "
                        WHERE e.tenant_id = w.tenant_id AND e.account_id = a.client_id AND e.email_key = w.email_key
                        LIMIT 1) AS e ON true";
 
+// The entries of emails that clients are given, on every account that one of the unit's clients may be on by then: those
+// of the clients, and those of the mail domains.
+pub(super) const LOAD_MOVED: &str = "
+    -- company.load_moved
+    WITH accounts (tenant_id, account_id) AS MATERIALIZED (
+        SELECT w.tenant_id, c.account_id FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id)
+        CROSS JOIN LATERAL (SELECT account_id FROM clients
+                            WHERE tenant_id = w.tenant_id AND client_id = w.client_id LIMIT 1) AS c
+        WHERE c.account_id IS NOT NULL
+        UNION
+        SELECT w.tenant_id, a.client_id FROM unnest($3::uuid[], $4::text[]) AS w (tenant_id, domain)
+        CROSS JOIN LATERAL (SELECT client_id FROM clients
+                            WHERE company_domain = w.domain AND tenant_id::text = w.tenant_id::text LIMIT 1) AS a
+    )
+    SELECT a.tenant_id, a.account_id, e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at
+    FROM accounts a
+    JOIN unnest($5::uuid[], $6::text[]) AS w (tenant_id, email_key) ON w.tenant_id = a.tenant_id
+    CROSS JOIN LATERAL (SELECT * FROM account_contacts e
+                        WHERE e.tenant_id = a.tenant_id AND e.account_id = a.account_id AND e.email_key = w.email_key
+                        LIMIT 1) AS e";
+
 pub(super) const INSERT: &str = "
     -- company.insert
     INSERT INTO account_contacts (tenant_id, account_id, email_key, email, name, phone, client_id, created_at, updated_at)
@@ -48,6 +69,32 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     let (tenants, pairs) = request.company_emails.columns();
     let (emails, domains): (Vec<String>, Vec<String>) = pairs.into_iter().unzip();
     Some(Query::new(LOAD).bind(tenants).bind(emails).bind(domains))
+}
+
+/// Loads the entries of emails that the unit gives to clients, where another write of the unit may look one up. A write
+/// alone looks up the entry of an email that it gives only on the account of that email's domain.
+pub(super) fn load_moved(request: &LoadRequest) -> Option<Query<'static>> {
+    if request.events < 2 || request.given_emails.is_empty() {
+        return None;
+    }
+    let (client_tenants, clients) = request.clients.ids.columns();
+    let (domain_tenants, pairs) = request.company_emails.columns();
+    let domains: Vec<String> = pairs.into_iter().map(|(_, domain)| domain).collect();
+    let (email_tenants, emails) = request.given_emails.columns();
+    let accounts =
+        Query::new(LOAD_MOVED).bind(client_tenants).bind(clients).bind(domain_tenants).bind(domains);
+    Some(accounts.bind(email_tenants).bind(emails))
+}
+
+/// Takes in what [`load_moved`] found.
+pub(super) fn fill_moved(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
+    for row in rows {
+        let mut columns = Columns::of(row);
+        let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
+        let account = ClientId(columns.take());
+        fill_entry(state, account, &mut columns)?;
+    }
+    Ok(())
 }
 
 /// Takes in what [`load`] found.

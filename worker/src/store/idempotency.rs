@@ -84,8 +84,9 @@ pub(crate) fn claim_keys<'k>(keys: impl Iterator<Item = &'k IdempotencyKey>) -> 
 }
 
 impl KeptResponses {
-    /// Reads what the last query of [`claim_keys`] found.
-    pub(crate) fn read(rows: &[Row]) -> Result<Self, TxError> {
+    /// Reads the rows of the queries of [`claim_keys`]: none where there were no keys.
+    pub(crate) fn read(claimed: &[Vec<Row>]) -> Result<Self, TxError> {
+        let [_locks, rows] = claimed else { return Ok(Self::default()) };
         let mut kept = HashMap::with_capacity(rows.len());
         for row in rows {
             let mut columns = super::Columns::of(row);

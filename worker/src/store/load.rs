@@ -32,6 +32,7 @@ enum Part {
     Ledger,
     Clients,
     Accounts,
+    MovedEntries,
     Leads,
     Discoveries,
     Profiles,
@@ -74,6 +75,7 @@ impl Load {
         load.add(Part::Clients, clients::load(request));
         load.add(Part::Clients, clients::load_named(request));
         load.add(Part::Accounts, company::load(request));
+        load.add(Part::MovedEntries, company::load_moved(request));
         load.add(Part::Leads, leads::load(request));
         load.add(Part::Discoveries, discoveries::load_named(request));
         load.add(Part::Profiles, discoveries::load_profiles(request));
@@ -119,6 +121,7 @@ impl Loaded {
             Part::Ledger => ledger::fill(states, &rows),
             Part::Clients => clients::fill(states, &rows)?,
             Part::Accounts => company::fill(states, &rows)?,
+            Part::MovedEntries => company::fill_moved(states, &rows)?,
             Part::Leads => leads::fill(states, &rows)?,
             Part::Discoveries => discoveries::fill_named(states, &rows)?,
             Part::Profiles => discoveries::fill_profiles(states, &rows)?,

@@ -56,6 +56,7 @@ pub const STATEMENTS: &[&str] = &[
     clients::UPDATE,
     company::INSERT,
     company::LOAD,
+    company::LOAD_MOVED,
     company::UPDATE,
     counters::RESERVE,
     credits::LOAD,

@@ -114,6 +114,8 @@ pub struct LoadRequest {
     pub related: Identities,
     /// Lower-cased emails on domains that may be a company's, with the domain.
     pub company_emails: Keys<(String, String)>,
+    /// Lower-cased emails that writes give to clients who exist.
+    pub given_emails: Keys<String>,
     /// Clients named otherwise; locked.
     pub clients: NamedClients,
     /// Leads named by id.

@@ -1,17 +1,14 @@
 //! What every command works with: the database, the settings, the way out.
 
-use crate::fault;
 use crate::output::Output;
 use crate::sealing;
 use anyhow::Context as _;
-use common::db;
+use common::db::{self, ConnectError};
 use common::settings::{DatabaseSettings, Environment, SealingSettings, Section, SettingError, SettingValue};
 use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Times that a transaction is run when others are in its way.
-const RUNS: u32 = 5;
 
 pub(crate) struct Context {
     pub(crate) database: Client,
@@ -48,35 +45,25 @@ impl Context {
         Ok(sealing)
     }
 
-    /// Runs `work` in a transaction and commits it. It runs again when it and another one wait for each other, and so
-    /// does nothing that can't be undone.
+    /// Runs `work` in a transaction and commits it. It runs again when another one was in its way, and so does nothing that
+    /// can't be undone.
     pub(crate) async fn transact<T>(
         &mut self,
         work: impl AsyncFn(&Transaction<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let mut runs = 1;
-        loop {
-            let transaction = self.database.transaction().await?;
-            let error = match work(&transaction).await {
-                Ok(done) => {
-                    transaction.commit().await?;
-                    return Ok(done);
-                }
-                Err(error) => error,
-            };
-            transaction.rollback().await?;
-            if runs == RUNS || !fault::is_conflict(&error) {
-                return Err(error);
-            }
-            runs += 1;
-        }
+        db::transact(&mut self.database, work, |error| error.downcast_ref()).await
     }
 }
 
-async fn connect(settings: &DatabaseSettings) -> Result<Client, tokio_postgres::Error> {
+async fn connect(settings: &DatabaseSettings) -> anyhow::Result<Client> {
     let mut config = settings.url.config();
     config.application_name("connectctl");
-    let (client, connection) = db::connect(&settings.url, &config, CONNECT_TIMEOUT).await?;
+    let connected = db::connect(&settings.url, &config, CONNECT_TIMEOUT).await;
+    let (client, connection) = connected.map_err(|error| match error {
+        // What the database says is shown as in every other error.
+        ConnectError::Driver(error) => anyhow::Error::from(error),
+        error @ ConnectError::TimedOut => error.into(),
+    })?;
     // When the connection breaks, the statement that waits for it says so.
     tokio::spawn(connection);
     Ok(client)

@@ -41,14 +41,6 @@ pub(crate) fn violates(error: &tokio_postgres::Error, name: &str) -> bool {
     error.as_db_error().and_then(|db| db.constraint()) == Some(name)
 }
 
-/// Whether another transaction was in the way.
-pub(crate) fn is_conflict(error: &anyhow::Error) -> bool {
-    let code = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    code.is_some_and(|code| {
-        [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE].contains(code)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,13 +9,17 @@ use common::clock;
 use serde::Serialize;
 use tokio_postgres::Row;
 
+// The agencies of the last ten minutes. An ingest reports once a second while it refuses: what it reported some seconds ago
+// does not wait any more, or its ingest has ended.
 const LIST: &str = "-- intake_pressure.list
-SELECT t.slug, p.queue, sum(p.waiting)::bigint AS waiting, sum(p.refused)::bigint AS refused,
+SELECT t.slug, p.queue,
+       coalesce(sum(p.waiting) FILTER (WHERE p.reported_at > now() - interval '10 seconds'), 0)::bigint AS waiting,
+       coalesce(sum(p.refused) FILTER (WHERE p.reported_at > now() - interval '10 seconds'), 0)::bigint AS refused,
        max(p.reported_at) AS reported_at
 FROM intake_pressure p JOIN tenants t ON t.tenant_id = p.tenant_id
 WHERE p.reported_at > now() - interval '10 minutes'
 GROUP BY t.slug, p.queue
-ORDER BY sum(p.refused), t.slug, p.queue";
+ORDER BY refused, t.slug, p.queue";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  connectctl pressure")]

@@ -14,7 +14,7 @@ impl Simulation {
     ///   stronger, since each other event may give one of them another phone; company accounts by mail
     ///   domain; clients named by id, by lead and by booking;
     /// - on accounts so found, the entries of the emails; of clients on an account, the entry of their own
-    ///   email;
+    ///   email; where several writes are a unit, on all these accounts the entries of emails that are given to clients;
     /// - of each related client its newest open leads, one more than events that may close one, its newest one, and
     ///   the newest one with each external id that an event names; leads named by id, trip or booking;
     /// - the trip of every lead so found, and where they matter its newest proposal and its discovery record;
@@ -84,10 +84,11 @@ impl Simulation {
                 state.load_client(client.clone());
             }
         }
+        let given = if wanted.events > 1 { set(wanted.given_emails.iter()) } else { BTreeSet::new() };
         let own = |client: &Client| Some((client.account_id?, client.email.as_ref()?.key().to_owned()));
         let own: BTreeSet<_> = state.clients().values().filter_map(own).collect();
         load(&mut state.account_contacts, &self.rows.contacts, |key, _| {
-            emails.contains(&key.1) || own.contains(key)
+            emails.contains(&key.1) || own.contains(key) || given.contains(&key.1)
         });
     }
 
