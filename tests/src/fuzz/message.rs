@@ -66,7 +66,12 @@ impl Sent {
 
     /// What the MAC covers, beside the queue.
     fn covered(&self) -> (Option<&str>, Option<&str>, Option<&[u8]>, &[u8]) {
-        (self.message_id.as_deref(), self.correlation_id.as_deref(), long(&self.headers, META_HEADER), &self.body)
+        (
+            self.message_id.as_deref(),
+            self.correlation_id.as_deref(),
+            long(&self.headers, META_HEADER),
+            &self.body,
+        )
     }
 
     /// Changes one thing that the MAC covers, or perhaps so: what was written may be what was there.

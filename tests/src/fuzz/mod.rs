@@ -36,14 +36,8 @@ pub enum Target {
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Signature,
-        Self::Batch,
-        Self::Metadata,
-        Self::OtherMetadata,
-        Self::Message,
-        Self::Action,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Signature, Self::Batch, Self::Metadata, Self::OtherMetadata, Self::Message, Self::Action];
 
     /// Runs the case of a seed. The error says what did not hold; a panic of the code under test is one, too.
     pub fn run(self, seed: u64) -> Result<(), String> {

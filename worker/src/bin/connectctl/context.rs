@@ -75,7 +75,11 @@ impl Context {
 
 async fn connect(settings: &DatabaseSettings) -> Result<Client, tokio_postgres::Error> {
     let mut config = settings.url.config();
-    config.application_name("connectctl");
+    // What the URL says of sessions holds where it says otherwise: the last one of a name counts.
+    let options = [Some(db::planner_options()), config.get_options().map(str::to_owned)];
+    config
+        .application_name("connectctl")
+        .options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
     let (client, connection) = db::connect(&settings.url, &config, CONNECT_TIMEOUT).await?;
     // When the connection breaks, the statement that waits for it says so.
     tokio::spawn(connection);
