@@ -269,7 +269,7 @@ pub(super) async fn commands(world: &World, number: usize) {
     let query = "SELECT client_id, lead_id FROM leads WHERE external_id = $1";
     let found = world.database.rows(query, &[&format!("lead-{number}")]).await.remove(0);
     let (client, lead) = (text(&found["client_id"]), text(&found["lead_id"]));
-    let looks: [&[&str]; 0] = [
+    let looks: [&[&str]; 10] = [
         &["timeline", "--tenant", "acme", "--client", client],
         &["inbox", "--tenant", "acme", "--lead", lead],
         &["discovery", "--tenant", "acme", "--client", client],
