@@ -26,7 +26,7 @@ lint: ## check formatting, clippy, and what else is installed of shellcheck and 
 bench: ## measure a release build under load; ARGS="..." goes to connect-bench
 	@ops/local/bench.sh $(ARGS)
 
-fuzz: ## give the readers and the HTTP entry new generated input; ARGS="--minutes 60"
+fuzz: ## give the readers and the HTTP entry an hour of new generated input; ARGS="--minutes 5"
 	@ops/local/fuzz.sh $(ARGS)
 
 clean: ## stop the private servers, remove their data and all that was built

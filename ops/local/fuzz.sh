@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets with new seeds: `make fuzz`, or `make fuzz ARGS="--minutes 60"` with options of connect-fuzz.
+# Runs the fuzz targets with new seeds: `make fuzz`, or `make fuzz ARGS="--minutes 5"` with options of connect-fuzz.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/test, or those of DATABASE_URL and AMQP_URL. connect-fuzz starts the
 # programs itself.

@@ -6,7 +6,7 @@ use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_log::log_forged;
 use super::dead_part::DeadPart;
 use super::in_hand::{self, Held};
-use super::mac::{FORGED, MessageKeys, Purpose};
+use super::mac::{FORGED, Forged, MessageKeys, Purpose};
 use super::reply::Replies;
 use super::rpc::META_HEADER;
 use super::topology::Queue;
@@ -16,7 +16,7 @@ use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
 use lapin::options::{BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{Channel, Consumer};
+use lapin::{BasicProperties, Channel, Consumer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -51,6 +51,28 @@ pub struct Message {
 }
 
 impl Message {
+    /// Reads what the broker delivered from `queue`, and tells whether its MAC verifies. Only a message that does may be
+    /// handled; the log names the ids of the others.
+    pub fn read(
+        queue: Queue,
+        keys: &MessageKeys,
+        properties: &BasicProperties,
+        body: Vec<u8>,
+        redelivered: bool,
+    ) -> (Self, Result<(), Forged>) {
+        let verified = keys.verify(Purpose::Message(queue), properties, &body);
+        let message = Self {
+            body,
+            meta: header(properties, META_HEADER),
+            traceparent: header(properties, TRACEPARENT),
+            message_id: message_id(properties),
+            request_id: request_id(properties),
+            wants_reply: properties.reply_to().is_some(),
+            redelivered,
+        };
+        (message, verified)
+    }
+
     /// What log lines about the message name, as far as its ids and headers tell.
     pub fn span(&self) -> Span {
         let context = self.traceparent.as_deref().and_then(TraceContext::parse);
@@ -282,16 +304,8 @@ pub(super) fn message_of(queue: Queue, keys: &MessageKeys, delivery: &mut Delive
     if delivery.redelivered {
         metrics::counter!(REDELIVERED, "queue" => queue.as_str()).increment(1);
     }
-    let verified = keys.verify(Purpose::Message(queue), &delivery.properties, &delivery.data);
-    let message = Message {
-        body: std::mem::take(&mut delivery.data),
-        meta: header(delivery, META_HEADER),
-        traceparent: header(delivery, TRACEPARENT),
-        message_id: message_id(delivery),
-        request_id: request_id(delivery),
-        wants_reply: delivery.properties.reply_to().is_some(),
-        redelivered: delivery.redelivered,
-    };
+    let body = std::mem::take(&mut delivery.data);
+    let (message, verified) = Message::read(queue, keys, &delivery.properties, body, delivery.redelivered);
     if let Err(why) = verified {
         message.span().in_scope(|| log_forged(queue, why));
         metrics::counter!(DEAD_LETTERED, "queue" => queue.as_str(), "reason" => FORGED).increment(1);
@@ -300,19 +314,18 @@ pub(super) fn message_of(queue: Queue, keys: &MessageKeys, delivery: &mut Delive
     Some(message)
 }
 
-fn request_id(delivery: &Delivery) -> Option<Uuid> {
-    let properties = &delivery.properties;
+fn request_id(properties: &BasicProperties) -> Option<Uuid> {
     let ids = [properties.message_id(), properties.correlation_id()];
     ids.into_iter().flatten().find_map(|id| Uuid::try_parse(id.as_str()).ok())
 }
 
-fn message_id(delivery: &Delivery) -> Option<String> {
-    let id = delivery.properties.message_id().as_ref()?.as_str();
+fn message_id(properties: &BasicProperties) -> Option<String> {
+    let id = properties.message_id().as_ref()?.as_str();
     (!id.trim().is_empty()).then(|| id.to_owned())
 }
 
-fn header(delivery: &Delivery, name: &str) -> Option<String> {
-    let headers = delivery.properties.headers().as_ref()?;
+fn header(properties: &BasicProperties, name: &str) -> Option<String> {
+    let headers = properties.headers().as_ref()?;
     let AMQPValue::LongString(text) = headers.inner().get(&ShortString::from(name))? else {
         return None;
     };

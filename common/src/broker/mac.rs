@@ -61,9 +61,11 @@ pub(super) struct Covered<'a> {
 
 /// Why a message is not known to come from one of the programs.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub(super) enum Forged {
+pub enum Forged {
+    /// No MAC, where one is required.
     #[error("it has no MAC")]
     Unsigned,
+    /// A MAC of another key, of another content, or none that can be read.
     #[error("its MAC is malformed or does not match")]
     Mismatch,
 }

@@ -34,7 +34,7 @@ pub use hold::{Hold, Holds};
 pub use in_hand::Held;
 pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
 pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
-pub use mac::MessageKeys;
+pub use mac::{Forged, MessageKeys};
 pub use publisher::{Outgoing, PublishError, Publisher};
 pub use rpc::{CallError, Rpc, RpcRequest};
 pub use topology::{Queue, dead_queue_name, queue_name, retry_queue_name};

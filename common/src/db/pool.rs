@@ -177,16 +177,24 @@ fn server_options(settings: &PoolSettings) -> String {
         ("idle_in_transaction_session_timeout", "30000".to_owned()),
         ("synchronous_commit", if settings.durable { "on" } else { "off" }.to_owned()),
         ("timezone", "UTC".to_owned()),
+    ];
+    let options = options.map(|(name, value)| format!("-c {name}={value}")).join(" ");
+    format!("{options} {}", planner_options())
+}
+
+/// Settings of the planner for sessions whose statements find their rows by key, as `options` of a connection.
+pub fn planner_options() -> String {
+    let options = [
         // It costs more than it gives on short statements.
-        ("jit", "off".to_owned()),
+        ("jit", "off"),
         // Every statement finds its rows by key. A plan is made once and kept, perhaps while the tables are still
         // small: it must not scan them whole when they have grown.
-        ("plan_cache_mode", "force_generic_plan".to_owned()),
-        ("enable_seqscan", "off".to_owned()),
+        ("plan_cache_mode", "force_generic_plan"),
+        ("enable_seqscan", "off"),
         // It reads all rows of a key and sorts them where an index gives the newest one first.
-        ("enable_bitmapscan", "off".to_owned()),
-        ("enable_hashjoin", "off".to_owned()),
-        ("enable_mergejoin", "off".to_owned()),
+        ("enable_bitmapscan", "off"),
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
     ];
     options.map(|(name, value)| format!("-c {name}={value}")).join(" ")
 }

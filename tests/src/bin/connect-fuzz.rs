@@ -1,4 +1,4 @@
-//! Runs the fuzz targets with seeds of their own for a while: `make fuzz ARGS="--minutes 60"`.
+//! Runs the fuzz targets with seeds of their own for an hour, or as long as it is told: `make fuzz ARGS="--minutes 5"`.
 //!
 //! Ends with code 1 at the first case that fails, after printing its target and seed; `--seed` begins with that one.
 
@@ -17,7 +17,7 @@ const STREAMS: u64 = 200;
 #[command(version)]
 struct Arguments {
     /// How long to go on.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 60)]
     minutes: u64,
     /// The first seed; a random one when it is left out.
     #[arg(long)]

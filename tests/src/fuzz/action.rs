@@ -43,9 +43,7 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
             ensure(read.tenant == "acme" || read.tenant == read.tenant.to_lowercase(), || {
                 format!("tenant {:?} of {}", read.tenant, shown())
             })?;
-            let ids = [read.action.lead(), read.action.booking_ref()];
-            let has_control = ids.into_iter().flatten().any(|id| id.chars().any(char::is_control));
-            ensure(!has_control, || format!("control characters in an id of {}", shown()))?;
+            // Other control characters are a part of an id like any other: logs and replies escape them.
             let printed = format!("{read:?}").replace("\\\\", "");
             ensure(!printed.contains("\\0"), || format!("a NUL in a text of {}", shown()))
         }

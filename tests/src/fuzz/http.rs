@@ -1,11 +1,15 @@
 //! The HTTP entry: streams of bytes against a running ingest.
 
 use super::random::Random;
+use super::shape::{Expected, Shape};
 use crate::event::{batch, event};
 use crate::eventually::{PATIENCE, eventually};
+use crate::http::Outgoing;
 use crate::raw::head;
 use crate::{World, now};
+use bytes::Bytes;
 use futures_util::future::join_all;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -19,36 +23,57 @@ const AT_ONCE: usize = 16;
 /// How long the answer to a stream is waited for before the connection is closed.
 const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 
+/// How long what is answered or closed may take.
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+/// `eventId` of what may have arrived whole although its stream was damaged begins with it.
+const DAMAGED: &str = "damaged-";
+
 /// An ingest and a worker that are sent streams of bytes.
 #[derive(Debug)]
 pub struct HttpFuzz {
     world: World,
     /// Connections that ingest holds before the first stream: the harness's own.
     held_at_first: usize,
+    /// Events that were accepted in responses, and so must be all that the ledger has, but for those of damaged streams.
+    accepted: AtomicI64,
+}
+
+/// What is known of a stream that was sent.
+struct Sent {
+    /// An event of the stream that cannot have been applied.
+    refused: Option<String>,
+    /// What has gone wrong with its response.
+    fault: Option<String>,
 }
 
 impl HttpFuzz {
     /// Starts them.
     pub async fn start() -> Self {
         let world = World::start().await;
-        let fuzz = Self { world, held_at_first: 0 };
+        let fuzz = Self { world, held_at_first: 0, accepted: AtomicI64::new(0) };
         fuzz.check_batch(0).await.expect("a batch is answered before the first stream");
         let held_at_first = fuzz.held();
         Self { held_at_first, ..fuzz }
     }
 
     /// Sends `count` streams, of the seeds from `first` on, and then looks at what they have left behind: a signed batch
-    /// is answered as ever, nothing has panicked, and no connection is held.
+    /// is answered as ever, nothing was applied but what was accepted, nothing has panicked, and no connection is held.
     pub async fn run(&self, first: u64, count: u64) -> Result<(), String> {
-        let seeds: Vec<u64> = (first..first + count).collect();
+        let seeds: Vec<u64> = (0..count).map(|place| first.wrapping_add(place)).collect();
+        let mut refused = Vec::new();
         for seeds in seeds.chunks(AT_ONCE) {
-            join_all(seeds.iter().map(|seed| self.send(*seed))).await;
+            for (seed, sent) in seeds.iter().zip(join_all(seeds.iter().map(|seed| self.send(*seed))).await) {
+                if let Some(fault) = sent.fault {
+                    return Err(format!("Http, seed {seed}: {fault}"));
+                }
+                refused.extend(sent.refused);
+            }
         }
-        let last = first + count - 1;
-        let checked = self.check_batch(first).await;
-        checked.map_err(|what| format!("Http, seeds {first} to {last}: {what}"))?;
+        let seeds = format!("Http, seeds {first} to {}", first.wrapping_add(count - 1));
+        self.check_batch(first).await.map_err(|what| format!("{seeds}: {what}"))?;
+        self.check_ledger(&refused).await.map_err(|what| format!("{seeds}: {what}"))?;
         if self.world.ingests[0].logs().contains("panicked") {
-            return Err(format!("Http, seeds {first} to {last}: something has panicked"));
+            return Err(format!("{seeds}: something has panicked"));
         }
         eventually("ingest holds no connection of a stream", PATIENCE, async || {
             let held = self.held();
@@ -58,11 +83,80 @@ impl HttpFuzz {
         Ok(())
     }
 
-    /// Opens a connection, sends the stream of a seed, and reads what comes for a moment.
-    async fn send(&self, seed: u64) {
+    /// What was refused is not in the ledger, and what was accepted is.
+    async fn check_ledger(&self, refused: &[String]) -> Result<(), String> {
+        let query = "SELECT event_id FROM event_ledger WHERE event_id = ANY($1)";
+        let applied = self.world.database.rows(query, &[&refused]).await;
+        if !applied.is_empty() {
+            return Err(format!("applied although refused: {applied:?}"));
+        }
+        let query = format!("SELECT count(*) FROM event_ledger WHERE event_id NOT LIKE '{DAMAGED}%'");
+        let (applied, accepted) =
+            (self.world.database.count(&query).await, self.accepted.load(Ordering::Relaxed));
+        if applied == accepted {
+            Ok(())
+        } else {
+            Err(format!("{applied} events applied, {accepted} accepted"))
+        }
+    }
+
+    async fn send(&self, seed: u64) -> Sent {
         let random = &mut Random::new(seed);
-        let stream = self.stream(random);
-        let Ok(mut socket) = TcpStream::connect(self.world.http().address()).await else { return };
+        if random.once_in(2) {
+            self.send_shape(random, seed).await
+        } else {
+            self.send_damaged(random, seed).await
+        }
+    }
+
+    /// Sends a signed batch in some form of request, and at times another one behind it, whole or in two pieces. The
+    /// responses must be those of the form, and nothing behind a request that is refused with its connection is read.
+    async fn send_shape(&self, random: &mut Random, seed: u64) -> Sent {
+        let is_followed = random.once_in(2);
+        let batches = [self.batch(&format!("form-{seed}")), self.batch(&format!("behind-{seed}"))];
+        let first = Shape::new(random, &batches[0], !is_followed);
+        let mut stream = first.bytes.clone();
+        let mut expected = vec![first.expected];
+        if is_followed {
+            stream.extend(Shape::plain(&batches[1]).bytes);
+            expected.extend((first.expected != Expected::Closed).then_some(Expected::Served));
+        }
+        let cut = random.below(stream.len() + 1);
+        let exchanged = timeout(ENDS_WITHIN, self.exchange(&stream, cut)).await;
+        let statuses = exchanged.as_ref().map_or(&[][..], Vec::as_slice);
+        let served = statuses.iter().filter(|status| **status == 200).count();
+        self.accepted.fetch_add(i64::try_from(served).expect("two"), Ordering::Relaxed);
+        let is_right = exchanged.is_ok() && is_expected(&expected, statuses);
+        let fault = (!is_right).then(|| {
+            format!("{exchanged:?} where {expected:?} is due: {:?}", String::from_utf8_lossy(&stream))
+        });
+        let refused = (first.expected != Expected::Served).then(|| format!("form-{seed}"));
+        Sent { refused, fault }
+    }
+
+    /// Sends a stream and gives the status codes of the responses to it, up to the end of the connection.
+    async fn exchange(&self, stream: &[u8], cut: usize) -> Vec<u16> {
+        let mut socket = TcpStream::connect(self.world.http().address()).await.expect("ingest listens");
+        let (before, after) = stream.split_at(cut);
+        drop(socket.write_all(before).await);
+        tokio::task::yield_now().await;
+        drop(socket.write_all(after).await);
+        let mut received = Vec::new();
+        // Closed or reset: what came before can be read.
+        drop(socket.read_to_end(&mut received).await);
+        let text = String::from_utf8_lossy(&received);
+        let heads = text.split("HTTP/1.1 ").skip(1);
+        heads.filter_map(|head| head.get(..3)?.parse().ok()).collect()
+    }
+
+    /// Opens a connection, sends a damaged stream, and reads what comes for a moment.
+    async fn send_damaged(&self, random: &mut Random, seed: u64) -> Sent {
+        let id = format!("{DAMAGED}{seed}");
+        let (stream, body) = self.stream(random, &id);
+        // What was signed is served in the form in which it was signed only.
+        let is_whole = stream.windows(body.len()).any(|window| window == body);
+        let sent = Sent { refused: (!is_whole).then_some(id), fault: None };
+        let Ok(mut socket) = TcpStream::connect(self.world.http().address()).await else { return sent };
         let cut = random.below(stream.len() + 1);
         let (before, after) = stream.split_at(cut);
         // It may be answered and closed before all of it is sent.
@@ -76,20 +170,28 @@ impl HttpFuzz {
         if random.once_in(4) {
             drop(timeout(ANSWER_WITHIN, socket.read(&mut answer)).await);
         }
+        sent
     }
 
-    /// A signed request, damaged, with a body that may not be as long as it says; or anything.
-    fn stream(&self, random: &mut Random) -> Vec<u8> {
+    /// A signed batch of one event.
+    fn batch(&self, id: &str) -> Outgoing {
+        let contact = event("contact.identified").id(id).email("eve@example.com");
+        self.world.key.events_at(now(), batch(&[contact]))
+    }
+
+    /// A signed request, damaged, with a body that may not be as long as it says; or anything. Gives the body of the signed
+    /// batch, too.
+    fn stream(&self, random: &mut Random, id: &str) -> (Vec<u8>, Bytes) {
+        let signed = self.batch(id);
+        let body = signed.body.clone();
         if random.once_in(8) {
-            return random.bytes(2_000);
+            return (random.bytes(2_000), body);
         }
-        let key = &self.world.key;
-        let body = batch(&[event("contact.identified").email("eve@example.com")]);
-        let now = now();
+        let (key, now) = (&self.world.key, now());
         let request = match random.below(3) {
             0 => key.records_at(now, "GET", LEADS, ""),
             1 => key.records_at(now, "POST", LEADS, "{}").with("idempotency-key", "k"),
-            _ => key.events_at(now, body),
+            _ => signed,
         };
         let mut stream = head(&request);
         let length = match random.below(4) {
@@ -105,15 +207,18 @@ impl HttpFuzz {
             // Something after it, as if pipelined.
             stream.extend(random.bytes(200));
         }
-        stream
+        (stream, body)
     }
 
     /// Sends a signed batch, which must be accepted.
     async fn check_batch(&self, seed: u64) -> Result<(), String> {
         let contact = event("contact.identified").email(&format!("ana-{seed}@example.com"));
         let answer = self.world.send(&[contact]).await;
-        let accepted = &answer.json()["accepted"];
-        if answer.status == 200 && *accepted == 1 { Ok(()) } else { Err(format!("{answer:?}")) }
+        if answer.status != 200 || answer.json()["accepted"] != 1 {
+            return Err(format!("{answer:?}"));
+        }
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Connections to ingest that it has not closed, as the kernel lists them.
@@ -127,4 +232,17 @@ impl HttpFuzz {
         };
         sockets.lines().filter(is_held).count()
     }
+}
+
+/// Whether the status codes of a connection's responses are those that are due. What is refused with its connection may be
+/// without a response, also because the end of the connection has overtaken it. Where nothing says that it has a body, the
+/// body is refused as a request of its own.
+fn is_expected(expected: &[Expected], statuses: &[u16]) -> bool {
+    let answered = expected.iter().filter(|expected| **expected != Expected::Closed).count();
+    let is_served = |place: usize| expected.get(place) == Some(&Expected::Served);
+    let is_right = |(place, status): (usize, &u16)| {
+        if is_served(place) { *status == 200 } else { (400..500).contains(status) }
+    };
+    let most = if answered < expected.len() { expected.len() + 1 } else { answered };
+    (answered..=most).contains(&statuses.len()) && statuses.iter().enumerate().all(is_right)
 }

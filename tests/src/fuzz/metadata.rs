@@ -4,7 +4,7 @@ use super::random::Random;
 use super::{batch, ensure};
 use common::bundle;
 use common::caller::Caller;
-use common::message::{BatchMeta, BatchPart, DeliveryMeta};
+use common::message::{ActionMeta, BatchMeta, BatchPart, DeliveryMeta};
 use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
 use common::write::{IfMatch, WriteMeta, WriteTarget};
 use serde::Serialize;
@@ -80,13 +80,18 @@ fn caller(random: &mut Random) -> Caller {
     }
 }
 
-/// Metadata of writes and deliveries is read as it was written. What is read of a damaged header is written and read as the
+/// Metadata of writes, deliveries and actions is read as it was written. What is read of a damaged header is written and read as the
 /// same again, so that no program understands it otherwise than the one before.
 pub(super) fn check_others(random: &mut Random) -> Result<(), String> {
     let write = write_meta(random);
     survives(random, &write)?;
     let delivery = delivery_meta(random);
-    survives(random, &delivery)
+    survives(random, &delivery)?;
+    let action = ActionMeta {
+        published_at: chrono::DateTime::UNIX_EPOCH,
+        traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
+    };
+    survives(random, &action)
 }
 
 fn survives<M: Serialize + DeserializeOwned + PartialEq + Debug>(

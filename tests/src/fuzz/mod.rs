@@ -6,8 +6,10 @@
 mod action;
 mod batch;
 mod http;
+mod message;
 mod metadata;
 mod random;
+mod shape;
 mod signature;
 
 pub use http::HttpFuzz;
@@ -24,16 +26,18 @@ pub enum Target {
     Batch,
     /// The reader of a message's metadata, and what splits a bundle by it.
     Metadata,
-    /// The readers of the metadata of a records write and of a delivery.
+    /// The readers of the metadata of a records write, of a delivery and of an advisor action.
     OtherMetadata,
+    /// The reader of a message's properties and of its MAC.
+    Message,
     /// The reader of an advisor action.
     Action,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Signature, Self::Batch, Self::Metadata, Self::OtherMetadata, Self::Action];
+    pub const ALL: [Self; 6] =
+        [Self::Signature, Self::Batch, Self::Metadata, Self::OtherMetadata, Self::Message, Self::Action];
 
     /// Runs the case of a seed. The error says what did not hold; a panic of the code under test is one, too.
     pub fn run(self, seed: u64) -> Result<(), String> {
@@ -44,6 +48,7 @@ impl Target {
                 Self::Batch => batch::check(random),
                 Self::Metadata => metadata::check(random),
                 Self::OtherMetadata => metadata::check_others(random),
+                Self::Message => message::check(random),
                 Self::Action => action::check(random),
             }
         };

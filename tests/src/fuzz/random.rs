@@ -1,7 +1,7 @@
 //! Numbers and damage that follow from a seed.
 
 /// Bytes that mean something to one of the readers.
-const TOKENS: [&[u8]; 22] = [
+const TOKENS: &[&[u8]] = &[
     b"{",
     b"}",
     b"[",
@@ -24,6 +24,20 @@ const TOKENS: [&[u8]; 22] = [
     b"v2",
     b"\"events\"",
     b"99999999999999999999",
+    b"\n",
+    b"\r\n\r\n",
+    b"\r\nhost: other",
+    b"\r\ncontent-length: 0",
+    b"\r\ntransfer-encoding: chunked",
+    b"\r\ntransfer-encoding: gzip, chunked",
+    b"\r\ncontent-encoding: gzip",
+    b"\r\nexpect: 100-continue",
+    b"CONNECT a:1 HTTP/1.1\r\n\r\n",
+    b"http://other",
+    b" HTTP/1.0",
+    b"*",
+    b"0\r\n\r\n",
+    b"7fffffffffffffff;x=\r\n",
 ];
 
 /// A generator of numbers (SplitMix64).
@@ -77,7 +91,7 @@ impl Random {
                 2 => bytes.truncate(at),
                 3 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
                 _ => {
-                    let token = self.one_of(&TOKENS).to_vec();
+                    let token = self.one_of(TOKENS).to_vec();
                     drop(bytes.splice(at..at, token));
                 }
             }

@@ -1,6 +1,7 @@
 //! Every unit of work is two round trips, with only the statements that it needs.
 
 mod actions;
+mod rarer;
 mod repeats;
 
 use crate::records::patch_of;

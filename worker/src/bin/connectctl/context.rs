@@ -57,7 +57,11 @@ impl Context {
 
 async fn connect(settings: &DatabaseSettings) -> anyhow::Result<Client> {
     let mut config = settings.url.config();
-    config.application_name("connectctl");
+    // What the URL says of sessions holds where it says otherwise: the last one of a name counts.
+    let options = [Some(db::planner_options()), config.get_options().map(str::to_owned)];
+    config
+        .application_name("connectctl")
+        .options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
     let connected = db::connect(&settings.url, &config, CONNECT_TIMEOUT).await;
     let (client, connection) = connected.map_err(|error| match error {
         // What the database says is shown as in every other error.

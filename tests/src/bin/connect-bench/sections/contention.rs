@@ -1,8 +1,10 @@
 //! Units that concern the same people: a backlog of batches about the pool, drained by one worker with one lane and with
-//! two. The rate is that of the ledger's rows, from the first unit to the last, so a program's start does not count.
+//! two. The rate is that of the ledger's rows, from the first unit to the last, so a program's start does not count. Floor:
+//! the bare inserts of the same traffic over as many connections, taken after each.
 
-use crate::events::connect_all;
+use crate::events::{Shape, connect_all};
 use crate::figures::{median, percent};
+use crate::inserts;
 use crate::options::Options;
 use crate::prepare::{analyze, filled_world};
 use crate::traffic::Traffic;
@@ -35,23 +37,42 @@ pub(crate) async fn run(options: &Options) {
     world.set("CONNECT_BACKLOG_TARGET", "60s");
     world.restart_ingest().await;
     let (mut one, mut two) = (Vec::new(), Vec::new());
+    let (mut floor_of_one, mut floor_of_two) = (Vec::new(), Vec::new());
     let mut progress = Progress::begin("rounds measured:", 2 * options.rounds as u64);
     for _ in 0..options.rounds {
         progress.next("one lane");
         one.push(drain(&mut world, "1", batches).await);
+        floor_of_one.push(floor(&world, 1, options).await);
         progress.next("two lanes");
         two.push(drain(&mut world, "2", batches).await);
+        floor_of_two.push(floor(&world, 2, options).await);
     }
     progress.end(2 * options.rounds as u64);
     let ratios: Vec<f64> = one.iter().zip(&two).map(|(one, two)| two / one).collect();
     let each: Vec<String> = ratios.iter().map(|ratio| percent(*ratio)).collect();
-    println!("  one lane {:.0} events/s, two lanes {:.0} events/s;", median(one), median(two));
+    for (name, rates, floors) in [("one lane", &one, &floor_of_one), ("two lanes", &two, &floor_of_two)] {
+        let of_floor = rates.iter().zip(floors).map(|(rate, floor)| rate / floor);
+        println!(
+            "  {name}: {:.0} events/s; bare inserts over as many connections {:.0} events/s; ratio {}",
+            median(rates.iter().copied()),
+            median(floors.iter().copied()),
+            percent(median(of_floor))
+        );
+    }
+    let floors: Vec<f64> = floor_of_one.iter().zip(&floor_of_two).map(|(one, two)| two / one).collect();
+    println!("  two connections of bare inserts reach {} of one", percent(median(floors)));
     println!(
         "  two lanes reach {} of one, target {} (rounds: {})",
         percent(median(ratios)),
         percent(TARGET),
         each.join(", ")
     );
+}
+
+/// Events a second of the bare inserts, while no worker runs.
+async fn floor(world: &World, connections: usize, options: &Options) -> f64 {
+    let shape = Shape { traffic: Traffic::Identified, batch: BATCH, connections };
+    inserts::floor(world, shape, options.stretch()).await.rate
 }
 
 /// Fills the queue while no worker runs, and has one with that many lanes drain it. Gives events a second.

@@ -1,16 +1,20 @@
 //! Enquiries end to end: sent one by one, their `lead.assigned` delivered to one webhook receiver. First 16
 //! callers at full speed, until everything is received; then at a steady rate, for the time from the request's first
-//! byte to the webhook's last.
+//! byte to the webhook's last. Beside each round at full speed its floor: an enquiry's bare round trip over a quorum queue,
+//! and what posting, queueing and inserting a webhook cost, one after the other.
 
 use super::enquiries::SHAPE;
+use super::webhook_floors::{self, Floors};
+use super::webhooks::DELIVERIES;
 use crate::cpu::{Meter, Used};
 use crate::events;
-use crate::figures::{Stretch, median, millis};
+use crate::figures::{Stretch, median, millis, percent};
 use crate::open_loop::{Idle, steady};
 use crate::options::Options;
 use crate::prepare::{analyze, api, fill, print_warnings};
 use crate::random::Random;
 use crate::request;
+use crate::round_trips;
 use crate::traffic::{Event, body};
 use common::progress::Progress;
 use std::cell::RefCell;
@@ -37,11 +41,12 @@ pub(crate) async fn run(options: &Options) {
     burst(&world, &receiver, options).await;
     analyze(&world).await;
 
-    let (mut bursts, mut steadies) = (Vec::new(), Vec::new());
+    let (mut bursts, mut floors, mut steadies) = (Vec::new(), Vec::new(), Vec::new());
     let mut progress = Progress::begin("rounds measured:", 2 * options.rounds as u64);
     for _ in 0..options.rounds {
         progress.next("at full speed");
         bursts.push(burst(&world, &receiver, options).await);
+        floors.push(Floor::measure(&world, &receiver, options).await);
     }
     let length = Duration::from_secs_f64(options.seconds * 4.0 / 3.0);
     for _ in 0..options.rounds {
@@ -49,14 +54,15 @@ pub(crate) async fn run(options: &Options) {
         steadies.push(at_steady_rate(&world, &receiver, length).await);
     }
     progress.end(2 * options.rounds as u64);
-    print(&bursts, &steadies);
+    print(&bursts, &floors, &steadies);
     print_warnings(&world);
 }
 
-fn print(bursts: &[Burst], steadies: &[Steady]) {
+fn print(bursts: &[Burst], floors: &[Floor], steadies: &[Steady]) {
     let rates: Vec<String> = bursts.iter().map(|burst| format!("{:.0}", burst.rate)).collect();
     let rate = median(bursts.iter().map(|burst| burst.rate));
     println!("at full speed, 16 connections: {rate:.0} deliveries/s (rounds: {})", rates.join(", "));
+    Floor::print(floors, bursts);
     let used = bursts.iter().map(|burst| burst.used.clone()).reduce(|all, one| all.plus(&one));
     let count = bursts.iter().map(|burst| burst.count).sum();
     if let Some(used) = used {
@@ -76,6 +82,47 @@ fn print(bursts: &[Burst], steadies: &[Steady]) {
         );
     }
     println!("targets: p50 5 ms, p99 15 ms (Svix: p50 1.7 ms)");
+}
+
+/// What the parts of an enquiry that is delivered cost each by itself, taken after a round.
+struct Floor {
+    /// Bare round trips over a quorum queue, by as many callers.
+    round_trips: Stretch,
+    webhooks: Floors,
+}
+
+impl Floor {
+    async fn measure(world: &World, receiver: &Receiver, options: &Options) -> Self {
+        let round_trips = round_trips::floor(world, SHAPE.connections, options.stretch()).await;
+        Self { round_trips, webhooks: webhook_floors::measure(world, receiver, DELIVERIES).await }
+    }
+
+    /// Enquiries a second, if all that is done one after the other.
+    fn rate(&self) -> f64 {
+        1.0 / (1.0 / self.round_trips.rate + 1.0 / self.webhooks.together())
+    }
+
+    fn print(floors: &[Self], bursts: &[Burst]) {
+        let middle = |rate: fn(&Self) -> f64| median(floors.iter().map(rate));
+        let ratios: Vec<f64> =
+            bursts.iter().zip(floors).map(|(burst, floor)| burst.rate / floor.rate()).collect();
+        let each: Vec<String> = ratios.iter().map(|ratio| percent(*ratio)).collect();
+        println!(
+            "floor: 1/(1/r + 1/a + 1/b + 1/c) = {:.0}/s; ratio {} (rounds: {})",
+            middle(Self::rate),
+            percent(median(ratios)),
+            each.join(", ")
+        );
+        println!(
+            "  r: bare round trips over a quorum queue {:.0}/s; of the webhooks alone, a: bare posts {:.0}/s, b: a bare queue {:.0}/s, c: bare inserts {:.0}/s",
+            middle(|floor| floor.round_trips.rate),
+            middle(|floor| floor.webhooks.post),
+            middle(|floor| floor.webhooks.queue),
+            middle(|floor| floor.webhooks.rows),
+        );
+        let p50 = millis(middle(|floor| floor.round_trips.p50));
+        println!("  a bare round trip, p50 at as many connections: {p50}");
+    }
 }
 
 /// A round at full speed.

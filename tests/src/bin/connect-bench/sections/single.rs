@@ -5,17 +5,19 @@
 use super::throughput::Costs;
 use crate::commits;
 use crate::comparison::Comparison;
-use crate::events::{self, Shape};
+use crate::events::{self, EventCaller, Shape};
 use crate::figures::{Stretch, median, millis};
 use crate::options::Options;
 use crate::prepare::{filled_world, print_warnings};
 use crate::round_trips;
 use crate::traffic::Traffic;
 use common::progress::Progress;
-use tests::World;
+use futures_util::future::join_all;
+use tests::{ALL_SCOPES, ApiKey, World};
 
-/// Connections, and the ratio to reach.
-const ROWS: [(usize, Option<f64>); 4] = [(32, Some(0.45)), (16, None), (8, Some(0.40)), (1, None)];
+/// Connections, keys, and the ratio to reach. Requests of one key are bundled, those of several are not bundled together.
+const ROWS: [(usize, usize, Option<f64>); 5] =
+    [(32, 1, Some(0.45)), (16, 1, None), (16, 16, None), (8, 1, Some(0.40)), (1, 1, None)];
 /// How many times its unavoidable waits one event may take.
 const TARGET: f64 = 1.5;
 
@@ -26,18 +28,24 @@ pub(crate) async fn run(options: &Options) {
     );
     let world = filled_world().await;
     events::load(&world, shape(8), options.stretch()).await;
-    let rows: Vec<_> = ROWS.into_iter().filter(|(connections, _)| options.includes(*connections)).collect();
+    let rows: Vec<_> = ROWS.into_iter().filter(|(connections, ..)| options.includes(*connections)).collect();
     let steps = rows.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
     progress.beside(|| Comparison::print_head("events", "round trips"));
     let mut last = None;
-    for (connections, target) in rows {
-        let mut comparison = Comparison::new(format!("{connections} connections"), target);
+    for (connections, keys, target) in rows {
+        let label = match keys {
+            1 => format!("{connections} connections"),
+            keys => format!("{connections} connections, {keys} keys"),
+        };
+        let keys = keys_of(&world, keys).await;
+        let mut comparison = Comparison::new(&label, target);
         let mut waits = Waits::default();
         let mut costs = Costs::begin(&world).await;
         for _ in 0..options.rounds {
-            progress.next(&format!("{connections} connections"));
-            let load = events::load(&world, shape(connections), options.stretch()).await;
+            progress.next(&label);
+            let mut callers = callers(&world, &keys, connections).await;
+            let load = events::load_with(&mut callers, shape(connections), options.stretch()).await;
             costs.add(&world, load.count).await;
             let floor = round_trips::floor(&world, connections, options.stretch()).await;
             comparison.add(load, floor);
@@ -57,6 +65,20 @@ pub(crate) async fn run(options: &Options) {
         waits.print();
     }
     print_warnings(&world);
+}
+
+/// That many keys of the agency.
+async fn keys_of(world: &World, count: usize) -> Vec<ApiKey> {
+    let mut keys = vec![world.key.clone()];
+    while keys.len() < count {
+        keys.push(world.add_key(ALL_SCOPES).await);
+    }
+    keys
+}
+
+/// That many callers, who use the keys in turn.
+async fn callers(world: &World, keys: &[ApiKey], count: usize) -> Vec<EventCaller> {
+    join_all(keys.iter().cycle().take(count).map(|key| EventCaller::connect(world, key))).await
 }
 
 const fn shape(connections: usize) -> Shape {
