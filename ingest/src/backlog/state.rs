@@ -87,9 +87,7 @@ impl State {
                 if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
                     *self.refused.entry(tenant).or_insert(0) += 1;
                 }
-                let seconds = own.max(1) as f64 * active as f64 / self.rate.per_second();
-                let retry_after = (seconds.ceil() as u32).clamp(1, RETRY_AFTER_MAX);
-                return Err(Full { bound, retry_after });
+                return Err(Full { bound, retry_after: self.retry_after(own, units, active) });
             }
         };
         *if is_reserved { &mut self.reserved } else { &mut self.total } += units;
@@ -97,6 +95,14 @@ impl State {
         self.next += 1;
         self.waiting.insert(self.next, begun);
         Ok(Admitted { tenant, number: self.next, units, is_reserved })
+    }
+
+    /// In how many seconds a request of `units` that is refused now may fit: when what its agency has waiting is applied, beside
+    /// what `active` agencies send, and no more waits than the limit leaves room for.
+    fn retry_after(&self, own: u64, units: u64, active: usize) -> u32 {
+        let excess = (self.units() + units) as f64 - self.rate.limit();
+        let to_apply = (own.max(1) as f64 * active as f64).max(excess);
+        ((to_apply / self.rate.per_second()).ceil() as u32).clamp(1, RETRY_AFTER_MAX)
     }
 
     /// Whether an agency with `own` units waiting is admitted with `units` more, and if so, whether to the reserve. `active`
@@ -283,6 +289,19 @@ mod tests {
         assert!(state.admit(tenant(1), 1_000, now).is_ok());
         let full = state.admit(tenant(1), 1, now);
         assert_eq!(full, Err(Full { bound: Bound::BacklogShare, retry_after: 10 }));
+    }
+
+    #[test]
+    fn the_wait_that_is_asked_for_fits_what_all_have_waiting() {
+        let (mut state, now) = state();
+        state.rate = Rate::new(100.0, TARGET, now);
+        assert!(state.admit(tenant(1), 1_000, now).is_ok());
+        // 60 units may wait, so 1,040 have to be applied before 100 more fit.
+        let full = state.admit(tenant(2), 100, now);
+        assert_eq!(full, Err(Full { bound: Bound::Backlog, retry_after: 11 }));
+        state.rate = Rate::new(10.0, TARGET, now);
+        let full = state.admit(tenant(2), 100, now);
+        assert_eq!(full, Err(Full { bound: Bound::Backlog, retry_after: RETRY_AFTER_MAX }));
     }
 
     #[test]
