@@ -41,6 +41,12 @@ impl RawConnection {
         drop(self.0.write_all(bytes.as_ref()).await);
     }
 
+    /// Sends bytes, all of which the other end must take.
+    pub async fn send_all(&mut self, bytes: impl AsRef<[u8]>) {
+        let sent = tokio::time::timeout(TIMEOUT, self.0.write_all(bytes.as_ref())).await;
+        sent.unwrap_or_else(|_| panic!("not sent in {TIMEOUT:?}")).expect("the connection stands");
+    }
+
     /// Reads one answer; `None` when the connection ends without one.
     pub async fn answer(&mut self) -> Option<RawAnswer> {
         let read = tokio::time::timeout(TIMEOUT, self.read_answer()).await;
@@ -61,6 +67,15 @@ impl RawConnection {
         let closed = tokio::time::timeout(TIMEOUT, self.0.read_to_end(&mut rest)).await;
         // Closed or reset: either is an end.
         drop(closed.unwrap_or_else(|_| panic!("still open after {TIMEOUT:?}")));
+    }
+
+    /// Checks that the other end closes the connection without a reset, which could have overtaken what it sent last.
+    pub async fn until_closed_in_order(&mut self) {
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(TIMEOUT, self.0.read_to_end(&mut rest)).await;
+        let closed = closed.unwrap_or_else(|_| panic!("still open after {TIMEOUT:?}"));
+        closed.unwrap_or_else(|error| panic!("the connection was reset: {error}"));
+        assert_eq!(String::from_utf8_lossy(&rest), "", "more was sent");
     }
 
     async fn read_answer(&mut self) -> Option<RawAnswer> {

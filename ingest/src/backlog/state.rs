@@ -1,8 +1,8 @@
 //! Who is admitted to a backlog, and what is counted of it. Pure.
 
 use super::rate::{Point, Rate};
+use super::units::{BATCH_UNITS_MAX, EVENT_UNITS_MAX};
 use crate::bound::Bound;
-use common::event::BATCH_MAX;
 use common::model::TenantId;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// The reserve for agencies with little waiting, as a part of the limit. It is beside the limit: it is there also while more
 /// waits than the limit, because the worker has slowed down.
 const RESERVE: f64 = 0.5;
-/// Agencies with something waiting up to which one with nothing waiting is always admitted, with a request of one unit.
+/// Agencies with something waiting up to which one with nothing waiting is always admitted, with a request of one event.
 const GUARANTEED_TENANTS: usize = 1_000;
 /// Most that a single agency may hold, as a part of the first limit: the estimate of the rate may be too high when its
 /// requests become more expensive. It keeps a worker busy for a sixth of the target at three times the first rate.
@@ -115,7 +115,7 @@ impl State {
         }
         // An agency with nothing waiting may exceed the limit by a batch: it would never get in with one beside the small
         // requests of others, where the limit is small.
-        let beyond = if own == 0 { BATCH_MAX as u64 } else { 0 };
+        let beyond = if own == 0 { BATCH_UNITS_MAX } else { 0 };
         let counted = units.saturating_sub(beyond).max(1);
         if self.total == 0 || (self.total + counted) as f64 <= limit {
             return Ok(false);
@@ -123,7 +123,7 @@ impl State {
         let reserve = limit * RESERVE;
         let is_in_reserve =
             (own + units) as f64 <= reserve / parts && (self.reserved + units) as f64 <= reserve;
-        let is_guaranteed = own == 0 && units == 1 && active <= GUARANTEED_TENANTS;
+        let is_guaranteed = own == 0 && units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
         if is_in_reserve || is_guaranteed { Ok(true) } else { Err(Bound::Backlog) }
     }
 
@@ -250,18 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_unit_of_an_agency_is_admitted_however_many_others_burst() {
+    fn the_first_event_of_an_agency_is_admitted_however_many_others_burst() {
         let (mut state, now) = state();
         for of in 1..GUARANTEED_TENANTS as u128 {
             take(&mut state, of, 1, now);
             take(&mut state, of, 10, now);
         }
         assert!(state.total >= 600 && state.reserved >= 300, "{}, {}", state.total, state.reserved);
-        let quiet = state.admit(tenant(5_000), 1, now);
+        assert!(state.admit(tenant(5_000), EVENT_UNITS_MAX + 1, now).is_err(), "more than one event");
+        let quiet = state.admit(tenant(5_000), EVENT_UNITS_MAX, now);
         assert!(quiet.is_ok(), "{quiet:?}");
         assert!(state.admit(tenant(5_000), 1, now).is_err(), "it has one waiting");
         assert!(state.admit(tenant(5_001), 1, now).is_err(), "there are a thousand");
-        let most = (600 + BATCH_MAX + 300 + GUARANTEED_TENANTS) as u64;
+        let most = 600 + BATCH_UNITS_MAX + 300 + GUARANTEED_TENANTS as u64;
         assert!(state.units() <= most, "{}", state.units());
     }
 
@@ -270,8 +271,8 @@ mod tests {
         let (mut state, now) = state();
         state.rate = Rate::new(20.0, TARGET, now);
         assert!(state.admit(tenant(1), 1, now).is_ok());
-        assert!(state.admit(tenant(2), 100, now).is_ok());
-        assert!(state.admit(tenant(3), 100, now).is_err(), "the limit is exceeded");
+        assert!(state.admit(tenant(2), BATCH_UNITS_MAX, now).is_ok());
+        assert!(state.admit(tenant(3), BATCH_UNITS_MAX, now).is_err(), "the limit is exceeded");
         assert!(state.admit(tenant(3), 1, now).is_ok());
     }
 

@@ -1,5 +1,6 @@
 //! Ingest with a role of its own, which has the rights that the README lists and no others.
 
+use super::readiness::until_lacking;
 use tests::event::batch;
 use tests::{Program, TestDatabase, World, event};
 
