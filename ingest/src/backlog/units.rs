@@ -55,7 +55,8 @@ fn count_events(body: &[u8]) -> u64 {
             b'"' => {
                 let end = after_string(body, at);
                 if depth == EVENT_DEPTH + 1 {
-                    event.note(body.get(at..end - 1).unwrap_or_default(), body.get(end..).unwrap_or_default());
+                    event
+                        .note(body.get(at..end - 1).unwrap_or_default(), body.get(end..).unwrap_or_default());
                 }
                 at = end;
             }

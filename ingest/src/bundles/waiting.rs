@@ -300,10 +300,9 @@ mod tests {
     fn requests_whose_callers_have_hung_up_fill_no_queue() {
         let mut waiting = WaitingRequests::default();
         let kept = fill(&mut waiting, 1);
-        for tenant in 2..=4 {
-            drop(fill(&mut waiting, tenant));
-        }
+        let closed: Vec<_> = (2..=4).map(|tenant| fill(&mut waiting, tenant)).collect();
         assert_eq!(waiting.count, WAITING_MAX);
+        drop(closed);
         assert!(waiting.add(&caller_of(5, "ck_a"), request(1, 1).0).unwrap());
         assert_eq!((waiting.count, waiting.by_tenant.len()), (kept.len() + 1, 2));
         assert!(!waiting.end_if_idle(&caller_of(1, "ck_a")) && waiting.end_if_idle(&caller_of(2, "ck_a")));
