@@ -21,7 +21,7 @@ fn full_batch(key: &ApiKey) -> Outgoing {
 }
 
 fn create_client(key: &ApiKey, number: usize) -> Outgoing {
-    let body = serde_json::json!({"email": format!("{number}@example.com")}).to_string();
+    let body = serde_json::json!({"email": format!("client-{number}@example.com")}).to_string();
     let request = key.records("POST", &format!("{RECORDS}/clients"), body);
     request.with("idempotency-key", format!("key-{number}"))
 }

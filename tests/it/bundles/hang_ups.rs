@@ -4,8 +4,9 @@ use super::{
     identified, identified_each, results, stallable, take_messages, until_published, until_submitted,
 };
 use futures_util::future::{AbortHandle, abortable, join_all};
+use tests::event::batch;
 use tests::raw::{RawConnection, head};
-use tests::{Answer, Http, Outgoing, PATIENCE, World, eventually, text};
+use tests::{Answer, Http, Outgoing, PATIENCE, World, event, eventually, text};
 
 /// More requests than may wait to be published, of all callers.
 const MORE_THAN_MAY_WAIT: usize = 4_200;
@@ -92,7 +93,7 @@ async fn send_and_hang_up(world: &World, requests: &[Outgoing], before: usize) {
 
 #[tokio::test]
 async fn requests_whose_callers_hang_up_while_the_broker_is_slow_keep_no_other_agency_out() {
-    let mut world = stallable()
+    let world = stallable()
         .heartbeat(120)
         .set("CONNECT_BACKLOG_TARGET", "60s")
         .set("CONNECT_PUBLISH_TIMEOUT", "100s")
@@ -108,7 +109,8 @@ async fn requests_whose_callers_hang_up_while_the_broker_is_slow_keep_no_other_a
     }
     let waiting = async || ingest.metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
     assert_eq!(waiting().await, MORE_THAN_MAY_WAIT as f64, "hanging up gives no share back");
-    let quiet = identified(&other, "quiet@example.com");
+    let quiet = event("contact.identified").tenant(&other.tenant).email("quiet@example.com");
+    let quiet = other.events(batch(&[quiet]));
     let driving = async {
         until_submitted(ingest, MORE_THAN_MAY_WAIT + 1).await;
         world.proxies().broker.restore();
