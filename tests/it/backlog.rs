@@ -158,7 +158,7 @@ async fn a_quiet_agency_is_answered_while_others_burst_and_hang_up() {
     }));
     let answered = async {
         let mut deepest = 0;
-        for number in 0..20 {
+        for number in 0..10 {
             let ingest = &world.ingests[number % 2];
             let event = quiet.events(batch(&contacts(&quiet, 1)));
             for (request, status) in [(event, 200), (create_client(&quiet, number), 201)] {
