@@ -85,6 +85,9 @@ impl RawConnection {
         let closed = tokio::time::timeout(TIMEOUT, self.stream.read_to_end(&mut self.received)).await;
         let closed = closed.unwrap_or_else(|_| panic!("still open after {TIMEOUT:?}"));
         closed.unwrap_or_else(|error| panic!("the connection was reset: {error}"));
+        // A reset behind the end is no error of the read.
+        let error = self.stream.take_error().expect("the socket's state");
+        assert!(error.is_none(), "the connection was reset: {error:?}");
         assert_eq!(String::from_utf8_lossy(&self.received), "", "more was sent");
     }
 

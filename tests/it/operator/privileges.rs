@@ -86,15 +86,14 @@ async fn the_function_makes_and_drops_nothing_but_partitions_of_their_time() {
     }
 }
 
-/// Checks that ingest is not ready without a right of its role.
+/// Checks that ingest, which has been ready, is not ready any more without a right of its role.
 async fn assert_unready_without(right: &str) {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let role = Role::new(&world.database).await;
     world.database.execute(&grants(&role)).await;
-    world.database.execute(&format!("REVOKE {right} FROM {}", role.name)).await;
     world.set("DATABASE_URL", &role.url(world.database.url()));
-    let mut ingest = Program::spawn("connect-ingest", world.settings());
-    ingest.until_listening().await;
+    let ingest = Program::ingest(world.settings()).await;
+    world.database.execute(&format!("REVOKE {right} FROM {}", role.name)).await;
     until_lacking(&ingest, &["replay_store"]).await;
     drop(ingest);
     role.remove(&world.database).await;
