@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Readiness: Postgres answers and has the schema.
 pub const POSTGRES: &str = "postgres";
-/// Readiness: used signatures can be written.
+/// Readiness: used signatures can be written, and the next partitions for them made.
 pub const REPLAY_STORE: &str = "replay_store";
 /// Readiness: the master key is the one that the database was set up with.
 pub const MASTER_KEY: &str = "master_key";
@@ -51,7 +51,8 @@ pub async fn watch_readiness(
         let is_there = store::ask(&db, deadline, schema::is_there).await.unwrap_or(false);
         health.set(POSTGRES, is_there);
         let deadline = Instant::now() + POSTGRES_WITHIN;
-        health.set(REPLAY_STORE, is_there && store::ask(&db, deadline, replay_entries::check).await.is_ok());
+        let is_writable = store::ask(&db, deadline, replay_entries::check).await.unwrap_or(false);
+        health.set(REPLAY_STORE, is_there && is_writable);
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let verify = async |client: &Client| verify_master_key(client, &master).await;
         health.set(MASTER_KEY, is_there && is_verified(store::ask(&db, deadline, verify).await));

@@ -27,6 +27,7 @@ pub(crate) mod gather;
 pub mod handlers;
 pub mod heavy;
 pub mod limits;
+mod linger;
 pub mod lookups;
 pub mod maintenance;
 pub mod observe;

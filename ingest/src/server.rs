@@ -4,6 +4,7 @@
 
 use crate::connections::{ConnectionLimits, ConnectionPlace, Connections, TrustedProxies};
 use crate::framing::FramingWatch;
+use crate::linger::{LingerSwitch, LingeringClose};
 use crate::observe::observed;
 use crate::socket::WatchedSocket;
 use common::log_limit::LogLimit;
@@ -123,26 +124,36 @@ async fn serve_connection<F>(
     drop(socket.set_nodelay(true));
     let framing = FramingWatch::new();
     let (faults, requests) = (framing.faults(), AtomicU64::new(0));
+    let linger = LingerSwitch::new();
     let routes = TowerToHyperService::new(warp::service(routes));
     let service = service_fn(async |request| {
         let number = requests.fetch_add(1, Ordering::Relaxed) + 1;
         // On a connection that is being closed nothing begins.
         let Some(_under_way) = place.begin() else { return pending().await };
         let answer = observed(&routes, request, faults.of(number), &place).await;
-        answer.map(|response| if faults.is_lost() { closing(response) } else { response })
+        answer.map(|response| {
+            let response = if faults.is_lost() { closing(response) } else { response };
+            // Such a caller may be sending still, also while this program drains.
+            if response.headers().contains_key(CONNECTION) {
+                linger.set(true);
+            }
+            response
+        })
     });
+    let close = LingeringClose::new(linger.clone());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(WatchedSocket::new(socket, framing)), service);
+        .serve_connection(TokioIo::new(WatchedSocket::new(socket, framing, close)), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         biased;
         () = place.until_evicted() => return,
         ended = connection.as_mut() => ended,
         () = shutdown.cancelled() => {
-            // An idle connection closes now, one with a request under way after its answer.
+            // An idle connection closes now, one with a request under way after its answer. Neither waits for its caller.
+            linger.set(false);
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 biased;

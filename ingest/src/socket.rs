@@ -1,6 +1,7 @@
-//! A connection's socket as hyper reads it, with an eye on the framing of what arrives.
+//! A connection's socket as hyper uses it: the framing of what arrives is followed, and its end lets the last response arrive.
 
 use crate::framing::FramingWatch;
+use crate::linger::LingeringClose;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,12 +13,15 @@ use tokio::net::TcpStream;
 pub(crate) struct WatchedSocket {
     socket: TcpStream,
     framing: FramingWatch,
+    close: LingeringClose,
+    /// Whether the sending side has ended.
+    is_shut_down: bool,
 }
 
 impl WatchedSocket {
     /// Watches what `socket` receives from now on.
-    pub(crate) const fn new(socket: TcpStream, framing: FramingWatch) -> Self {
-        Self { socket, framing }
+    pub(crate) const fn new(socket: TcpStream, framing: FramingWatch, close: LingeringClose) -> Self {
+        Self { socket, framing, close, is_shut_down: false }
     }
 }
 
@@ -60,7 +64,12 @@ impl AsyncWrite for WatchedSocket {
         Pin::new(&mut self.socket).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.is_shut_down {
+            ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+            this.is_shut_down = true;
+        }
+        this.close.poll(context, &mut this.socket).map(Ok)
     }
 }

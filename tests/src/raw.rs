@@ -10,7 +10,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection that takes any bytes.
 #[derive(Debug)]
-pub struct RawConnection(TcpStream);
+pub struct RawConnection {
+    stream: TcpStream,
+    /// What has arrived and was not read as an answer yet.
+    received: Vec<u8>,
+}
 
 /// An answer as text.
 #[derive(Clone, Debug)]
@@ -26,19 +30,29 @@ pub struct RawAnswer {
 impl RawConnection {
     /// Connects.
     pub async fn to(address: SocketAddr) -> Self {
-        Self(TcpStream::connect(address).await.expect("the program listens"))
+        Self::on(TcpStream::connect(address).await)
     }
 
     /// Connects from an address of this machine.
     pub async fn from(source: [u8; 4], address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind((source, 0).into()).expect("an address of this machine");
-        Self(socket.connect(address).await.expect("the program listens"))
+        Self::on(socket.connect(address).await)
+    }
+
+    fn on(connected: std::io::Result<TcpStream>) -> Self {
+        Self { stream: connected.expect("the program listens"), received: Vec::new() }
     }
 
     /// Sends bytes. The other end may have closed already: what it answered can still be read.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        drop(self.0.write_all(bytes.as_ref()).await);
+        drop(self.stream.write_all(bytes.as_ref()).await);
+    }
+
+    /// Sends bytes, all of which the other end must take.
+    pub async fn send_all(&mut self, bytes: impl AsRef<[u8]>) {
+        let sent = tokio::time::timeout(TIMEOUT, self.stream.write_all(bytes.as_ref())).await;
+        sent.unwrap_or_else(|_| panic!("not sent in {TIMEOUT:?}")).expect("the connection stands");
     }
 
     /// Reads one answer; `None` when the connection ends without one.
@@ -49,8 +63,10 @@ impl RawConnection {
 
     /// Reads exactly this text.
     pub async fn until(&mut self, text: &str) {
-        let mut received = vec![0; text.len()];
-        let read = tokio::time::timeout(TIMEOUT, self.0.read_exact(&mut received)).await;
+        let before = self.received.len().min(text.len());
+        let mut received: Vec<u8> = self.received.drain(..before).collect();
+        received.resize(text.len(), 0);
+        let read = tokio::time::timeout(TIMEOUT, self.stream.read_exact(&mut received[before..])).await;
         read.unwrap_or_else(|_| panic!("not in {TIMEOUT:?}: {text}")).expect("the connection stands");
         assert_eq!(String::from_utf8_lossy(&received), text);
     }
@@ -58,18 +74,30 @@ impl RawConnection {
     /// Waits until the other end closes the connection.
     pub async fn until_closed(&mut self) {
         let mut rest = Vec::new();
-        let closed = tokio::time::timeout(TIMEOUT, self.0.read_to_end(&mut rest)).await;
+        let closed = tokio::time::timeout(TIMEOUT, self.stream.read_to_end(&mut rest)).await;
         // Closed or reset: either is an end.
         drop(closed.unwrap_or_else(|_| panic!("still open after {TIMEOUT:?}")));
     }
 
+    /// Checks that the other end closes the connection without another answer, and without a reset, which could have
+    /// overtaken what it sent last.
+    pub async fn until_closed_in_order(&mut self) {
+        let closed = tokio::time::timeout(TIMEOUT, self.stream.read_to_end(&mut self.received)).await;
+        let closed = closed.unwrap_or_else(|_| panic!("still open after {TIMEOUT:?}"));
+        closed.unwrap_or_else(|error| panic!("the connection was reset: {error}"));
+        // A reset behind the end is no error of the read.
+        let error = self.stream.take_error().expect("the socket's state");
+        assert!(error.is_none(), "the connection was reset: {error:?}");
+        assert_eq!(String::from_utf8_lossy(&self.received), "", "more was sent");
+    }
+
     async fn read_answer(&mut self) -> Option<RawAnswer> {
-        let mut received = Vec::new();
         loop {
-            if let Some(answer) = RawAnswer::parse(&received) {
+            if let Some((answer, length)) = RawAnswer::parse(&self.received) {
+                self.received.drain(..length);
                 return Some(answer);
             }
-            match self.0.read_buf(&mut received).await {
+            match self.stream.read_buf(&mut self.received).await {
                 Ok(1..) => {}
                 Ok(0) | Err(_) => return None,
             }
@@ -78,16 +106,19 @@ impl RawConnection {
 }
 
 impl RawAnswer {
-    /// `None` while it is incomplete.
-    fn parse(received: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(received);
-        let (head, body) = text.split_once("\r\n\r\n")?;
+    /// The first answer, and how many bytes it is; `None` while it is incomplete.
+    fn parse(received: &[u8]) -> Option<(Self, usize)> {
+        const HEAD_END: &[u8] = b"\r\n\r\n";
+        let head_length = received.windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END)?;
+        let head = String::from_utf8_lossy(&received[..head_length]).into_owned();
         let status = head.split(' ').nth(1)?.parse().ok()?;
         let length: usize = head.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
         })?;
-        Some(Self { status, head: head.to_owned(), body: body.get(..length)?.to_owned() })
+        let begin = head_length + HEAD_END.len();
+        let body = String::from_utf8_lossy(received.get(begin..begin + length)?).into_owned();
+        Some((Self { status, head, body }, begin + length))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Who is admitted to a backlog, and what is counted of it. Pure.
 
 use super::rate::{Point, Rate};
+use super::units::{BATCH_UNITS_MAX, EVENT_UNITS_MAX};
 use crate::bound::Bound;
-use common::event::BATCH_MAX;
 use common::model::TenantId;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// The reserve for agencies with little waiting, as a part of the limit. It is beside the limit: it is there also while more
 /// waits than the limit, because the worker has slowed down.
 const RESERVE: f64 = 0.5;
-/// Agencies with something waiting up to which one with nothing waiting is always admitted, with a request of one unit.
+/// Agencies with something waiting up to which one with nothing waiting is always admitted, with a request of one event.
 const GUARANTEED_TENANTS: usize = 1_000;
 /// Most that a single agency may hold, as a part of the first limit: the estimate of the rate may be too high when its
 /// requests become more expensive. It keeps a worker busy for a sixth of the target at three times the first rate.
@@ -87,9 +87,7 @@ impl State {
                 if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
                     *self.refused.entry(tenant).or_insert(0) += 1;
                 }
-                let seconds = own.max(1) as f64 * active as f64 / self.rate.per_second();
-                let retry_after = (seconds.ceil() as u32).clamp(1, RETRY_AFTER_MAX);
-                return Err(Full { bound, retry_after });
+                return Err(Full { bound, retry_after: self.retry_after(own, units, active) });
             }
         };
         *if is_reserved { &mut self.reserved } else { &mut self.total } += units;
@@ -97,6 +95,14 @@ impl State {
         self.next += 1;
         self.waiting.insert(self.next, begun);
         Ok(Admitted { tenant, number: self.next, units, is_reserved })
+    }
+
+    /// In how many seconds a request of `units` that is refused now may fit: when what its agency has waiting is applied, beside
+    /// what `active` agencies send, and no more waits than the limit leaves room for.
+    fn retry_after(&self, own: u64, units: u64, active: usize) -> u32 {
+        let excess = (self.units() + units) as f64 - self.rate.limit();
+        let to_apply = (own.max(1) as f64 * active as f64).max(excess);
+        ((to_apply / self.rate.per_second()).ceil() as u32).clamp(1, RETRY_AFTER_MAX)
     }
 
     /// Whether an agency with `own` units waiting is admitted with `units` more, and if so, whether to the reserve. `active`
@@ -109,7 +115,7 @@ impl State {
         }
         // An agency with nothing waiting may exceed the limit by a batch: it would never get in with one beside the small
         // requests of others, where the limit is small.
-        let beyond = if own == 0 { BATCH_MAX as u64 } else { 0 };
+        let beyond = if own == 0 { BATCH_UNITS_MAX } else { 0 };
         let counted = units.saturating_sub(beyond).max(1);
         if self.total == 0 || (self.total + counted) as f64 <= limit {
             return Ok(false);
@@ -117,7 +123,7 @@ impl State {
         let reserve = limit * RESERVE;
         let is_in_reserve =
             (own + units) as f64 <= reserve / parts && (self.reserved + units) as f64 <= reserve;
-        let is_guaranteed = own == 0 && units == 1 && active <= GUARANTEED_TENANTS;
+        let is_guaranteed = own == 0 && units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
         if is_in_reserve || is_guaranteed { Ok(true) } else { Err(Bound::Backlog) }
     }
 
@@ -244,18 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_unit_of_an_agency_is_admitted_however_many_others_burst() {
+    fn the_first_event_of_an_agency_is_admitted_however_many_others_burst() {
         let (mut state, now) = state();
         for of in 1..GUARANTEED_TENANTS as u128 {
             take(&mut state, of, 1, now);
             take(&mut state, of, 10, now);
         }
         assert!(state.total >= 600 && state.reserved >= 300, "{}, {}", state.total, state.reserved);
-        let quiet = state.admit(tenant(5_000), 1, now);
+        assert!(state.admit(tenant(5_000), EVENT_UNITS_MAX + 1, now).is_err(), "more than one event");
+        let quiet = state.admit(tenant(5_000), EVENT_UNITS_MAX, now);
         assert!(quiet.is_ok(), "{quiet:?}");
         assert!(state.admit(tenant(5_000), 1, now).is_err(), "it has one waiting");
         assert!(state.admit(tenant(5_001), 1, now).is_err(), "there are a thousand");
-        let most = (600 + BATCH_MAX + 300 + GUARANTEED_TENANTS) as u64;
+        let most = 600 + BATCH_UNITS_MAX + 300 + GUARANTEED_TENANTS as u64;
         assert!(state.units() <= most, "{}", state.units());
     }
 
@@ -264,8 +271,8 @@ mod tests {
         let (mut state, now) = state();
         state.rate = Rate::new(20.0, TARGET, now);
         assert!(state.admit(tenant(1), 1, now).is_ok());
-        assert!(state.admit(tenant(2), 100, now).is_ok());
-        assert!(state.admit(tenant(3), 100, now).is_err(), "the limit is exceeded");
+        assert!(state.admit(tenant(2), BATCH_UNITS_MAX, now).is_ok());
+        assert!(state.admit(tenant(3), BATCH_UNITS_MAX, now).is_err(), "the limit is exceeded");
         assert!(state.admit(tenant(3), 1, now).is_ok());
     }
 
@@ -283,6 +290,19 @@ mod tests {
         assert!(state.admit(tenant(1), 1_000, now).is_ok());
         let full = state.admit(tenant(1), 1, now);
         assert_eq!(full, Err(Full { bound: Bound::BacklogShare, retry_after: 10 }));
+    }
+
+    #[test]
+    fn the_wait_that_is_asked_for_fits_what_all_have_waiting() {
+        let (mut state, now) = state();
+        state.rate = Rate::new(100.0, TARGET, now);
+        assert!(state.admit(tenant(1), 1_000, now).is_ok());
+        // 60 units may wait, so 1,040 have to be applied before 100 more fit.
+        let full = state.admit(tenant(2), 100, now);
+        assert_eq!(full, Err(Full { bound: Bound::Backlog, retry_after: 11 }));
+        state.rate = Rate::new(10.0, TARGET, now);
+        let full = state.admit(tenant(2), 100, now);
+        assert_eq!(full, Err(Full { bound: Bound::Backlog, retry_after: RETRY_AFTER_MAX }));
     }
 
     #[test]

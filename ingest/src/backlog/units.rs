@@ -1,45 +1,113 @@
 //! How much work a request is, in units.
 
-use common::event::BATCH_MAX;
+use common::event::{BATCH_MAX, InboundType};
 use memchr::memchr2;
 
 /// Bytes of a unit.
 const UNIT_BYTES: usize = 4 * 1024;
+/// Most units of one event.
+pub(super) const EVENT_UNITS_MAX: u64 = 3;
+/// Most units of a batch whose size does not make it more.
+pub(super) const BATCH_UNITS_MAX: u64 = BATCH_MAX as u64 * EVENT_UNITS_MAX;
 /// Depth in a batch at which its events are: in the array of the outermost object.
 const EVENT_DEPTH: u32 = 2;
 
-/// Units of a body with so many events or writes.
-pub fn units(count: usize, bytes: usize) -> u64 {
-    count.max(bytes.div_ceil(UNIT_BYTES)).max(1) as u64
+/// Units of an event of that type, by what the worker's and the database's work for it took beside a contact
+/// (`make bench ARGS=fairness`).
+const fn event_units(event_type: InboundType) -> u64 {
+    use InboundType as T;
+    match event_type {
+        T::EnquirySubmitted
+        | T::DiscoveryUpserted
+        | T::BookingStarted
+        | T::BookingAbandoned
+        | T::BookingCompleted
+        | T::BookingCreditApplied => EVENT_UNITS_MAX,
+        T::ContactIdentified
+        | T::ContactUpdated
+        | T::TripPlanningStarted
+        | T::TripDraftUpdated
+        | T::QuoteRequested
+        | T::EmployeeCreditUpdated => 1,
+    }
+}
+
+/// Units of a body with work of so many.
+pub fn units(work: u64, bytes: usize) -> u64 {
+    work.max(bytes.div_ceil(UNIT_BYTES) as u64).max(1)
 }
 
 /// Units of a batch that has not been read; of a valid batch never fewer than it has. Looks at no more bytes than
-/// [`BATCH_MAX`] units have: a larger body is as many units for its size alone.
+/// [`BATCH_UNITS_MAX`] units have: a larger body is as many units for its size alone.
 pub fn batch_units(body: &[u8]) -> u64 {
-    let count = if body.len().div_ceil(UNIT_BYTES) < BATCH_MAX { count_events(body) } else { 0 };
-    units(count, body.len())
+    let is_by_size = units(0, body.len()) >= BATCH_UNITS_MAX;
+    units(if is_by_size { 0 } else { count_events(body) }, body.len())
 }
 
-/// Counts the objects at the depth of events, at most [`BATCH_MAX`] of them. Looks only at brackets outside of strings, so that
-/// no way of writing a name or a value hides an event.
-fn count_events(body: &[u8]) -> usize {
-    let (mut count, mut depth, mut at) = (0, 0_u32, 0);
+/// Units of the first [`BATCH_MAX`] objects at the depth of events. Looks only at brackets outside of strings, so that no way
+/// of writing a name or a value hides an event.
+fn count_events(body: &[u8]) -> u64 {
+    let (mut units, mut count, mut depth, mut at) = (0, 0, 0_u32, 0);
+    let mut event = EventTypeSearch::default();
     while let Some(&byte) = body.get(at) {
         at += 1;
         match byte {
-            b'"' => at = after_string(body, at),
+            b'"' => {
+                let end = after_string(body, at);
+                if depth == EVENT_DEPTH + 1 {
+                    event
+                        .note(body.get(at..end - 1).unwrap_or_default(), body.get(end..).unwrap_or_default());
+                }
+                at = end;
+            }
             b'{' | b'[' => {
-                count += usize::from(byte == b'{' && depth == EVENT_DEPTH);
-                if count == BATCH_MAX {
-                    break;
+                if byte == b'{' && depth == EVENT_DEPTH {
+                    (event, count) = (EventTypeSearch::default(), count + 1);
                 }
                 depth += 1;
             }
-            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if byte == b'}' && depth == EVENT_DEPTH {
+                    units += event.units();
+                    if count == BATCH_MAX {
+                        break;
+                    }
+                }
+            }
             _ => {}
         }
     }
-    count
+    units
+}
+
+/// The type of an event, as far as it can be seen without reading the event. Where it can't, the event counts as one of the
+/// most expensive: no way of writing a type makes it cheaper.
+#[derive(Debug, Default)]
+struct EventTypeSearch {
+    /// Whether the last string was the name of the type's field.
+    is_type_next: bool,
+    /// The most units of the types that were found.
+    found: Option<u64>,
+    is_unclear: bool,
+}
+
+impl EventTypeSearch {
+    /// Takes in a string of the event's own fields, a name or a value, and what follows it.
+    fn note(&mut self, string: &[u8], rest: &[u8]) {
+        if std::mem::take(&mut self.is_type_next) {
+            let named = str::from_utf8(string).ok().and_then(InboundType::parse);
+            let units = named.map_or(EVENT_UNITS_MAX, event_units);
+            self.found = self.found.max(Some(units));
+        } else if rest.trim_ascii_start().first() == Some(&b':') {
+            self.is_type_next = string == b"eventType";
+            self.is_unclear |= string.contains(&b'\\');
+        }
+    }
+
+    fn units(&self) -> u64 {
+        self.found.filter(|_| !self.is_unclear).unwrap_or(EVENT_UNITS_MAX)
+    }
 }
 
 /// The place after the string whose content begins at `at`.
@@ -63,9 +131,13 @@ mod tests {
 
     /// A valid batch of compact events whose `eventId` is written as `name`, with `space` between its tokens.
     fn batch(name: &str, space: &str, details: &str, count: usize) -> String {
+        batch_of(InboundType::ContactIdentified.as_str(), name, space, details, count)
+    }
+
+    fn batch_of(event_type: &str, name: &str, space: &str, details: &str, count: usize) -> String {
         let event = |i| {
             format!(
-                r#"{{"{name}":"e{i}",{space}"specVersion":"1.0","eventType":"contact.identified","tenant":"acme","origin":"site","occurredAt":"2026-05-01T10:00:00Z","actor":{{"type":"contact","email":"a@b.example"}},"payload":{details}}}"#
+                r#"{{"{name}":"e{i}",{space}"specVersion":"1.0","eventType"{space}:"{event_type}","tenant":"acme","origin":"site","occurredAt":"2026-05-01T10:00:00Z","actor":{{"type":"contact","email":"a@b.example"}},"payload":{details}}}"#
             )
         };
         let events: Vec<String> = (0..count).map(event).collect();
@@ -73,10 +145,38 @@ mod tests {
     }
 
     #[test]
+    fn an_event_counts_by_its_type() {
+        for &event_type in InboundType::ALL {
+            let body = batch_of(event_type.as_str(), "eventId", " ", "{}", 2);
+            assert_eq!(batch_units(body.as_bytes()), 2 * event_units(event_type), "{event_type}");
+        }
+        let full = batch_of("enquiry.submitted", "eventId", "", "{}", BATCH_MAX);
+        assert_eq!(batch_units(full.as_bytes()), BATCH_UNITS_MAX);
+    }
+
+    #[test]
+    fn no_way_of_writing_a_type_makes_an_event_cheaper() {
+        for written in [
+            r#""eventType":"enquiry\u002esubmitted""#,
+            r#""event\u0054ype":"enquiry.submitted""#,
+            r#""event\u0054ype":"enquiry.submitted","eventType":"contact.identified""#,
+            r#""eventType":"enquiry.submitted","eventType":"contact.identified""#,
+            r#""eventType":"contact.identified","eventType":"enquiry.submitted""#,
+            r#""eventType":{"eventType":"contact.identified"}"#,
+            r#""origin":"eventType","site":"contact.identified""#,
+            r#""payload":{"eventType":"contact.identified"},"eventType":"enquiry.submitted""#,
+            r#""eventType":"made.up""#,
+        ] {
+            let body = format!(r#"{{"events":[{{{written}}}]}}"#);
+            assert_eq!(batch_units(body.as_bytes()), EVENT_UNITS_MAX, "{written}");
+        }
+    }
+
+    #[test]
     fn an_escaped_name_hides_no_event() {
         let compact = batch(r"event\u0049d", "", "{}", BATCH_MAX);
         assert_eq!(parse_batch(compact.as_bytes(), "acme").map(|events| events.len()), Ok(BATCH_MAX));
-        assert_eq!(batch_units(compact.as_bytes()), BATCH_MAX as u64);
+        assert_eq!(batch_units(compact.as_bytes()), BATCH_UNITS_MAX);
     }
 
     #[test]
@@ -89,10 +189,10 @@ mod tests {
     fn a_body_counts_by_its_bytes_where_that_is_more() {
         assert_eq!(batch_units(b"{}"), 1);
         assert_eq!(batch_units(&vec![b' '; 5 * UNIT_BYTES + 1]), 6);
-        assert_eq!(batch_units(&vec![b'['; 2 * BATCH_MAX * UNIT_BYTES]), 2 * BATCH_MAX as u64);
+        assert_eq!(batch_units(&vec![b'['; 600 * UNIT_BYTES]), 600);
         assert_eq!(
             batch_units(&[br#"{"events":["#, br"{}".repeat(1_000).as_slice()].concat()),
-            BATCH_MAX as u64
+            BATCH_UNITS_MAX
         );
     }
 
@@ -100,19 +200,20 @@ mod tests {
         #[test]
         fn a_valid_batch_is_never_taken_for_less_than_it_is(
             count in 1..=BATCH_MAX,
+            event_type in proptest::sample::select(InboundType::ALL),
             text in any::<String>(),
             space in "[ \n\t]{0,3}",
         ) {
             let details = serde_json::json!({"text": text, "more": [{}]}).to_string();
-            let body = batch("eventId", &space, &details, count);
+            let body = batch_of(event_type.as_str(), "eventId", &space, &details, count);
             let read = parse_batch(body.as_bytes(), "acme").map_or(0, |events| events.len());
             prop_assert_eq!(read, if text.contains('\0') { 0 } else { count });
-            prop_assert_eq!(batch_units(body.as_bytes()), units(count, body.len()));
+            prop_assert_eq!(batch_units(body.as_bytes()), units(count as u64 * event_units(event_type), body.len()));
         }
 
         #[test]
         fn any_bytes_can_be_counted(body: Vec<u8>) {
-            prop_assert!(batch_units(&body) <= units(BATCH_MAX, body.len()));
+            prop_assert!(batch_units(&body) <= units(BATCH_UNITS_MAX, body.len()));
         }
     }
 }

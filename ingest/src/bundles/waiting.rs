@@ -1,18 +1,23 @@
 //! The requests that wait for a publish of their caller's to end. Pure, but for the channels in it.
 
 use super::SmallRequest;
+use crate::backlog::Share;
 use common::broker::{CallError, Hold};
 use common::bundle::BUNDLE_BYTES_MAX;
 use common::caller::Caller;
 use common::event::BATCH_MAX;
+use common::model::TenantId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tracing::Span;
 
-/// Requests that may wait, of all callers. More than are ever under way, unless the settings say otherwise.
+/// Requests that may wait, of all callers. More than are ever under way, unless the settings say otherwise: only requests
+/// whose callers have hung up can fill the queue.
 pub(super) const WAITING_MAX: usize = 4_096;
+/// Requests of one agency that may wait, under all of its keys.
+const TENANT_WAITING_MAX: usize = WAITING_MAX / 4;
 
 const WAITING: u8 = 0;
 const HANDED_OVER: u8 = 1;
@@ -70,34 +75,63 @@ pub(super) struct Full;
 /// requests is under way, so there are as few entries as such callers.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRequests {
-    by_caller: HashMap<Caller, Vec<WaitingRequest>>,
+    by_caller: HashMap<Caller, CallerRequests>,
+    /// How many requests wait, of each agency that has one.
+    by_tenant: HashMap<TenantId, usize>,
     count: usize,
+}
+
+/// What a caller has waiting.
+#[derive(Debug, Default)]
+struct CallerRequests {
+    requests: Vec<WaitingRequest>,
+    /// The shares of requests that were removed because their callers had hung up. Kept until the publish under way ends:
+    /// hanging up makes no room.
+    abandoned: Vec<Share>,
+}
+
+impl CallerRequests {
+    /// Removes the requests whose callers have hung up. Gives how many they were.
+    fn remove_closed(&mut self) -> usize {
+        let before = self.requests.len();
+        for mut closed in self.requests.extract_if(.., |waiting| waiting.result.is_closed()) {
+            self.abandoned.extend(closed.request.share.take());
+        }
+        before - self.requests.len()
+    }
 }
 
 impl WaitingRequests {
     /// Adds a request. Gives whether no publish of its caller was under way: one has to be begun.
     pub(super) fn add(&mut self, caller: &Caller, request: WaitingRequest) -> Result<bool, Full> {
-        if self.count == WAITING_MAX {
-            return Err(Full);
+        if self.is_full(caller.tenant_id) {
+            self.remove_closed();
+            if self.is_full(caller.tenant_id) {
+                return Err(Full);
+            }
         }
         self.count += 1;
+        *self.by_tenant.entry(caller.tenant_id).or_insert(0) += 1;
         if let Some(waiting) = self.by_caller.get_mut(caller) {
-            waiting.push(request);
+            waiting.requests.push(request);
             return Ok(false);
         }
-        self.by_caller.insert(caller.clone(), vec![request]);
+        let first = CallerRequests { requests: vec![request], abandoned: Vec::new() };
+        self.by_caller.insert(caller.clone(), first);
         Ok(true)
     }
 
     /// Takes what one message may hold, and hands it over.
     pub(super) fn take(&mut self, caller: &Caller) -> Vec<WaitingRequest> {
         let Some(waiting) = self.by_caller.get_mut(caller) else { return Vec::new() };
-        let before = waiting.len();
+        let before = waiting.requests.len();
         // A caller who has hung up has no use for being published.
-        waiting.retain(|waiting| !waiting.result.is_closed());
-        let fitting = fitting(waiting);
-        let mut group: Vec<WaitingRequest> = waiting.drain(..fitting).collect();
-        self.count -= before - waiting.len();
+        waiting.remove_closed();
+        waiting.abandoned = Vec::new();
+        let fitting = fitting(&waiting.requests);
+        let mut group: Vec<WaitingRequest> = waiting.requests.drain(..fitting).collect();
+        let removed = before - waiting.requests.len();
+        self.note_removed(caller.tenant_id, removed);
         group.retain(|waiting| waiting.handover.hand_over());
         group
     }
@@ -105,11 +139,38 @@ impl WaitingRequests {
     /// Notes that no publish of the caller is under way any more, unless something waits for the next one; gives whether
     /// nothing does.
     pub(super) fn end_if_idle(&mut self, caller: &Caller) -> bool {
-        let is_idle = self.by_caller.get(caller).is_none_or(Vec::is_empty);
+        let is_idle = self.by_caller.get(caller).is_none_or(|waiting| waiting.requests.is_empty());
         if is_idle {
             self.by_caller.remove(caller);
         }
         is_idle
+    }
+
+    fn is_full(&self, tenant: TenantId) -> bool {
+        let own = self.by_tenant.get(&tenant).copied().unwrap_or(0);
+        self.count >= WAITING_MAX || own >= TENANT_WAITING_MAX
+    }
+
+    /// Removes the requests of all callers that have hung up.
+    fn remove_closed(&mut self) {
+        let removed: Vec<(TenantId, usize)> = self
+            .by_caller
+            .iter_mut()
+            .map(|(caller, waiting)| (caller.tenant_id, waiting.remove_closed()))
+            .collect();
+        for (tenant, removed) in removed {
+            self.note_removed(tenant, removed);
+        }
+    }
+
+    fn note_removed(&mut self, tenant: TenantId, removed: usize) {
+        self.count -= removed;
+        if let Some(own) = self.by_tenant.get_mut(&tenant) {
+            *own -= removed;
+            if *own == 0 {
+                self.by_tenant.remove(&tenant);
+            }
+        }
     }
 }
 
@@ -130,7 +191,7 @@ mod tests {
     use super::*;
     use crate::submit::ValidBatch;
     use bytes::Bytes;
-    use common::model::{KeyPrefix, Scopes, TenantId};
+    use common::model::{KeyPrefix, Scopes};
     use common::trace::{TraceContext, Trail};
     use tokio::sync::oneshot::Receiver;
     use tokio::time::Instant;
@@ -139,8 +200,12 @@ mod tests {
     type Outcome = Result<Vec<u8>, CallError>;
 
     fn caller(key: &str) -> Caller {
+        caller_of(0, key)
+    }
+
+    fn caller_of(tenant: u128, key: &str) -> Caller {
         Caller {
-            tenant_id: TenantId(Uuid::nil()),
+            tenant_id: TenantId(Uuid::from_u128(tenant)),
             tenant: "acme".to_owned(),
             key: KeyPrefix::parse(key).unwrap(),
             scopes: Scopes::default(),
@@ -204,19 +269,42 @@ mod tests {
         let mut waiting = WaitingRequests::default();
         let mut receivers = add(&mut waiting, &[(1, 10), (2, 10), (3, 10)]);
         drop(receivers.remove(0));
-        assert!(waiting.by_caller[&caller("ck_a")][1].handover.give_up());
+        assert!(waiting.by_caller[&caller("ck_a")].requests[1].handover.give_up());
         let taken = waiting.take(&caller("ck_a"));
         let events: Vec<u16> = taken.iter().map(|waiting| waiting.request.batch.events).collect();
         assert_eq!((events, waiting.count), (vec![3], 0));
         assert!(!taken[0].handover.give_up(), "it is handed over");
     }
 
+    /// Adds requests of an agency until it is refused.
+    fn fill(waiting: &mut WaitingRequests, tenant: u128) -> Vec<Receiver<Outcome>> {
+        std::iter::from_fn(|| {
+            let (request, receiver) = request(1, 1);
+            waiting.add(&caller_of(tenant, "ck_a"), request).ok().map(|_| receiver)
+        })
+        .collect()
+    }
+
     #[test]
-    fn the_queue_is_bounded_over_all_callers() {
+    fn the_queue_is_bounded_for_each_agency_and_over_all_of_them() {
         let mut waiting = WaitingRequests::default();
-        let _receivers = add(&mut waiting, &vec![(1, 1); WAITING_MAX]);
-        assert!(waiting.add(&caller("ck_b"), request(1, 1).0).is_err());
-        waiting.take(&caller("ck_a"));
-        assert!(waiting.add(&caller("ck_b"), request(1, 1).0).unwrap());
+        let held: Vec<_> = (0..5).map(|tenant| fill(&mut waiting, tenant)).collect();
+        let counts: Vec<usize> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts, [TENANT_WAITING_MAX, 1_024, 1_024, 1_024, 0]);
+        assert!(waiting.add(&caller_of(0, "ck_b"), request(1, 1).0).is_err(), "another key of the agency");
+        let taken = waiting.take(&caller_of(0, "ck_a"));
+        assert_eq!(fill(&mut waiting, 5).len(), taken.len());
+    }
+
+    #[test]
+    fn requests_whose_callers_have_hung_up_fill_no_queue() {
+        let mut waiting = WaitingRequests::default();
+        let kept = fill(&mut waiting, 1);
+        let closed: Vec<_> = (2..=4).map(|tenant| fill(&mut waiting, tenant)).collect();
+        assert_eq!(waiting.count, WAITING_MAX);
+        drop(closed);
+        assert!(waiting.add(&caller_of(5, "ck_a"), request(1, 1).0).unwrap());
+        assert_eq!((waiting.count, waiting.by_tenant.len()), (kept.len() + 1, 2));
+        assert!(!waiting.end_if_idle(&caller_of(1, "ck_a")) && waiting.end_if_idle(&caller_of(2, "ck_a")));
     }
 }

@@ -22,11 +22,14 @@ pub const STORED: &str = "-- replay_entries.stored
     FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::timestamptz[]) AS w (tenant_id, key_prefix, mac, signed_at)
     JOIN replay_entries e USING (tenant_id, key_prefix, mac, signed_at)";
 
-/// Fails where signatures of now can't be written: no right, a standby, no partition. Writes nothing otherwise.
+/// Fails where signatures of now can't be written: no right, a standby, no partition. Writes nothing otherwise, and gives
+/// whether the next partitions can be made.
 pub const CHECK: &str = "-- replay_entries.check
-    INSERT INTO replay_entries (tenant_id, key_prefix, mac, signed_at)
-    SELECT '00000000-0000-0000-0000-000000000000', '', '', now()
-    WHERE to_regclass('replay_entries_' || (floor(extract(epoch FROM now()) / 600) * 600)::bigint) IS NULL";
+    WITH written AS (
+        INSERT INTO replay_entries (tenant_id, key_prefix, mac, signed_at)
+        SELECT '00000000-0000-0000-0000-000000000000', '', '', now()
+        WHERE to_regclass('replay_entries_' || (floor(extract(epoch FROM now()) / 600) * 600)::bigint) IS NULL)
+    SELECT has_function_privilege('make_replay_partition(bigint)', 'EXECUTE')";
 
 /// Entries as columns.
 struct Columns<'a> {
@@ -92,10 +95,10 @@ async fn stored(client: &Client, entries: &[&Entry]) -> Result<Vec<tokio_postgre
     client.query(&statement, &[&columns.tenants, &columns.prefixes, &columns.macs, &columns.signed_at]).await
 }
 
-/// Fails where signatures can't be written now.
-pub async fn check(client: &Client) -> Result<(), Error> {
+/// Whether signatures can be written later, too. Fails where they can't be written now.
+pub async fn check(client: &Client) -> Result<bool, Error> {
     let statement = client.prepare_cached(CHECK).await?;
-    client.execute(&statement, &[]).await.map(drop)
+    client.query_one(&statement, &[]).await?.try_get(0)
 }
 
 /// Whether an insert failed because there is no partition for its time.

@@ -1,8 +1,17 @@
 //! Callers that hang up while their request waits.
 
-use super::{identified, results, stallable, take_messages, until_published, until_submitted};
-use futures_util::future::{AbortHandle, abortable};
-use tests::{Answer, Http, PATIENCE, World, eventually, text};
+use super::{
+    identified, identified_each, results, stallable, take_messages, until_published, until_submitted,
+};
+use futures_util::future::{AbortHandle, abortable, join_all};
+use tests::event::batch;
+use tests::raw::{RawConnection, head};
+use tests::{Answer, Http, Outgoing, PATIENCE, World, event, eventually, text};
+
+/// More requests than may wait to be published, of all callers.
+const MORE_THAN_MAY_WAIT: usize = 4_200;
+/// How many of them are sent at once.
+const AT_ONCE: usize = 100;
 
 /// Sends a request until it isn't refused for want of a place.
 async fn send_when_there_is_a_place(world: &World, email: &str) -> Answer {
@@ -59,4 +68,58 @@ async fn a_request_whose_caller_hangs_up_while_it_waits_is_not_published() {
     let emails = world.database.rows("SELECT email FROM clients ORDER BY email", &[]).await;
     let emails: Vec<&str> = emails.iter().map(|row| text(&row["email"])).collect();
     assert_eq!(emails, ["first@example.com", "kept@example.com", "late@example.com"]);
+}
+
+/// Sends requests, and hangs up when all of them wait behind the `before` that were sent before.
+async fn send_and_hang_up(world: &World, requests: &[Outgoing], before: usize) {
+    let connections = join_all(requests.iter().map(async |request| {
+        let mut connection = RawConnection::to(world.http().address()).await;
+        let length = format!("content-length: {}\r\n\r\n", request.body.len());
+        connection.send([head(request).as_slice(), length.as_bytes(), &request.body].concat()).await;
+        connection
+    }));
+    let connections = connections.await;
+    until_submitted(&world.ingests[0], before + requests.len()).await;
+    drop(connections);
+    eventually("ingest has noticed", PATIENCE, async || {
+        let active = [("state", "active")];
+        match world.ingests[0].metrics().await.sum("connect_http_connections", &active) {
+            0.0 => Ok(()),
+            active => Err(format!("{active} connections")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_whose_callers_hang_up_while_the_broker_is_slow_keep_no_other_agency_out() {
+    let world = stallable()
+        .heartbeat(120)
+        .set("CONNECT_BACKLOG_TARGET", "60s")
+        .set("CONNECT_PUBLISH_TIMEOUT", "100s")
+        .set("CONNECT_REPLY_TIMEOUT", "110s")
+        .start()
+        .await;
+    let other = world.add_tenant("other").await;
+    let ingest = &world.ingests[0];
+    world.proxies().broker.stall();
+    let requests = identified_each(&world.key, MORE_THAN_MAY_WAIT);
+    for (number, some) in requests.chunks(AT_ONCE).enumerate() {
+        send_and_hang_up(&world, some, number * AT_ONCE).await;
+    }
+    let waiting = async || ingest.metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+    assert_eq!(waiting().await, MORE_THAN_MAY_WAIT as f64, "hanging up gives no share back");
+    let quiet = event("contact.identified").tenant(&other.tenant).email("quiet@example.com");
+    let quiet = other.events(batch(&[quiet]));
+    let driving = async {
+        until_submitted(ingest, MORE_THAN_MAY_WAIT + 1).await;
+        world.proxies().broker.restore();
+    };
+    let (answer, ()) = futures_util::join!(world.http().send(&quiet), driving);
+    assert_eq!(results(&answer)[0]["status"], "accepted");
+    eventually("the shares are given back", PATIENCE, async || match waiting().await {
+        0.0 => Ok(()),
+        units => Err(format!("{units} units")),
+    })
+    .await;
 }

@@ -1,5 +1,6 @@
 //! Ingest with a role of its own, which has the rights that the README lists and no others.
 
+use super::readiness::until_lacking;
 use tests::event::batch;
 use tests::{Program, TestDatabase, World, event};
 
@@ -85,17 +86,25 @@ async fn the_function_makes_and_drops_nothing_but_partitions_of_their_time() {
     }
 }
 
-#[tokio::test]
-async fn an_ingest_that_may_not_write_signatures_is_not_ready() {
+/// Checks that ingest, which has been ready, is not ready any more without a right of its role.
+async fn assert_unready_without(right: &str) {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let role = Role::new(&world.database).await;
     world.database.execute(&grants(&role)).await;
-    world.database.execute(&format!("REVOKE INSERT ON replay_entries FROM {}", role.name)).await;
     world.set("DATABASE_URL", &role.url(world.database.url()));
-    let mut ingest = Program::spawn("connect-ingest", world.settings());
-    ingest.until_listening().await;
-    let says = ingest.until_unready().await;
-    assert_eq!(says["checks"]["replay_store"], false, "{says}");
+    let ingest = Program::ingest(world.settings()).await;
+    world.database.execute(&format!("REVOKE {right} FROM {}", role.name)).await;
+    until_lacking(&ingest, &["replay_store"]).await;
     drop(ingest);
     role.remove(&world.database).await;
+}
+
+#[tokio::test]
+async fn an_ingest_that_may_not_write_signatures_is_not_ready() {
+    assert_unready_without("INSERT ON replay_entries").await;
+}
+
+#[tokio::test]
+async fn an_ingest_that_may_not_make_partitions_for_signatures_is_not_ready() {
+    assert_unready_without("EXECUTE ON FUNCTION make_replay_partition(bigint)").await;
 }

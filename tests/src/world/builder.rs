@@ -16,6 +16,7 @@ use futures_util::future::join_all;
 pub struct WorldBuilder {
     database_url: Option<String>,
     amqp_url: Option<String>,
+    heartbeat: Option<u16>,
     through_proxies: bool,
     ingests: usize,
     workers: usize,
@@ -29,6 +30,7 @@ impl Default for WorldBuilder {
         Self {
             database_url,
             amqp_url,
+            heartbeat: None,
             through_proxies: false,
             ingests: 1,
             workers: 1,
@@ -48,6 +50,12 @@ impl WorldBuilder {
     /// On a RabbitMQ of the test's own instead of the shared one.
     pub fn on_broker(mut self, url: &str) -> Self {
         self.amqp_url = Some(url.to_owned());
+        self
+    }
+
+    /// Seconds of the heartbeat between the programs and RabbitMQ, for a test in which it hangs for longer than usual.
+    pub fn heartbeat(mut self, seconds: u16) -> Self {
+        self.heartbeat = Some(seconds);
         self
     }
 
@@ -92,7 +100,11 @@ impl WorldBuilder {
             Some(url) => TestDatabase::on(url).await,
             None => TestDatabase::new().await,
         };
-        let amqp_url = self.amqp_url.unwrap_or_else(|| services::shared().amqp_url.clone());
+        let mut amqp_url = self.amqp_url.unwrap_or_else(|| services::shared().amqp_url.clone());
+        if let Some(seconds) = self.heartbeat {
+            let separator = if amqp_url.contains('?') { '&' } else { '?' };
+            amqp_url = format!("{amqp_url}{separator}heartbeat={seconds}");
+        }
         let queues = Queues::new(&amqp_url, new_name());
         let settings = |database_url: &str, amqp_url: &str| {
             let mut settings = common_settings(database_url, amqp_url, queues.prefix());

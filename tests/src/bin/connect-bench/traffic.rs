@@ -25,6 +25,8 @@ pub(crate) enum Traffic {
     Mix,
     /// `enquiry.submitted` of the pool, drawn at random.
     Enquiries,
+    /// `traveller.discovery_upserted` of the pool, drawn at random.
+    Discoveries,
     /// `contact.identified` with an email only; each address comes twice, in batches far apart.
     Simple,
 }
@@ -53,6 +55,10 @@ impl Traffic {
         match self {
             Self::Identified => Event::new(Kind::Identified, person(random.below(POOL)), random),
             Self::Enquiries => Event::new(Kind::Enquiry, person(random.below(POOL)), random),
+            Self::Discoveries => {
+                let kind = Kind::Discovery;
+                Event::new(kind, person(random.below(people_of(kind))), random)
+            }
             Self::Mix => {
                 let kind = mixed(random.below(100));
                 Event::new(kind, person(random.below(people_of(kind))), random)
@@ -66,6 +72,7 @@ impl Traffic {
         match self {
             Self::Identified => "contact.identified of the pool".to_owned(),
             Self::Enquiries => "enquiry.submitted of the pool".to_owned(),
+            Self::Discoveries => "traveller.discovery_upserted of the pool".to_owned(),
             Self::Simple => "contact.identified with an email only, each address twice".to_owned(),
             Self::Mix => MIX
                 .iter()
@@ -156,7 +163,9 @@ mod tests {
     #[test]
     fn draws_only_valid_batches() {
         let mut random = Random::new();
-        for traffic in [Traffic::Identified, Traffic::Mix, Traffic::Enquiries, Traffic::Simple] {
+        for traffic in
+            [Traffic::Identified, Traffic::Mix, Traffic::Enquiries, Traffic::Discoveries, Traffic::Simple]
+        {
             let body = body(&traffic.draw(100, &mut random), "acme");
             let read = common::event::parse_batch(body.as_bytes(), "acme").expect("a valid batch");
             assert_eq!(read.len(), 100);

@@ -33,6 +33,8 @@ pub(super) struct Burst {
     pub(super) callers: usize,
     pub(super) agencies: usize,
     pub(super) after_sending: AfterSending,
+    /// What the batches consist of.
+    pub(super) traffic: Traffic,
 }
 
 /// What the callers of a burst got.
@@ -76,13 +78,18 @@ impl BurstOutcome {
 }
 
 impl Burst {
-    /// Starts the burst of the first agencies of `keys`.
-    pub(super) fn start(self, address: SocketAddr, keys: &[ApiKey]) -> BackgroundLoad<BurstOutcome> {
-        let keys = keys[..self.agencies].to_vec();
+    /// Starts the burst of the first agencies of `keys`, whose callers take the addresses in turn.
+    pub(super) fn start(self, addresses: &[SocketAddr], keys: &[ApiKey]) -> BackgroundLoad<BurstOutcome> {
+        let (addresses, keys) = (addresses.to_vec(), keys[..self.agencies].to_vec());
         BackgroundLoad::start(move |stop| async move {
             let callers = (0..self.callers).map(|number| {
-                let sender =
-                    BurstCaller { address, key: keys[number % keys.len()].clone(), random: Random::new() };
+                let sender = BurstCaller {
+                    // The callers of each agency come to all addresses.
+                    address: addresses[number / keys.len() % addresses.len()],
+                    key: keys[number % keys.len()].clone(),
+                    traffic: self.traffic,
+                    random: Random::new(),
+                };
                 sender.send_until(self.after_sending, stop.clone())
             });
             join_all(callers).await.into_iter().fold(BurstOutcome::default(), BurstOutcome::plus)
@@ -94,6 +101,7 @@ impl Burst {
 struct BurstCaller {
     address: SocketAddr,
     key: ApiKey,
+    traffic: Traffic,
     random: Random,
 }
 
@@ -117,7 +125,7 @@ impl BurstCaller {
     }
 
     fn batch(&mut self) -> Vec<u8> {
-        let events = Traffic::Identified.draw(BATCH, &mut self.random);
+        let events = self.traffic.draw(BATCH, &mut self.random);
         request::events(&self.key, &body(&events, &self.key.tenant))
     }
 

@@ -4,8 +4,11 @@
 use super::bursts::{AFTER_REFUSAL, AfterSending, Burst, BurstOutcome, HANG_UP};
 use super::quiet_agency::{self, ResponseTimes};
 use crate::options::Options;
-use crate::prepare::{analyze, api, fill};
+use crate::prepare::{analyze, fill};
+use crate::traffic::Traffic;
 use common::progress::Progress;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tests::{ApiKey, World, eventually};
 
@@ -20,15 +23,66 @@ const AHEAD: Duration = Duration::from_secs(1);
 /// Longest that the backlog of a burst may take to be applied.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// What the others do.
-const CASES: [Option<Burst>; 6] = [
-    None,
-    Some(Burst { callers: 8, agencies: 1, after_sending: AfterSending::Waits }),
-    Some(Burst { callers: 128, agencies: 1, after_sending: AfterSending::Waits }),
-    Some(Burst { callers: 24, agencies: AGENCIES, after_sending: AfterSending::HangsUp }),
-    Some(Burst { callers: 128, agencies: AGENCIES, after_sending: AfterSending::HangsUp }),
-    Some(Burst { callers: 128, agencies: AGENCIES, after_sending: AfterSending::Waits }),
+/// Ingests at most.
+const INGESTS: usize = 2;
+
+/// What the others do, and how many ingests there are.
+#[derive(Clone, Copy)]
+struct Case {
+    burst: Option<Burst>,
+    ingests: usize,
+}
+
+const CASES: [Case; 11] = [
+    Case { burst: None, ingests: 1 },
+    contacts(8, 1, AfterSending::Waits),
+    contacts(128, 1, AfterSending::Waits),
+    contacts(24, 1, AfterSending::HangsUp),
+    contacts(24, AGENCIES, AfterSending::HangsUp),
+    contacts(128, AGENCIES, AfterSending::HangsUp),
+    contacts(128, AGENCIES, AfterSending::Waits),
+    contacts(128, 1, AfterSending::HangsUp).of(Traffic::Enquiries),
+    contacts(128, AGENCIES, AfterSending::Waits).of(Traffic::Enquiries),
+    contacts(128, AGENCIES, AfterSending::Waits).of(Traffic::Discoveries),
+    contacts(128, AGENCIES, AfterSending::HangsUp).with_two_ingests(),
 ];
+
+const fn contacts(callers: usize, agencies: usize, after_sending: AfterSending) -> Case {
+    let burst = Burst { callers, agencies, after_sending, traffic: Traffic::Identified };
+    Case { burst: Some(burst), ingests: 1 }
+}
+
+impl Case {
+    const fn of(mut self, traffic: Traffic) -> Self {
+        if let Some(burst) = &mut self.burst {
+            burst.traffic = traffic;
+        }
+        self
+    }
+
+    const fn with_two_ingests(mut self) -> Self {
+        self.ingests = INGESTS;
+        self
+    }
+
+    fn label(&self) -> String {
+        let Some(Burst { callers, agencies, after_sending, traffic }) = &self.burst else {
+            return "nobody else".to_owned();
+        };
+        let agencies = if *agencies == 1 { "1 agency".to_owned() } else { format!("{agencies} agencies") };
+        let after_sending = match after_sending {
+            AfterSending::Waits => "wait",
+            AfterSending::HangsUp => "hang up",
+        };
+        let traffic = match traffic {
+            Traffic::Enquiries => ", enquiries",
+            Traffic::Discoveries => ", discoveries",
+            Traffic::Identified | Traffic::Mix | Traffic::Simple => "",
+        };
+        let ingests = if self.ingests == 1 { "" } else { ", 2 ingests" };
+        format!("{callers} callers of {agencies} {after_sending}{traffic}{ingests}")
+    }
+}
 
 /// What a case gave in all rounds.
 #[derive(Default)]
@@ -45,13 +99,13 @@ pub(crate) async fn run(options: &Options) {
         "fairness: a quiet agency sends {rate} single events and {rate} POST /clients a second, each at its time,"
     );
     println!(
-        "while other agencies send batches of 100 events. Those that wait send the next batch after the"
+        "while other agencies send batches of 100 events, contact.identified where nothing else is said. Those that wait send the next batch after the"
     );
     println!(
         "response, and after 503 the same one {AFTER_REFUSAL:?} later whatever Retry-After says; those that hang up"
     );
     println!("do so after {HANG_UP:?} and start again. All rounds are taken together.");
-    let world = World::start().await;
+    let world = World::with().ingests(INGESTS).start().await;
     let mut keys = Vec::new();
     for number in 1..=AGENCIES {
         let key = world.add_tenant(&format!("burst-{number}")).await;
@@ -65,7 +119,7 @@ pub(crate) async fn run(options: &Options) {
     let mut progress = Progress::begin("measurements:", steps as u64);
     for _ in 0..options.rounds {
         for (case, measured) in CASES.iter().zip(&mut all) {
-            progress.next(&label(case.as_ref()));
+            progress.next(&case.label());
             measure(&world, &keys, *case, measured, options).await;
         }
     }
@@ -74,26 +128,26 @@ pub(crate) async fn run(options: &Options) {
     print_reasons(&world).await;
 }
 
-async fn measure(
-    world: &World,
-    keys: &[ApiKey],
-    case: Option<Burst>,
-    measured: &mut CaseResult,
-    options: &Options,
-) {
+async fn measure(world: &World, keys: &[ApiKey], case: Case, measured: &mut CaseResult, options: &Options) {
     let begun = Instant::now();
-    let burst = case.map(|burst| burst.start(api(world), keys));
+    let addresses: Vec<SocketAddr> =
+        world.ingests[..case.ingests].iter().map(|ingest| ingest.http().address()).collect();
+    let burst = case.burst.map(|burst| burst.start(&addresses, keys));
     if burst.is_some() {
         tokio::time::sleep(AHEAD).await;
     }
-    let (events, writes) = quiet_agency::measure(world, options.stretch() * STRETCHES).await;
+    let (events, writes) = quiet_agency::measure(&addresses, &world.key, options.stretch() * STRETCHES).await;
     measured.events.add(events);
     measured.writes.add(writes);
     if let Some(burst) = burst {
         measured.outcome = measured.outcome.plus(burst.stop().await);
         measured.seconds += begun.elapsed().as_secs_f64();
         eventually("the backlog of the burst is applied", DRAIN, async || {
-            match world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]) {
+            let mut units = 0.0;
+            for ingest in &world.ingests {
+                units += ingest.metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
+            }
+            match units {
                 0.0 => Ok(()),
                 units => Err(format!("{units} units wait")),
             }
@@ -104,27 +158,20 @@ async fn measure(
 
 /// Why requests were refused, those of the quiet agency included.
 async fn print_reasons(world: &World) {
-    let samples = world.ingests[0].metrics().await;
-    let refused = samples.of("connect_refused_total").filter(|sample| sample.value > 0.0);
-    let reasons: Vec<String> =
-        refused.map(|sample| format!("{} {:.0}", sample.labels["reason"], sample.value)).collect();
+    let mut reasons = BTreeMap::<String, f64>::new();
+    for ingest in &world.ingests {
+        for sample in ingest.metrics().await.of("connect_refused_total").filter(|sample| sample.value > 0.0) {
+            *reasons.entry(sample.labels["reason"].clone()).or_default() += sample.value;
+        }
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count:.0}")).collect();
     println!("refused with 503 in all, by reason: {}", reasons.join(", "));
 }
 
-fn label(case: Option<&Burst>) -> String {
-    let Some(Burst { callers, agencies, after_sending }) = case else { return "nobody else".to_owned() };
-    let agencies = if *agencies == 1 { "1 agency".to_owned() } else { format!("{agencies} agencies") };
-    let after_sending = match after_sending {
-        AfterSending::Waits => "wait",
-        AfterSending::HangsUp => "hang up",
-    };
-    format!("{callers} callers of {agencies} {after_sending}")
-}
-
 fn print(all: &[CaseResult]) {
-    println!("{:>34}   {:^37}   {:^37}   target", "", "single event", "POST /clients");
+    println!("{:>48}   {:^37}   {:^37}   target", "", "single event", "POST /clients");
     println!(
-        "{:>34}   {}   {}   p99 1 s, 0 failed",
+        "{:>48}   {}   {}   p99 1 s, 0 failed",
         "the others",
         ResponseTimes::head(),
         ResponseTimes::head()
@@ -133,11 +180,11 @@ fn print(all: &[CaseResult]) {
         let CaseResult { events, writes, .. } = measured;
         let is_met = |times: &ResponseTimes| times.p99() <= TARGET && times.failures() == 0;
         let verdict = if is_met(events) && is_met(writes) { "met" } else { "missed" };
-        println!("{:>34}   {}   {}   {verdict}", label(case.as_ref()), events.columns(), writes.columns());
+        println!("{:>48}   {}   {}   {verdict}", case.label(), events.columns(), writes.columns());
     }
     println!("what the others got, each second:");
     println!(
-        "{:>34} {:>8} {:>8} {:>8} {:>8} {:>8}   Retry-After",
+        "{:>48} {:>8} {:>8} {:>8} {:>8} {:>8}   Retry-After",
         "", "200", "503", "other", "hung up", "broken"
     );
     for (case, CaseResult { outcome, seconds, .. }) in CASES.iter().zip(all).skip(1) {
@@ -146,8 +193,8 @@ fn print(all: &[CaseResult]) {
             .retry_after
             .map_or_else(|| "none".to_owned(), |(least, most)| format!("{least} to {most} s"));
         println!(
-            "{:>34} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>8.1}   {retry_after}",
-            label(case.as_ref()),
+            "{:>48} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>8.1}   {retry_after}",
+            case.label(),
             rate(outcome.accepted),
             rate(outcome.overloaded),
             rate(outcome.other),

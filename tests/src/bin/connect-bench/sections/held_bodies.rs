@@ -11,17 +11,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tests::World;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 /// Callers, and the largest body that ingest takes by default.
 pub(super) const CALLERS: usize = 90;
 pub(super) const BODY: usize = 4 << 20;
+/// Networks that the callers come from in turn: one address, and one network, has only a part of the memory.
+const NETWORKS: usize = 30;
+/// Bytes that all bodies may have by default, and the part of them that the callers must hold.
+const BUDGET: usize = 256 << 20;
+const HELD_MIN: f64 = 0.8;
 /// How long a caller waits for a refusal before it counts as holding its body.
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 /// Tries of a caller that is refused, and the wait between them.
-const TRIES: usize = 5;
+const TRIES: usize = 10;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 /// Longest that all may take to hold or be refused.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -43,6 +48,10 @@ impl HeldBodies {
         let (address, (ready, counted)) = (api(world), oneshot::channel());
         let background = BackgroundLoad::start(move |stop| hold(address, request, ready, stop));
         let held = within(PATIENCE, "the bodies are sent", counted).await.expect("the bodies can be sent");
+        assert!(
+            (held * BODY) as f64 >= HELD_MIN * BUDGET as f64,
+            "the callers hold only {held} bodies: the figures are not those of a full budget"
+        );
         Self { held, background }
     }
 
@@ -63,17 +72,20 @@ async fn hold(
     ready: oneshot::Sender<usize>,
     mut stop: StopSignal,
 ) {
-    let all = join_all((0..CALLERS).map(|_| try_to_hold(address, &request))).await;
+    let all = join_all((0..CALLERS).map(|number| try_to_hold(number % NETWORKS, address, &request))).await;
     let held: Vec<TcpStream> = all.into_iter().flatten().collect();
     // The other side is gone when the benchmark has failed.
     ready.send(held.len()).ok();
     stop.stopped().await;
 }
 
-async fn try_to_hold(address: SocketAddr, request: &[u8]) -> Option<TcpStream> {
+async fn try_to_hold(network: usize, address: SocketAddr, request: &[u8]) -> Option<TcpStream> {
+    let source = [127, 0, 1 + u8::try_from(network).expect("few networks"), 1];
     for _ in 0..TRIES {
         let sent = async {
-            let mut stream = TcpStream::connect(address).await?;
+            let socket = TcpSocket::new_v4()?;
+            socket.bind((source, 0).into())?;
+            let mut stream = socket.connect(address).await?;
             stream.write_all(&request[..request.len() - 1]).await?;
             Ok::<_, std::io::Error>(stream)
         };

@@ -4,13 +4,13 @@
 use super::writes::create_client;
 use crate::figures::{millis, percentile, timed};
 use crate::open_loop::{Idle, steady};
-use crate::prepare::api;
 use crate::random::Random;
 use crate::request;
 use crate::traffic::{Traffic, body};
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::time::Duration;
-use tests::World;
+use tests::ApiKey;
 
 /// Events, and as many writes, a second.
 pub(super) const RATE: f64 = 20.0;
@@ -31,20 +31,25 @@ enum Kind {
     Write,
 }
 
-/// Sends single events and writes for that long. Gives the times of both.
-pub(super) async fn measure(world: &World, length: Duration) -> (ResponseTimes, ResponseTimes) {
-    futures_util::join!(send(world, Kind::Event, length), send(world, Kind::Write, length))
+/// Sends single events to the first address, and writes to the last one, for that long. Gives the times of both.
+pub(super) async fn measure(
+    addresses: &[SocketAddr],
+    key: &ApiKey,
+    length: Duration,
+) -> (ResponseTimes, ResponseTimes) {
+    let (first, last) = (addresses[0], addresses[addresses.len() - 1]);
+    futures_util::join!(send(first, key, Kind::Event, length), send(last, key, Kind::Write, length))
 }
 
-async fn send(world: &World, kind: Kind, length: Duration) -> ResponseTimes {
-    let (idle, random) = (Idle::connect(api(world), CONNECTIONS).await, RefCell::new(Random::new()));
+async fn send(address: SocketAddr, key: &ApiKey, kind: Kind, length: Duration) -> ResponseTimes {
+    let (idle, random) = (Idle::connect(address, CONNECTIONS).await, RefCell::new(Random::new()));
     let once = async || {
         let (request, expected) = match kind {
             Kind::Event => {
                 let events = Traffic::Identified.draw(1, &mut random.borrow_mut());
-                (request::events(&world.key, &body(&events, &world.key.tenant)), 200)
+                (request::events(key, &body(&events, &key.tenant)), 200)
             }
-            Kind::Write => (create_client(&world.key, &random.borrow_mut().uuid().to_string()), 201),
+            Kind::Write => (create_client(key, &random.borrow_mut().uuid().to_string()), 201),
         };
         let exchange = async {
             let mut caller = idle.try_take().await?;
