@@ -58,7 +58,7 @@ pub(crate) async fn reply(told: oneshot::Receiver<Reply>, deadline: Instant) -> 
 #[derive(Debug)]
 pub(crate) struct EntryRules {
     pub(crate) partitions: Partitions,
-    pub(crate) used: UsedSignatures,
+    pub(super) used: UsedSignatures,
     pub(crate) outage: Outage,
 }
 
