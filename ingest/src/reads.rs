@@ -78,7 +78,9 @@ pub struct Reads {
 impl Reads {
     /// Sends `flights`, up to `connections` at once. `is_on_primary` where they go to the database of the replay entries.
     pub(crate) fn start(flights: Flights, connections: usize, is_on_primary: bool) -> Self {
-        let settings = LaneSettings { lanes: connections, group: GROUP, patience: PATIENCE, queue: QUEUE };
+        // One more than there are connections: while all of them are in use, it waits for one, which the pool's metrics show.
+        let settings =
+            LaneSettings { lanes: connections + 1, group: GROUP, patience: PATIENCE, queue: QUEUE };
         let lanes = Lanes::start("records reads", settings, flights.clone());
         Self { lanes, flights, is_on_primary, outage: Outage::new("records reads") }
     }

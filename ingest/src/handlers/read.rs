@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use warp::http::header::{CONTENT_TYPE, ETAG};
-use warp::http::{HeaderValue, StatusCode};
+use warp::http::{HeaderMap, HeaderValue, StatusCode};
 use warp::reply::Response;
 
 /// Which records that can't be written as JSON are logged.
@@ -71,15 +71,15 @@ fn show(head: &RequestHead, resource: &Resource, rows: &[Row]) -> Result<Respons
         Resource::Leads => list(rows, leads::view),
         Resource::Client(_) => {
             let row = first()?;
-            record(head, readable(version(row))?, || readable(clients::view(row)))
+            record(&head.headers, readable(version(row))?, || readable(clients::view(row)))
         }
         Resource::Lead(_) => {
             let row = first()?;
-            record(head, readable(version(row))?, || readable(leads::view(row)))
+            record(&head.headers, readable(version(row))?, || readable(leads::view(row)))
         }
         Resource::Trip(_) => {
             let row = first()?;
-            record(head, readable(version(row))?, || readable(trips::view(row)))
+            record(&head.headers, readable(version(row))?, || readable(trips::view(row)))
         }
     }
 }
@@ -120,12 +120,12 @@ fn lead_external_id(head: &RequestHead) -> Result<String, Refusal> {
 /// A single record with its version; 304 when the caller has that one (D19), and then `view` isn't made. 409
 /// `trip_not_open` when there is no version, which only the trip of an enquiry without one lacks.
 fn record<V: Serialize>(
-    head: &RequestHead,
+    headers: &HeaderMap,
     version: Option<DateTime<Utc>>,
     view: impl FnOnce() -> Result<V, Refusal>,
 ) -> Result<Response, Refusal> {
     let etag = etag(version.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))?);
-    let mut response = if has_already(&head.headers, &etag) { not_modified() } else { data(&view()?)? };
+    let mut response = if has_already(headers, &etag) { not_modified() } else { data(&view()?)? };
     response.headers_mut().insert(ETAG, HeaderValue::try_from(etag).map_err(|_| Refusal::Internal)?);
     Ok(response)
 }
@@ -149,4 +149,32 @@ fn data(view: &impl Serialize) -> Result<Response, Refusal> {
     let mut response = Response::new(body.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use warp::http::header::IF_NONE_MATCH;
+
+    #[test]
+    fn a_record_that_the_caller_has_is_neither_read_from_its_row_nor_written_as_json() {
+        let version = DateTime::from_timestamp_millis(1_767_225_600_123).unwrap();
+        let read = Cell::new(0);
+        let view = || {
+            read.set(read.get() + 1);
+            Ok("a record")
+        };
+        let unless =
+            |etag: &str| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_str(etag).unwrap())]);
+        for has in [etag(version), "*".to_owned(), format!("\"x\", W/{}", etag(version))] {
+            let response = record(&unless(&has), Some(version), view).unwrap();
+            assert_eq!((response.status(), read.get()), (StatusCode::NOT_MODIFIED, 0), "{has}");
+            assert_eq!(response.headers()[ETAG], etag(version).as_str());
+        }
+        let response = record(&unless("\"x\""), Some(version), view).unwrap();
+        assert_eq!((response.status(), read.get()), (StatusCode::OK, 1));
+        let without_trip = record(&unless("*"), None, view).unwrap_err();
+        assert_eq!(without_trip, Refusal::Write(WriteRefusal::TripNotOpen));
+    }
 }
