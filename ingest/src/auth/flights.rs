@@ -110,16 +110,13 @@ impl Flights {
     /// Makes the partition that is missing and writes the entries once more; where one of several is refused, each by
     /// itself. Only a statement that was certainly rolled back is repeated: otherwise it would take its own entries for
     /// replays.
-    async fn remember_again(&self, new: &[&Entry], error: TxError) -> Vec<Remembered> {
-        let error = match error {
-            TxError::Refused(error) if replay_entries::is_partition_missing(&error) => {
-                match self.make_partition_and_remember(new).await {
-                    Ok(stored) => return stored.into_iter().map(Ok).collect(),
-                    Err(error) => error,
-                }
+    async fn remember_again(&self, new: &[&Entry], mut error: TxError) -> Vec<Remembered> {
+        if replay_entries::is_partition_missing(&error) {
+            match self.make_partition_and_remember(new).await {
+                Ok(stored) => return stored.into_iter().map(Ok).collect(),
+                Err(other) => error = other,
             }
-            error => error,
-        };
+        }
         if new.len() > 1 && replay_entries::is_refused_for_its_values(&error) {
             return self.remember_each(new).await;
         }

@@ -110,8 +110,8 @@ pub async fn check(client: &Client) -> Result<(), Error> {
 }
 
 /// Whether an insert failed because there is no partition for its time.
-pub fn is_partition_missing(error: &Error) -> bool {
-    error.code() == Some(&SqlState::CHECK_VIOLATION)
+pub fn is_partition_missing(error: &TxError) -> bool {
+    error.sql_state() == Some(SqlState::CHECK_VIOLATION.code())
 }
 
 /// Whether an insert was refused, and rolled back, in a way that need not hold for each of its entries. One that took too
