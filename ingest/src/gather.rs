@@ -17,7 +17,7 @@ pub(crate) async fn gather<T>(queue: &mut Receiver<T>, group: &mut Vec<T>, most:
 }
 
 /// Takes what waits, until the group has `most`; waits for nothing.
-pub(crate) fn take_waiting<T>(queue: &mut Receiver<T>, group: &mut Vec<T>, most: usize) {
+fn take_waiting<T>(queue: &mut Receiver<T>, group: &mut Vec<T>, most: usize) {
     while group.len() < most
         && let Ok(more) = queue.try_recv()
     {

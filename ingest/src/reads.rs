@@ -1,23 +1,34 @@
-//! Reads of records, from the database for reads. A record of another agency isn't there.
+//! Reads of records. A record of another agency isn't there.
+//!
+//! Reads of records by id that arrive together share a flight, see [`crate::lanes`]; a look-up by anything else flies alone.
+//! Where the records are in the same database as the replay entries, a flight takes the reads' entries along.
 
+use crate::auth::flights::{Flights, Passenger, Reply, reply};
+use crate::auth::{Admission, Entry};
+use crate::bound::Bound;
 use crate::error::Refusal;
-use crate::lookups::{Kind, Lookups, Source, unanswered};
+use crate::lanes::{LaneSettings, Lanes, Work};
 use crate::outage::Outage;
-use crate::store::{self, Unreadable, clients, leads, trips};
-use common::db::Database;
+use crate::store::Unreadable;
+use crate::store::records::Wanted;
+use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
-use common::model::{ClientId, LeadId, TenantId};
-use common::view::{ClientView, LeadView, TripView};
 use common::write::WriteRefusal;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
-/// Which records that can't be read are logged.
-static UNREADABLE: LogLimit<1> = LogLimit::new();
+/// Which faults are logged.
+static FAULTS: LogLimit<2> = LogLimit::new();
+
+/// Reads that may wait to be sent. More than are ever under way, unless the settings say otherwise.
+const QUEUE: usize = 4_096;
+/// Most reads of one flight.
+const GROUP: usize = 64;
+/// How long the next flight waits for the one under way. A statement takes some tenths of a millisecond.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// What a look-up of clients compares, in the form that is stored (D10).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,105 +52,124 @@ impl ClientKey {
     }
 }
 
+/// Why nothing is known of a record. [`Reads::rows`] logs and counts it.
+#[derive(Clone, Debug)]
+pub enum ReadFault {
+    /// Too many wait.
+    QueueFull,
+    /// The database didn't answer in time.
+    Late,
+    /// The statement failed.
+    Database(Arc<TxError>),
+}
+
+/// What a read found. Nothing of it may be shown, logged or counted before its signature is admitted.
+pub type Found = Result<Vec<Row>, ReadFault>;
+
 /// The records.
 #[derive(Debug)]
 pub struct Reads {
-    source: Source,
-    clients: Lookups<ClientView>,
-    leads: Lookups<LeadView>,
-    trips: Lookups<Option<TripView>>,
+    lanes: Lanes<Passenger>,
+    flights: Flights,
+    is_on_primary: bool,
+    outage: Outage,
 }
 
 impl Reads {
-    /// Records in `db`, which has that many `connections`; a statement may take `within`.
-    pub fn start(db: Database, connections: usize, within: Duration) -> Self {
-        let outage = Arc::new(Outage::new("records reads"));
-        let source = Source { db, most: connections, within, outage };
-        let clients = Kind { statement: clients::BY_IDS, view: clients::view };
-        let leads = Kind { statement: leads::BY_IDS, view: leads::view };
-        let trips = Kind { statement: trips::OF_LEADS, view: trips::view };
-        Self {
-            clients: Lookups::start(clients, source.clone()),
-            leads: Lookups::start(leads, source.clone()),
-            trips: Lookups::start(trips, source.clone()),
-            source,
+    /// Sends `flights`, up to `connections` at once. `is_on_primary` where they go to the database of the replay entries.
+    pub(crate) fn start(flights: Flights, connections: usize, is_on_primary: bool) -> Self {
+        // One more than there are connections: while all of them are in use, it waits for one, which the pool's metrics show.
+        let settings =
+            LaneSettings { lanes: connections + 1, group: GROUP, patience: PATIENCE, queue: QUEUE };
+        let lanes = Lanes::start("records reads", settings, flights.clone());
+        Self { lanes, flights, is_on_primary, outage: Outage::new("records reads") }
+    }
+
+    /// Whether [`admit_and_find`](Self::admit_and_find) may be used.
+    pub(crate) const fn is_on_primary(&self) -> bool {
+        self.is_on_primary
+    }
+
+    /// Uses up a signature and looks records up, in one round trip. 503 when there is no verdict on the signature.
+    pub(crate) async fn admit_and_find(
+        &self,
+        entry: Entry,
+        wanted: Wanted,
+        deadline: Instant,
+    ) -> Result<(Admission, Found), Refusal> {
+        let reply = self.send(Some(entry), wanted, deadline).await.map_err(|fault| match fault {
+            ReadFault::QueueFull => Bound::Reads.refuse(),
+            ReadFault::Late | ReadFault::Database(_) => Refusal::ReplayStoreUnavailable,
+        })?;
+        let admission = reply.admission.ok_or(Refusal::ReplayStoreUnavailable)?;
+        Ok((admission, found(reply.rows)))
+    }
+
+    /// Looks records up.
+    pub(crate) async fn find(&self, wanted: Wanted, deadline: Instant) -> Found {
+        found(self.send(None, wanted, deadline).await?.rows)
+    }
+
+    async fn send(
+        &self,
+        entry: Option<Entry>,
+        wanted: Wanted,
+        deadline: Instant,
+    ) -> Result<Reply, ReadFault> {
+        let is_by_id = wanted.query.is_by_id();
+        let (passenger, told) = Passenger::new(entry, Some(wanted));
+        let reply = reply(told, deadline);
+        if is_by_id {
+            self.lanes.push(passenger).map_err(|_| ReadFault::QueueFull)?;
+            return reply.await.map_err(|_| ReadFault::Late);
+        }
+        // Alone, so that one that takes long holds up no other.
+        let ((), reply) = futures_util::future::join(self.flights.run(vec![passenger]), reply).await;
+        reply.map_err(|_| ReadFault::Late)
+    }
+
+    /// The rows that were found. 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the
+    /// database is unavailable, 500 when it refused.
+    pub(crate) fn rows(&self, found: Found) -> Result<Vec<Row>, Refusal> {
+        match found {
+            Ok(rows) => {
+                self.outage.worked();
+                Ok(rows)
+            }
+            Err(ReadFault::QueueFull) => Err(Bound::Reads.refuse()),
+            Err(ReadFault::Late) => Err(Refusal::ReplayStoreUnavailable),
+            Err(ReadFault::Database(error)) => Err(self.failed(&error)),
         }
     }
 
-    /// A client. 404 when there is none; as everywhere here, 503 `replay_store_unavailable` when the database doesn't
-    /// answer until `deadline`.
-    pub async fn client(
-        &self,
-        tenant: TenantId,
-        id: ClientId,
-        deadline: Instant,
-    ) -> Result<ClientView, Refusal> {
-        self.clients.find(tenant, id.0, deadline).await?.ok_or_else(not_found)
-    }
-
-    /// The client with that identity: none or one.
-    pub async fn find_client(
-        &self,
-        tenant: TenantId,
-        key: &ClientKey,
-        deadline: Instant,
-    ) -> Result<Vec<ClientView>, Refusal> {
-        let (statement, value) = match key {
-            ClientKey::Email(email) => (clients::BY_EMAIL, email),
-            ClientKey::ExternalId(id) => (clients::BY_EXTERNAL_ID, id),
-            ClientKey::Phone(digits) => (clients::BY_PHONE, digits),
-        };
-        let rows = self.ask(statement, &[&tenant.0, value], deadline).await?;
-        views(&rows, clients::view)
-    }
-
-    /// An enquiry. 404 when there is none.
-    pub async fn lead(&self, tenant: TenantId, id: LeadId, deadline: Instant) -> Result<LeadView, Refusal> {
-        self.leads.find(tenant, id.0, deadline).await?.ok_or_else(not_found)
-    }
-
-    /// The enquiries with that id of the caller's, the newest first.
-    pub async fn find_leads(
-        &self,
-        tenant: TenantId,
-        external_id: &str,
-        deadline: Instant,
-    ) -> Result<Vec<LeadView>, Refusal> {
-        let rows = self.ask(leads::BY_EXTERNAL_ID, &[&tenant.0, &external_id], deadline).await?;
-        views(&rows, leads::view)
-    }
-
-    /// The trip of an enquiry. 404 when there is no enquiry, 409 `trip_not_open` when it has no trip.
-    pub async fn trip(&self, tenant: TenantId, id: LeadId, deadline: Instant) -> Result<TripView, Refusal> {
-        let trip = self.trips.find(tenant, id.0, deadline).await?.ok_or_else(not_found)?;
-        trip.ok_or(Refusal::Write(WriteRefusal::TripNotOpen))
-    }
-
-    async fn ask(
-        &self,
-        statement: &'static str,
-        parameters: &[&(dyn ToSql + Sync)],
-        deadline: Instant,
-    ) -> Result<Vec<Row>, Refusal> {
-        let rows = store::ask(&self.source.db, deadline, async |client| {
-            let statement = client.prepare_cached(statement).await?;
-            client.query(&statement, parameters).await
-        })
-        .await
-        .map_err(|error| unanswered(&self.source.outage, &error))?;
-        self.source.outage.worked();
-        Ok(rows)
+    fn failed(&self, error: &TxError) -> Refusal {
+        match error {
+            TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_) => {
+                self.outage.failed(error);
+                Refusal::ReplayStoreUnavailable
+            }
+            TxError::Refused(_) | TxError::Abandoned(_) => {
+                limited!(FAULTS[0], error, %error, "a read was refused");
+                Refusal::Internal
+            }
+        }
     }
 }
 
-fn views<V>(rows: &[Row], view: impl Fn(&Row) -> Result<V, Unreadable>) -> Result<Vec<V>, Refusal> {
-    rows.iter().map(view).collect::<Result<_, _>>().map_err(|error| {
-        limited!(UNREADABLE[0], error, %error, "a record can't be read");
+fn found(rows: Option<Result<Vec<Row>, Arc<TxError>>>) -> Found {
+    rows.unwrap_or_else(|| Ok(Vec::new())).map_err(ReadFault::Database)
+}
+
+/// Reads a row. 500 when it doesn't hold what the schema promises.
+pub(crate) fn readable<V>(read: Result<V, Unreadable>) -> Result<V, Refusal> {
+    read.map_err(|error| {
+        limited!(FAULTS[1], error, %error, "a record can't be read");
         Refusal::Internal
     })
 }
 
-const fn not_found() -> Refusal {
+/// The answer to a read of what isn't there.
+pub(crate) const fn not_found() -> Refusal {
     Refusal::Write(WriteRefusal::NotFound)
 }
 

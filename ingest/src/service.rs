@@ -32,8 +32,8 @@ use tokio_util::sync::CancellationToken;
 const METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9101);
 /// Connections for key look-ups. Those of prefixes that nobody has must not take the replay store's.
 const KEY_CONNECTIONS: usize = 4;
-/// Connections of the replay store: its writer's, one for the partitions, one for readiness and for what the operator is told.
-const REPLAY_CONNECTIONS: usize = 3;
+/// Connections of the replay store: its lanes', one for the partitions, one for readiness and for what the operator is told.
+const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 2;
 /// Time kept for closing the broker's connection after the drain.
 const CLOSING: Duration = Duration::from_millis(500);
 
@@ -84,6 +84,11 @@ fn start_services(
     let partitions = Partitions::new(replay_db.clone());
     let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
+    let reads = Reads::start(
+        replays.flights_to(read_db.clone()),
+        ingest.read_connections as usize,
+        settings.database.read_url == settings.database.url,
+    );
     let keys = Keys::new(key_db.clone(), ingest.master_key.clone(), Arc::clone(&cache));
     let rpc = |queue| Rpc::start(broker, queue, broker_closes.clone());
     let bounded = |queue| Backlog::new(queue, ingest.backlog_target);
@@ -109,7 +114,7 @@ fn start_services(
         auth: Auth::new(keys, replays, ingest.store_timeout),
         events,
         writes,
-        reads: Reads::start(read_db, ingest.read_connections as usize, ingest.store_timeout),
+        reads,
         read_limit: ReadLimit::default(),
     })
 }

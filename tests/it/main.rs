@@ -1,5 +1,6 @@
 //! End-to-end tests, a directory or file a subject. Each test has a world of its own.
 
+mod admission;
 mod advisor;
 mod attacks;
 mod auth;

@@ -7,6 +7,7 @@
 mod checks;
 mod credentials;
 mod failure;
+pub(crate) mod flights;
 mod idempotency;
 mod key;
 mod key_cache;
@@ -15,6 +16,7 @@ mod keys;
 mod look_ups;
 mod replay;
 mod replay_group;
+mod used_signatures;
 
 pub use credentials::Credentials;
 pub use failure::Failure;
@@ -27,7 +29,9 @@ pub use replay::{Admission, ReplayStore};
 pub use replay_group::{Entry, Stored};
 
 use crate::error::Refusal;
+use crate::reads::{Found, Reads};
 use crate::request::RequestHead;
+use crate::store::records::{RecordQuery, Wanted};
 use common::caller::Caller;
 use common::clock;
 use common::model::Scope;
@@ -114,11 +118,45 @@ impl Auth {
         idempotency_key: Option<IdempotencyKey>,
     ) -> Result<Seen, Refusal> {
         let entry = Entry::new(verified.caller(), &verified.signature, idempotency_key);
-        match self.replays.admit(entry, verified.deadline).await? {
-            Admission::Fresh => Ok(Seen::Never),
-            Admission::SameKeyAgain => Ok(Seen::WithThisKey),
-            Admission::Replayed => Err(Failure::Replayed.refuse(Some(&verified.caller().key))),
+        seen(verified, self.replays.admit(entry, verified.deadline).await?)
+    }
+
+    /// Step 7 of a read, and what it reads: in one round trip where the entry and the records are in the same database,
+    /// else both at the same time. Gives what was found only if the signature is admitted; `None` when nothing is
+    /// `wanted`. Refuses as [`admit`](Self::admit) does.
+    pub async fn admit_read(
+        &self,
+        verified: &Verified,
+        reads: &Reads,
+        wanted: Option<RecordQuery>,
+    ) -> Result<Option<Found>, Refusal> {
+        let Some(query) = wanted else {
+            self.admit(verified, None).await?;
+            return Ok(None);
+        };
+        let wanted = Wanted { tenant: verified.caller().tenant_id, query };
+        if !reads.is_on_primary() {
+            // A signature that is refused does not wait for the record.
+            let found = async { Ok(reads.find(wanted, verified.deadline).await) };
+            let (_, found) = tokio::try_join!(self.admit(verified, None), found)?;
+            return Ok(Some(found));
         }
+        let entry = Entry::new(verified.caller(), &verified.signature, None);
+        if self.replays.is_used(&entry) {
+            seen(verified, Admission::Replayed)?;
+        }
+        let (admission, found) = reads.admit_and_find(entry, wanted, verified.deadline).await?;
+        seen(verified, admission)?;
+        Ok(Some(found))
+    }
+}
+
+/// What an admission means; 401 for a replay.
+fn seen(verified: &Verified, admission: Admission) -> Result<Seen, Refusal> {
+    match admission {
+        Admission::Fresh => Ok(Seen::Never),
+        Admission::SameKeyAgain => Ok(Seen::WithThisKey),
+        Admission::Replayed => Err(Failure::Replayed.refuse(Some(&verified.caller().key))),
     }
 }
 

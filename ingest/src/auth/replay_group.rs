@@ -50,8 +50,8 @@ impl Entry {
 
 /// Entries in the order of their identities, so that two writers never wait for each other; of those that are the same
 /// signature, in the order in which they came.
-pub(super) fn sort<T>(waiting: &mut [T], entry: impl Fn(&T) -> &Entry) {
-    waiting.sort_by(|a, b| entry(a).identity().cmp(&entry(b).identity()));
+pub(super) fn sort<T>(waiting: &mut [T], entry: impl Fn(&T) -> Option<&Entry>) {
+    waiting.sort_by(|a, b| entry(a).map(Entry::identity).cmp(&entry(b).map(Entry::identity)));
 }
 
 /// The first of each signature among sorted entries: what is to be written.
@@ -65,28 +65,32 @@ pub(super) fn firsts<'a>(sorted: impl Iterator<Item = &'a Entry>) -> Vec<&'a Ent
     firsts
 }
 
-/// The verdict on each sorted entry, given what the database had of the [`firsts`].
-pub(super) fn judge<'a>(sorted: impl Iterator<Item = &'a Entry>, stored: &[Stored]) -> Vec<Admission> {
-    let mut verdicts = Vec::new();
+/// The verdict on each sorted entry, given what became of the [`firsts`]. Where that isn't known of a signature, it is
+/// known of none of its requests.
+pub(super) fn judge<'a, E: Clone>(
+    sorted: impl Iterator<Item = &'a Entry>,
+    stored: &[Result<Stored, E>],
+) -> Vec<Result<Admission, E>> {
+    let mut verdicts = Vec::with_capacity(stored.len());
     let mut stored = stored.iter();
-    let mut last: Option<(&Entry, Option<&str>)> = None;
+    let mut last: Option<(&Entry, Result<Option<&str>, &E>)> = None;
     for entry in sorted {
         let given = entry.idempotency_key.as_ref().map(IdempotencyKey::as_str);
-        let verdict = match last {
-            Some((first, came_with)) if first.identity() == entry.identity() => again(came_with, given),
+        let (came_with, is_fresh) = match last {
+            Some((first, came_with)) if first.identity() == entry.identity() => (came_with, false),
             _ => match stored.next() {
-                Some(Stored::Now) => {
-                    last = Some((entry, given));
-                    Admission::Fresh
-                }
-                Some(Stored::Before(came_with)) => {
-                    last = Some((entry, came_with.as_deref()));
-                    again(came_with.as_deref(), given)
-                }
-                None => Admission::Replayed,
+                Some(Ok(Stored::Now)) => (Ok(given), true),
+                Some(Ok(Stored::Before(came_with))) => (Ok(came_with.as_deref()), false),
+                Some(Err(error)) => (Err(error), false),
+                None => (Ok(None), false),
             },
         };
-        verdicts.push(verdict);
+        last = Some((entry, came_with));
+        verdicts.push(match came_with {
+            Ok(_) if is_fresh => Ok(Admission::Fresh),
+            Ok(came_with) => Ok(again(came_with, given)),
+            Err(error) => Err(error.clone()),
+        });
     }
     verdicts
 }
@@ -114,15 +118,15 @@ mod tests {
     /// Verdicts in sorted order, with `before` being what the database already has.
     fn verdicts(entries: &[Entry], before: &[(u8, Option<&str>)]) -> Vec<Admission> {
         let mut sorted = entries.to_vec();
-        sort(&mut sorted, |entry| entry);
-        let stored: Vec<Stored> = firsts(sorted.iter())
+        sort(&mut sorted, |entry| Some(entry));
+        let stored: Vec<Result<Stored, ()>> = firsts(sorted.iter())
             .iter()
             .map(|entry| match before.iter().find(|(mac, _)| entry.mac == [*mac; 32]) {
-                Some((_, key)) => Stored::Before(key.map(str::to_owned)),
-                None => Stored::Now,
+                Some((_, key)) => Ok(Stored::Before(key.map(str::to_owned))),
+                None => Ok(Stored::Now),
             })
             .collect();
-        judge(sorted.iter(), &stored)
+        judge(sorted.iter(), &stored).into_iter().map(|verdict| verdict.expect("all were stored")).collect()
     }
 
     #[test]
@@ -136,7 +140,7 @@ mod tests {
     #[test]
     fn a_group_is_written_sorted_and_each_signature_once() {
         let mut entries = vec![entry(3, None), entry(1, None), entry(3, Some("k")), entry(2, None)];
-        sort(&mut entries, |entry| entry);
+        sort(&mut entries, |entry| Some(entry));
         let firsts: Vec<u8> = firsts(entries.iter()).iter().map(|entry| entry.mac[0]).collect();
         assert_eq!(firsts, [1, 2, 3]);
     }
@@ -145,6 +149,15 @@ mod tests {
     fn one_that_was_there_is_replayed_and_its_neighbours_are_not() {
         let entries = [entry(1, None), entry(2, None), entry(3, None)];
         assert_eq!(verdicts(&entries, &[(2, None)]), [Fresh, Replayed, Fresh]);
+    }
+
+    #[test]
+    fn one_that_could_not_be_written_is_admitted_for_none_of_its_requests_and_its_neighbours_are() {
+        let mut sorted = [entry(2, None), entry(1, None), entry(2, Some("k")), entry(3, None)];
+        sort(&mut sorted, |entry| Some(entry));
+        let stored = [Ok(Stored::Now), Err("refused"), Ok(Stored::Before(None))];
+        let refused = Err("refused");
+        assert_eq!(judge(sorted.iter(), &stored), [Ok(Fresh), refused, refused, Ok(Replayed)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod clients;
 pub mod intake_pressure;
 pub mod key_revision;
 pub mod leads;
+pub mod records;
 pub mod replay_entries;
 pub mod replay_partitions;
 pub mod schema;

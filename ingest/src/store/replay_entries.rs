@@ -2,7 +2,8 @@
 
 use crate::auth::{Entry, IdempotencyKey, Stored};
 use chrono::{DateTime, Utc};
-use common::db::Client;
+use common::db::{Client, TxError};
+use futures_util::future::join_all;
 use std::collections::HashMap;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -63,6 +64,9 @@ impl<'a> Columns<'a> {
 ///
 /// One round trip, unless a POST that came with an `Idempotency-Key` was there before.
 pub async fn remember(client: &Client, entries: &[&Entry]) -> Result<Vec<Stored>, Error> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
     let columns = Columns::of(entries);
     let parameters: [&(dyn ToSql + Sync); 5] =
         [&columns.tenants, &columns.prefixes, &columns.macs, &columns.signed_at, &columns.idempotency_keys];
@@ -86,6 +90,13 @@ pub async fn remember(client: &Client, entries: &[&Entry]) -> Result<Vec<Stored>
     Ok(entries.iter().map(|entry| of(entry).unwrap_or(Stored::Before(None))).collect())
 }
 
+/// The same with a statement for each entry, all sent at once: one that is refused doesn't fail the others.
+pub async fn remember_each(client: &Client, entries: &[&Entry]) -> Vec<Result<Stored, Error>> {
+    let each = entries.iter().map(async |entry| remember(client, &[*entry]).await);
+    let one = |stored: Vec<Stored>| stored.into_iter().next().unwrap_or(Stored::Before(None));
+    join_all(each).await.into_iter().map(|stored| stored.map(one)).collect()
+}
+
 async fn stored(client: &Client, entries: &[&Entry]) -> Result<Vec<tokio_postgres::Row>, Error> {
     if entries.is_empty() {
         return Ok(Vec::new());
@@ -102,6 +113,17 @@ pub async fn check(client: &Client) -> Result<bool, Error> {
 }
 
 /// Whether an insert failed because there is no partition for its time.
-pub fn is_partition_missing(error: &Error) -> bool {
-    error.code() == Some(&SqlState::CHECK_VIOLATION)
+pub fn is_partition_missing(error: &TxError) -> bool {
+    error.sql_state() == Some(SqlState::CHECK_VIOLATION.code())
+}
+
+/// Whether an insert was refused, and rolled back, in a way that need not hold for each of its entries. One that took too
+/// long would only take as long again.
+pub fn is_refused_for_its_values(error: &TxError) -> bool {
+    match error {
+        TxError::Refused(_) | TxError::Conflict(_) => {
+            error.sql_state() != Some(SqlState::QUERY_CANCELED.code())
+        }
+        TxError::Unavailable(_) | TxError::Stale(_) | TxError::Abandoned(_) => false,
+    }
 }
