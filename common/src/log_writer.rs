@@ -79,7 +79,7 @@ pub(crate) fn flush() {
         thread::sleep(LOOK);
     }
     // An error means that it took too long.
-    drop(is_written.recv_timeout(FLUSH.saturating_sub(begun.elapsed())));
+    let _ = is_written.recv_timeout(FLUSH.saturating_sub(begun.elapsed()));
 }
 
 fn write_all(queue: &Receiver<Queued>, waiting: &AtomicUsize) {

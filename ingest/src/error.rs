@@ -127,15 +127,14 @@ impl Refusal {
 impl warp::Reply for Refusal {
     fn into_response(self) -> Response {
         /// Refused credentials are what an attacker gets: their bodies are written once.
-        static CREDENTIALS: [OnceLock<Bytes>; 2] = [const { OnceLock::new() }; 2];
-        let written = match self {
-            Self::Unauthorized => Some((StatusCode::UNAUTHORIZED, &CREDENTIALS[0])),
-            Self::Forbidden => Some((StatusCode::FORBIDDEN, &CREDENTIALS[1])),
-            _ => None,
-        };
-        if let Some((status, body)) = written {
-            let body = body.get_or_init(|| self.row().body.to_string().into());
-            return json_response(status, body.clone());
+        static CREDENTIALS: [OnceLock<(StatusCode, Bytes)>; 2] = [const { OnceLock::new() }; 2];
+        let place = [Self::Unauthorized, Self::Forbidden].iter().position(|refusal| *refusal == self);
+        if let Some(written) = place.and_then(|place| CREDENTIALS.get(place)) {
+            let (status, body) = written.get_or_init(|| {
+                let row = self.row();
+                (row.status, row.body.to_string().into())
+            });
+            return json_response(*status, body.clone());
         }
         let row = self.row();
         let mut response = json_response(row.status, row.body.to_string().into());
