@@ -12,6 +12,7 @@ pub mod egress;
 pub mod event;
 pub mod health;
 pub mod log_limit;
+pub(crate) mod log_writer;
 pub mod message;
 pub mod metrics;
 pub mod model;

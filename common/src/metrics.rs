@@ -1,6 +1,7 @@
 //! Every metric's name, in one place (the operator's contract). No label holds an agency's, key's or person's data.
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::sync::OnceLock;
 
 /// Requests by route, method and status.
 pub const HTTP_REQUESTS: &str = "connect_http_requests_total";
@@ -86,6 +87,8 @@ pub const POOL_WAITING: &str = "connect_db_pool_waiting";
 pub const TRANSACTIONS: &str = "connect_db_transactions_total";
 /// Spans handed over for export, by outcome: `exported`, `failed` (the collector didn't take them), `dropped` (too many).
 pub const TRACE_SPANS: &str = "connect_trace_spans_total";
+/// Lines of the log that were dropped because standard error is not read fast enough.
+pub const LOG_LINES_DROPPED: &str = "connect_log_lines_dropped_total";
 /// 1 while the broker is connected, by all the connections that the program needs.
 pub const BROKER_CONNECTED: &str = "connect_broker_connected";
 /// 1 while something that the program needs is there, by check, as `/readyz` says.
@@ -102,6 +105,29 @@ const LAGS: &[f64] =
 /// Events in a batch, requests in a bundle.
 const BATCHES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
+/// Handles of metrics that differ in the values of their labels, by a number below `N`. Each is looked up once: a look-up
+/// hashes the name and all labels, which a request should not pay for. Kept in a `static`.
+#[derive(Debug)]
+pub struct Handles<T, const N: usize>([OnceLock<T>; N]);
+
+impl<T, const N: usize> Handles<T, N> {
+    /// None has been looked up yet.
+    pub const fn new() -> Self {
+        Self([const { OnceLock::new() }; N])
+    }
+
+    /// The handle of that number, which must be below `N`. `look_up` finds it the first time.
+    pub fn get(&self, number: usize, look_up: impl FnOnce() -> T) -> &T {
+        self.0[number].get_or_init(look_up)
+    }
+}
+
+impl<T, const N: usize> Default for Handles<T, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Installs the recorder. Call once, at start.
 pub fn install() -> PrometheusHandle {
     let builder = PrometheusBuilder::new()
@@ -114,6 +140,7 @@ pub fn install() -> PrometheusHandle {
         .expect("the lists of buckets aren't empty");
     let handle = builder.install_recorder().expect("the recorder is installed once");
     metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    show(LOG_LINES_DROPPED, &[]);
     handle
 }
 

@@ -48,6 +48,7 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
     };
     let ended = service(settings).await;
     exporter.flush().await;
+    crate::telemetry::flush();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&error),
@@ -55,6 +56,7 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
 }
 
 fn refuse(line: &impl Display) -> ExitCode {
+    crate::telemetry::flush();
     // Where nobody can be told there is still the exit code.
     drop(writeln!(stderr(), "{line}"));
     ExitCode::FAILURE

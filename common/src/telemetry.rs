@@ -1,21 +1,22 @@
 //! Logs on standard error. They carry ids, never bodies or persons' data. What a line is about, its request and trace
-//! above all, is in the fields of its span.
+//! above all, is in the fields of its span. A reader that stalls costs lines and nothing else (`log_writer`).
 
 use crate::log_limit::LogLimit;
+use crate::log_writer::{self, LogWriter};
 use crate::settings::LogSettings;
 use std::panic::{self, PanicHookInfo};
 use tracing::{Level, Metadata};
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{ParseError, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 /// Starts logging; the error says what is wrong with the filter. From then on panics are lines of the log, too.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
-    let filter =
-        EnvFilter::try_new(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
+    let filter = filter(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
+    let writer = LogWriter::start().map_err(|error| format!("can't start the thread of the log: {error}"))?;
     // A line that can't be written is lost. To complain of it on standard error, too, would be a panic.
-    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
     let logs = tracing_subscriber::registry().with(filter).with(filter_fn(is_discreet));
     if settings.json {
         logs.with(lines.json().flatten_event(true)).init();
@@ -24,6 +25,22 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
     }
     panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// The filter that `directives` describe.
+fn filter(directives: &str) -> Result<Box<dyn Layer<Registry> + Send + Sync>, ParseError> {
+    let filter = EnvFilter::try_new(directives)?;
+    // Only directives about spans need a filter that follows each span, under a lock, as it is entered and left.
+    let has_spans = directives.contains('[') || directives.trim().is_empty();
+    Ok(match directives.parse::<Targets>() {
+        Ok(by_target) if !has_spans => by_target.boxed(),
+        Ok(_) | Err(_) => filter.boxed(),
+    })
+}
+
+/// Waits until what was logged so far is written, a second at most. For the end of a program.
+pub fn flush() {
+    log_writer::flush();
 }
 
 /// Which panics are logged as errors: one a second for each place, as far as 32 tell them apart. The others are lines at

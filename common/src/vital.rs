@@ -34,6 +34,7 @@ pub fn spawn_on_thread<F: Future<Output = ()>>(
 async fn guarded(name: &'static str, task: impl Future<Output = ()>) {
     if AssertUnwindSafe(task).catch_unwind().await.is_err() {
         tracing::error!(task = name, "a task that the program can't do without panicked; the program ends");
+        crate::telemetry::flush();
         std::process::abort();
     }
 }

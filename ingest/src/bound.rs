@@ -3,7 +3,11 @@
 use crate::connections::UsedUpShare;
 use crate::error::Refusal;
 use common::broker::CallError;
-use common::metrics::REFUSED;
+use common::metrics::{Handles, REFUSED};
+use metrics::Counter;
+
+/// The counters of refusals.
+static COUNTERS: Handles<Counter, { Bound::ALL.len() }> = Handles::new();
 
 /// Why there is no room for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +84,7 @@ impl Bound {
 
     /// The same, asking the caller to wait for so many seconds.
     pub fn refuse_for(self, retry_after: u32) -> Refusal {
-        metrics::counter!(REFUSED, "reason" => self.as_str()).increment(1);
+        COUNTERS.get(self as usize, || metrics::counter!(REFUSED, "reason" => self.as_str())).increment(1);
         Refusal::Overloaded { retry_after }
     }
 
@@ -98,6 +102,18 @@ impl Bound {
             CallError::Unavailable => Some(Self::Broker),
             CallError::Refused => Some(Self::Queue),
             CallError::NoAnswer => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_is_listed_at_its_place() {
+        for (place, bound) in Bound::ALL.into_iter().enumerate() {
+            assert_eq!(bound as usize, place);
         }
     }
 }

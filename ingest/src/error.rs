@@ -1,7 +1,9 @@
 //! The one table of refusals: what callers are told, and nothing else (specification: Errors; D4).
 
+use bytes::Bytes;
 use common::write::WriteRefusal;
 use serde_json::{Value, json};
+use std::sync::OnceLock;
 use warp::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
@@ -124,11 +126,19 @@ impl Refusal {
 
 impl warp::Reply for Refusal {
     fn into_response(self) -> Response {
+        /// Refused credentials are what an attacker gets: their bodies are written once.
+        static CREDENTIALS: [OnceLock<(StatusCode, Bytes)>; 2] = [const { OnceLock::new() }; 2];
+        let place = [Self::Unauthorized, Self::Forbidden].iter().position(|refusal| *refusal == self);
+        if let Some(written) = place.and_then(|place| CREDENTIALS.get(place)) {
+            let (status, body) = written.get_or_init(|| {
+                let row = self.row();
+                (row.status, row.body.to_string().into())
+            });
+            return json_response(*status, body.clone());
+        }
         let row = self.row();
-        let mut response = Response::new(row.body.to_string().into());
-        *response.status_mut() = row.status;
+        let mut response = json_response(row.status, row.body.to_string().into());
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(seconds) = row.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
         }
@@ -137,6 +147,13 @@ impl warp::Reply for Refusal {
         }
         response
     }
+}
+
+fn json_response(status: StatusCode, body: Bytes) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 #[cfg(test)]

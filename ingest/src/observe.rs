@@ -7,27 +7,28 @@ use crate::body::discard;
 use crate::connections::{ConnectionPlace, RequestOrigin};
 use crate::error::Refusal;
 use crate::framing::FramingFault;
+use crate::http_metrics::RequestLabels;
 use crate::request::RequestHead;
 use crate::route::Route;
 use crate::strict::Violation;
+use common::clock;
 use common::limited;
 use common::log_limit::LogLimit;
-use common::metrics::{HTTP_DURATION, HTTP_REQUESTS};
-use common::trace::{SpanKind, TRACEPARENT, TraceContext, TraceSpan, Trail};
+use common::trace::{SpanKind, TRACEPARENT, TraceContext, TraceId, TraceSpan, Trail};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::service::Service;
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Request, StatusCode};
 use std::convert::Infallible;
 use std::mem;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::Instrument;
-use uuid::Uuid;
 use uuid::fmt::Hyphenated;
+use uuid::{Builder, Uuid};
 use warp::Reply;
 use warp::reply::Response;
 
@@ -53,12 +54,14 @@ where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
 {
     let begun = Instant::now();
-    let method = label(request.method());
+    let labels = RequestLabels::of(request.method());
     let mut traced = TraceSpan::begin(parent(request.headers()), "request", SpanKind::Server);
-    let trail = Trail { request_id: Uuid::now_v7(), context: traced.context() };
-    let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
+    let trail = Trail { request_id: new_id(), context: traced.context() };
+    let (mut id, mut trace_id) = ([0; Hyphenated::LENGTH], [0; TraceId::LENGTH]);
+    let id = &*trail.request_id.hyphenated().encode_lower(&mut id);
+    let trace_id = trail.context.trace_id.encode(&mut trace_id);
     // There at every level of the log: each line of the request names it.
-    let span = tracing::error_span!("request", %request_id, %trace_id);
+    let span = tracing::error_span!("request", request_id = %id, %trace_id);
     let violation = Violation::of(&request, framing);
     let origin = place.origin(request.headers());
     let (request, head) = with_head(request, trail, origin);
@@ -78,10 +81,10 @@ where
     let answering = AssertUnwindSafe(answering.instrument(span.clone()));
     let answer = answering.catch_unwind().await;
     let mut response = answer.unwrap_or_else(|_| Ok(Refusal::Internal.into_response()))?;
-    response.headers_mut().insert(REQUEST_ID, id_header(request_id));
-    let route = response.extensions().get::<RouteLabel>().map_or("unknown", |label| label.0.pattern());
-    span.in_scope(|| note(route, method, response.status(), begun));
-    tell(&mut traced, request_id, (route, method), response.status());
+    response.headers_mut().insert(REQUEST_ID, HeaderValue::from_str(id).expect("digits and hyphens"));
+    let labels = labels.at(response.extensions().get::<RouteLabel>().map(|label| label.0));
+    span.in_scope(|| note(labels, response.status(), begun));
+    tell(&mut traced, id, labels, response.status());
     Ok(response)
 }
 
@@ -102,17 +105,17 @@ fn parent(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(one.to_str().ok()?)
 }
 
-fn id_header(id: Uuid) -> HeaderValue {
-    let mut text = [0; Hyphenated::LENGTH];
-    let text = id.hyphenated().encode_lower(&mut text);
-    HeaderValue::from_str(text).expect("digits and hyphens")
+/// A UUIDv7 whose random part comes from this thread's generator: that of `Uuid::now_v7` costs a system call.
+fn new_id() -> Uuid {
+    let millis = u64::try_from(clock::now().timestamp_millis()).unwrap_or_default();
+    Builder::from_unix_timestamp_millis(millis, &rand::random()).into_uuid()
 }
 
 /// What the collector is told of a request.
-fn tell(traced: &mut TraceSpan, id: Uuid, (route, method): (&'static str, &'static str), status: StatusCode) {
-    traced.set("connect.request_id", || id.to_string());
-    traced.set("http.route", || route);
-    traced.set("http.request.method", || method);
+fn tell(traced: &mut TraceSpan, id: &str, labels: RequestLabels, status: StatusCode) {
+    traced.set("connect.request_id", || id.to_owned());
+    traced.set("http.route", || labels.route());
+    traced.set("http.request.method", || labels.method());
     traced.set("http.response.status_code", || i64::from(status.as_u16()));
     if status.is_server_error() {
         traced.fail();
@@ -136,12 +139,10 @@ fn with_head(
     (request, head)
 }
 
-fn note(route: &'static str, method: &'static str, status: StatusCode, begun: Instant) {
+fn note(labels: RequestLabels, status: StatusCode, begun: Instant) {
     let took = begun.elapsed();
-    let labels =
-        [("route", route.to_owned()), ("method", method.to_owned()), ("status", status.as_str().to_owned())];
-    metrics::counter!(HTTP_REQUESTS, &labels).increment(1);
-    metrics::histogram!(HTTP_DURATION, "route" => route).record(took);
+    labels.count(status, took);
+    let (route, method) = (labels.route(), labels.method());
     let (status, micros) = (status.as_u16(), took.as_micros() as u64);
     if status < 500 {
         tracing::debug!(route, method, status, micros, "answered");
@@ -150,29 +151,14 @@ fn note(route: &'static str, method: &'static str, status: StatusCode, begun: In
     }
 }
 
-/// A fixed set, because callers can make methods up.
-fn label(method: &Method) -> &'static str {
-    const KNOWN: [Method; 7] = [
-        Method::GET,
-        Method::POST,
-        Method::PATCH,
-        Method::PUT,
-        Method::DELETE,
-        Method::HEAD,
-        Method::OPTIONS,
-    ];
-    const NAMES: [&str; 7] = ["GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS"];
-    KNOWN.iter().position(|known| known == method).map_or("other", |i| NAMES[i])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn made_up_methods_share_a_label() {
-        assert_eq!(label(&Method::POST), "POST");
-        assert_eq!(label(&Method::from_bytes(b"BREW").unwrap()), "other");
-        assert_eq!(label(&Method::TRACE), "other");
+    fn ids_of_requests_are_version_7_and_differ() {
+        let ids = [new_id(), new_id()];
+        assert!(ids.iter().all(|id| id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122));
+        assert_ne!(ids[0], ids[1]);
     }
 }

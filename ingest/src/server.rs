@@ -4,6 +4,7 @@
 
 use crate::connections::{ConnectionLimits, ConnectionPlace, Connections, TrustedProxies};
 use crate::framing::FramingWatch;
+use crate::head_timer::HeadTimer;
 use crate::linger::{LingerSwitch, LingeringClose};
 use crate::observe::observed;
 use crate::socket::WatchedSocket;
@@ -11,7 +12,7 @@ use common::log_limit::LogLimit;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::future::pending;
@@ -142,7 +143,7 @@ async fn serve_connection<F>(
     });
     let close = LingeringClose::new(linger.clone());
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(HeadTimer::new(header_timeout))
         .header_read_timeout(header_timeout)
         .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(WatchedSocket::new(socket, framing, close)), service);

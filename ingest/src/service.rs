@@ -98,6 +98,7 @@ fn start_services(
 
     tokio::spawn(watch_keys(settings.database.url.clone(), cache));
     tokio::spawn(maintain(partitions));
+    tokio::spawn(background::return_freed_memory());
     tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone(), read_db.clone()]));
     let backlogs = vec![events.backlog().clone(), writes.backlog().clone()];
     tokio::spawn(backlog::report(replay_db.clone(), backlogs));

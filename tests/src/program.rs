@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Lines of a program's log that a failed test shows.
@@ -26,7 +26,11 @@ pub struct Program {
 
 /// What a program has written to standard error so far.
 #[derive(Clone, Debug, Default)]
-struct Logs(Arc<Mutex<Vec<String>>>);
+struct Logs {
+    lines: Arc<Mutex<Vec<String>>>,
+    /// Whether nothing is read for now.
+    is_stalled: Arc<(Mutex<bool>, Condvar)>,
+}
 
 impl Program {
     /// Starts `connect-ingest` with these settings and no others, and waits until it is ready.
@@ -129,6 +133,13 @@ impl Program {
         self.logs.lines().join("\n")
     }
 
+    /// Reads nothing more of what it logs, from the next line on, until `is_stalled` is false again.
+    pub fn stall_logs(&self, is_stalled: bool) {
+        let (stalled, changed) = &*self.logs.is_stalled;
+        *stalled.lock().unwrap_or_else(PoisonError::into_inner) = is_stalled;
+        changed.notify_all();
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -186,13 +197,16 @@ impl Logs {
         let logs = self.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                logs.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                logs.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                let (stalled, changed) = &*logs.is_stalled;
+                let stalled = stalled.lock().unwrap_or_else(PoisonError::into_inner);
+                drop(changed.wait_while(stalled, |is_stalled| *is_stalled));
             }
         });
     }
 
     fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn tail(&self) -> String {

@@ -66,6 +66,17 @@ impl TraceContext {
     }
 }
 
+impl TraceId {
+    /// Digits of its text.
+    pub const LENGTH: usize = 32;
+
+    /// Its text, written into `digits`: what [`Display`](fmt::Display) shows, without the cost of formatting.
+    pub fn encode(self, digits: &mut [u8; Self::LENGTH]) -> &str {
+        hex::encode_to_slice(self.0.to_be_bytes(), digits).expect("two digits for each byte");
+        str::from_utf8(digits).expect("digits")
+    }
+}
+
 impl SpanId {
     fn new() -> Self {
         Self(not_zero(rand::random))
@@ -110,6 +121,7 @@ mod tests {
     fn a_header_is_read_and_written_as_it_was() {
         let context = TraceContext::parse(SENT).unwrap();
         assert_eq!(context.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(context.trace_id.encode(&mut [0; 32]), context.trace_id.to_string());
         assert_eq!(context.span_id.to_string(), "b7ad6b7169203331");
         assert!(context.is_sampled);
         assert_eq!(context.to_header(), SENT);

@@ -3,9 +3,10 @@
 use crate::error::Refusal;
 use common::limited;
 use common::log_limit::LogLimit;
-use common::metrics::AUTH_FAILURES;
+use common::metrics::{AUTH_FAILURES, Handles};
 use common::model::KeyPrefix;
 use common::signature;
+use metrics::Counter;
 
 /// A check that failed, in the order of D1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub enum Failure {
     /// The signature was used before.
     Replayed,
 }
+
+/// The counters of refusals.
+static COUNTERS: Handles<Counter, { Failure::ALL.len() }> = Handles::new();
 
 /// Which refusals are logged.
 static REFUSED: LogLimit<{ Failure::ALL.len() }> = LogLimit::new();
@@ -78,7 +82,8 @@ impl Failure {
     /// the request names, where it names one: whose requests are refused is told to the operator, once a second for each
     /// reason, so that nobody can fill the log. A prefix that nobody has isn't: it may be a secret in the wrong header.
     pub fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
-        metrics::counter!(AUTH_FAILURES, "reason" => self.as_str()).increment(1);
+        let counter = || metrics::counter!(AUTH_FAILURES, "reason" => self.as_str());
+        COUNTERS.get(self as usize, counter).increment(1);
         let (reason, key) = (self.as_str(), key.filter(|_| self != Self::UnknownKey).map(KeyPrefix::as_str));
         limited!(REFUSED[self as usize], info, reason, key, "authentication refused");
         match self {

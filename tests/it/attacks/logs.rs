@@ -151,3 +151,35 @@ async fn records_writes_that_fail_are_logged_once_a_second_with_the_number_of_th
     let units = lines(worker, "unit failed; doing its writes one by one");
     assert!(units.len() as u64 <= begun.elapsed().as_secs() + 2, "{} lines", units.len());
 }
+
+#[tokio::test]
+async fn a_reader_of_the_log_that_stalls_delays_no_request_and_costs_lines_that_are_counted() {
+    let world = World::with().workers(0).set("RUST_LOG", "trace").start().await;
+    let ingest = &world.ingests[0];
+    let request = world.key.events("{}").replacing("x-connect-key", "ck_nobody");
+    let send = async || {
+        let sent = join_all((0..20).map(|_| world.http().send(&request))).await;
+        sent.iter().for_each(|answer| drop(answer.assert_error(401, "unauthorized")));
+    };
+    let dropped = async || ingest.metrics().await.sum("connect_log_lines_dropped_total", &[]);
+    assert_eq!(dropped().await, 0.0);
+    ingest.stall_logs(true);
+    eventually("lines are dropped", PATIENCE, async || {
+        for _ in 0..10 {
+            send().await;
+        }
+        if dropped().await > 0.0 { Ok(()) } else { Err("none was dropped".to_owned()) }
+    })
+    .await;
+    // More than fit into the pipe and into what waits for it are dropped by now, and requests are answered.
+    let before = dropped().await;
+    send().await;
+    assert!(dropped().await >= before + 20.0, "each request is at least a line");
+    let seen = ingest.logs().len();
+    ingest.stall_logs(false);
+    eventually("lines arrive again", PATIENCE, async || {
+        send().await;
+        if ingest.logs().len() > 2 * seen { Ok(()) } else { Err("no new lines".to_owned()) }
+    })
+    .await;
+}
