@@ -5,15 +5,14 @@ use crate::log_limit::LogLimit;
 use crate::settings::LogSettings;
 use std::panic::{self, PanicHookInfo};
 use tracing::{Level, Metadata};
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::fmt;
 
 /// Starts logging; the error says what is wrong with the filter. From then on panics are lines of the log, too.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
-    let filter =
-        EnvFilter::try_new(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
+    let filter: Targets = settings.filter.parse().map_err(|error| format!("setting RUST_LOG: {error}"))?;
     // A line that can't be written is lost. To complain of it on standard error, too, would be a panic.
     let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let logs = tracing_subscriber::registry().with(filter).with(filter_fn(is_discreet));
