@@ -1,14 +1,27 @@
 //! The operator's port: `/metrics`, `/livez`, `/readyz`.
 
 use crate::metrics::READY;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
+
+/// Connections to the operator's port at once; further ones wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+/// How long a request's headers may take, and how long a connection may be idle.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The wait after a connection could not be accepted.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// Which of the things a program needs are there. Ready is when all of them are.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +76,7 @@ pub async fn serve(
     let bound = listener.local_addr()?;
     let upkeep = metrics.clone();
     tokio::spawn(async move {
-        let mut every = tokio::time::interval(std::time::Duration::from_secs(5));
+        let mut every = tokio::time::interval(Duration::from_secs(5));
         loop {
             every.tick().await;
             upkeep.run_upkeep();
@@ -82,6 +95,32 @@ pub async fn serve(
         warp::reply::with_status(warp::reply::json(&readiness), status).into_response()
     });
     let routes = warp::get().and(metrics.or(livez).or(readyz));
-    tokio::spawn(warp::serve(routes).incoming(listener).run());
+    tokio::spawn(accept(listener, routes));
     Ok(bound)
+}
+
+async fn accept<F>(listener: TcpListener, routes: F)
+where
+    F: Filter<Error = warp::Rejection> + Clone + Send + Sync + 'static,
+    F::Extract: Reply,
+    F::Future: Send,
+{
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // An error would mean that the semaphore was closed, which nobody does.
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let Ok((socket, _)) = listener.accept().await else {
+            sleep(ACCEPT_RETRY).await;
+            continue;
+        };
+        let service = TowerToHyperService::new(warp::service(routes.clone()));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .serve_connection(TokioIo::new(socket), service);
+        tokio::spawn(async move {
+            // A connection that breaks is its caller's concern.
+            drop(connection.await);
+            drop(place);
+        });
+    }
 }

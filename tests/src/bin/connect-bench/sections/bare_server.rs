@@ -2,11 +2,14 @@
 //! own with a thread for each processor, as ingest has; no key look-up, no limits, no logs, no metrics.
 
 use common::signature::{Signature, Signed};
+use hyper::body::Bytes;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::sync::oneshot;
 use warp::Filter;
 use warp::http::StatusCode;
-use warp::hyper::body::Bytes;
 
 /// As long as a secret is.
 const SECRET: &[u8] = b"cs_0123456789012345678901234567890123456789012345";
@@ -30,7 +33,7 @@ impl BareServer {
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
                 tokio::select! {
-                    () = warp::serve(route()).incoming(listener).run() => {}
+                    () = accept(&listener) => {}
                     // An error, as nothing is ever sent.
                     _ = ended => {}
                 }
@@ -41,6 +44,14 @@ impl BareServer {
 
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
+    }
+}
+
+async fn accept(listener: &tokio::net::TcpListener) {
+    while let Ok((socket, _)) = listener.accept().await {
+        socket.set_nodelay(true).expect("a socket that takes the option");
+        let service = TowerToHyperService::new(warp::service(route()));
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
     }
 }
 
