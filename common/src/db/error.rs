@@ -67,7 +67,9 @@ impl From<ConnectError> for TxError {
         match error {
             ConnectError::Driver(error) if error.code().is_some() => Self::from(error),
             // Whatever else kept the driver from connecting, such as a name that does not resolve, may pass.
-            error => Self::Unavailable(error.to_string()),
+            error @ (ConnectError::TimedOut | ConnectError::Driver(_)) => {
+                Self::Unavailable(error.to_string())
+            }
         }
     }
 }

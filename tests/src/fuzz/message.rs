@@ -65,13 +65,13 @@ impl Sent {
     }
 
     /// What the MAC covers, beside the queue.
-    fn covered(&self) -> (Option<&str>, Option<&str>, Option<&[u8]>, &[u8]) {
-        (
-            self.message_id.as_deref(),
-            self.correlation_id.as_deref(),
+    fn covered(&self) -> [Option<&[u8]>; 4] {
+        [
+            self.message_id.as_deref().map(str::as_bytes),
+            self.correlation_id.as_deref().map(str::as_bytes),
             long(&self.headers, META_HEADER),
-            &self.body,
-        )
+            Some(&self.body),
+        ]
     }
 
     /// Changes one thing that the MAC covers, or perhaps so: what was written may be what was there.

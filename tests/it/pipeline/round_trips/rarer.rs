@@ -1,6 +1,6 @@
 //! Units of several events, enquiry numbers, and what only some payloads and bodies need.
 
-use super::{CONTACT, MEMBERS, NEW_LEAD, RELATED, Recorded, email, loads, two, writes};
+use super::{CONTACT, MEMBERS, NEW_LEAD, RELATED, Recorded, email, loads, writes};
 use crate::records::patch_of;
 use serde_json::{Value, json};
 use tests::{Event, RECORDS, event, text};
@@ -34,7 +34,7 @@ async fn a_batch_of_several_types_is_one_unit_with_each_statement_once() {
         let results = recorded.world.results(&events).await;
         assert!(results.iter().all(|result| result["status"] == "accepted"), "{results:?}");
     };
-    let [loaded, written] = two(recorded.flights("worker", batch).await);
+    let [loaded, written] = recorded.two_flights("worker", batch).await;
     assert_eq!(loaded, loads(&[&RELATED[..], &["profiles.load", "credits.load"]].concat()));
     let expected = [
         "ledger.insert",

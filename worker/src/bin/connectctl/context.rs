@@ -51,7 +51,7 @@ impl Context {
         &mut self,
         work: impl AsyncFn(&Transaction<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        db::transact(&mut self.database, work, |error| error.downcast_ref()).await
+        db::transact(&mut self.database, work, anyhow::Error::downcast_ref).await
     }
 }
 
