@@ -9,10 +9,10 @@ COPY . .
 # Cargo.lock changes. A cache isn't part of the image, so the programs are copied out of it.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --bins -p ingest -p worker -p dispatcher -p admin \
+    cargo build --release --locked --bins -p ingest -p worker -p dispatcher \
     && mkdir /programs \
     && cp target/release/connect-ingest target/release/connect-worker target/release/connect-dispatcher \
-          target/release/connectctl target/release/connect-receiver /programs/
+          target/release/connectctl /programs/
 
 FROM debian:bookworm-slim
 # Receivers' certificates are checked against ca-certificates; curl asks /readyz in health checks.

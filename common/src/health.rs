@@ -8,11 +8,12 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
@@ -20,6 +21,9 @@ use warp::{Filter, Reply};
 const CONNECTIONS_MAX: usize = 256;
 /// How long a request's headers may take, and how long a connection may be idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection may be open before it is closed after its next response: one whose responses nobody reads must not
+/// keep its place.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
 /// The wait after a connection could not be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
@@ -118,8 +122,12 @@ where
             .header_read_timeout(HEADER_TIMEOUT)
             .serve_connection(TokioIo::new(socket), service);
         tokio::spawn(async move {
+            let mut connection = pin!(connection);
             // A connection that breaks is its caller's concern.
-            drop(connection.await);
+            if timeout(CONNECTION_TIMEOUT, connection.as_mut()).await.is_err() {
+                connection.as_mut().graceful_shutdown();
+                drop(timeout(HEADER_TIMEOUT, connection).await);
+            }
             drop(place);
         });
     }

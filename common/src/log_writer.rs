@@ -65,6 +65,18 @@ impl LogWriter {
     }
 }
 
+/// Prints a line after what was logged so far: through the queue where there is one, as its thread may hold standard error
+/// for ever.
+pub(crate) fn print_last(line: &str) {
+    match WRITER.get() {
+        Some(writer) => {
+            writer.enqueue(line.as_bytes());
+            flush();
+        }
+        None => drop(stderr().write_all(line.as_bytes())),
+    }
+}
+
 /// Waits until what was logged so far is written, but no longer than a second: there may be no reader.
 pub(crate) fn flush() {
     let Some(writer) = WRITER.get() else { return };

@@ -2,7 +2,6 @@
 
 use crate::settings::{Environment, LogSettings, SettingError, TraceSettings, Variable, answer_arguments};
 use std::fmt::Display;
-use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 /// The allocator of all programs. A batch is thousands of short-lived strings.
@@ -56,8 +55,7 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
 }
 
 fn refuse(line: &impl Display) -> ExitCode {
-    crate::telemetry::flush();
     // Where nobody can be told there is still the exit code.
-    drop(writeln!(stderr(), "{line}"));
+    crate::telemetry::print_last(&format!("{line}\n"));
     ExitCode::FAILURE
 }

@@ -33,12 +33,23 @@ fn filter(directives: &str) -> Result<Targets, String> {
     if directives.contains('[') {
         return Err("spans cannot be named, only targets, such as info,worker=debug".to_owned());
     }
-    directives.parse().map_err(|error: ParseError| error.to_string())
+    // An empty one would mean errors only.
+    let directives: Vec<&str> = directives.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+    if let Some(unclear) = directives.iter().find(|one| one.contains(char::is_whitespace)) {
+        return Err(format!("{unclear:?} holds white space"));
+    }
+    directives.join(",").parse().map_err(|error: ParseError| error.to_string())
 }
 
 /// Waits until what was logged so far is written, a second at most. For the end of a program.
 pub fn flush() {
     log_writer::flush();
+}
+
+/// Prints a line on standard error as it is, after what was logged so far. Waits for a second at most where logging has
+/// started.
+pub fn print_last(line: &str) {
+    log_writer::print_last(line);
 }
 
 /// Which panics are logged as errors: one a second for each place, as far as 32 tell them apart. The others are lines at
@@ -105,6 +116,21 @@ mod tests {
         });
         let written = written.0.lock().unwrap();
         serde_json::from_slice(&written).unwrap_or_else(|error| panic!("{error}: {written:?}"))
+    }
+
+    #[test]
+    fn a_filter_is_a_list_of_levels_and_targets() {
+        let is_on = |directives: &str, target: &str, level: &Level| {
+            filter(directives).unwrap().would_enable(target, level)
+        };
+        for directives in ["info", "info,", " info , worker=debug", "worker=debug,info"] {
+            assert!(is_on(directives, "ingest", &Level::INFO), "{directives}");
+            assert!(!is_on(directives, "ingest", &Level::DEBUG), "{directives}");
+        }
+        assert!(is_on(" info , worker=debug", "worker::consume", &Level::DEBUG));
+        for refused in ["[request]=debug", "worker debug", "worker=loud"] {
+            assert!(filter(refused).is_err(), "{refused}");
+        }
     }
 
     #[test]

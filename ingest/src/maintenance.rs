@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 use common::clock;
 use common::db::{Database, TxError, Work};
 use deadpool_postgres::Transaction;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 /// Seconds that a partition covers, as the functions of the schema that make and drop them know.
@@ -34,16 +36,19 @@ struct Plan {
 #[derive(Clone, Debug)]
 pub struct Partitions {
     db: Database,
+    /// Held by the one that makes them: others would wait for the same lock in the database, with a connection each.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Partitions {
     /// Those in `db`.
-    pub const fn new(db: Database) -> Self {
-        Self { db }
+    pub fn new(db: Database) -> Self {
+        Self { db, turn: Arc::default() }
     }
 
     /// Makes what is missing around `now`, then drops what is over.
     pub async fn keep(&self, now: DateTime<Utc>) -> Result<(), TxError> {
+        let _turn = self.turn.lock().await;
         let now = now.timestamp();
         let is_any_over = self.db.run_tx("replay_partitions.create", &MakeAhead { now }).await?;
         if is_any_over {

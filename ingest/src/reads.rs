@@ -8,7 +8,6 @@ use crate::auth::{Admission, Entry};
 use crate::bound::Bound;
 use crate::error::Refusal;
 use crate::lanes::{LaneSettings, Lanes, Work};
-use crate::outage::Outage;
 use crate::store::Unreadable;
 use crate::store::records::Wanted;
 use common::db::TxError;
@@ -72,7 +71,6 @@ pub struct Reads {
     lanes: Lanes<Passenger>,
     flights: Flights,
     is_on_primary: bool,
-    outage: Outage,
 }
 
 impl Reads {
@@ -82,7 +80,7 @@ impl Reads {
         let settings =
             LaneSettings { lanes: connections + 1, group: GROUP, patience: PATIENCE, queue: QUEUE };
         let lanes = Lanes::start("records reads", settings, flights.clone());
-        Self { lanes, flights, is_on_primary, outage: Outage::new("records reads") }
+        Self { lanes, flights, is_on_primary }
     }
 
     /// Whether [`admit_and_find`](Self::admit_and_find) may be used.
@@ -133,7 +131,7 @@ impl Reads {
     pub(crate) fn rows(&self, found: Found) -> Result<Vec<Row>, Refusal> {
         match found {
             Ok(rows) => {
-                self.outage.worked();
+                self.flights.outage.worked();
                 Ok(rows)
             }
             Err(ReadFault::QueueFull) => Err(Bound::Reads.refuse()),
@@ -145,7 +143,7 @@ impl Reads {
     fn failed(&self, error: &TxError) -> Refusal {
         match error {
             TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_) => {
-                self.outage.failed(error);
+                self.flights.outage.failed(error);
                 Refusal::ReplayStoreUnavailable
             }
             TxError::Refused(_) | TxError::Abandoned(_) => {

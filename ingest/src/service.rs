@@ -8,6 +8,7 @@ use crate::counters::show_counters;
 use crate::handlers::Services;
 use crate::limits::Limits;
 use crate::maintenance::{Partitions, maintain};
+use crate::outage::Outage;
 use crate::read_limit::ReadLimit;
 use crate::reads::Reads;
 use crate::routes::routes;
@@ -85,7 +86,7 @@ fn start_services(
     let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
     let reads = Reads::start(
-        replays.flights_to(read_db.clone()),
+        replays.flights_to(read_db.clone(), Arc::new(Outage::new("records reads"))),
         ingest.read_connections as usize,
         settings.database.read_url == settings.database.url,
     );

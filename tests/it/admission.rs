@@ -1,5 +1,5 @@
 //! Signatures are used up in flights that requests share, and a read's record comes in the flight of its signature
-//! (D1, D2, D3; architecture: Reads).
+//! (D1, D2, D3; architecture: Flights of ingest).
 
 use crate::records::{at, client_route, get, lead_route, new_lead, record, trip_route};
 use futures_util::StreamExt;
@@ -178,6 +178,26 @@ async fn a_signature_that_cannot_be_written_fails_no_other_of_its_flight() {
         }
     }
     assert_eq!(world.http().send(&identified(&world.key, "after@example.com")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_table_that_is_locked_fails_only_the_reads_of_its_own_records() {
+    let (world, _) =
+        recorded(5, |world| world.set("CONNECT_READ_CONNECTIONS", "8").set("CONNECT_STORE_TIMEOUT", "5s"))
+            .await;
+    let lead = new_lead(&world, json!({"title": "Goa"})).await;
+    let client = client_route(&json!({"id": lead["clientId"]}));
+    let trip = trip_route(&lead);
+    let is_trip = |place: usize| place % 2 == 1;
+    let route = |place| if is_trip(place) { &trip } else { &client };
+    let requests: Vec<_> = (0..6).map(|place| read(&world.key, route(place), place)).collect();
+    let holder = world.database.connect().await;
+    let lock = async || holder.batch_execute("BEGIN; LOCK TABLE trips").await.expect("a lock");
+    let answers = send_together(&world, &requests, lock).await;
+    for (place, answer) in answers.iter().enumerate() {
+        let expected = if is_trip(place) { 503 } else { 200 };
+        assert!(answer.as_ref().is_none_or(|answer| answer.status == expected), "{place}: {answer:?}");
+    }
 }
 
 #[tokio::test]

@@ -176,7 +176,7 @@ impl Section for LogSettings {
         Variable {
             name: "RUST_LOG",
             default: Some("info"),
-            help: "what is logged, such as info or worker=debug,info",
+            help: "what is logged: levels, for all or for a target, such as info or worker=debug,info",
         },
         Variable {
             name: "CONNECT_LOG",

@@ -59,7 +59,6 @@ pub(crate) async fn reply(told: oneshot::Receiver<Reply>, deadline: Instant) -> 
 pub(crate) struct EntryRules {
     pub(crate) partitions: Partitions,
     pub(super) used: UsedSignatures,
-    pub(crate) outage: Outage,
 }
 
 /// Sends flights to one database.
@@ -69,6 +68,8 @@ pub(crate) struct Flights {
     /// Bounds the time that a flight takes.
     pub(crate) within: Duration,
     pub(crate) entries: Arc<EntryRules>,
+    /// Of the database, as far as entries tell.
+    pub(crate) outage: Arc<Outage>,
 }
 
 /// What the database had of an entry, or why that can't be told.
@@ -91,15 +92,20 @@ impl Work<Passenger> for Flights {
 }
 
 impl Flights {
-    /// Sends a flight. Gives what became of each entry, and the rows of each query.
+    /// Sends a flight. Gives what became of each entry, and the rows of each query. A query that takes too long fails alone.
     async fn fly(&self, new: &[&Entry], wanted: &[&Wanted]) -> (Vec<Remembered>, Vec<Rows>) {
         let deadline = Instant::now() + self.within;
-        let flown = store::ask(&self.db, deadline, async |client| {
-            Ok(join(replay_entries::remember(client, new), records::find(client, wanted)).await)
+        let flown = store::ask_each(&self.db, deadline, async |client| {
+            let remembered = timeout_at(deadline, replay_entries::remember(client, new));
+            let (remembered, found) = join(remembered, records::find(client, wanted, deadline)).await;
+            let remembered =
+                remembered.map_or_else(|_| Err(store::late()), |done| done.map_err(TxError::from));
+            let is_late = Instant::now() >= deadline;
+            ((remembered, found), is_late)
         });
         match flown.await {
             Ok((Ok(stored), found)) => (stored.into_iter().map(Ok).collect(), found),
-            Ok((Err(error), found)) => (self.remember_again(new, error.into()).await, found),
+            Ok((Err(error), found)) => (self.remember_again(new, error).await, found),
             Err(error) => {
                 let error = Arc::new(error);
                 (vec![Err(Arc::clone(&error)); new.len()], vec![Err(error); wanted.len()])
@@ -148,7 +154,7 @@ impl Flights {
             let rows = wanted.and_then(|_| found.next());
             let admission = match entry.as_ref().and_then(|_| verdicts.next()) {
                 Some(Err(error)) => {
-                    span.in_scope(|| self.entries.outage.failed(&error));
+                    span.in_scope(|| self.outage.failed(&error));
                     continue;
                 }
                 Some(Ok(admission)) => Some(admission),
@@ -163,7 +169,7 @@ impl Flights {
             let _ = reply.send(Reply { admission, rows });
         }
         if has_worked {
-            self.entries.outage.worked();
+            self.outage.worked();
         }
     }
 }

@@ -49,15 +49,14 @@ impl ReplayStore {
 
     /// Starts the lanes, which live as long as the value. `within` bounds the time that a statement takes.
     pub fn start(db: Database, partitions: Partitions, within: Duration) -> Self {
-        let entries =
-            EntryRules { partitions, used: UsedSignatures::default(), outage: Outage::new("replay store") };
-        let flights = Flights { db, within, entries: Arc::new(entries) };
+        let entries = Arc::new(EntryRules { partitions, used: UsedSignatures::default() });
+        let flights = Flights { db, within, entries, outage: Arc::new(Outage::new("replay store")) };
         Self { lanes: Lanes::start("replay store", LANES, flights.clone()), flights }
     }
 
-    /// Flights that follow the same rules, to another pool.
-    pub(crate) fn flights_to(&self, db: Database) -> Flights {
-        Flights { db, ..self.flights.clone() }
+    /// Flights that follow the same rules, to another pool with an outage of its own.
+    pub(crate) fn flights_to(&self, db: Database, outage: Arc<Outage>) -> Flights {
+        Flights { db, outage, ..self.flights.clone() }
     }
 
     /// Whether the signature is known to be used without asking the database.

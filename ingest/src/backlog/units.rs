@@ -44,10 +44,11 @@ pub fn batch_units(body: &[u8]) -> u64 {
     units(if is_by_size { 0 } else { count_events(body) }, body.len())
 }
 
-/// Units of the first [`BATCH_MAX`] objects at the depth of events. Looks only at brackets outside of strings, so that no way
-/// of writing a name or a value hides an event.
+/// Units of all objects at the depth of events, at most those of the largest batch. Looks only at brackets outside of strings,
+/// so that no way of writing a name or a value hides an event, and counts all objects, so that others before the events
+/// hide none either.
 fn count_events(body: &[u8]) -> u64 {
-    let (mut units, mut count, mut depth, mut at) = (0, 0, 0_u32, 0);
+    let (mut units, mut depth, mut at) = (0, 0_u32, 0);
     let mut event = EventTypeSearch::default();
     while let Some(&byte) = body.get(at) {
         at += 1;
@@ -62,7 +63,7 @@ fn count_events(body: &[u8]) -> u64 {
             }
             b'{' | b'[' => {
                 if byte == b'{' && depth == EVENT_DEPTH {
-                    (event, count) = (EventTypeSearch::default(), count + 1);
+                    event = EventTypeSearch::default();
                 }
                 depth += 1;
             }
@@ -70,8 +71,8 @@ fn count_events(body: &[u8]) -> u64 {
                 depth = depth.saturating_sub(1);
                 if byte == b'}' && depth == EVENT_DEPTH {
                     units += event.units();
-                    if count == BATCH_MAX {
-                        break;
+                    if units >= BATCH_UNITS_MAX {
+                        return BATCH_UNITS_MAX;
                     }
                 }
             }
@@ -169,6 +170,18 @@ mod tests {
         ] {
             let body = format!(r#"{{"events":[{{{written}}}]}}"#);
             assert_eq!(batch_units(body.as_bytes()), EVENT_UNITS_MAX, "{written}");
+        }
+    }
+
+    #[test]
+    fn objects_beside_the_events_hide_none_of_them() {
+        let cheap = vec![r#"{"eventType":"contact.identified"}"#; BATCH_MAX].join(",");
+        let events = vec![r#"{"eventType":"enquiry.submitted"}"#; BATCH_MAX].join(",");
+        for body in [
+            format!(r#"{{"sentBy":[{cheap}],"events":[{events}]}}"#),
+            format!(r#"{{"events":[{cheap}],"events":[{events}]}}"#),
+        ] {
+            assert_eq!(batch_units(body.as_bytes()), BATCH_UNITS_MAX, "{body}");
         }
     }
 

@@ -51,6 +51,25 @@ pub enum Unreadable {
     Stage(String),
 }
 
+/// Like [`ask`], for work that keeps its deadline itself and says whether it was late.
+pub async fn ask_each<T>(
+    db: &Database,
+    deadline: Instant,
+    work: impl AsyncFnOnce(&Client) -> (T, bool),
+) -> Result<T, TxError> {
+    let client = timeout_at(deadline, db.client()).await.map_err(|_| late())??;
+    let (done, is_late) = work(&client).await;
+    if is_late {
+        drop(Client::take(client));
+    }
+    Ok(done)
+}
+
+/// The error of an answer that is late.
+pub fn late() -> TxError {
+    TxError::Unavailable("no answer in time".to_owned())
+}
+
 /// Runs `work` on a connection of `db`, until `deadline`.
 ///
 /// A connection whose answer is late is closed, not given back: the next one to use it would wait behind the same
@@ -60,14 +79,13 @@ pub async fn ask<T>(
     deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
-    let late = |_| TxError::Unavailable("no answer in time".to_owned());
-    let client = timeout_at(deadline, db.client()).await.map_err(late)??;
+    let client = timeout_at(deadline, db.client()).await.map_err(|_| late())??;
     let done = timeout_at(deadline, work(&client)).await;
     match done {
         Ok(done) => done.map_err(TxError::from),
-        Err(elapsed) => {
+        Err(_) => {
             drop(Client::take(client));
-            Err(late(elapsed))
+            Err(late())
         }
     }
 }

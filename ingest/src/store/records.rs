@@ -6,8 +6,9 @@ use common::db::{Client, TxError};
 use common::model::{ClientId, LeadId, TenantId};
 use futures_util::future::{join, join_all};
 use std::sync::Arc;
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 /// What a read asks for.
@@ -65,13 +66,14 @@ impl RecordQuery {
     }
 }
 
-/// Looks up what requests want: a statement for each kind of record, all sent at once. Gives the rows of each request.
-pub async fn find(client: &Client, wanted: &[&Wanted]) -> Vec<Rows> {
-    let kinds =
-        [clients::BY_IDS, leads::BY_IDS, trips::OF_LEADS].map(|statement| by_ids(client, statement, wanted));
+/// Looks up what requests want: a statement for each kind of record, all sent at once. Gives the rows of each request. What
+/// has not come by `deadline` is unavailable; the connection must not be used again then.
+pub async fn find(client: &Client, wanted: &[&Wanted], deadline: Instant) -> Vec<Rows> {
+    let kinds = [clients::BY_IDS, leads::BY_IDS, trips::OF_LEADS]
+        .map(|statement| by_ids(client, statement, wanted, deadline));
     let alone = wanted.iter().enumerate().filter_map(|(place, wanted)| {
         let (statement, value) = wanted.query.alone()?;
-        Some(async move { (place, run(client, statement, &[&wanted.tenant.0, &value]).await) })
+        Some(async move { (place, run(client, statement, &[&wanted.tenant.0, &value], deadline).await) })
     });
     let mut found: Vec<Rows> = wanted.iter().map(|_| Ok(Vec::new())).collect();
     let (kinds, alone) = join(join_all(kinds), join_all(alone)).await;
@@ -95,7 +97,8 @@ async fn by_ids(
     client: &Client,
     statement: &'static str,
     wanted: &[&Wanted],
-) -> (Vec<usize>, Result<Vec<Row>, Error>) {
+    deadline: Instant,
+) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
     let (mut places, mut tenants, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     for (place, wanted) in wanted.iter().enumerate() {
         if let Some((serves, id)) = wanted.query.by_id()
@@ -106,7 +109,11 @@ async fn by_ids(
             ids.push(id);
         }
     }
-    let rows = if ids.is_empty() { Ok(Vec::new()) } else { run(client, statement, &[&tenants, &ids]).await };
+    let rows = if ids.is_empty() {
+        Ok(Vec::new())
+    } else {
+        run(client, statement, &[&tenants, &ids], deadline).await
+    };
     (places, rows)
 }
 
@@ -114,9 +121,13 @@ async fn run(
     client: &Client,
     statement: &'static str,
     parameters: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, Error> {
-    let statement = client.prepare_cached(statement).await?;
-    client.query(&statement, parameters).await
+    deadline: Instant,
+) -> Result<Vec<Row>, TxError> {
+    let ask = async {
+        let statement = client.prepare_cached(statement).await?;
+        client.query(&statement, parameters).await
+    };
+    timeout_at(deadline, ask).await.map_or_else(|_| Err(super::late()), |rows| rows.map_err(TxError::from))
 }
 
 /// Hands rows to the requests whose ids they were found by. A row's `place` counts the statement's ids from 1.
@@ -134,8 +145,8 @@ fn request_of(places: &[usize], place: i64) -> Option<usize> {
     places.get(usize::try_from(place).ok()?.checked_sub(1)?).copied()
 }
 
-fn fail(found: &mut [Rows], places: impl IntoIterator<Item = usize>, error: Error) {
-    let error = Arc::new(TxError::from(error));
+fn fail(found: &mut [Rows], places: impl IntoIterator<Item = usize>, error: TxError) {
+    let error = Arc::new(error);
     for place in places {
         found[place] = Err(Arc::clone(&error));
     }

@@ -7,7 +7,7 @@ use tests::{Event, Outgoing, PATIENCE, QueuedMessage, RECORDS, Receiver, World, 
 use uuid::Uuid;
 
 /// Requests, actions and deliveries of one round, without those of [`commands`].
-pub(super) const REQUESTS: i64 = 21 + 9 + 17 + 7 + 3;
+pub(super) const REQUESTS: i64 = 21 + 9 + 20 + 7 + 3;
 
 /// Events of one call of [`lead_events`].
 pub(super) const LEAD_EVENTS: i64 = 5;
@@ -200,6 +200,39 @@ async fn writes(world: &World, person: &Person, opened: &Value) {
     for (status, request) in requests {
         answered(world, status, request).await;
     }
+    moved_email(world, person, client).await;
+}
+
+/// Writes that wait together behind one that finds its client locked, so that they are one unit; it moves an email.
+async fn moved_email(world: &World, person: &Person, client: &str) {
+    let patch = |body: Value| patch_of(&world.key, &format!("/clients/{client}"), &body);
+    let other = world.database.connect().await;
+    let lock = format!("BEGIN; SELECT FROM clients WHERE client_id = '{client}' FOR UPDATE");
+    other.batch_execute(&lock).await.expect("the row is free");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND application_name = 'records' AND wait_event_type = 'Lock'";
+    let first = answered(world, 200, patch(json!({"name": "Ana D"})));
+    let moves = async {
+        eventually("the first write waits for the client", PATIENCE, async || {
+            if world.database.count(waiting).await > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }
+        })
+        .await;
+        let home = answered(world, 200, patch(json!({"email": format!("home{}@gmail.com", person.number)})));
+        let work = answered(world, 200, patch(json!({"email": person.email, "name": "Ana C"})));
+        let commit = async {
+            eventually("the others wait behind it", PATIENCE, async || {
+                let samples = world.ingests[0].metrics().await;
+                match samples.sum("connect_backlog_units", &[("queue", "records")]) {
+                    units if units >= 3.0 => Ok(()),
+                    units => Err(format!("{units} units")),
+                }
+            })
+            .await;
+            other.batch_execute("COMMIT").await.expect("a commit");
+        };
+        futures_util::join!(home, work, commit)
+    };
+    futures_util::join!(first, moves);
 }
 
 async fn answered(world: &World, status: u16, request: Outgoing) -> Value {

@@ -86,7 +86,11 @@ pub(crate) fn claim_keys<'k>(keys: impl Iterator<Item = &'k IdempotencyKey>) -> 
 impl KeptResponses {
     /// Reads the rows of the queries of [`claim_keys`]: none where there were no keys.
     pub(crate) fn read(claimed: &[Vec<Row>]) -> Result<Self, TxError> {
-        let [_locks, rows] = claimed else { return Ok(Self::default()) };
+        let rows = match claimed {
+            [] => return Ok(Self::default()),
+            [_locks, rows] => rows,
+            _ => return Err(super::unreadable("idempotency keys")),
+        };
         let mut kept = HashMap::with_capacity(rows.len());
         for row in rows {
             let mut columns = super::Columns::of(row);
