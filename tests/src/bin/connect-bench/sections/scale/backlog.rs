@@ -34,6 +34,8 @@ pub(super) async fn drain(stage: &mut Stage, workers: usize) -> Drain {
     stage.world.set("CONNECT_REPLY_TIMEOUT", REPLY_TIMEOUT);
     stage.world.restart_ingest().await;
     let events = BATCHES * SHAPE.batch;
+    stage.receiver.forget();
+    let outbound = stage.outbound().await;
     let wanted = count(stage).await + i64::try_from(events).expect("few events");
     put_backlog(&stage.world, SHAPE.traffic, BATCHES).await;
     let (since, started) = (common::clock::now(), Instant::now());
@@ -47,7 +49,7 @@ pub(super) async fn drain(stage: &mut Stage, workers: usize) -> Drain {
     })
     .await;
     let seconds = started.elapsed().as_secs_f64();
-    stage.until_delivered().await;
+    stage.until_delivered(outbound).await;
     let statement = "SELECT extract(epoch FROM max(applied_at) - min(applied_at))::float8 FROM event_ledger
         WHERE applied_at >= $1";
     let row = bounded("the units' times are read", stage.database.query_one(statement, &[&since])).await;

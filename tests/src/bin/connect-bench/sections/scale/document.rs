@@ -26,7 +26,7 @@ async fn introduction(options: &Options) -> String {
     format!(
         "# Capacity\n\n\
          `make bench ARGS=\"{arguments}\"` makes this document and replaces it. Load generator, programs, Postgres\n\
-         and RabbitMQ share one machine. Each figure is the median of {rounds} rounds of {seconds} s.\n\n\
+         and RabbitMQ share one machine. Rounds: {rounds}, of {seconds} s each; rates are medians.\n\n\
          - Machine: {}\n\
          - Postgres: {}; RabbitMQ: quorum queues, persistent and confirmed messages\n\
          - Load: {} callers send batches of {} events and wait for each response\n\

@@ -61,8 +61,11 @@ pub(crate) async fn run(options: &Options) {
     let events = cost_of_events(&stage, &mut progress, options).await;
     let url = stage.receiver.url("/");
     stage.world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    stage.is_subscribed = true;
     let deliveries = cost_of_deliveries(&stage, &mut progress, options).await;
     let curve = curve(&mut stage, &mut progress, options).await;
+    // Before the backlog: its callers are answered 503 on purpose.
+    progress.beside(|| print_warnings(&stage.world));
     let mut drains = Vec::new();
     for workers in backlog::WORKERS {
         progress.next(&format!("a backlog drained by workers: {workers}"));
@@ -71,7 +74,6 @@ pub(crate) async fn run(options: &Options) {
     progress.end(steps as u64);
     let text = document::text(&Report { events, deliveries, curve, drains }, options).await;
     print!("{text}");
-    print_warnings(&stage.world);
     write(&text);
 }
 
@@ -83,7 +85,7 @@ async fn prepare(options: &Options) -> Stage {
     let world = builder.start().await;
     fill(&world, &world.key).await;
     let (database, meter) = (world.database.connect().await, Meter::new(&world));
-    let stage = Stage { world, receiver: Receiver::http(), database, meter };
+    let stage = Stage { world, receiver: Receiver::http(), database, meter, is_subscribed: false };
     stage.load(options.stretch()).await;
     analyze(&stage.world).await;
     stage

@@ -67,7 +67,8 @@ pub(super) async fn watch<T>(
 /// Counts the connections that wait inside of a statement, by what they wait for.
 async fn count_waits(database: &Client, waits: &mut BTreeMap<String, u32>) {
     let statement = "SELECT wait_event_type || ': ' || wait_event, count(*)::int4 FROM pg_stat_activity
-        WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND wait_event IS NOT NULL
+        WHERE datname = current_database() AND backend_type = 'client backend'
+            AND pid <> pg_backend_pid() AND state = 'active' AND wait_event IS NOT NULL
         GROUP BY 1";
     let rows = database.query(statement, &[]).await;
     for row in rows.unwrap_or_else(|error| panic!("waits of Postgres cannot be read: {error:?}")) {
