@@ -10,7 +10,7 @@ use crate::{header, people};
 /// The whole document.
 pub(super) async fn text(report: &Report, options: &Options) -> String {
     let sections = [
-        introduction(options).await,
+        introduction(&report.machine, options).await,
         curve(&report.curve),
         saturation(&report.curve),
         costs(&report.events, &report.deliveries),
@@ -20,7 +20,7 @@ pub(super) async fn text(report: &Report, options: &Options) -> String {
     sections.join("\n")
 }
 
-async fn introduction(options: &Options) -> String {
+async fn introduction(machine: &str, options: &Options) -> String {
     let Options { rounds, seconds, .. } = options;
     let arguments = format!("scale --rounds {rounds} --seconds {seconds}");
     format!(
@@ -33,7 +33,7 @@ async fn introduction(options: &Options) -> String {
          - Events: {}; {} bytes an event\n\
          - People: {}\n\
          - Webhooks: one subscription to all types; one receiver on the same machine answers 204\n",
-        header::machine(),
+        machine,
         header::postgres().await,
         SHAPE.connections,
         SHAPE.batch,

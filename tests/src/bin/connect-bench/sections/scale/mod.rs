@@ -13,6 +13,7 @@ mod saturation;
 
 use crate::cpu::Meter;
 use crate::figures::median;
+use crate::header;
 use crate::options::Options;
 use crate::prepare::{analyze, fill, given_settings, print_warnings};
 use backlog::Drain;
@@ -25,6 +26,8 @@ use tests::{Receiver, World};
 
 /// Everything that was measured.
 struct Report {
+    /// The hardware, and how busy it was before the run.
+    machine: String,
     /// The mix while nobody is subscribed: what an event costs by itself.
     events: Cost,
     /// Bursts from the outbox: what a delivery costs by itself.
@@ -54,6 +57,7 @@ pub(crate) async fn run(options: &Options) {
         SHAPE.batch, SHAPE.connections
     );
     println!("webhooks delivered to one receiver whose CPU time counts as the load generator's");
+    let machine = header::machine();
     let steps = 1 + 2 * options.rounds + Copies::CURVE.len() * options.rounds + backlog::WORKERS.len();
     let mut progress = Progress::begin("steps measured:", steps as u64);
     progress.next("preparing");
@@ -72,7 +76,7 @@ pub(crate) async fn run(options: &Options) {
         drains.push(backlog::drain(&mut stage, workers).await);
     }
     progress.end(steps as u64);
-    let text = document::text(&Report { events, deliveries, curve, drains }, options).await;
+    let text = document::text(&Report { machine, events, deliveries, curve, drains }, options).await;
     print!("{text}");
     write(&text);
 }
