@@ -30,11 +30,8 @@ pub(crate) struct PerThousand(Used);
 impl Meter {
     /// For a world's programs and servers.
     pub(crate) fn new(world: &World) -> Self {
-        let listener = |url: &str, port| process::listening_on(port_of(url).unwrap_or(port));
-        Self {
-            postgres: listener(world.database.url(), 5_432),
-            rabbitmq: listener(world.queues.url(), 5_672),
-        }
+        let (postgres, rabbitmq) = process::servers(world.database.url(), world.queues.url());
+        Self { postgres, rabbitmq }
     }
 
     /// Reads what has been used until now.
@@ -74,6 +71,16 @@ impl Used {
         self
     }
 
+    /// Seconds of each program and server.
+    pub(crate) fn programs(&self) -> &[(&'static str, f64)] {
+        &self.programs
+    }
+
+    /// Seconds of the load generator, with the receiver of webhooks.
+    pub(crate) const fn bench(&self) -> f64 {
+        self.bench
+    }
+
     /// For each 1,000 of `count`.
     pub(crate) fn per_thousand(&self, count: usize) -> PerThousand {
         let scale = |seconds: f64| seconds / count as f64 * 1_000.0;
@@ -91,23 +98,5 @@ impl fmt::Display for PerThousand {
             write!(f, "{}{label} {seconds:.3}", if position == 0 { "" } else { ", " })?;
         }
         write!(f, "), not counted: connect-bench {bench:.3} s")
-    }
-}
-
-/// The port that a URL names.
-fn port_of(url: &str) -> Option<u16> {
-    let authority = url.split("//").nth(1)?.split(['/', '?']).next()?;
-    authority.rsplit_once(':')?.1.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::port_of;
-
-    #[test]
-    fn reads_the_port_of_a_url() {
-        assert_eq!(port_of("postgres://connect@127.0.0.1:5433/connect"), Some(5_433));
-        assert_eq!(port_of("amqp://guest:guest@127.0.0.1:5673/%2f"), Some(5_673));
-        assert_eq!(port_of("amqp://guest:guest@broker/%2f"), None);
     }
 }

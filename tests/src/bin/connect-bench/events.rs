@@ -7,6 +7,7 @@ use crate::random::Random;
 use crate::request;
 use crate::traffic::{Event, Traffic, body};
 use futures_util::future::join_all;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tests::{ApiKey, World};
 
@@ -28,7 +29,12 @@ pub(crate) struct EventCaller {
 
 impl EventCaller {
     pub(crate) async fn connect(world: &World, key: &ApiKey) -> Self {
-        Self { caller: Caller::connect(api(world)).await, key: key.clone(), random: Random::new() }
+        Self::connect_to(api(world), key).await
+    }
+
+    /// Connects to one of several ingests.
+    pub(crate) async fn connect_to(address: SocketAddr, key: &ApiKey) -> Self {
+        Self { caller: Caller::connect(address).await, key: key.clone(), random: Random::new() }
     }
 
     /// Sends events, each of which must be accepted, and gives the time from request to response in seconds.

@@ -21,7 +21,8 @@ pub(crate) async fn print(options: &Options) {
     }
 }
 
-fn machine() -> String {
+/// The hardware, and how busy it is, in words.
+pub(crate) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_owned());
     let memory = field("/proc/meminfo", "MemTotal").unwrap_or_default();
@@ -43,7 +44,8 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-async fn postgres() -> String {
+/// The version of Postgres and the settings that durability and memory depend on.
+pub(crate) async fn postgres() -> String {
     let database = TestDatabase::new().await;
     let settings = database
         .rows(

@@ -20,6 +20,7 @@ mod figures;
 mod header;
 mod inserts;
 mod kinds;
+mod markdown;
 mod open_loop;
 mod options;
 mod people;
@@ -48,7 +49,7 @@ async fn main() {
         println!();
         let begun = Instant::now();
         let what = format!("section {}", section.name());
-        within(options.longest(), &what, sections::run(section, &options)).await;
+        within(options.longest(section), &what, sections::run(section, &options)).await;
         eprintln!("({section:?} took {:.0} s)", begun.elapsed().as_secs_f64());
     }
     println!("\nmeasured in {:.0} s", started.elapsed().as_secs_f64());

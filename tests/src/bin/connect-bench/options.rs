@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "connect-bench")]
 pub(crate) struct Options {
-    /// Sections to measure; all of them when none is named.
+    /// Sections to measure; all of them but `scale` and `soak` when none is named.
     #[arg(value_enum)]
     pub(crate) sections: Vec<Section>,
     /// Rounds of each measurement: the median is printed, or all their requests are taken together.
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Clients in `large`.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) clients: u64,
+    /// Length of `soak`, in minutes.
+    #[arg(long, default_value_t = 60.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
 }
 
 /// A part of the benchmark.
@@ -62,9 +65,18 @@ pub(crate) enum Section {
     Memory,
     /// What a refusal costs, and whether its time tells which keys exist.
     Refusals,
+    /// More copies of each program under one load, and what each event and delivery costs; writes docs/capacity.md.
+    Scale,
+    /// Resident sizes under a steady mixed load, for an hour unless `--minutes` says otherwise.
+    Soak,
 }
 
 impl Section {
+    /// Whether it runs only when it is named: one takes an hour, the other writes a document.
+    const fn is_run_on_request(self) -> bool {
+        matches!(self, Self::Scale | Self::Soak)
+    }
+
     /// As it is written on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
@@ -74,7 +86,9 @@ impl Section {
 impl Options {
     /// The sections to measure, in their order.
     pub(crate) fn sections(&self) -> Vec<Section> {
-        let is_wanted = |section: &&Section| self.sections.is_empty() || self.sections.contains(section);
+        let is_wanted = |section: &&Section| {
+            self.sections.contains(section) || self.sections.is_empty() && !section.is_run_on_request()
+        };
         Section::value_variants().iter().filter(is_wanted).copied().collect()
     }
 
@@ -84,8 +98,12 @@ impl Options {
     }
 
     /// Longest that a section may take: far more than on a slow machine.
-    pub(crate) fn longest(&self) -> Duration {
-        let load = 100.0 * self.rounds as f64 * self.seconds;
+    pub(crate) fn longest(&self, section: Section) -> Duration {
+        let load = if section == Section::Soak {
+            2.0 * 60.0 * self.minutes
+        } else {
+            100.0 * self.rounds as f64 * self.seconds
+        };
         let rows = (self.ledger_rows + self.clients) as f64 / 5_000.0;
         Duration::from_secs(900) + Duration::from_secs_f64(load + rows)
     }
@@ -103,4 +121,26 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 fn positive(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.1..=600.0).contains(seconds));
     seconds.ok_or_else(|| "must be a number from 0.1 to 600".to_owned())
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse().ok().filter(|minutes| (1.0..=10_080.0).contains(minutes));
+    minutes.ok_or_else(|| "must be a number from 1 to 10080".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_scale_and_soak_only_when_they_are_named() {
+        let sections = |arguments: &[&str]| {
+            let named = ["connect-bench"].iter().chain(arguments);
+            Options::try_parse_from(named).expect("a valid command line").sections()
+        };
+        let all = sections(&[]);
+        assert!(all.contains(&Section::Mix));
+        assert!(!all.contains(&Section::Scale) && !all.contains(&Section::Soak));
+        assert_eq!(sections(&["soak", "scale"]), [Section::Scale, Section::Soak]);
+    }
 }

@@ -86,8 +86,10 @@ pub(crate) async fn analyze(world: &World) {
 pub(crate) fn print_warnings(world: &World) {
     for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
         let logs = program.logs();
-        // `delivered` sets it on purpose, and the dispatcher warns of it at start.
-        let is_expected = |line: &str| line.contains("CONNECT_WEBHOOK_ALLOW_PRIVATE");
+        // Set on purpose by some sections, and a default; programs warn of both at start.
+        let is_expected = |line: &str| {
+            ["CONNECT_WEBHOOK_ALLOW_PRIVATE", "CONNECT_CRM_UNSIGNED"].iter().any(|name| line.contains(name))
+        };
         let is_warning = |line: &&str| !line.contains(r#""level":"INFO""#) && !is_expected(line);
         let mut warnings = logs.lines().filter(is_warning);
         if let Some(first) = warnings.next() {

@@ -48,7 +48,7 @@ pub(crate) fn all() -> Vec<Stat> {
 }
 
 /// The process that listens on a port of this machine, when it can be seen.
-pub(crate) fn listening_on(port: u16) -> Option<u32> {
+fn listening_on(port: u16) -> Option<u32> {
     let sockets = listening_sockets(port);
     let has_one = |pid: &u32| {
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -56,6 +56,18 @@ pub(crate) fn listening_on(port: u16) -> Option<u32> {
         targets.any(|target| sockets.iter().any(|socket| target == Path::new(socket)))
     };
     pids().into_iter().filter(has_one).min()
+}
+
+/// The processes of Postgres and RabbitMQ at these URLs, when they can be seen.
+pub(crate) fn servers(database_url: &str, amqp_url: &str) -> (Option<u32>, Option<u32>) {
+    let listener = |url: &str, port| listening_on(port_of(url).unwrap_or(port));
+    (listener(database_url, 5_432), listener(amqp_url, 5_672))
+}
+
+/// The port that a URL names.
+fn port_of(url: &str) -> Option<u16> {
+    let authority = url.split("//").nth(1)?.split(['/', '?']).next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
 }
 
 fn listening_sockets(port: u16) -> Vec<String> {
@@ -75,10 +87,35 @@ fn pids() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// CPU time of the whole machine since its start, in seconds, summed over its processors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MachineTime {
+    pub(crate) idle: f64,
+    pub(crate) total: f64,
+}
+
+impl MachineTime {
+    /// Reads the first line of `/proc/stat`; zeros where there is none.
+    pub(crate) fn read() -> Self {
+        Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let fields = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
+        // The fields after the eighth repeat part of the first ones.
+        let times: Vec<f64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
+        // Fields 4 and 5: idle, and idle while a disk works.
+        let idle = times.iter().skip(3).take(2).sum::<f64>();
+        Self { idle: idle / TICKS, total: times.iter().sum::<f64>() / TICKS }
+    }
+}
+
 /// Memory of a process, in MiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) resident: f64,
+    /// The part of it that is not shared with others, as Postgres' buffers are, and is not a file's.
+    pub(crate) private: f64,
     /// Most that was resident since the start, or since [`reset_peak`].
     pub(crate) peak: f64,
 }
@@ -90,10 +127,29 @@ pub(crate) fn memory(pid: u32) -> Option<Memory> {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1_024.0)
     };
-    Some(Memory { resident: mib("VmRSS")?, peak: mib("VmHWM")? })
+    Some(Memory { resident: mib("VmRSS")?, private: mib("RssAnon")?, peak: mib("VmHWM")? })
 }
 
 /// Has the peak of a process begin anew. Where the kernel refuses, it stays that since the start.
 pub(crate) fn reset_peak(pid: u32) {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MachineTime, port_of};
+
+    #[test]
+    fn reads_the_port_of_a_url() {
+        assert_eq!(port_of("postgres://connect@127.0.0.1:5433/connect"), Some(5_433));
+        assert_eq!(port_of("amqp://guest:guest@127.0.0.1:5673/%2f"), Some(5_673));
+        assert_eq!(port_of("amqp://guest:guest@broker/%2f"), None);
+    }
+
+    #[test]
+    fn reads_the_idle_share_of_the_machine() {
+        let MachineTime { idle, total } =
+            MachineTime::parse("cpu  100 0 50 800 50 0 0 0 70 70\ncpu0 1 1 1 1 1 1 1 1 1 1\n");
+        assert_eq!((idle, total), (8.5, 10.0));
+    }
 }

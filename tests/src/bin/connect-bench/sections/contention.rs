@@ -19,7 +19,7 @@ const BATCH: usize = 100;
 /// Callers that put a backlog into the queue: ingest publishes each batch and responds 503 when no worker replies in time.
 const CALLERS: usize = 64;
 /// How long ingest waits for a worker that does not run.
-const REPLY_TIMEOUT: &str = "200ms";
+pub(super) const REPLY_TIMEOUT: &str = "200ms";
 /// Longest that a backlog may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What two lanes must reach, in parts of one.
@@ -79,7 +79,7 @@ async fn floor(world: &World, connections: usize, options: &Options) -> f64 {
 async fn drain(world: &mut World, lanes: &str, batches: usize) -> f64 {
     analyze(world).await;
     let before = world.database.count("SELECT count(*) FROM event_ledger").await;
-    put_backlog(world, batches).await;
+    put_backlog(world, Traffic::Identified, batches).await;
     let since = common::clock::now();
     world.set("CONNECT_WORKER_LANES", lanes);
     world.add_worker().await;
@@ -101,12 +101,13 @@ async fn drain(world: &mut World, lanes: &str, batches: usize) -> f64 {
     (batches * BATCH) as f64 / row.get::<_, f64>(0)
 }
 
-async fn put_backlog(world: &World, batches: usize) {
+/// Puts batches into the queue while no worker runs; ingest needs [`REPLY_TIMEOUT`] and a long backlog target for it.
+pub(super) async fn put_backlog(world: &World, traffic: Traffic, batches: usize) {
     let mut callers = connect_all(world, &world.key, CALLERS).await;
     for first in (0..batches).step_by(CALLERS) {
         let count = CALLERS.min(batches - first);
         let put = callers.iter_mut().take(count).map(async |caller| {
-            let events = Traffic::Identified.draw(BATCH, &mut caller.random);
+            let events = traffic.draw(BATCH, &mut caller.random);
             let (response, _) = caller.request(&events).await;
             let is_queued = response.status == 503 && response.body.contains("processing_timeout");
             assert!(is_queued, "expected processing_timeout: {response:?}");

@@ -108,7 +108,8 @@ fn print(world: &World, rows: &[Row]) {
     }
     println!("{head}");
     for Row(label, sizes) in rows {
-        let columns = sizes.iter().map(|Memory { resident, peak }| format!("  {resident:>18.0} {peak:>6.0}"));
+        let columns =
+            sizes.iter().map(|Memory { resident, peak, .. }| format!("  {resident:>18.0} {peak:>6.0}"));
         println!("{label:>32}{}", columns.collect::<String>());
     }
     let (first, last) = (rows[0].1[0].resident, rows[rows.len() - 1].1[0].resident);

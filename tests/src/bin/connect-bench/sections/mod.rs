@@ -19,8 +19,10 @@ mod reads;
 mod records;
 mod refusal_times;
 mod refusals;
+mod scale;
 mod simple;
 mod single;
+mod soak;
 mod steady_writes;
 mod throughput;
 mod webhook_floors;
@@ -47,5 +49,7 @@ pub(crate) async fn run(section: Section, options: &Options) {
         Section::Idle => Box::pin(idle::run(options)).await,
         Section::Memory => Box::pin(memory::run(options)).await,
         Section::Refusals => Box::pin(refusals::run(options)).await,
+        Section::Scale => Box::pin(scale::run(options)).await,
+        Section::Soak => Box::pin(soak::run(options)).await,
     }
 }

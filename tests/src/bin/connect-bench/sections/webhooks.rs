@@ -137,17 +137,7 @@ impl Stage {
 
     /// Puts events into the outbox and wakes the dispatcher, as the worker does.
     async fn emit(&self, count: usize) {
-        let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
-        let statement = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
-             SELECT tenant_id, id, 'lead.assigned', 'crm', $2::text::json, now()
-             FROM tenants, unnest($1::uuid[]) AS id WHERE slug = 'acme'";
-        let envelope = webhook_floors::envelope();
-        let emitted = async {
-            self.database.execute(statement, &[&ids, &envelope]).await?;
-            self.database.batch_execute("NOTIFY connect_outbox").await
-        };
-        let emitted = bounded("events are put into the outbox", emitted).await;
-        emitted.unwrap_or_else(|error| panic!("events cannot be put into the outbox: {error:?}"));
+        emit(&self.database, count).await;
     }
 
     async fn delivered(&self) -> i64 {
@@ -163,4 +153,19 @@ impl Stage {
         let counted = bounded("deliveries are counted", self.database.query_one(statement, &[&state])).await;
         counted.unwrap_or_else(|error| panic!("deliveries cannot be counted: {error:?}")).get(0)
     }
+}
+
+/// Puts events of `acme` into the outbox and wakes the dispatchers, as the worker does.
+pub(super) async fn emit(database: &Client, count: usize) {
+    let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
+    let statement = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+         SELECT tenant_id, id, 'lead.assigned', 'crm', $2::text::json, now()
+         FROM tenants, unnest($1::uuid[]) AS id WHERE slug = 'acme'";
+    let envelope = webhook_floors::envelope();
+    let emitted = async {
+        database.execute(statement, &[&ids, &envelope]).await?;
+        database.batch_execute("NOTIFY connect_outbox").await
+    };
+    let emitted = bounded("events are put into the outbox", emitted).await;
+    emitted.unwrap_or_else(|error| panic!("events cannot be put into the outbox: {error:?}"));
 }
