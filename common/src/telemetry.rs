@@ -4,6 +4,7 @@
 use crate::log_limit::LogLimit;
 use crate::log_writer::{self, LogWriter};
 use crate::settings::LogSettings;
+use std::io::IsTerminal as _;
 use std::panic::{self, PanicHookInfo};
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{ParseError, Targets, filter_fn};
@@ -16,7 +17,8 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
     let filter = filter(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
     let writer = LogWriter::start().map_err(|error| format!("can't start the thread of the log: {error}"))?;
     // A line that can't be written is lost. To complain of it on standard error, too, would be a panic.
-    let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
+    let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = fmt::layer().with_writer(writer).with_ansi(is_colored).log_internal_errors(false);
     let logs = tracing_subscriber::registry().with(filter).with(filter_fn(is_discreet));
     if settings.json {
         logs.with(lines.json().flatten_event(true)).init();

@@ -29,6 +29,7 @@ receiver=
 
 main() {
     hold "$DIRECTORY" -n || fail "\`make run\` is running here already (see .run), stop it first"
+    forget_environment
     bring_up "$DIRECTORY"
     trap stop_all EXIT
     step 'building, which takes some minutes the first time'
@@ -60,6 +61,12 @@ main() {
 
 # ---- before the start ----
 
+# What an earlier run wrote for connectctl, and the terminal has sourced, is no choice of servers and addresses.
+forget_environment() {
+    [[ ${CONNECT_RUN_ENVIRONMENT:-} == "$DIRECTORY" ]] || return 0
+    unset DATABASE_URL AMQP_URL CONNECT_MASTER_KEY CONNECT_INGEST_ADDR CONNECT_QUEUE_PREFIX CONNECT_RUN_ENVIRONMENT
+}
+
 # keep FILE: standard input into a file that only its owner may read.
 keep() {
     (umask 077 && cat >"$DIRECTORY/$1")
@@ -82,6 +89,7 @@ prepare_environment() {
     export CONNECT_MASTER_KEY CONNECT_INGEST_ADDR CONNECT_LOG
     {
         echo "# Written by \`make run\`: what connectctl needs."
+        printf 'export CONNECT_RUN_ENVIRONMENT=%q\n' "$DIRECTORY"
         local name
         for name in DATABASE_URL AMQP_URL CONNECT_MASTER_KEY CONNECT_INGEST_ADDR CONNECT_QUEUE_PREFIX; do
             [[ -z ${!name:-} ]] || printf 'export %s=%q\n' "$name" "${!name}"

@@ -2,7 +2,8 @@
 # Builds everything and runs all tests against real servers: `make test`, or `make test ARGS="name -- --nocapture"`.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/test, or those of DATABASE_URL and AMQP_URL. Arguments are those
-# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: cargo's, one for each CPU).
+# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: two for each CPU, as
+# tests of real programs mostly wait).
 
 set -euo pipefail
 
@@ -19,7 +20,7 @@ bring_up "$DIRECTORY" postgres rabbitmq tools checks browser python
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES
 
-[[ -z ${CONNECT_TEST_THREADS:-} ]] || export RUST_TEST_THREADS=$CONNECT_TEST_THREADS
+export RUST_TEST_THREADS=${CONNECT_TEST_THREADS:-$(($(nproc) * 2))}
 
 step 'building'
 # End-to-end tests start the programs, which cargo doesn't build for another crate's tests.

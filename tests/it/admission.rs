@@ -181,26 +181,6 @@ async fn a_signature_that_cannot_be_written_fails_no_other_of_its_flight() {
 }
 
 #[tokio::test]
-async fn a_table_that_is_locked_fails_only_the_reads_of_its_own_records() {
-    let (world, _) =
-        recorded(5, |world| world.set("CONNECT_READ_CONNECTIONS", "8").set("CONNECT_STORE_TIMEOUT", "5s"))
-            .await;
-    let lead = new_lead(&world, json!({"title": "Goa"})).await;
-    let client = client_route(&json!({"id": lead["clientId"]}));
-    let trip = trip_route(&lead);
-    let is_trip = |place: usize| place % 2 == 1;
-    let route = |place| if is_trip(place) { &trip } else { &client };
-    let requests: Vec<_> = (0..6).map(|place| read(&world.key, route(place), place)).collect();
-    let holder = world.database.connect().await;
-    let lock = async || holder.batch_execute("BEGIN; LOCK TABLE trips").await.expect("a lock");
-    let answers = send_together(&world, &requests, lock).await;
-    for (place, answer) in answers.iter().enumerate() {
-        let expected = if is_trip(place) { 503 } else { 200 };
-        assert!(answer.as_ref().is_none_or(|answer| answer.status == expected), "{place}: {answer:?}");
-    }
-}
-
-#[tokio::test]
 async fn callers_that_hang_up_cancel_nobody_else_in_their_flight() {
     let (world, _recorder) = recorded(20, |world| world).await;
     let lead = new_lead(&world, json!({})).await;

@@ -16,15 +16,6 @@ use tokio::time::sleep;
 /// How long the client must have sent nothing before it is given a reply.
 const SILENCE: Duration = Duration::from_millis(120);
 
-/// How a recorder treats what goes through it.
-#[derive(Clone, Copy, Debug)]
-struct Treatment {
-    /// How long the client must have sent nothing before it is given a reply.
-    silence: Duration,
-    /// Whether sessions begin without the `options` that the client asks for, as behind a pooler that drops them.
-    drops_options: bool,
-}
-
 /// What programs ask to know whether they are ready.
 const READINESS: [&str; 2] = ["SELECT 1", "master_key_canary.read"];
 
@@ -59,20 +50,16 @@ pub struct StatementRecorder {
 impl StatementRecorder {
     /// A recorder before the server of `database_url`. It runs beside the test's runtime.
     pub fn before(database_url: &str) -> Self {
-        Self::treating(database_url, Treatment { silence: SILENCE, drops_options: false })
+        Self::with_silence(database_url, SILENCE)
     }
 
     /// One that holds no reply back: it tells which statements were sent, and not which of them together.
     pub fn of_names(database_url: &str) -> Self {
-        Self::treating(database_url, Treatment { silence: Duration::ZERO, drops_options: false })
+        Self::with_silence(database_url, Duration::ZERO)
     }
 
-    /// The same, and sessions have the settings of the server instead of those that the programs ask for.
-    pub fn of_names_without_options(database_url: &str) -> Self {
-        Self::treating(database_url, Treatment { silence: Duration::ZERO, drops_options: true })
-    }
-
-    fn treating(database_url: &str, treatment: Treatment) -> Self {
+    /// `silence` is how long the client must have sent nothing before it is given a reply.
+    fn with_silence(database_url: &str, silence: Duration) -> Self {
         let listener =
             std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the recorder");
         listener.set_nonblocking(true).expect("a listener for the runtime");
@@ -82,7 +69,7 @@ impl StatementRecorder {
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, server, recorded, treatment));
+            runtime.block_on(accept(listener, server, recorded, silence));
         });
         Self { url: with_address(database_url, own), flights }
     }
@@ -116,31 +103,25 @@ async fn accept(
     listener: std::net::TcpListener,
     server: String,
     flights: Arc<Mutex<Vec<Flight>>>,
-    treatment: Treatment,
+    silence: Duration,
 ) {
     let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
     while let Ok((client, _)) = listener.accept().await {
         let Ok(server) = TcpStream::connect(&server).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
         let session = Arc::new(Mutex::new(Session::new(Arc::clone(&flights))));
-        tokio::spawn(requests(from_client, to_server, Arc::clone(&session), treatment));
-        tokio::spawn(replies(from_server, to_client, session, treatment));
+        tokio::spawn(requests(from_client, to_server, Arc::clone(&session)));
+        tokio::spawn(replies(from_server, to_client, session, silence));
     }
 }
 
-async fn requests(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    session: Arc<Mutex<Session>>,
-    treatment: Treatment,
-) {
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<Mutex<Session>>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         pending.extend_from_slice(&buffer[..read]);
-        let sent = lock(&session).requests(&mut pending, treatment.drops_options);
-        let sent = sent.as_deref().unwrap_or(&buffer[..read]);
-        if to.write_all(sent).await.is_err() {
+        lock(&session).requests(&mut pending);
+        if to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
@@ -161,12 +142,12 @@ async fn replies(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     session: Arc<Mutex<Session>>,
-    treatment: Treatment,
+    silence: Duration,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        until_silent(&session, treatment.silence).await;
+        until_silent(&session, silence).await;
         pending.extend_from_slice(&buffer[..read]);
         lock(&session).replies(&mut pending);
         if to.write_all(&buffer[..read]).await.is_err() {
@@ -202,27 +183,21 @@ impl Session {
         }
     }
 
-    /// Takes whole messages of the client out of `pending`. Gives what is to be sent instead of what was read, if it is
-    /// something else.
-    fn requests(&mut self, pending: &mut Vec<u8>, drops_options: bool) -> Option<Vec<u8>> {
+    /// Takes whole messages of the client out of `pending`.
+    fn requests(&mut self, pending: &mut Vec<u8>) {
         self.last_request = Instant::now();
-        let mut instead = None;
         if !self.has_started {
-            // All of the first message is sent at once, or nothing.
-            let Some(length) = length(pending, 0) else { return Some(Vec::new()) };
+            let Some(length) = length(pending, 0) else { return };
             let startup: Vec<u8> = pending.drain(..length).collect();
             let texts: Vec<&[u8]> = startup[8..].split(|byte| *byte == 0).collect();
             let at = texts.iter().position(|text| *text == b"application_name");
             self.pool = at.map(|at| String::from_utf8_lossy(texts[at + 1]).into_owned()).unwrap_or_default();
             self.has_started = true;
-            let startup = if drops_options { without_options(&startup) } else { startup };
-            instead = Some([startup.as_slice(), pending].concat());
         }
         while let Some(length) = pending.get(1..).and_then(|rest| self::length(rest, 0)) {
             let message: Vec<u8> = pending.drain(..=length).collect();
             self.request(message[0], &message[5..]);
         }
-        instead
     }
 
     fn request(&mut self, kind: u8, body: &[u8]) {
@@ -259,20 +234,6 @@ impl Session {
             }
         }
     }
-}
-
-/// The first message of a session without its parameter `options`.
-fn without_options(startup: &[u8]) -> Vec<u8> {
-    let texts: Vec<&[u8]> = startup[8..].split(|byte| *byte == 0).collect();
-    let mut kept = startup[4..8].to_vec();
-    for pair in texts.chunks_exact(2).take_while(|pair| !pair[0].is_empty()) {
-        if pair[0] != b"options" {
-            kept.extend([pair[0], b"\0", pair[1], b"\0"].concat());
-        }
-    }
-    kept.push(0);
-    let length = u32::try_from(kept.len() + 4).expect("a short message");
-    [length.to_be_bytes().as_slice(), &kept].concat()
 }
 
 /// The length that stands at `at`, if that many bytes are there.

@@ -20,6 +20,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 
+/// The part of a flight's time that a query of records may take.
+const QUERY_TIME: f64 = 0.75;
+
 /// What a request wants of a flight. Nobody is told when its receiver is gone.
 #[derive(Debug)]
 pub(crate) struct Passenger {
@@ -92,7 +95,8 @@ impl Work<Passenger> for Flights {
 }
 
 impl Flights {
-    /// Sends a flight. Gives what became of each entry, and the rows of each query. A query that takes too long fails alone.
+    /// Sends a flight. Gives what became of each entry, and the rows of each query. A query that takes too long fails alone, and
+    /// soon enough for the other requests of the flight to be answered in time.
     async fn fly(&self, new: &[&Entry], wanted: &[&Wanted]) -> (Vec<Remembered>, Vec<Rows>) {
         let deadline = Instant::now() + self.within;
         let flown = store::ask_each(&self.db, deadline, async |client| {

@@ -27,47 +27,30 @@ enum Statistics {
     Few,
 }
 
-/// Who chooses the settings of the sessions.
-#[derive(Clone, Copy)]
-enum SessionSettings {
-    /// The programs, which leave the planner few choices.
-    OfPrograms,
-    /// The server, as behind a pooler that drops the programs' options. ARCHITECTURE.md lists what is slow then.
-    OfServer,
-}
-
 /// Statements of the programs that this workload does not need: they look nothing up by a key of agency data.
 /// Old partitions are dropped after hours; pressure is reported while requests are refused.
 const NOT_RUN: [&str; 3] = ["intake_pressure.remove_old", "intake_pressure.report", "replay_partitions.drop"];
 
 #[tokio::test]
 async fn tables_that_were_never_analyzed_are_not_read_whole() {
-    grown_tables_are_not_read_whole(Statistics::None, SessionSettings::OfPrograms).await;
+    grown_tables_are_not_read_whole(Statistics::None).await;
 }
 
 #[tokio::test]
 async fn tables_that_were_analyzed_while_empty_are_not_read_whole() {
-    grown_tables_are_not_read_whole(Statistics::Empty, SessionSettings::OfPrograms).await;
+    grown_tables_are_not_read_whole(Statistics::Empty).await;
 }
 
 #[tokio::test]
 async fn tables_that_were_analyzed_with_a_few_rows_are_not_read_whole() {
-    grown_tables_are_not_read_whole(Statistics::Few, SessionSettings::OfPrograms).await;
-}
-
-#[tokio::test]
-async fn never_analyzed_tables_are_not_read_whole_with_the_servers_settings() {
-    grown_tables_are_not_read_whole(Statistics::None, SessionSettings::OfServer).await;
+    grown_tables_are_not_read_whole(Statistics::Few).await;
 }
 
 /// Programs behind a recorder of their statements.
-async fn recorded_world(settings: SessionSettings) -> (World, StatementRecorder) {
+async fn recorded_world() -> (World, StatementRecorder) {
     let mut world =
         World::with().ingests(0).workers(0).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
-    let recorder = match settings {
-        SessionSettings::OfPrograms => StatementRecorder::of_names(world.database.url()),
-        SessionSettings::OfServer => StatementRecorder::of_names_without_options(world.database.url()),
-    };
+    let recorder = StatementRecorder::of_names(world.database.url());
     world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
     world.add_worker().await;
@@ -75,8 +58,8 @@ async fn recorded_world(settings: SessionSettings) -> (World, StatementRecorder)
     (world, recorder)
 }
 
-async fn grown_tables_are_not_read_whole(statistics: Statistics, settings: SessionSettings) {
-    let (mut world, recorder) = recorded_world(settings).await;
+async fn grown_tables_are_not_read_whole(statistics: Statistics) {
+    let (mut world, recorder) = recorded_world().await;
     let receiver = Receiver::http();
     let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hook")];
     let created = world.connectctl.json(&create).await;
@@ -98,9 +81,7 @@ async fn grown_tables_are_not_read_whole(statistics: Statistics, settings: Sessi
     for number in BEFORE..BEFORE + AFTER {
         workload::round(&world, &subscriber, number).await;
         workload::commands(&world, number).await;
-        if matches!(settings, SessionSettings::OfPrograms) {
-            workload::lead_events(&world, LEADS_OF, number).await;
-        }
+        workload::lead_events(&world, LEADS_OF, number).await;
     }
     every_statement_was_run(&recorder, run).await;
     // What a session has read is counted at the latest when it ends.

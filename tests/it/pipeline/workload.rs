@@ -7,7 +7,7 @@ use tests::{Event, Outgoing, PATIENCE, QueuedMessage, RECORDS, Receiver, World, 
 use uuid::Uuid;
 
 /// Requests, actions and deliveries of one round, without those of [`commands`].
-pub(super) const REQUESTS: i64 = 21 + 9 + 20 + 7 + 3;
+pub(super) const REQUESTS: i64 = 21 + 9 + 21 + 7 + 3;
 
 /// Events of one call of [`lead_events`].
 pub(super) const LEAD_EVENTS: i64 = 5;
@@ -207,7 +207,11 @@ async fn writes(world: &World, person: &Person, opened: &Value) {
 async fn moved_email(world: &World, person: &Person, client: &str) {
     let patch = |body: Value| patch_of(&world.key, &format!("/clients/{client}"), &body);
     let other = world.database.connect().await;
-    let lock = format!("BEGIN; SELECT FROM clients WHERE client_id = '{client}' FOR UPDATE");
+    // By its key, so that only its row is read.
+    let lock = format!(
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN; SELECT FROM clients WHERE client_id = '{client}'
+            AND tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme') FOR UPDATE"
+    );
     other.batch_execute(&lock).await.expect("the row is free");
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
         AND application_name = 'records' AND wait_event_type = 'Lock'";
@@ -233,6 +237,8 @@ async fn moved_email(world: &World, person: &Person, client: &str) {
         futures_util::join!(home, work, commit)
     };
     futures_util::join!(first, moves);
+    // Whichever of them was the last.
+    answered(world, 200, patch(json!({"email": person.email}))).await;
 }
 
 async fn answered(world: &World, status: u16, request: Outgoing) -> Value {

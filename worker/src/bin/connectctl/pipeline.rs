@@ -25,7 +25,10 @@ SELECT l.lead_id, l.enquiry_number, l.title, l.stage, l.follow_up, l.client_id, 
 FROM leads l
 LEFT JOIN trips t ON t.lead_id = l.lead_id AND t.tenant_id::text = l.tenant_id::text
 LEFT JOIN members m ON m.tenant_id = l.tenant_id AND m.email = l.owner_email
-LEFT JOIN client_credits c ON c.tenant_id = l.tenant_id AND c.client_id = l.client_id
+-- Found by its whole key, whatever the planner expects of the table.
+LEFT JOIN LATERAL (
+    SELECT * FROM client_credits c WHERE c.tenant_id = l.tenant_id AND c.client_id = l.client_id LIMIT 1
+) c ON true
 WHERE l.tenant_id = $1
     AND ($2::text IS NULL OR l.stage = $2)
     AND ($3::text IS NULL OR l.attribution ->> 'campaign' = $3)
