@@ -98,13 +98,14 @@ impl Flights {
     /// Sends a flight. Gives what became of each entry, and the rows of each query. A query that takes too long fails alone, and
     /// soon enough for the other requests of the flight to be answered in time.
     async fn fly(&self, new: &[&Entry], wanted: &[&Wanted]) -> (Vec<Remembered>, Vec<Rows>) {
-        let deadline = Instant::now() + self.within;
+        let begun = Instant::now();
+        let (deadline, query_deadline) = (begun + self.within, begun + self.within.mul_f64(QUERY_TIME));
         let flown = store::ask_each(&self.db, deadline, async |client| {
             let remembered = timeout_at(deadline, replay_entries::remember(client, new));
-            let (remembered, found) = join(remembered, records::find(client, wanted, deadline)).await;
+            let (remembered, found) = join(remembered, records::find(client, wanted, query_deadline)).await;
             let remembered =
                 remembered.map_or_else(|_| Err(store::late()), |done| done.map_err(TxError::from));
-            let is_late = Instant::now() >= deadline;
+            let is_late = Instant::now() >= query_deadline;
             ((remembered, found), is_late)
         });
         match flown.await {
