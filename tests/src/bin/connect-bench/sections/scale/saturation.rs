@@ -2,9 +2,9 @@
 
 use crate::cpu::{Meter, Used};
 use crate::process::MachineTime;
+use ::tests::World;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use tests::World;
 use tokio_postgres::Client;
 
 /// Time between looks.

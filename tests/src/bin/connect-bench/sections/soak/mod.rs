@@ -6,10 +6,10 @@ mod load;
 use crate::options::Options;
 use crate::prepare::{analyze, fill, print_warnings};
 use crate::process::{self, memory};
+use ::tests::{PATIENCE, Program, Receiver, World};
 use common::progress::Progress;
 use load::{Counts, Load};
 use std::time::Duration;
-use tests::{PATIENCE, Program, Receiver, World};
 use tokio::time::timeout;
 
 /// Parts of the run, with sizes read at the end of each.
