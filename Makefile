@@ -1,24 +1,29 @@
-# What a developer does here. `make` alone lists it; CI runs .ci/run.
+# Commands for developers. `make` alone lists them; CI runs .ci/run.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench fuzz clean
+.PHONY: help run test test-containers lint bench fuzz torture clean
 
-# Options for `make test` (those of cargo test), `make bench` (those of connect-bench) and `make fuzz` (those of connect-fuzz).
+# Options for `make test` (those of cargo test), and of connect-bench, connect-fuzz and connect-torture for the targets of their names.
 ARGS ?=
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## run all of Connect with a demo agency and a sample, until Ctrl-C
+run: ## run all of Connect with a demo tenant and a sample, until Ctrl-C
 	@ops/local/run.sh
 
-test: ## run all tests against real servers; ARGS="name" picks
+test: ## run all tests against real servers; ARGS="name" selects tests
 	@ops/local/test.sh $(ARGS)
 
-lint: ## check formatting, clippy, and what else is installed of shellcheck and cargo-deny
+test-containers: ## start everything of compose.yaml in containers and test it; needs Docker and Compose, and root without a registry
+	@ops/images/test/run.sh
+
+lint: ## check language, formatting, clippy, and what else is installed of shellcheck and cargo-deny
+	ops/local/language.pl
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run ops/local/*.sh ops/grafana/picture/*.sh tests/examples/*.sh; \
+	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run ops/local/*.sh ops/grafana/picture/*.sh ops/images/*.sh ops/images/*/*.sh ops/compose/*.sh ops/kubernetes/*/*.sh \
+		tests/examples/*.sh; \
 	else echo 'skipped: shellcheck is not installed'; fi
 	@if command -v cargo-deny >/dev/null; then cargo deny check; \
 	else echo 'skipped: cargo-deny is not installed'; fi
@@ -26,10 +31,13 @@ lint: ## check formatting, clippy, and what else is installed of shellcheck and 
 bench: ## measure a release build under load; ARGS="..." goes to connect-bench
 	@ops/local/bench.sh $(ARGS)
 
-fuzz: ## give the readers and the HTTP entry an hour of new generated input; ARGS="--minutes 5"
+fuzz: ## fuzz the parsers and the HTTP server for an hour; ARGS="--minutes 5"
 	@ops/local/fuzz.sh $(ARGS)
 
-clean: ## stop the private servers, remove their data and all that was built
+torture: ## kill, stop and cut off everything under load, and check the result; ARGS="--minutes 10 --seed 7"
+	@ops/local/torture.sh $(ARGS)
+
+clean: ## stop the private servers, remove their data and all build output
 	@ops/local/services.sh stop-all .run
 	@ops/local/services.sh stop-all target
 	rm -rf .run

@@ -1,8 +1,8 @@
 //! A bundle: one message with the events of several requests of one caller, and one reply for all of them.
 //!
 //! It is a valid batch, `{"events":[..]}`, of all their events, and its reply is the result of that batch: a worker of
-//! the previous release reads it and replies to it like to any other. The metadata's `parts` tell where each request's
-//! events begin, so that a part that cannot be read costs no other part its result.
+//! the previous release handles it like any other batch. The metadata's `parts` delimit each request's events,
+//! so that a part that cannot be read does not affect the results of the others.
 
 use crate::event::{BatchResult, EventResult, EventStatus};
 use crate::message::{BatchMeta, BatchPart};
@@ -60,7 +60,7 @@ pub fn write_reply(parts: Vec<Option<Vec<EventResult>>>) -> Vec<u8> {
     serde_json::to_vec(&Reply { result, rejected_parts }).expect("results have string keys")
 }
 
-/// A reply as far as it has to be understood to be split.
+/// The fields of a reply that are needed to split it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SentReply<'r> {
@@ -70,7 +70,7 @@ struct SentReply<'r> {
     rejected_parts: Vec<usize>,
 }
 
-/// The status of a result.
+/// A result's status; its other fields are not parsed.
 #[derive(Deserialize)]
 struct Status {
     status: EventStatus,
@@ -94,7 +94,7 @@ pub fn split_reply(reply: &[u8], parts: &[BatchPart]) -> Option<Vec<Option<Vec<u
     rest.is_empty().then_some(replies)
 }
 
-/// The result of a batch with these results, which keep their text.
+/// Composes a batch result from results, whose text is kept.
 fn part_reply(results: &[&RawValue]) -> Option<Vec<u8>> {
     let (mut accepted, mut duplicate, mut failed) = (0, 0, 0);
     for result in results {

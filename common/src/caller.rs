@@ -1,4 +1,4 @@
-//! Who sent a request: what authentication found out and the queue carries on.
+//! The authenticated caller of a request, which ingest passes on with the message.
 
 use crate::model::{KeyPrefix, Scopes, TenantId};
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// The authenticated caller. The tenant is always the key's, never the header's (specification: Authentication, 7).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Caller {
-    /// The agency.
+    /// The tenant that the key belongs to.
     pub tenant_id: TenantId,
-    /// Its slug.
+    /// The tenant's slug, in lower case.
     pub tenant: String,
     /// The key that signed.
     pub key: KeyPrefix,
-    /// What the key may do.
+    /// The key's scopes.
     pub scopes: Scopes,
     /// The origin the key is registered with (D24).
     pub origin: Option<String>,

@@ -1,14 +1,14 @@
-//! The one place that reads the wall clock.
+//! The only place that reads the wall clock.
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-/// Now, in whole milliseconds: what is stored must read back as it was written (D19).
+/// The current time in whole milliseconds, because a stored time must be read back unchanged (D19).
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(3)
 }
 
-/// The form of every time in an answer: RFC 3339, UTC, milliseconds (`2026-01-01T00:00:00.000Z`).
+/// The format of times in responses: RFC 3339, UTC, milliseconds (`2026-01-01T00:00:00.000Z`).
 pub fn to_text(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
@@ -18,7 +18,7 @@ pub fn serialize<S: serde::Serializer>(at: &DateTime<Utc>, serializer: S) -> Res
     serializer.collect_str(&to_text(*at))
 }
 
-/// The version that follows `previous`: now, but always later, also within one millisecond (D19).
+/// The version after `previous`: the current time, but at least a millisecond later (D19).
 pub fn next_version(previous: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
     now.max(previous + chrono::TimeDelta::milliseconds(1))
 }

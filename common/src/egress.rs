@@ -1,24 +1,23 @@
-//! Which webhook receivers may be reached (D27): the one reading of a receiver's URL and the one judgement of an
-//! address. `connectctl` asks when a subscription is made, the dispatcher asks before every attempt.
+//! Which webhook receivers may be reached (D27): the only parser of receivers' URLs and the only check of addresses.
+//! `connectctl` applies them when a subscription is created, the dispatcher before every attempt.
 //!
-//! What can't be known here: addresses that only this network's own translators give a meaning, such as a NAT64
-//! prefix of the operator's choice.
+//! Not covered: addresses that only the local network translates, such as a NAT64 prefix of the operator's choice.
 
 mod address;
 mod url;
 
-pub use address::{is_globally_reachable, refusal};
+pub use address::refusal;
 pub use url::{Host, ReceiverUrl, Scheme, displayable};
 
 use crate::settings::{Environment, Section, SettingError, Variable, error};
 use std::net::IpAddr;
 
-/// What a receiver may be.
+/// Which receivers are allowed.
 #[derive(Clone, Debug, Default)]
 pub struct EgressSettings {
-    /// Development only: `http://`, loopback addresses and any port are fine as well.
+    /// Development only: also allows `http://`, loopback addresses and any port.
     pub allow_private: bool,
-    /// Ports that may be connected to. What else listens on a public address, such as mail or a shell, is no receiver.
+    /// Ports that may be connected to, so that other services of a public address, such as mail or SSH, are not reachable.
     pub ports: Vec<u16>,
 }
 
@@ -39,7 +38,7 @@ impl Section for EgressSettings {
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         const PORTS: &str = "CONNECT_WEBHOOK_PORTS";
         let listed: String = env.get::<Self, _>(PORTS)?;
         let read = |port: &str| port.trim().parse::<u16>().ok().filter(|port| *port > 0);
@@ -52,7 +51,7 @@ impl Section for EgressSettings {
 }
 
 impl EgressSettings {
-    /// Judges the URL as far as it can be without resolving a name. The error says what is wrong with it.
+    /// Checks the URL as far as possible without resolving its host. The error says what is wrong with it.
     pub fn check_url(&self, url: &ReceiverUrl) -> Result<(), &'static str> {
         if url.scheme() == Scheme::Http && !self.allow_private {
             return Err("must begin with https://");
@@ -66,7 +65,7 @@ impl EgressSettings {
         }
     }
 
-    /// Judges an address. The error says why it is refused.
+    /// Checks an address. The error says why it is refused.
     pub fn check_address(&self, address: IpAddr) -> Result<(), &'static str> {
         match refusal(address) {
             Some(_) if self.allow_private && address.to_canonical().is_loopback() => Ok(()),
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_vector_is_judged_as_it_says() {
+    fn every_vector_has_the_expected_result() {
         let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/ssrf.json")).unwrap();
         for case in &vectors.cases {
             let verdict = verdict(case);
@@ -146,19 +145,22 @@ mod tests {
         assert_eq!(judged(false, "https://example.com:8443/hook"), Ok(()));
         assert_eq!(judged(false, "https://example.com:9443/hook"), Err(REFUSED));
         assert_eq!(judged(true, "https://example.com:9443/hook"), Ok(()));
-        let more = EgressSettings::read(&Environment::of(&[("CONNECT_WEBHOOK_PORTS", "443, 9443")])).unwrap();
+        let more =
+            EgressSettings::from_env(&Environment::from_pairs(&[("CONNECT_WEBHOOK_PORTS", "443, 9443")]))
+                .unwrap();
         assert_eq!(more.ports, [443, 9443]);
-        assert_eq!(EgressSettings::read(&Environment::of(&[])).unwrap().ports, [443, 8443]);
+        assert_eq!(EgressSettings::from_env(&Environment::from_pairs(&[])).unwrap().ports, [443, 8443]);
         for wrong in ["0", "443,", "https", "65536", "443;8443"] {
             assert!(
-                EgressSettings::read(&Environment::of(&[("CONNECT_WEBHOOK_PORTS", wrong)])).is_err(),
+                EgressSettings::from_env(&Environment::from_pairs(&[("CONNECT_WEBHOOK_PORTS", wrong)]))
+                    .is_err(),
                 "{wrong}"
             );
         }
     }
 
     #[test]
-    fn development_adds_http_and_loopback_and_nothing_else() {
+    fn allow_private_adds_only_http_and_loopback() {
         for fine in [
             "http://127.0.0.1:9000/",
             "https://[::1]:9000/",
@@ -175,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn the_exception_is_off_unless_set() {
-        assert!(!EgressSettings::read(&Environment::of(&[])).unwrap().allow_private);
-        let set = Environment::of(&[("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")]);
-        assert!(EgressSettings::read(&set).unwrap().allow_private);
+    fn private_receivers_are_refused_by_default() {
+        assert!(!EgressSettings::from_env(&Environment::from_pairs(&[])).unwrap().allow_private);
+        let set = Environment::from_pairs(&[("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")]);
+        assert!(EgressSettings::from_env(&set).unwrap().allow_private);
     }
 }

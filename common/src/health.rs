@@ -17,17 +17,17 @@ use tokio::time::{sleep, timeout};
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// Connections to the operator's port at once; further ones wait to be accepted.
+/// Most connections to the operator's port at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a request's headers may take, and how long a connection may be idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection may be open before it is closed after its next response: one whose responses nobody reads must not
-/// keep its place.
+/// Age after which a connection is closed after its next response, so that a client that does not read its responses cannot
+/// occupy a connection forever.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// The wait after a connection could not be accepted.
+/// Wait before the next attempt after accepting a connection has failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Which of the things a program needs are there. Ready is when all of them are.
+/// The readiness checks of a program, by name. The program is ready when all of them are fulfilled.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     checks: Arc<Mutex<BTreeMap<&'static str, bool>>>,
@@ -40,25 +40,25 @@ struct Readiness {
 }
 
 impl Health {
-    /// All of `names`, none there yet.
+    /// The checks `names`, none of them fulfilled yet.
     pub fn new(names: &[&'static str]) -> Self {
         let health = Self::default();
         names.iter().for_each(|name| health.set(name, false));
         health
     }
 
-    /// Says whether `name` is there.
-    pub fn set(&self, name: &'static str, is_there: bool) {
-        metrics::gauge!(READY, "check" => name).set(f64::from(u8::from(is_there)));
-        let was = self.checks().insert(name, is_there);
-        if was.is_some_and(|was| was != is_there) {
-            tracing::info!(check = name, ready = is_there, "readiness changed");
+    /// Sets whether the check `name` is fulfilled.
+    pub fn set(&self, name: &'static str, is_ok: bool) {
+        metrics::gauge!(READY, "check" => name).set(f64::from(u8::from(is_ok)));
+        let was = self.checks().insert(name, is_ok);
+        if was.is_some_and(|was| was != is_ok) {
+            tracing::info!(check = name, ready = is_ok, "readiness changed");
         }
     }
 
-    /// Whether everything is there.
+    /// Whether all checks are fulfilled.
     pub fn is_ready(&self) -> bool {
-        self.checks().values().all(|is_there| *is_there)
+        self.checks().values().all(|is_ok| *is_ok)
     }
 
     fn checks(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, bool>> {
@@ -70,7 +70,7 @@ impl Health {
     }
 }
 
-/// Serves the operator's port in the background, for as long as the program lives. Returns the address bound.
+/// Serves the operator's port in the background for as long as the program runs. Returns the bound address.
 pub async fn serve(
     addr: SocketAddr,
     health: Health,
@@ -98,7 +98,8 @@ pub async fn serve(
         let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         warp::reply::with_status(warp::reply::json(&readiness), status).into_response()
     });
-    let routes = warp::get().and(metrics.or(livez).or(readyz));
+    // D34: HEAD gets the same response as GET, without the body.
+    let routes = warp::get().or(warp::head()).unify().and(metrics.or(livez).or(readyz));
     tokio::spawn(accept(listener, routes));
     Ok(bound)
 }
@@ -110,7 +111,7 @@ where
     F::Future: Send,
 {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // An error would mean that the semaphore was closed, which nobody does.
+    // The semaphore is never closed, so there is no error.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let Ok((socket, _)) = listener.accept().await else {
             sleep(ACCEPT_RETRY).await;
@@ -123,7 +124,7 @@ where
             .serve_connection(TokioIo::new(socket), service);
         tokio::spawn(async move {
             let mut connection = pin!(connection);
-            // A connection that breaks is its caller's concern.
+            // Errors of a connection concern its client only.
             if timeout(CONNECTION_TIMEOUT, connection.as_mut()).await.is_err() {
                 connection.as_mut().graceful_shutdown();
                 drop(timeout(HEADER_TIMEOUT, connection).await);

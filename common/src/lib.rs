@@ -1,14 +1,18 @@
-//! What the programs of Connect share. It knows the domain's nouns, what travels on the queues, the broker,
-//! the database's door and the operator's surface (settings, logs, metrics, health); it holds no rule of
-//! what an event does and no SQL of a table.
+//! The library that the programs of Connect share: the domain types, the messages on the queues, the broker, the access to
+//! the database, and the operator's interface (settings, logs, metrics, health). It contains no rule about the effect of an
+//! event, and no SQL on tables except for the master key's canary, the history of migrations, the counts of the last minutes, and
+//! the removal of expired rows.
 
+pub mod activity;
 pub mod advisor;
 pub mod broker;
 pub mod bundle;
 pub mod caller;
 pub mod clock;
+pub mod critical_task;
 pub mod db;
 pub mod egress;
+pub mod erasure;
 pub mod event;
 pub mod health;
 pub mod log_limit;
@@ -20,12 +24,15 @@ pub mod program;
 #[cfg(feature = "progress")]
 pub mod progress;
 pub mod record;
+pub mod retention;
+pub mod retry;
 pub mod sealed;
 pub mod settings;
 pub mod shutdown;
 pub mod signature;
 pub mod telemetry;
+pub mod tls;
 pub mod trace;
+pub mod unread_body;
 pub mod view;
-pub mod vital;
 pub mod write;

@@ -1,11 +1,11 @@
-//! Keeps repeated log lines to one a second and reason, so that no caller can fill the log.
+//! Limits repeated log lines to one a second for each reason, so that no caller can flood the log.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Decides which lines of one place in the code are logged. Kept in a `static`; `REASONS` is how many reasons it tells
-/// apart.
+/// Limits the lines of one place in the code. Kept in a `static`; `REASONS` is the number of reasons that are limited
+/// separately.
 #[derive(Debug)]
 pub struct LogLimit<const REASONS: usize>([Reason; REASONS]);
 
@@ -16,21 +16,20 @@ struct Reason {
     suppressed: AtomicU64,
 }
 
-/// A line that is to be logged.
+/// The permission to log a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// How many lines of its reason were suppressed since the last one; `None` when none was, so that the line has no
-    /// such field.
+    /// Lines of its reason that were suppressed since the last one; `None` for none, so that the field is left out.
     pub suppressed: Option<u64>,
 }
 
 impl<const REASONS: usize> LogLimit<REASONS> {
-    /// Nothing was logged yet.
+    /// A limit that admits the next line of every reason.
     pub const fn new() -> Self {
         Self([const { Reason { next: AtomicU64::new(0), suppressed: AtomicU64::new(0) } }; REASONS])
     }
 
-    /// Whether a line of this reason may be logged now. Reasons beyond `REASONS` share the places of the others.
+    /// Whether a line of this reason may be logged now. Reasons beyond `REASONS` share the limits of the others.
     pub fn admit(&self, reason: usize) -> Option<Admitted> {
         static BEGUN: OnceLock<Instant> = OnceLock::new();
         self.admit_at(reason, BEGUN.get_or_init(Instant::now).elapsed().as_secs())

@@ -1,7 +1,7 @@
-//! Writes the log to standard error on a thread of its own, so that whoever reads it too slowly, or not at all, delays no
-//! request: a write to a full pipe blocks the thread that makes it.
+//! Writes the log to standard error on its own thread, so that a slow or missing reader delays no request: a write to a full
+//! pipe blocks its thread.
 //!
-//! Lines wait in a bounded queue. One that finds it full is dropped and counted.
+//! Lines wait in a bounded queue. When it is full, further lines are dropped and counted.
 
 use crate::metrics::LOG_LINES_DROPPED;
 use std::io::{self, Write, stderr};
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that may wait.
-const LINES: usize = 4_096;
-/// Bytes of lines that may wait; a line that finds none waiting may be longer.
-const BYTES: usize = 4 << 20;
+const LINES_MAX: usize = 4_096;
+/// Most bytes of lines that wait; a single line may be longer.
+const BYTES_MAX: usize = 4 << 20;
 /// Longest that a program waits at its end until its lines are written.
-const FLUSH: Duration = Duration::from_secs(1);
-/// How often it looks whether there is room in a full queue.
-const LOOK: Duration = Duration::from_millis(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a flush retries to enter a full queue.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The log's way to standard error; cheap to clone.
+/// A handle to the writer thread; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter {
     queue: SyncSender<Queued>,
@@ -32,7 +32,7 @@ pub(crate) struct LogWriter {
 #[derive(Debug)]
 enum Queued {
     Line(Vec<u8>),
-    /// Told once all lines before it are written.
+    /// Signaled once all lines before it are written.
     Flush(SyncSender<()>),
 }
 
@@ -40,9 +40,9 @@ enum Queued {
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
 impl LogWriter {
-    /// Starts the thread.
+    /// Starts the writer thread, once for the process.
     pub(crate) fn start() -> io::Result<Self> {
-        let (writer, queue) = Self::new(LINES);
+        let (writer, queue) = Self::new(LINES_MAX);
         let waiting = Arc::clone(&writer.waiting);
         thread::Builder::new().name("log writer".to_owned()).spawn(move || write_all(&queue, &waiting))?;
         Ok(WRITER.get_or_init(|| writer).clone())
@@ -53,10 +53,10 @@ impl LogWriter {
         (Self { queue, waiting: Arc::default() }, receiver)
     }
 
-    /// Puts a line into the queue if there is room. Waits for nothing.
+    /// Enqueues a line if there is room; never blocks.
     fn enqueue(&self, line: &[u8]) -> bool {
         let before = self.waiting.fetch_add(line.len(), Ordering::Relaxed);
-        let has_room = before == 0 || before + line.len() <= BYTES;
+        let has_room = before == 0 || before + line.len() <= BYTES_MAX;
         let is_queued = has_room && self.queue.try_send(Queued::Line(line.to_vec())).is_ok();
         if !is_queued {
             self.waiting.fetch_sub(line.len(), Ordering::Relaxed);
@@ -65,8 +65,8 @@ impl LogWriter {
     }
 }
 
-/// Prints a line after what was logged so far: through the queue where there is one, as its thread may hold standard error
-/// for ever.
+/// Prints a line after the lines logged so far. Goes through the queue if logging has started, because the writer thread may
+/// hold the lock of standard error.
 pub(crate) fn print_last(line: &str) {
     match WRITER.get() {
         Some(writer) => {
@@ -77,32 +77,32 @@ pub(crate) fn print_last(line: &str) {
     }
 }
 
-/// Waits until what was logged so far is written, but no longer than a second: there may be no reader.
+/// Waits until the lines logged so far are written, for at most a second, because there may be no reader.
 pub(crate) fn flush() {
     let Some(writer) = WRITER.get() else { return };
     let begun = Instant::now();
     let (written, is_written) = sync_channel(1);
     let mut message = Queued::Flush(written);
     while let Err(TrySendError::Full(back)) = writer.queue.try_send(message) {
-        if begun.elapsed() > FLUSH {
+        if begun.elapsed() > FLUSH_TIMEOUT {
             return;
         }
         message = back;
-        thread::sleep(LOOK);
+        thread::sleep(RETRY_INTERVAL);
     }
-    // An error means that it took too long.
-    let _ = is_written.recv_timeout(FLUSH.saturating_sub(begun.elapsed()));
+    // An error means that the timeout has passed.
+    let _ = is_written.recv_timeout(FLUSH_TIMEOUT.saturating_sub(begun.elapsed()));
 }
 
 fn write_all(queue: &Receiver<Queued>, waiting: &AtomicUsize) {
     for queued in queue {
         match queued {
             Queued::Line(line) => {
-                // A line that can't be written is lost; there is nowhere to complain of it.
+                // A line that cannot be written is lost, because there is no other place to report it.
                 drop(stderr().write_all(&line));
                 waiting.fetch_sub(line.len(), Ordering::Relaxed);
             }
-            // Whoever wanted to know may have given up.
+            // The waiting thread may have timed out.
             Queued::Flush(written) => drop(written.try_send(())),
         }
     }
@@ -134,9 +134,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_wait_up_to_a_number_and_a_size_and_the_rest_is_dropped() {
+    fn drops_lines_beyond_the_limits_of_number_and_size() {
         let (writer, queue) = LogWriter::new(2);
-        let long = vec![b'x'; BYTES + 1];
+        let long = vec![b'x'; BYTES_MAX + 1];
         assert!(writer.enqueue(&long), "a line that finds none waiting is taken however long it is");
         assert!(!writer.enqueue(b"no bytes are left"));
         drop(queue.recv());

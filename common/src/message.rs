@@ -1,25 +1,26 @@
-//! What travels on the queues beside the body. Bodies are the bytes of the request, unchanged; only a bundle's body is
+//! Metadata of the messages on the queues. Bodies are the bytes of the request, unchanged; only a bundle's body is
 //! composed (see [`crate::bundle`]).
 
 use crate::caller::Caller;
 use crate::model::TenantId;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use sha2::{Digest, Sha256};
+use uuid::{Builder, Uuid};
 
 /// Metadata of a batch of events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchMeta {
-    /// The request; also the message's correlation id.
+    /// The request's id; also the message's correlation id.
     pub request_id: Uuid,
-    /// Who sent it.
+    /// The caller of the request.
     pub caller: Caller,
-    /// When it was published.
+    /// When the message was published.
     pub published_at: DateTime<Utc>,
-    /// How many events it holds.
+    /// The number of events in the batch.
     pub events: u16,
-    /// The request's place in its trace. Absent from messages of the previous release.
+    /// The request's trace context. Absent from messages of the previous release.
     #[serde(default)]
     pub traceparent: Option<String>,
     /// The requests of a bundle, in the order of their events; empty for the batch of a single request, and absent from
@@ -32,63 +33,75 @@ pub struct BatchMeta {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchPart {
-    /// The request.
+    /// The request that the message belongs to.
     pub request_id: Uuid,
-    /// Its place in its trace.
+    /// Its trace context, as a W3C `traceparent`.
     #[serde(default)]
     pub traceparent: Option<String>,
-    /// How many events it holds.
+    /// The number of its events.
     pub events: u16,
-    /// Length of their text in the body, in bytes.
+    /// Length of the events' text in the body, in bytes.
     pub bytes: usize,
 }
 
 impl BatchMeta {
-    /// As it travels in the message's header.
+    /// The JSON of the message's header.
     pub fn to_header(&self) -> String {
         serde_json::to_string(self).expect("it has string keys")
     }
 }
 
-/// Metadata of an advisor action. The CRM needn't send any; only the queue's lag is known from it.
+/// Metadata of an advisor action. It is optional, and used for the queue's lag and the trace only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionMeta {
     /// When it was published.
     pub published_at: DateTime<Utc>,
-    /// The sender's place in a trace. A header of that name does as well.
+    /// The sender's trace context; the AMQP header `traceparent` is accepted as well.
     #[serde(default)]
     pub traceparent: Option<String>,
 }
 
-/// Metadata of a delivery on the webhooks queue. The body is the envelope, byte by byte as it is signed.
+/// The id of the delivery of an event to a subscription. It is derived from both, so that an event that is relayed twice has
+/// one delivery. A UUIDv7 with the event's time.
+pub fn delivery_id(event_id: Uuid, subscription_id: Uuid) -> Uuid {
+    let digest = Sha256::new().chain_update(event_id).chain_update(subscription_id).finalize();
+    let mut bytes = *event_id.as_bytes();
+    bytes[6..].copy_from_slice(&digest[..10]);
+    Builder::from_bytes(bytes)
+        .with_version(uuid::Version::SortRand)
+        .with_variant(uuid::Variant::RFC4122)
+        .into_uuid()
+}
+
+/// Metadata of a delivery on the webhooks queue. The body is the envelope, byte for byte as it is signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryMeta {
-    /// The agency.
+    /// The tenant that the event belongs to.
     pub tenant_id: TenantId,
     /// `X-Connect-Delivery`.
     pub delivery_id: Uuid,
-    /// Who it goes to.
+    /// The subscription that receives it.
     pub subscription_id: Uuid,
-    /// The outbound event.
+    /// The outbound event, by its id in the outbox.
     pub event_id: Uuid,
     /// The outbound event's type.
     pub event_type: String,
-    /// Which attempt of the delivery this message stands for, from 1; grows over replays (D26).
+    /// The number of the attempt that this message causes, from 1; a replay continues the numbering (D26).
     pub attempt: i16,
-    /// When it was put into the queue, or, before a retry, into the queue of its wait.
+    /// When it was published to the queue, or to the retry queue.
     pub published_at: DateTime<Utc>,
-    /// The place of what caused the event in its trace, where that is known.
+    /// The trace context of the event's cause, if known.
     #[serde(default)]
     pub traceparent: Option<String>,
-    /// The request that caused the event, where that is known.
+    /// The request that caused the event, if known.
     #[serde(default)]
     pub request_id: Option<Uuid>,
 }
 
 impl DeliveryMeta {
-    /// As it travels in the message's header.
+    /// The JSON of the message's header.
     pub fn to_header(&self) -> String {
         serde_json::to_string(self).expect("it has string keys")
     }

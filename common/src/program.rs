@@ -1,61 +1,75 @@
-//! How each service begins and ends: arguments, settings, logs, exit codes.
+//! Start and end of a service: arguments, settings, logs, exit codes.
 
-use crate::settings::{Environment, LogSettings, SettingError, TraceSettings, Variable, answer_arguments};
+use crate::db::verify_schema;
+use crate::settings::{
+    DatabaseSettings, Environment, LogSettings, SettingError, TraceSettings, Variable, handle_arguments,
+};
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// The allocator of all programs. A batch is thousands of short-lived strings.
+/// The allocator of all programs, because a batch is thousands of short-lived strings.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A service's name and its settings.
 pub trait Program: Sized {
-    /// Its name, as the binary is called.
+    /// The name of the binary.
     const NAME: &'static str;
-    /// What it does, for `--help`.
+    /// Description for `--help`.
     const ABOUT: &'static str;
     /// Every variable it reads.
     const VARIABLES: &'static [&'static [Variable]];
 
-    /// Reads its settings.
-    fn read(env: &Environment) -> Result<Self, SettingError>;
+    /// Reads and checks its settings.
+    fn from_env(env: &Environment) -> Result<Self, SettingError>;
 
-    /// How it logs.
+    /// Settings that the program logs with from its start.
     fn log(&self) -> &LogSettings;
 
-    /// Where its spans go.
+    /// The database whose schema must be the program's; `None` for a program without one.
+    fn database(&self) -> Option<&DatabaseSettings> {
+        None
+    }
+
+    /// Settings of the exporter of spans.
     fn trace(&self) -> &TraceSettings;
 }
 
-/// Runs a service. Whatever keeps it from running is one line on standard error and exit code 1.
+/// Runs a service. An error is printed as one line on standard error, with exit code 1.
 pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<(), E>) -> ExitCode {
-    match answer_arguments(P::NAME, P::ABOUT, P::VARIABLES) {
+    match handle_arguments(P::NAME, P::ABOUT, P::VARIABLES) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
-        Err(unknown) => return refuse(&unknown),
+        Err(unknown) => return exit_with_error(&unknown),
     }
-    let settings = match P::read(&Environment::of_process()) {
+    let settings = match P::from_env(&Environment::from_process()) {
         Ok(settings) => settings,
-        Err(error) => return refuse(&error),
+        Err(error) => return exit_with_error(&error),
     };
     if let Err(error) = crate::telemetry::start(settings.log()) {
-        return refuse(&error);
+        return exit_with_error(&error);
     }
     let exporter = match crate::trace::start(settings.trace(), P::NAME) {
         Ok(exporter) => exporter,
-        Err(error) => return refuse(&error),
+        Err(error) => return exit_with_error(&error),
     };
+    if let Some(database) = settings.database()
+        && let Err(refusal) = verify_schema(&database.direct_url).await
+    {
+        crate::telemetry::flush();
+        return exit_with_error(&refusal);
+    }
     let ended = service(settings).await;
     exporter.flush().await;
     crate::telemetry::flush();
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refuse(&error),
+        Err(error) => exit_with_error(&error),
     }
 }
 
-fn refuse(line: &impl Display) -> ExitCode {
-    // Where nobody can be told there is still the exit code.
+fn exit_with_error(line: &impl Display) -> ExitCode {
+    // The exit code reports the error even if standard error cannot be written.
     crate::telemetry::print_last(&format!("{line}\n"));
     ExitCode::FAILURE
 }

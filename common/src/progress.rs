@@ -1,11 +1,11 @@
-//! How far a long command has come, on standard error: a bar on a terminal, otherwise a line from time to time.
+//! Progress of a long command on standard error: a bar on a terminal, otherwise a line from time to time.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
 /// Time between lines.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
-/// How often the time on a bar goes on by itself.
+/// How often the elapsed time of a bar is redrawn.
 const TICK: Duration = Duration::from_millis(200);
 const BAR: &str = "{prefix} [{bar:40}] {human_pos} of {human_len}, {elapsed} so far, {eta} to go {msg}";
 
@@ -24,7 +24,7 @@ enum Shown {
     Lines {
         last: Instant,
     },
-    /// A program reads the result, and nobody looks.
+    /// Nothing is shown: a program reads the result.
     Nothing,
 }
 
@@ -32,12 +32,12 @@ impl Progress {
     /// Begins to show that `total` things are being `what`, a participle such as "requeued".
     pub fn begin(what: &'static str, total: u64) -> Self {
         let bar = bar(what, total);
-        // No terminal, or one that can't move its cursor.
+        // Hidden when standard error is not a terminal, or is a terminal without cursor control.
         let shown = if bar.is_hidden() { Shown::Lines { last: Instant::now() } } else { Shown::Bar(bar) };
         Self { what, total, begun: 0, shown }
     }
 
-    /// The same, but without lines where standard error is no terminal: for commands that a program has called.
+    /// Like [`begin`](Self::begin), but shows nothing if standard error is not a terminal: for commands that a program runs.
     pub fn begin_quietly(what: &'static str, total: u64) -> Self {
         let begun = Self::begin(what, total);
         match begun.shown {
@@ -46,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// So many are done by now.
+    /// Updates the number of finished items.
     pub fn reached(&mut self, done: u64) {
         match &mut self.shown {
             Shown::Bar(bar) => bar.set_position(done),
@@ -58,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// The next one begins, as those before it are done. For things that take a while each and have a name.
+    /// Starts the next item, after those before it are finished. For few items that take long and have a name.
     pub fn next(&mut self, name: &str) {
         if let Shown::Bar(bar) = &self.shown {
             bar.set_position(self.begun);
@@ -70,7 +70,19 @@ impl Progress {
         }
     }
 
-    /// Runs `print`, which writes to the terminal that a bar may be on.
+    /// Says what the current item is about.
+    pub fn detail(&mut self, text: &str) {
+        match &mut self.shown {
+            Shown::Bar(bar) => bar.set_message(format!("({text})")),
+            Shown::Lines { last } if last.elapsed() >= BETWEEN_LINES => {
+                *last = Instant::now();
+                eprintln!("  {text}");
+            }
+            Shown::Lines { .. } | Shown::Nothing => {}
+        }
+    }
+
+    /// Runs `print`, which writes to the terminal, with the bar hidden meanwhile.
     pub fn beside<R>(&self, print: impl FnOnce() -> R) -> R {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(print),
@@ -78,7 +90,7 @@ impl Progress {
         }
     }
 
-    /// All is done; `done` may be less than was expected. What went otherwise is told by the command.
+    /// Ends the display; `done` may be less than the total. The command itself reports what was left out.
     pub fn end(self, done: u64) {
         match self.shown {
             Shown::Bar(bar) => bar.finish_and_clear(),

@@ -6,24 +6,35 @@ use aes_gcm::{Aes256Gcm, Nonce};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
+use serde::Serialize;
 use sha2::Sha256;
 use std::fmt;
 use thiserror::Error;
 use uuid::Uuid;
 
 const NONCE_BYTES: usize = 12;
+const ID_BYTES: usize = 4;
+/// First bytes of a sealed value. Values of releases that sealed without a header begin with a random nonce instead.
+const MAGIC: &[u8] = b"csv";
+/// Version of the format of sealed values: header, nonce, ciphertext; the header is authenticated as well.
+const VERSION: u8 = 1;
+/// Bytes of the header: mark, version and key id.
+pub const HEADER_BYTES: usize = MAGIC.len() + 1 + ID_BYTES;
 
 /// Text that must not be printed. `Debug` redacts it.
+///
+/// Own code instead of `secrecy`, which would also wipe the memory: the copies in the libraries that use the text, such as those
+/// for connections, would remain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret.
+    /// Wraps a text whose `Debug` is redacted from now on.
     pub const fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The secret itself.
+    /// The plain text; never log it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -35,19 +46,44 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What binds the sealed secret of an API key to its row.
+/// The associated data that binds the sealed secret of an API key to its row.
 pub fn key_binding(tenant: TenantId, prefix: &str) -> String {
     format!("key/{tenant}/{prefix}")
 }
 
-/// What binds the sealed secrets of a subscription to their row.
+/// The associated data that binds the sealed secrets of a subscription to their row.
 pub fn subscription_binding(tenant: TenantId, subscription: Uuid) -> String {
     format!("subscription/{tenant}/{subscription}")
 }
 
-/// What binds the sealed URL of a subscription to its row.
+/// The associated data that binds the sealed URL of a subscription to its row.
 pub fn subscription_url_binding(tenant: TenantId, subscription: Uuid) -> String {
     format!("subscription-url/{tenant}/{subscription}")
+}
+
+/// Names a master key without revealing it: the first four bytes of a value that is derived from the key. It is stored in
+/// what the key seals, and shown to operators in logs, metrics and commands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyId([u8; ID_BYTES]);
+
+impl KeyId {
+    /// The id that a stored value names; `None` for a value of a release that sealed without ids.
+    pub fn of_sealed(sealed: &[u8]) -> Option<Self> {
+        let rest = sealed.strip_prefix(MAGIC)?.strip_prefix(&[VERSION])?;
+        rest.first_chunk().copied().map(Self)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The operator's key, under which secrets are sealed with AES-256-GCM, and from which other keys are derived.
@@ -55,12 +91,13 @@ pub fn subscription_url_binding(tenant: TenantId, subscription: Uuid) -> String 
 pub struct MasterKey {
     cipher: Aes256Gcm,
     derivation: Hmac<Sha256>,
+    id: KeyId,
 }
 
-/// A sealed secret that can't be opened: another master key, or changed bytes.
+/// Secret decryption failed: the value was sealed under another master key or for another row, or was changed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("a stored secret can't be opened with this CONNECT_MASTER_KEY")]
-pub struct CannotOpen;
+#[error("a stored secret cannot be decrypted with CONNECT_MASTER_KEY or CONNECT_MASTER_KEY_PREVIOUS")]
+pub struct DecryptionFailed;
 
 impl MasterKey {
     /// Reads 32 bytes in base64.
@@ -68,38 +105,141 @@ impl MasterKey {
         let bytes = STANDARD.decode(text.trim()).map_err(|_| "must be base64")?;
         let cipher = Aes256Gcm::new_from_slice(&bytes).map_err(|_| "must be 32 bytes in base64")?;
         let derivation = Hmac::<Sha256>::new_from_slice(&bytes).expect("HMAC takes keys of any length");
-        Ok(Self { cipher, derivation })
+        let [a, b, c, d, ..] = expand(&derivation, "connect/key-id/v1");
+        Ok(Self { cipher, derivation, id: KeyId([a, b, c, d]) })
+    }
+
+    /// Names the key without revealing it.
+    pub const fn id(&self) -> KeyId {
+        self.id
     }
 
     /// Derives the key of one purpose: HKDF-Expand of RFC 5869 with SHA-256, one block, `purpose` as `info`. The
     /// extraction is left out, as RFC 5869 (3.3) allows for a key that is random as a whole.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
-        self.derivation.clone().chain_update(purpose).chain_update([1]).finalize().into_bytes().into()
+        expand(&self.derivation, purpose)
     }
 
-    /// Seals `secret`; `binding` (agency and name) must be the same to open it, so that a sealed secret can't be
-    /// moved to another row. `nonce` must never repeat under one key: 12 random bytes.
+    /// The first bytes of every value that this key seals: a mark, the version of the format, and the key's id.
+    pub fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        let (mark, id) = header.split_at_mut(HEADER_BYTES - ID_BYTES);
+        mark.copy_from_slice(&[MAGIC, &[VERSION]].concat());
+        id.copy_from_slice(&self.id.0);
+        header
+    }
+
+    /// Seals `secret`: header, nonce, and ciphertext with its tag. The same `binding` (tenant and name) is needed to open
+    /// it, so that a sealed secret cannot be moved to another row. `nonce` must never repeat under one key: 12 random bytes.
     pub fn seal(&self, secret: &Secret, binding: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8> {
-        let payload = Payload { msg: secret.0.as_bytes(), aad: binding.as_bytes() };
+        let header = self.header();
+        let aad = [&header, binding.as_bytes()].concat();
+        let payload = Payload { msg: secret.0.as_bytes(), aad: &aad };
         let text = self
             .cipher
             .encrypt(&Nonce::from(nonce), payload)
             .expect("secrets are far below the cipher's limit");
-        [nonce.as_slice(), &text].concat()
+        [header.as_slice(), &nonce, &text].concat()
     }
 
-    /// Opens what [`seal`](Self::seal) made.
-    pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, CannotOpen> {
-        let (nonce, text) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(CannotOpen)?;
-        let payload = Payload { msg: text, aad: binding.as_bytes() };
-        let plain = self.cipher.decrypt(&Nonce::from(*nonce), payload).map_err(|_| CannotOpen)?;
-        String::from_utf8(plain).map(Secret).map_err(|_| CannotOpen)
+    /// Opens what [`seal`](Self::seal) made, or what a release sealed that did not write the header.
+    pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, DecryptionFailed> {
+        let header = self.header();
+        if let Some(rest) = sealed.strip_prefix(&header)
+            && let Ok(secret) = self.decrypt(rest, &[&header, binding.as_bytes()].concat())
+        {
+            return Ok(secret);
+        }
+        // The nonce of a value without a header may begin like a header, with a probability of 2^-64.
+        self.decrypt(sealed, binding.as_bytes())
     }
+
+    fn decrypt(&self, nonce_and_text: &[u8], aad: &[u8]) -> Result<Secret, DecryptionFailed> {
+        let (nonce, text) = nonce_and_text.split_first_chunk::<NONCE_BYTES>().ok_or(DecryptionFailed)?;
+        let plain = self
+            .cipher
+            .decrypt(&Nonce::from(*nonce), Payload { msg: text, aad })
+            .map_err(|_| DecryptionFailed)?;
+        String::from_utf8(plain).map(Secret).map_err(|_| DecryptionFailed)
+    }
+}
+
+/// HKDF-Expand (RFC 5869) of one block.
+fn expand(derivation: &Hmac<Sha256>, purpose: &str) -> [u8; 32] {
+    derivation.clone().chain_update(purpose).chain_update([1]).finalize().into_bytes().into()
 }
 
 impl fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
+    }
+}
+
+/// The master key in use, and during a rotation the other one, which opens what is sealed under it and verifies messages
+/// that are signed with it. Nothing is sealed or signed with the other one.
+#[derive(Clone, Debug)]
+pub struct MasterKeys {
+    /// Seals and signs.
+    pub current: MasterKey,
+    /// Only opens and verifies: the key before the current one, or, while programs are prepared for a rotation, the next one.
+    pub previous: Option<MasterKey>,
+}
+
+impl MasterKeys {
+    /// Opens a value with the key that it names, or, if it names none, with whichever key opens it.
+    pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, DecryptionFailed> {
+        self.open_with(sealed, binding).map(|(secret, _)| secret)
+    }
+
+    /// The same, with the key that opened it.
+    pub fn open_with(&self, sealed: &[u8], binding: &str) -> Result<(Secret, &MasterKey), DecryptionFailed> {
+        let mut keys = std::iter::once(&self.current).chain(&self.previous);
+        keys.find_map(|key| Some((key.open(sealed, binding).ok()?, key))).ok_or(DecryptionFailed)
+    }
+}
+
+/// Which master key a value was sealed under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyRole {
+    /// `CONNECT_MASTER_KEY`.
+    Current,
+    /// `CONNECT_MASTER_KEY_PREVIOUS`.
+    Previous,
+    /// Neither of them.
+    Other,
+    /// The value does not name its key.
+    Unversioned,
+}
+
+impl KeyRole {
+    /// The name in JSON and in labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Previous => "previous",
+            Self::Other => "other",
+            Self::Unversioned => "unversioned",
+        }
+    }
+}
+
+impl MasterKeys {
+    /// Which key has the id that a value names.
+    pub fn role_of(&self, id: Option<&str>) -> KeyRole {
+        let is = |key: &MasterKey| id == Some(key.id.to_string().as_str());
+        match id {
+            None => KeyRole::Unversioned,
+            Some(_) if is(&self.current) => KeyRole::Current,
+            Some(_) if self.previous.as_ref().is_some_and(is) => KeyRole::Previous,
+            Some(_) => KeyRole::Other,
+        }
+    }
+}
+
+impl From<MasterKey> for MasterKeys {
+    fn from(current: MasterKey) -> Self {
+        Self { current, previous: None }
     }
 }
 
@@ -112,13 +252,62 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_secret_opens_only_in_its_place_and_with_its_key() {
+    fn a_sealed_secret_opens_only_with_its_binding_and_its_key() {
         let secret = Secret::new("s3cret".to_owned());
         let sealed = key(1).seal(&secret, "a/b", [7; 12]);
         assert_eq!(key(1).open(&sealed, "a/b"), Ok(secret));
-        assert_eq!(key(1).open(&sealed, "a/c"), Err(CannotOpen));
-        assert_eq!(key(2).open(&sealed, "a/b"), Err(CannotOpen));
-        assert_eq!(key(1).open(&sealed[..5], "a/b"), Err(CannotOpen));
+        assert_eq!(key(1).open(&sealed, "a/c"), Err(DecryptionFailed));
+        assert_eq!(key(2).open(&sealed, "a/b"), Err(DecryptionFailed));
+        assert_eq!(key(1).open(&sealed[..5], "a/b"), Err(DecryptionFailed));
+    }
+
+    /// As releases sealed that wrote no header.
+    fn sealed_without_header(key: &MasterKey, secret: &str, binding: &str) -> Vec<u8> {
+        let payload = Payload { msg: secret.as_bytes(), aad: binding.as_bytes() };
+        let text = key.cipher.encrypt(&Nonce::from([9; 12]), payload).unwrap();
+        [[9; 12].as_slice(), &text].concat()
+    }
+
+    #[test]
+    fn a_value_of_a_release_without_key_ids_stays_readable() {
+        let sealed = sealed_without_header(&key(1), "s3cret", "a/b");
+        assert_eq!(key(1).open(&sealed, "a/b"), Ok(Secret::new("s3cret".to_owned())));
+        assert_eq!(key(1).open(&sealed, "a/c"), Err(DecryptionFailed));
+        assert_eq!(KeyId::of_sealed(&sealed), None);
+        // Even if its nonce begins like a header of the same key.
+        let mut nonce = [0; 12];
+        nonce[..HEADER_BYTES].copy_from_slice(&key(1).header());
+        let payload = Payload { msg: b"s3cret".as_slice(), aad: b"a/b" };
+        let text = key(1).cipher.encrypt(&Nonce::from(nonce), payload).unwrap();
+        assert!(key(1).open(&[nonce.as_slice(), &text].concat(), "a/b").is_ok());
+    }
+
+    #[test]
+    fn a_value_names_its_key_and_its_header_cannot_be_changed() {
+        let mut sealed = key(1).seal(&Secret::new("s3cret".to_owned()), "a/b", [7; 12]);
+        assert_eq!(KeyId::of_sealed(&sealed), Some(key(1).id()));
+        assert_ne!(key(1).id(), key(2).id());
+        assert_eq!(key(1).open(&sealed[HEADER_BYTES..], "a/b"), Err(DecryptionFailed), "without the header");
+        sealed[HEADER_BYTES - 1] ^= 1;
+        assert_eq!(key(1).open(&sealed, "a/b"), Err(DecryptionFailed), "with another id");
+    }
+
+    #[test]
+    fn the_previous_key_opens_and_does_not_seal() {
+        let keys = MasterKeys { current: key(2), previous: Some(key(1)) };
+        let secret = Secret::new("s3cret".to_owned());
+        for sealer in [key(1), key(2)] {
+            for sealed in [sealer.seal(&secret, "a", [7; 12]), sealed_without_header(&sealer, "s3cret", "a")]
+            {
+                let (opened, by) = keys.open_with(&sealed, "a").unwrap();
+                assert_eq!((opened, by.id()), (secret.clone(), sealer.id()));
+            }
+        }
+        assert_eq!(keys.open(&key(3).seal(&secret, "a", [7; 12]), "a"), Err(DecryptionFailed));
+        assert_eq!(
+            MasterKeys::from(key(2)).open(&key(1).seal(&secret, "a", [7; 12]), "a"),
+            Err(DecryptionFailed)
+        );
     }
 
     #[test]

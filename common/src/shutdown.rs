@@ -1,4 +1,4 @@
-//! Shutdown as a value: a token that is cancelled when the program is asked to end.
+//! Shutdown as a value: a token that is canceled when the program is asked to end.
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -8,14 +8,14 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let asked = token.clone();
+    let requested = token.clone();
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("asked to end: draining");
-        asked.cancel();
+        tracing::info!("shutdown requested; draining");
+        requested.cancel();
     });
     Ok(token)
 }

@@ -1,7 +1,9 @@
 //! Request and webhook signatures (specification: Authentication; D2). Pure: the caller brings the clock.
 
+mod form;
 mod webhook;
 
+pub use form::{SentMac, malformation, skew};
 pub use webhook::{sign_webhook, verify_webhook};
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -29,7 +31,7 @@ impl Scheme {
     }
 }
 
-/// What a signature covers.
+/// The content that a signature covers.
 #[derive(Clone, Copy, Debug)]
 pub enum Signed<'a> {
     /// `v1`: the raw body.
@@ -54,7 +56,7 @@ impl Signed<'_> {
     }
 }
 
-/// A signature header that has the right form. Says nothing of whether it verifies.
+/// A parsed signature header, which is not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     scheme: Scheme,
@@ -63,9 +65,9 @@ pub struct Signature {
     mac: [u8; 32],
 }
 
-/// Why a signature was refused. Callers are told none of it.
+/// Why a signature was refused. Callers are not told the reason.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Refused {
+pub enum SignatureError {
     /// Not `t=<digits>,<v1|v2>=<64 hex>`.
     #[error("malformed")]
     Malformed,
@@ -75,18 +77,18 @@ pub enum Refused {
     /// Outside ±300 s.
     #[error("stale")]
     Stale,
-    /// The MAC is another.
+    /// The MAC does not match.
     #[error("mismatch")]
     Mismatch,
 }
 
 impl Signature {
-    /// Reads `t=<digits>,<v1|v2>=<64 hex>`, exactly; hex of either case.
-    pub fn parse(header: &str) -> Result<Self, Refused> {
-        Self::read(header).ok_or(Refused::Malformed)
+    /// Parses exactly `t=<digits>,<v1|v2>=<64 hex>`, with hex digits of either case.
+    pub fn parse(header: &str) -> Result<Self, SignatureError> {
+        Self::parse_parts(header).ok_or(SignatureError::Malformed)
     }
 
-    fn read(header: &str) -> Option<Self> {
+    fn parse_parts(header: &str) -> Option<Self> {
         let (digits, rest) = header.strip_prefix("t=")?.split_once(',')?;
         let (scheme, hex) = rest.split_once('=')?;
         let scheme = match scheme {
@@ -106,26 +108,34 @@ impl Signature {
         self.timestamp
     }
 
-    /// The decoded MAC: what is remembered against replay, never the header's text (D2).
+    /// The decoded MAC, which replay protection stores instead of the header's text (D2).
     pub const fn mac(&self) -> &[u8; 32] {
         &self.mac
     }
 
     /// Checks scheme and freshness at `now`, seconds since the epoch.
-    pub const fn check_fresh(&self, scheme: Scheme, now: i64) -> Result<(), Refused> {
+    pub const fn check_fresh(&self, scheme: Scheme, now: i64) -> Result<(), SignatureError> {
         if !matches!((self.scheme, scheme), (Scheme::V1, Scheme::V1) | (Scheme::V2, Scheme::V2)) {
-            return Err(Refused::WrongScheme);
+            return Err(SignatureError::WrongScheme);
         }
         if now.abs_diff(self.timestamp) > TOLERANCE_SECONDS.unsigned_abs() {
-            return Err(Refused::Stale);
+            return Err(SignatureError::Stale);
         }
         Ok(())
     }
 
     /// Compares the MAC in constant time.
-    pub fn check_mac(&self, secret: &[u8], signed: Signed<'_>) -> Result<(), Refused> {
-        keyed(secret, &self.digits, signed).verify_slice(&self.mac).map_err(|_| Refused::Mismatch)
+    pub fn check_mac(&self, secret: &[u8], signed: Signed<'_>) -> Result<(), SignatureError> {
+        keyed(secret, &self.digits, signed).verify_slice(&self.mac).map_err(|_| SignatureError::Mismatch)
     }
+}
+
+/// Whether `mac` is the HMAC-SHA256 of `text` under `secret`; compares in constant time. For checks that say what was signed
+/// instead of the text that was expected: nothing returns that MAC.
+pub fn is_mac_of(mac: &[u8; 32], secret: &[u8], text: &[u8]) -> bool {
+    let mut keyed = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
+    keyed.update(text);
+    keyed.verify_slice(mac).is_ok()
 }
 
 /// The header of a signature made at `timestamp`, seconds since the epoch.
@@ -134,7 +144,7 @@ pub fn sign(secret: &[u8], timestamp: i64, signed: Signed<'_>) -> String {
     format!("t={timestamp},{}={}", signed.scheme().name(), hex::encode(mac))
 }
 
-/// The MAC over the signed text. `timestamp` is its text as sent, leading zeros and all.
+/// The MAC over the signed text. `timestamp` is its text as sent, including leading zeros.
 fn keyed(secret: &[u8], timestamp: &str, signed: Signed<'_>) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     mac.update(timestamp.as_bytes());
@@ -172,7 +182,7 @@ mod tests {
         path: Option<String>,
     }
 
-    fn verify(secret: &str, case: &Case) -> Result<(), Refused> {
+    fn verify(secret: &str, case: &Case) -> Result<(), SignatureError> {
         let body = case.body.as_bytes();
         let (scheme, signed) = match case.route.as_str() {
             "v1" => (Scheme::V1, Signed::Body(body)),
@@ -190,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_vector_is_judged_as_it_says() {
+    fn every_vector_has_the_expected_result() {
         let vectors: Vectors =
             serde_json::from_str(include_str!("../../tests/vectors/signatures.json")).unwrap();
         for case in &vectors.cases {
@@ -215,7 +225,7 @@ mod tests {
             format!("t=99999999999999999999,v1={hex}"),
             format!("T=1,V1={hex}"),
         ] {
-            assert_eq!(Signature::parse(&wrong), Err(Refused::Malformed), "{wrong}");
+            assert_eq!(Signature::parse(&wrong), Err(SignatureError::Malformed), "{wrong}");
         }
         assert!(Signature::parse(&format!("t=1,v1={hex}")).is_ok());
     }

@@ -1,5 +1,5 @@
-//! Logs on standard error. They carry ids, never bodies or persons' data. What a line is about, its request and trace
-//! above all, is in the fields of its span. A reader that stalls costs lines and nothing else (`log_writer`).
+//! Logs on standard error. They contain ids, never bodies or personal data. The fields of a line's span name its request and
+//! trace. If the reader stalls, lines are lost, and nothing else is affected (`log_writer`).
 
 use crate::log_limit::LogLimit;
 use crate::log_writer::{self, LogWriter};
@@ -12,14 +12,15 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Starts logging; the error says what is wrong with the filter. From then on panics are lines of the log, too.
+/// Starts logging, and logs panics from then on. The error says what is wrong with the filter.
 pub fn start(settings: &LogSettings) -> Result<(), String> {
     let filter = filter(&settings.filter).map_err(|error| format!("setting RUST_LOG: {error}"))?;
-    let writer = LogWriter::start().map_err(|error| format!("can't start the thread of the log: {error}"))?;
-    // A line that can't be written is lost. To complain of it on standard error, too, would be a panic.
+    let writer =
+        LogWriter::start().map_err(|error| format!("the log writer's thread cannot be started: {error}"))?;
+    // Internal errors are not logged: reporting a failed write on standard error would panic.
     let is_colored = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = fmt::layer().with_writer(writer).with_ansi(is_colored).log_internal_errors(false);
-    let logs = tracing_subscriber::registry().with(filter).with(filter_fn(is_discreet));
+    let logs = tracing_subscriber::registry().with(filter).with(filter_fn(is_free_of_credentials));
     if settings.json {
         logs.with(lines.json().flatten_event(true)).init();
     } else {
@@ -29,8 +30,8 @@ pub fn start(settings: &LogSettings) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a list such as `info,worker=debug`. Spans cannot be named: a filter that knows them takes a lock whenever one is
-/// entered, and its regular expressions take a tenth of the build.
+/// Reads a list such as `info,worker=debug`. Spans cannot be named: a filter by spans takes a lock whenever a span is
+/// entered, and its regular expressions add a tenth to the build time.
 fn filter(directives: &str) -> Result<Targets, String> {
     if directives.contains('[') {
         return Err("spans cannot be named, only targets, such as info,worker=debug".to_owned());
@@ -43,39 +44,45 @@ fn filter(directives: &str) -> Result<Targets, String> {
     directives.join(",").parse().map_err(|error: ParseError| error.to_string())
 }
 
-/// Waits until what was logged so far is written, a second at most. For the end of a program.
+/// Waits until the lines logged so far are written, for at most a second. Called when a program ends.
 pub fn flush() {
     log_writer::flush();
 }
 
-/// Prints a line on standard error as it is, after what was logged so far. Waits for a second at most where logging has
+/// Prints a line on standard error, unformatted, after the lines logged so far. Waits for at most a second if logging has
 /// started.
-pub fn print_last(line: &str) {
+pub(crate) fn print_last(line: &str) {
     log_writer::print_last(line);
 }
 
-/// Which panics are logged as errors: one a second for each place, as far as 32 tell them apart. The others are lines at
+/// Limits the panics that are logged as errors to one a second for each line of code, modulo 32. Others are logged at
 /// `debug`.
 static PANICS: LogLimit<32> = LogLimit::new();
 
-/// Libraries whose finest level shows each frame, the one with the password included.
-const TALKATIVE: [&str; 3] = ["lapin", "amq_protocol", "async_rs"];
+/// Libraries whose `trace` level logs each AMQP frame, including the one with the password.
+const FRAME_LOGGING_LIBRARIES: [&str; 3] = ["lapin", "amq_protocol", "async_rs"];
 
-/// Whether a line is free of credentials, whatever `RUST_LOG` asks for.
-fn is_discreet(line: &Metadata<'_>) -> bool {
-    *line.level() != Level::TRACE || !TALKATIVE.iter().any(|library| line.target().starts_with(library))
+/// Whether a line cannot contain credentials. Others are dropped whatever `RUST_LOG` says.
+fn is_free_of_credentials(line: &Metadata<'_>) -> bool {
+    *line.level() != Level::TRACE
+        || !FRAME_LOGGING_LIBRARIES.iter().any(|library| line.target().starts_with(library))
 }
 
-/// Logs a panic in the span in which it happens, so that its line names request and trace. Its text is logged when the
-/// code has it word for word: one that was put together may quote what a person sent.
+/// Logs a panic in its current span, so that the line names request and trace. The message is logged only if it is a literal:
+/// a formatted one may quote personal data.
 fn log_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map(tracing::field::display);
     let text = info.payload().downcast_ref::<&'static str>();
     let line = info.location().map_or(0, |location| location.line() as usize);
     if let Some(line) = PANICS.admit(line) {
-        tracing::error!(place, text, suppressed = line.suppressed, "panicked");
+        tracing::error!(
+            place,
+            text,
+            suppressed = line.suppressed,
+            "a thread panicked; abandoning its current task"
+        );
     } else {
-        tracing::debug!(place, text, "panicked");
+        tracing::debug!(place, text, "a thread panicked; abandoning its current task");
     }
 }
 
@@ -136,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_line_of_its_request_and_quotes_nothing_that_was_put_together() {
+    fn a_panic_is_logged_with_its_request_and_without_formatted_text() {
         // Other tests' panics are shown as before.
         let shown = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -144,7 +151,11 @@ mod tests {
             shown(info);
         }));
         let fixed = line(|| panic!("can't be"));
-        assert_eq!((&fixed["level"], &fixed["message"]), (&"ERROR".into(), &"panicked".into()), "{fixed}");
+        assert_eq!(
+            (&fixed["level"], &fixed["message"]),
+            (&"ERROR".into(), &"a thread panicked; abandoning its current task".into()),
+            "{fixed}"
+        );
         assert_eq!(
             (&fixed["span"]["request_id"], &fixed["text"]),
             (&7.into(), &"can't be".into()),
@@ -153,7 +164,7 @@ mod tests {
         assert!(fixed["place"].as_str().unwrap().starts_with("common/src/telemetry.rs:"), "{fixed}");
 
         let quoting = line(|| panic!("no {}", std::hint::black_box("ana@example.com")));
-        assert_eq!(quoting["message"], "panicked", "{quoting}");
+        assert_eq!(quoting["message"], "a thread panicked; abandoning its current task", "{quoting}");
         assert!(!quoting.to_string().contains("ana@example.com"), "{quoting}");
     }
 }

@@ -1,5 +1,5 @@
 //! Records as the API shows them (specification: Resources and their fields): customer-safe, with every field
-//! present and null where nothing is known, but for the few that only exist at times.
+//! present and null for unknown values, except for a few optional fields.
 
 mod client;
 mod lead;

@@ -1,4 +1,4 @@
-//! Records writes: what travels on the records queue, and what comes back (specification: Records routes).
+//! Records writes: their messages on the records queue, and the replies (specification: Records routes).
 
 use crate::caller::Caller;
 use crate::model::{ClientId, LeadId, Stage};
@@ -13,26 +13,26 @@ use uuid::Uuid;
 pub struct WriteMeta {
     /// The request; also the message's correlation id. The write is in the ledger as `connect-api:<request id>` (D17).
     pub request_id: Uuid,
-    /// Who sent it.
+    /// The key and tenant that signed the request.
     pub caller: Caller,
     /// When it was published.
     pub published_at: DateTime<Utc>,
-    /// When its caller is told 503. It isn't begun afterwards.
+    /// When its caller gets 503. The worker does not begin the write after this time.
     pub deadline: DateTime<Utc>,
-    /// What is written.
+    /// The route, with the id of the record that it names.
     pub target: WriteTarget,
-    /// The request's path; part of what makes two requests the same (D17).
+    /// The request's path; two requests with one `Idempotency-Key` are the same only with the same path (D17).
     pub path: String,
     /// `Idempotency-Key` of a POST.
     pub idempotency_key: Option<String>,
     /// `If-Match` of a PATCH.
     pub if_match: Option<IfMatch>,
-    /// The request's place in its trace. Absent from messages of the previous release.
+    /// The request's trace context. Absent from messages of the previous release.
     #[serde(default)]
     pub traceparent: Option<String>,
 }
 
-/// What a records write writes.
+/// The route of a records write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WriteTarget {
@@ -73,17 +73,17 @@ pub fn etag(updated_at: DateTime<Utc>) -> String {
     format!("\"{}\"", crate::clock::to_text(updated_at))
 }
 
-/// How a write ended.
+/// The worker's reply to a records write.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WriteAnswer {
-    /// Written, now or before.
+pub enum WriteReply {
+    /// Applied, now or by an earlier request with the same key.
     Written(Written),
     /// Refused; nothing was written.
     Refused(WriteRefusal),
 }
 
-/// The answer to a successful write.
+/// The response to a successful write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Written {
@@ -91,45 +91,46 @@ pub struct Written {
     pub status: u16,
     /// ETag of the record.
     pub etag: String,
-    /// Whether this is what an earlier request with the same key and body got (`Idempotent-Replayed`).
+    /// Whether this repeats the response to an earlier request with the same key and body (`Idempotent-Replayed`).
     pub replayed: bool,
     /// `{"data": ..}`.
     pub body: Box<RawValue>,
 }
 
-/// Why a records write or an advisor action is refused. Serialized, a variant is its `code` and the ids that go with it (specification: Errors).
+/// Why a records write or an advisor action is refused. Serialized as its `code` with the ids that belong to it
+/// (specification: Errors).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum WriteRefusal {
-    /// The body is at fault; the text names the places.
+    /// The body is not valid.
     InvalidRequest {
-        /// Every fault found.
+        /// Every fault with its place.
         faults: String,
     },
-    /// The itinerary is at fault.
+    /// The itinerary is not valid.
     InvalidItinerary {
         /// What is wrong with it.
         errors: Vec<String>,
     },
     /// No email, phone, externalId or clientId.
     IdentityRequired,
-    /// No such record in the agency.
+    /// The record does not exist in the tenant.
     NotFound,
-    /// The identity is a client's.
+    /// A client with this identity exists.
     ClientExists {
-        /// That client.
+        /// The client who has the identity.
         client_id: ClientId,
     },
     /// Another client holds that email or externalId.
     IdentityTaken {
-        /// That client.
+        /// The client who has it.
         client_id: ClientId,
     },
-    /// The enquiry has no trip workspace.
+    /// The lead has no trip workspace.
     TripNotOpen,
-    /// The enquiry is lost, archived, booked or travelled.
+    /// The lead is lost, archived, booked or travelled.
     TripClosed {
-        /// Which of these.
+        /// The lead's stage.
         stage: Stage,
     },
     /// `If-Match` names another version.
@@ -137,37 +138,37 @@ pub enum WriteRefusal {
         /// The current version, as an ETag without its quotes.
         updated_at: String,
     },
-    /// The key came before with another body.
+    /// The `Idempotency-Key` was used before, with another body or path.
     IdempotencyKeyReused,
     /// `lost` needs a reason of at least 5 characters.
     ReasonRequired,
     /// The stage is set by workflows, or needs a trip first.
     StageNotAllowed,
-    /// The owner is no active member.
+    /// The owner is not an active member of the tenant.
     OwnerNotMember,
     /// The trip's proposal was not sent.
     ProposalNotSent,
-    /// Another enquiry's booking has this reference.
+    /// A booking of another lead has this reference.
     BookingRefConflict {
-        /// That enquiry.
+        /// The lead of that booking.
         lead_id: LeadId,
     },
-    /// The agency's monthly quota is used up (D23).
+    /// The tenant's monthly quota is used up (D23).
     QuotaExceeded {
         /// Seconds until the next month begins.
         retry_after: u32,
     },
-    /// The enquiry could not be opened; nothing was kept.
+    /// The lead could not be opened; nothing was stored.
     LeadCreateFailed,
-    /// There is no answer in time (D21c). It isn't begun any more; what was begun before may have been written.
+    /// No reply in time (D21c). The write does not begin any more, but may already have been applied.
     ProcessingTimeout,
-    /// A fault of ours. Says nothing of the inside.
+    /// A fault of Connect. The message reveals nothing internal.
     InternalError,
 }
 
 impl WriteRefusal {
-    /// Status and message (specification: Errors, Records routes; D4).
-    pub fn answer(&self) -> (u16, &str) {
+    /// Status code and message (specification: Errors, Records routes; D4).
+    pub fn status_and_message(&self) -> (u16, &str) {
         match self {
             Self::InvalidRequest { faults } => (400, faults),
             Self::InvalidItinerary { .. } => (400, "The itinerary is not valid"),
@@ -190,7 +191,7 @@ impl WriteRefusal {
             }
             Self::ProcessingTimeout => (
                 503,
-                "No answer in time; repeat a POST with its Idempotency-Key, read the record before a PATCH",
+                "No reply in time; retry a POST with the same Idempotency-Key; read the record before you retry a PATCH",
             ),
             Self::InternalError => (500, "Internal error"),
         }
@@ -221,9 +222,9 @@ impl WriteRefusal {
         }
     }
 
-    /// The error body: `{statusCode, code, message}` and the ids that go with the code. The faults are in the message.
+    /// The error body: `{statusCode, code, message}` and the ids that belong to the code. The message lists the faults.
     pub fn body(&self) -> serde_json::Value {
-        let (status, message) = self.answer();
+        let (status, message) = self.status_and_message();
         let mut body = serde_json::to_value(self).expect("a refusal has string keys");
         body["statusCode"] = status.into();
         body["message"] = message.into();
@@ -235,11 +236,11 @@ impl WriteRefusal {
     }
 }
 
-impl From<crate::record::Refused> for WriteRefusal {
-    fn from(refused: crate::record::Refused) -> Self {
+impl From<crate::record::BodyError> for WriteRefusal {
+    fn from(refused: crate::record::BodyError) -> Self {
         match refused {
-            crate::record::Refused::Invalid(faults) => Self::InvalidRequest { faults: faults.to_string() },
-            crate::record::Refused::InvalidItinerary(errors) => Self::InvalidItinerary { errors },
+            crate::record::BodyError::Invalid(faults) => Self::InvalidRequest { faults: faults.to_string() },
+            crate::record::BodyError::InvalidItinerary(errors) => Self::InvalidItinerary { errors },
         }
     }
 }
@@ -250,7 +251,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_error_body_has_the_code_and_the_ids_that_go_with_it() {
+    fn an_error_body_has_the_code_and_its_ids() {
         let client_id = ClientId(Uuid::nil());
         assert_eq!(
             WriteRefusal::ClientExists { client_id }.body(),

@@ -1,24 +1,25 @@
-//! Gauges of the outbox and of deliveries, refreshed in the background, never at a scrape.
+//! Gauges of the outbox and of deliveries, refreshed in the background instead of at each scrape.
 
-use crate::store::{self, State, Waiting};
+use crate::store::{self, OutboxBacklog};
 use common::clock;
 use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{OUTBOX_OLDEST, OUTBOX_PENDING, WEBHOOK_DELIVERIES};
+use common::model::DeliveryState;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Which failures are logged, by what could not be counted.
+/// Limits the log lines about failures, by what could not be counted.
 static FAILED: LogLimit<3> = LogLimit::new();
 
-/// How often each is looked at, at most.
-const LOOK: Duration = Duration::from_secs(2);
-/// The part of the time that looking may take: one in so many. The more there is to count, the rarer it is counted.
+/// Shortest time between two refreshes.
+const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(2);
+/// Divisor of the share of time that counting may take: the longer a count takes, the less often it is made.
 const SHARE: u32 = 50;
 
-/// What is counted.
+/// What a gauge counts.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     Outbox,
@@ -26,7 +27,7 @@ enum Counted {
     EndedDeliveries,
 }
 
-/// Keeps the gauges true until `shutdown`.
+/// Refreshes the gauges until `shutdown`.
 pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
     tokio::join!(
         repeat(Counted::Outbox, &database, &shutdown),
@@ -39,9 +40,9 @@ async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken
     loop {
         let begun = Instant::now();
         if let Err(error) = count(what, database).await {
-            limited!(FAILED[what as usize], warn, %error, ?what, "gauges can't be refreshed");
+            limited!(FAILED[what as usize], warn, %error, ?what, "refreshing gauges failed; they keep their last values");
         }
-        let pause = (begun.elapsed() * SHARE).max(LOOK);
+        let pause = (begun.elapsed() * SHARE).max(REFRESH_INTERVAL_MIN);
         if shutdown.run_until_cancelled(sleep(pause)).await.is_none() {
             return;
         }
@@ -51,20 +52,20 @@ async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken
 async fn count(what: Counted, database: &Database) -> Result<(), TxError> {
     let client = database.client().await?;
     match what {
-        Counted::Outbox => show_outbox(store::waiting(&client).await?),
+        Counted::Outbox => show_outbox(store::measure_backlog(&client).await?),
         Counted::OpenDeliveries => show(store::count_open(&client).await?),
         Counted::EndedDeliveries => show(store::count_ended(&client).await?),
     }
     Ok(())
 }
 
-fn show_outbox(waiting: Waiting) {
+fn show_outbox(waiting: OutboxBacklog) {
     let age = waiting.oldest.map(|oldest| (clock::now() - oldest).to_std().unwrap_or_default());
     metrics::gauge!(OUTBOX_PENDING).set(number(waiting.events));
     metrics::gauge!(OUTBOX_OLDEST).set(age.unwrap_or_default().as_secs_f64());
 }
 
-fn show(counts: [(State, i64); 2]) {
+fn show(counts: [(DeliveryState, i64); 2]) {
     for (state, count) in counts {
         metrics::gauge!(WEBHOOK_DELIVERIES, "state" => state.as_str()).set(number(count));
     }

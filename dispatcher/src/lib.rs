@@ -1,17 +1,19 @@
 //! The dispatcher: relays the outbox and delivers signed webhooks.
 //!
-//! - `relay`: what was committed is handed to lanes, or published, once at least.
-//! - `fan_out`: who hears of an event.
-//! - `deliver`: what was handed over or comes from the queue is sent, a lane for each subscription, and put on record.
-//! - `send`: one signed request to a vetted address.
-//! - `schedule`: when to try again.
+//! - `relay`: passes committed events on to the lanes, or publishes them, at least once.
+//! - `fan_out`: which subscriptions receive an event.
+//! - `deliver`: sends deliveries from the relay and from the queue, in a lane for each subscription, and records the outcome.
+//! - `send`: sends one signed request to a verified address.
+//! - `schedule`: when a delivery is retried.
+//! - `conservation`: compares relayed events with their deliveries.
 //!
-//! It never writes the CRM's tables, and holds nothing that another copy would need: any number of copies run at once.
+//! It never writes the CRM's tables and holds no state that another copy needs: any number of copies run at once.
 
-pub mod deliver;
-pub mod fan_out;
+mod conservation;
+mod deliver;
+mod fan_out;
 mod gauges;
-pub mod relay;
+mod relay;
 pub mod schedule;
 pub mod send;
 pub mod service;

@@ -1,42 +1,43 @@
-//! When a delivery is tried again (specification: Delivery rules; D26). Pure: chance is handed in.
+//! When a delivery is retried (specification: Delivery rules; D26). Pure: the random number is an argument.
 
 use std::time::Duration;
 
-/// Most levels of waiting: that many doublings of a millisecond are two weeks.
+/// Most retry levels: 31 doublings of a millisecond are more than three weeks.
 const MOST_LEVELS: u8 = 31;
-/// Most that the jitter adds to a wait, as a part of it.
+/// Largest jitter, as a fraction of the wait.
 const JITTER: f64 = 0.1;
 
 /// The schedule of attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Attempts in all.
+    /// Attempts of a delivery, the first one included.
     pub attempts: u16,
     /// The first wait; each is twice the one before.
     pub base: Duration,
-    /// The longest wait.
+    /// The longest wait, jitter included.
     pub cap: Duration,
 }
 
 /// A wait before the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Which queue of waiting ones, from 1.
+    /// Level of the retry queue, from 1.
     pub level: u8,
     /// How long, jitter included; the cap at most.
     pub length: Duration,
 }
 
 impl Schedule {
-    /// How many lengths of waits there are up to the cap: one queue each.
+    /// The number of different waits up to the cap, each with its own retry queue.
     pub fn levels(&self) -> u8 {
         (1..=MOST_LEVELS).find(|level| self.length(*level) >= self.cap).unwrap_or(MOST_LEVELS)
     }
 
     /// The wait after the `made`th attempt failed, or `None` when there is no further attempt. `asked` is what the
     /// receiver's `Retry-After` asks for: it lengthens the wait to the next level that is long enough, up to the
-    /// cap. `chance`, from 0 to 1, lengthens it by a tenth at most, so that what failed together isn't tried together.
-    pub fn wait_after(&self, made: u16, asked: Option<Duration>, chance: f64) -> Option<Wait> {
+    /// cap. `chance`, from 0 to 1, lengthens it by at most a tenth, so that deliveries that failed together are not retried
+    /// together.
+    pub(crate) fn wait_after(&self, made: u16, asked: Option<Duration>, chance: f64) -> Option<Wait> {
         if made >= self.attempts {
             return None;
         }
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_receiver_asks_for_is_rounded_up_to_a_level_and_never_shortens_a_wait() {
+    fn retry_after_is_rounded_up_to_a_level_and_never_shortens_a_wait() {
         assert_eq!(seconds(1, Some(31)), Some((2, 60)));
         assert_eq!(seconds(1, Some(100)), Some((3, 120)));
         assert_eq!(seconds(1, Some(30)), Some((1, 30)));

@@ -1,15 +1,16 @@
 //! The running dispatcher: relay, deliveries, the operator's port, the drain.
 
-use crate::deliver::{Congestion, Deliveries, Delivering};
+use crate::conservation;
+use crate::deliver::{Congestion, DeliveryDependencies, DeliveryService};
 use crate::gauges;
 use crate::relay::{self, Relay};
 use crate::send::{Sender, SenderError};
 use crate::settings::Settings;
-use common::broker::{Broker, MessageKeys, observe_queues};
+use common::broker::{Broker, MessageKeys, Queue, QueueUse, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
-use common::sealed::MasterKey;
-use common::{metrics, shutdown, vital};
+use common::sealed::MasterKeys;
+use common::{activity, critical_task, metrics, shutdown};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,118 +20,146 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9103);
-/// How often readiness is looked at, and the longest that the database may take to answer.
-const LOOK: Duration = Duration::from_secs(1);
-/// Connections: relay, look-ups, ledger, three for gauges, and one to look whether the database answers.
-const CONNECTIONS: usize = 7;
-/// Longest that relaying waits for the queues to be declared, and how often that is looked at.
+/// How often readiness is checked, and the longest that the database may take to respond.
+const READINESS_INTERVAL: Duration = Duration::from_secs(1);
+/// Pool connections: relay, replay jobs, lookups, recorder, three for gauges and the counts of the last minutes, one for
+/// conservation, and one for the readiness check.
+const CONNECTIONS: usize = 9;
+/// Longest that the relay waits for the queues to be declared, and how often it checks.
 const DECLARED_WITHIN: Duration = Duration::from_secs(2);
-const DECLARED_LOOK: Duration = Duration::from_millis(20);
-/// Time kept for closing after the drain.
+const DECLARED_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Time reserved for closing connections after the drain.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Why the dispatcher ends.
+const QUEUES: QueueUse = QueueUse { publishes: &[], consumes: &[Queue::Webhooks], retry_levels: 0 };
+
+/// Why the dispatcher cannot run.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The operator's port can't be opened.
-    #[error("setting CONNECT_METRICS_ADDR: can't listen: {0}")]
+    /// The operator's port cannot be opened.
+    #[error("setting CONNECT_METRICS_ADDR: cannot listen on this address: {0}")]
     Listen(std::io::Error),
-    /// Signals can't be received.
-    #[error("can't receive signals: {0}")]
+    /// Signal handlers cannot be installed.
+    #[error("signal handlers cannot be installed: {0}")]
     Signals(std::io::Error),
-    /// Receivers can't be reached with these settings.
+    /// The sender cannot be created with these settings.
     #[error("{0}")]
     Sender(#[from] SenderError),
 }
 
-/// Runs until a signal asks for the end, then drains.
+/// Runs until SIGTERM or SIGINT, then drains.
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
     let health = Health::new(&["broker", "consuming", "master_key", "postgres", "publishing"]);
     let sender = Sender::new(&settings.sender)?;
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
-    tracing::info!(what = "metrics", addr = %bound, "listening");
+    tracing::info!(addr = %bound, "listening for metrics and health requests");
     if settings.sender.egress.allow_private {
         tracing::warn!(
             "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses"
         );
     }
-    let asked = shutdown::on_signal().map_err(ServiceError::Signals)?;
+    let shutdown_requested = shutdown::on_signal().map_err(ServiceError::Signals)?;
 
-    // The broker outlives the deliveries: they still publish and acknowledge while they drain.
+    // The broker connections outlive the deliveries, which still publish and acknowledge while they drain.
     let ended = CancellationToken::new();
-    let levels = settings.webhooks.schedule.levels();
-    let (master, prefix) = (&settings.sealing.master_key, &settings.broker.prefix);
-    let keys = MessageKeys::new(master, prefix, settings.messages.accepts_unsigned);
-    let (name, queues) = ("connect-dispatcher", &settings.broker);
-    let broker = Broker::start_with_retries(queues, keys.clone(), name, levels, ended.clone());
-    let publishing = Broker::start(queues, keys, "connect-dispatcher publishing", ended.clone());
+    let brokers = start_brokers(&settings, &ended);
+    let [broker, publishing] = brokers.clone();
     let database = database(&settings);
     let consuming = Arc::new(AtomicBool::new(false));
     let congestion = Congestion::default();
-    let delivering = Delivering {
+    let delivering = DeliveryDependencies {
         broker: broker.clone(),
         publishing: publishing.clone(),
         queues: settings.broker.clone(),
         database: database.clone(),
         sender,
-        master: settings.sealing.master_key.clone(),
+        masters: settings.sealing.master_keys.clone(),
         schedule: settings.webhooks.schedule,
         bounds: settings.webhooks.bounds,
         congestion: congestion.clone(),
         consuming: Arc::clone(&consuming),
     };
-    let deliveries = Deliveries::new(delivering, asked.clone());
+    let deliveries = DeliveryService::new(delivering, shutdown_requested.clone());
     let relay = Relay {
-        url: settings.database.url.clone(),
+        url: settings.database.direct_url.clone(),
         database: database.clone(),
-        broker: publishing.clone(),
+        broker: publishing,
+        broker_settings: settings.broker.clone(),
         congestion,
         direct: deliveries.direct(),
         rescue_after: settings.webhooks.rescue_after,
     };
-    let (brokers, master_key_verified) = ([broker.clone(), publishing], CancellationToken::new());
-    let relaying = {
-        let (brokers, asked, verified) = (brokers.clone(), asked.clone(), master_key_verified.clone());
-        vital::spawn("relay", async move {
-            let until_able = async {
-                verified.cancelled().await;
-                until_declared(&brokers).await;
-            };
-            asked.run_until_cancelled(until_able).await;
-            relay::run(relay, asked).await;
-        })
-    };
-    let delivering = {
-        let (asked, verified) = (asked.clone(), master_key_verified.clone());
-        vital::spawn("deliveries", async move {
-            // With another master key every message would be dead-lettered as forged.
-            if asked.run_until_cancelled(verified.cancelled()).await.is_some() {
-                deliveries.run().await;
-            }
-        })
-    };
-    drop(vital::spawn("gauges", gauges::observe(database.clone(), asked.clone())));
+    let verified = CancellationToken::new();
+    let relaying = run_relay_once_ready(relay, brokers.clone(), verified.clone(), shutdown_requested.clone());
+    let relaying = critical_task::spawn("relay", relaying);
+    let delivering = deliver_once_verified(deliveries, verified.clone(), shutdown_requested.clone());
+    let delivering = critical_task::spawn("deliveries", delivering);
+    drop(critical_task::spawn("gauges", gauges::observe(database.clone(), shutdown_requested.clone())));
+    drop(critical_task::spawn(
+        "conservation",
+        conservation::observe(database.clone(), shutdown_requested.clone()),
+    ));
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    let master = settings.sealing.master_key;
-    tokio::spawn(observe(brokers, database, master, (consuming, master_key_verified), health));
+    tokio::spawn(activity::write_regularly(database.clone()));
+    let masters = settings.sealing.master_keys;
+    tokio::spawn(observe(brokers, database.clone(), masters, (consuming, verified), health));
 
-    asked.cancelled().await;
+    shutdown_requested.cancelled().await;
     let drain = async { tokio::join!(relaying, delivering) };
     if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSING), drain).await.is_err() {
-        // Nothing is lost: what was not acknowledged goes back to the queue.
-        tracing::warn!("drain took too long; deliveries under way go back to the queue");
+        // Nothing is lost: the broker requeues unacknowledged messages.
+        tracing::warn!("drain timed out; unfinished deliveries return to the queue");
     }
+    drop(timeout(CLOSING, activity::write(&database)).await);
     ended.cancel();
     Ok(())
 }
 
-/// Waits until the queues are declared, which a first attempt that fails needs; not for long, others don't need them.
-async fn until_declared(brokers: &[Broker]) {
+/// The connection of the consumers and the queues, and the one that publishes.
+fn start_brokers(settings: &Settings, ended: &CancellationToken) -> [Broker; 2] {
+    let with_retries = QueueUse { retry_levels: settings.webhooks.schedule.levels(), ..QUEUES };
+    let (masters, queues) = (&settings.sealing.master_keys, &settings.broker);
+    let keys = MessageKeys::new(masters, &queues.prefix, settings.messages.accepts_unsigned);
+    [
+        Broker::start(queues, keys.clone(), "connect-dispatcher", with_retries, ended.clone()),
+        Broker::start(queues, keys, "connect-dispatcher publishing", QUEUES, ended.clone()),
+    ]
+}
+
+/// Relays the outbox once the master key is verified and the queues are declared, until shutdown.
+async fn run_relay_once_ready(
+    relay: Relay,
+    brokers: [Broker; 2],
+    verified: CancellationToken,
+    shutdown: CancellationToken,
+) {
+    let ready = async {
+        verified.cancelled().await;
+        wait_until_declared(&brokers).await;
+    };
+    shutdown.run_until_cancelled(ready).await;
+    Box::pin(relay::run(relay, shutdown)).await;
+}
+
+/// Consumes deliveries once the master key is verified: with another one every message would be dead-lettered as forged.
+async fn deliver_once_verified(
+    deliveries: DeliveryService,
+    verified: CancellationToken,
+    shutdown: CancellationToken,
+) {
+    if shutdown.run_until_cancelled(verified.cancelled()).await.is_some() {
+        deliveries.run().await;
+    }
+}
+
+/// Waits until the queues are declared, because the retry of a failed first attempt needs them. The wait is
+/// limited, because successful attempts do not need them.
+async fn wait_until_declared(brokers: &[Broker]) {
     let connected = async {
         while !brokers.iter().all(Broker::is_connected) {
-            sleep(DECLARED_LOOK).await;
+            sleep(DECLARED_POLL_INTERVAL).await;
         }
     };
     drop(timeout(DECLARED_WITHIN, connected).await);
@@ -147,24 +176,24 @@ fn database(settings: &Settings) -> Database {
     Database::new(&settings.database.url, pool)
 }
 
-/// Keeps readiness and the pool's gauges true. Ready is a dispatcher that consumes, whose retries the broker takes, and
-/// that can sign. Readiness takes no work from it: without publishing first attempts are still made.
+/// Updates readiness and the pool's gauges. A dispatcher is ready when it consumes, can publish retries, and can sign.
+/// Readiness does not stop its work: without publishing, first attempts are still made.
 async fn observe(
     brokers: [Broker; 2],
     database: Database,
-    master: MasterKey,
+    masters: MasterKeys,
     (consuming, master_key_verified): (Arc<AtomicBool>, CancellationToken),
     health: Health,
 ) {
-    let mut every = tokio::time::interval(LOOK);
+    let mut every = tokio::time::interval(READINESS_INTERVAL);
     loop {
         every.tick().await;
         health.set("broker", brokers.iter().all(Broker::is_connected));
         let [_, publishing] = &brokers;
         health.set("publishing", publishing.can_publish());
         health.set("consuming", consuming.load(Ordering::Relaxed));
-        health.set("postgres", database.answers(LOOK).await);
-        let has_key = database.has_master_key(&master, LOOK).await;
+        health.set("postgres", database.is_writable(READINESS_INTERVAL).await);
+        let has_key = database.has_master_key(&masters, READINESS_INTERVAL).await;
         health.set("master_key", has_key);
         if has_key {
             master_key_verified.cancel();

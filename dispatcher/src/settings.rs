@@ -11,22 +11,22 @@ use common::settings::{
 };
 use std::time::Duration;
 
-/// Most attempts, so that they can be counted for ever over replays.
+/// Most attempts, so that their number fits its column over many replays.
 const MOST_ATTEMPTS: u32 = 100;
-/// Longest wait: the broker counts a message's milliseconds in 32 bits, and there is jitter on top.
+/// Longest wait: a message's TTL in milliseconds must fit into 32 bits, jitter included.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
-/// Most deliveries held: the broker counts those from the queue in 16 bits.
+/// Most deliveries held: the prefetch of those from the queue must fit into 16 bits.
 const MOST_OPEN: u32 = 20_000;
 
-/// When and how much is delivered.
+/// Schedule and concurrency of webhooks.
 #[derive(Clone, Copy, Debug)]
 pub struct WebhookSettings {
     /// When attempts are made (D26).
     pub schedule: Schedule,
-    /// How much at once (D28).
-    pub bounds: DeliveryBounds,
-    /// How long past its due time a delivery counts as lost by the queue.
-    pub rescue_after: Duration,
+    /// Concurrency (D28).
+    pub(crate) bounds: DeliveryBounds,
+    /// Time past its due time after which a pending delivery counts as lost by the queue.
+    pub(crate) rescue_after: Duration,
 }
 
 impl Section for WebhookSettings {
@@ -34,7 +34,7 @@ impl Section for WebhookSettings {
         Variable {
             name: "CONNECT_WEBHOOK_ATTEMPTS",
             default: Some("6"),
-            help: "attempts at a delivery in all, 1 to 100; then it is a dead letter",
+            help: "most attempts of a delivery, 1 to 100; after the last one it is dead-lettered",
         },
         Variable {
             name: "CONNECT_WEBHOOK_BACKOFF_BASE",
@@ -49,29 +49,29 @@ impl Section for WebhookSettings {
         Variable {
             name: "CONNECT_WEBHOOK_CONCURRENCY",
             default: Some("256"),
-            help: "attempts under way at once, up to 5000; slow receivers get half of them at most",
+            help: "concurrent attempts, up to 5000; slow receivers get at most half of them",
         },
         Variable {
             name: "CONNECT_WEBHOOK_CONCURRENCY_EACH",
             default: Some("32"),
-            help: "of these, attempts to one subscription",
+            help: "concurrent attempts to one subscription, out of CONNECT_WEBHOOK_CONCURRENCY",
         },
         Variable {
             name: "CONNECT_WEBHOOK_RESCUE_AFTER",
             default: Some("1h"),
-            help: "how long a delivery may be overdue before it is put into the queue again",
+            help: "how long a delivery may be overdue before it is published to the queue again",
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let attempts = env.get::<Self, u32>("CONNECT_WEBHOOK_ATTEMPTS")?;
         let in_all = env.get::<Self, u32>("CONNECT_WEBHOOK_CONCURRENCY")?;
         let each = env.get::<Self, u32>("CONNECT_WEBHOOK_CONCURRENCY_EACH")?;
         if attempts > MOST_ATTEMPTS {
             return Err(error("CONNECT_WEBHOOK_ATTEMPTS", "must be 1 to 100"));
         }
-        // Four for each attempt under way: one that is sent, one on record soon, two that wait. Three of them from the
-        // queue, one straight from the outbox.
+        // Four deliveries are held for each concurrent attempt: one is sent, one is being recorded, two wait. Three of them
+        // come from the queue, one directly from the outbox.
         if in_all.saturating_mul(4) > MOST_OPEN {
             return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
         }
@@ -97,24 +97,15 @@ impl Section for WebhookSettings {
 /// All settings of the program.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Postgres.
-    pub database: DatabaseSettings,
-    /// RabbitMQ.
-    pub broker: BrokerSettings,
-    /// Opens the subscriptions' secrets.
-    pub sealing: SealingSettings,
-    /// Which messages are trusted.
-    pub messages: MessageSettings,
-    /// The operator's port, and the drain.
-    pub service: ServiceSettings,
-    /// Logs.
-    pub log: LogSettings,
-    /// Where spans are exported to.
-    pub trace: TraceSettings,
-    /// When and how much is delivered.
-    pub webhooks: WebhookSettings,
-    /// How receivers are reached.
-    pub sender: SenderSettings,
+    pub(crate) database: DatabaseSettings,
+    pub(crate) broker: BrokerSettings,
+    pub(crate) sealing: SealingSettings,
+    pub(crate) messages: MessageSettings,
+    pub(crate) service: ServiceSettings,
+    pub(crate) log: LogSettings,
+    pub(crate) trace: TraceSettings,
+    pub(crate) webhooks: WebhookSettings,
+    pub(crate) sender: SenderSettings,
 }
 
 impl Program for Settings {
@@ -133,18 +124,22 @@ impl Program for Settings {
         TraceSettings::VARIABLES,
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self {
-            database: DatabaseSettings::read(env)?,
-            broker: BrokerSettings::read(env)?,
-            sealing: SealingSettings::read(env)?,
-            messages: MessageSettings::read(env)?,
-            service: ServiceSettings::read(env)?,
-            log: LogSettings::read(env)?,
-            trace: TraceSettings::read(env)?,
-            webhooks: WebhookSettings::read(env)?,
-            sender: SenderSettings::read(env)?,
+            database: DatabaseSettings::from_env(env)?,
+            broker: BrokerSettings::from_env(env)?,
+            sealing: SealingSettings::from_env(env)?,
+            messages: MessageSettings::from_env(env)?,
+            service: ServiceSettings::from_env(env)?,
+            log: LogSettings::from_env(env)?,
+            trace: TraceSettings::from_env(env)?,
+            webhooks: WebhookSettings::from_env(env)?,
+            sender: SenderSettings::from_env(env)?,
         })
+    }
+
+    fn database(&self) -> Option<&DatabaseSettings> {
+        Some(&self.database)
     }
 
     fn log(&self) -> &LogSettings {

@@ -1,41 +1,40 @@
-//! What goes on beside requests: gauges and readiness.
+//! Background tasks: gauges, readiness, and returning freed memory.
 
+use crate::publish::QueuePublisher;
 use crate::store::{self, replay_entries, schema};
-use crate::submit::Events;
-use crate::writes::Writes;
 use common::db::{Client, Database, is_verified, verify_master_key};
 use common::health::Health;
-use common::sealed::MasterKey;
+use common::sealed::MasterKeys;
 use std::hint::black_box;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Readiness: Postgres answers and has the schema.
-pub const POSTGRES: &str = "postgres";
-/// Readiness: used signatures can be written, and the next partitions for them made.
-pub const REPLAY_STORE: &str = "replay_store";
-/// Readiness: the master key is the one that the database was set up with.
-pub const MASTER_KEY: &str = "master_key";
+/// Readiness: Postgres responds, accepts writes, and has the schema.
+pub(crate) const POSTGRES: &str = "postgres";
+/// Readiness: replay entries can be written, and their next partitions can be created.
+pub(crate) const REPLAY_STORE: &str = "replay_store";
+/// Readiness: the master key matches the database's canary.
+pub(crate) const MASTER_KEY: &str = "master_key";
 /// Readiness: batches and records writes can be published.
-pub const BROKER: &str = "broker";
-/// Readiness: connections are accepted. Not so while draining.
-pub const ACCEPTING: &str = "accepting";
+pub(crate) const BROKER: &str = "broker";
+/// Readiness: connections are accepted. False while draining.
+pub(crate) const ACCEPTING: &str = "accepting";
 
-/// How often they are brought up to date.
+/// How often gauges and readiness are updated.
 const EVERY: Duration = Duration::from_millis(500);
-/// How long Postgres may take to say that it is there.
+/// How long Postgres may take to respond to a readiness check.
 const POSTGRES_WITHIN: Duration = Duration::from_secs(1);
 
-/// How often the allocator is made to give freed memory back.
+/// How often freed memory is returned to the system.
 const RETURN_EVERY: Duration = Duration::from_secs(1);
-/// More than mimalloc serves from the pages of a thread: such a block is taken from an arena and given back to it.
+/// Larger than the blocks that mimalloc serves from a thread's pages: such a block is allocated from an arena and freed to it.
 const ARENA_BLOCK: usize = 1 << 20;
 
-/// Has memory that bodies have freed returned to the system, for as long as the program lives.
+/// Returns memory that bodies have freed to the system, until the program ends.
 ///
-/// mimalloc returns what has been free for a while only when something is next given back to an arena. After a burst of
-/// large bodies an idle ingest would keep its memory until the next one. The block is never touched, so it costs no memory.
-pub async fn return_freed_memory() {
+/// mimalloc returns free memory only when a block is next freed to an arena. Without this task an idle ingest would keep
+/// the memory of a burst of large bodies until the next burst. The block is never touched, so it uses no memory.
+pub(crate) async fn return_freed_memory() {
     let mut next = interval(RETURN_EVERY);
     next.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -44,8 +43,8 @@ pub async fn return_freed_memory() {
     }
 }
 
-/// Sets the pools' gauges, for as long as the program lives.
-pub async fn observe_pools(pools: Vec<Database>) {
+/// Sets the pools' gauges, until the program ends.
+pub(crate) async fn observe_pools(pools: Vec<Database>) {
     let mut next = interval(EVERY);
     loop {
         next.tick().await;
@@ -53,27 +52,29 @@ pub async fn observe_pools(pools: Vec<Database>) {
     }
 }
 
-/// Keeps readiness true, for as long as the program lives.
-pub async fn watch_readiness(
+/// Updates readiness, until the program ends.
+pub(crate) async fn watch_readiness(
     db: Database,
-    master: MasterKey,
-    events: Events,
-    writes: Writes,
+    masters: MasterKeys,
+    queues: [QueuePublisher; 2],
     health: Health,
 ) {
     let mut next = interval(EVERY);
     next.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         next.tick().await;
-        health.set(BROKER, events.is_ready() && writes.is_ready());
+        health.set(BROKER, queues.iter().all(QueuePublisher::is_ready));
         let deadline = Instant::now() + POSTGRES_WITHIN;
-        let is_there = store::ask(&db, deadline, schema::is_there).await.unwrap_or(false);
-        health.set(POSTGRES, is_there);
+        let is_migrated = store::run_until(&db, deadline, schema::is_migrated).await.unwrap_or(false);
+        // A demoted server still answers look-ups of keys and records, but with an outdated state.
+        let is_migrated = is_migrated && db.is_writable(POSTGRES_WITHIN).await;
+        health.set(POSTGRES, is_migrated);
         let deadline = Instant::now() + POSTGRES_WITHIN;
-        let is_writable = store::ask(&db, deadline, replay_entries::check).await.unwrap_or(false);
-        health.set(REPLAY_STORE, is_there && is_writable);
+        let is_writable = store::run_until(&db, deadline, replay_entries::check).await.unwrap_or(false);
+        health.set(REPLAY_STORE, is_migrated && is_writable);
         let deadline = Instant::now() + POSTGRES_WITHIN;
-        let verify = async |client: &Client| verify_master_key(client, &master).await;
-        health.set(MASTER_KEY, is_there && is_verified(store::ask(&db, deadline, verify).await));
+        let verify = async |client: &Client| verify_master_key(client, &masters).await;
+        let verified = store::run_until(&db, deadline, verify).await;
+        health.set(MASTER_KEY, is_migrated && is_verified(verified, &masters));
     }
 }

@@ -1,51 +1,36 @@
-//! connect-ingest: authenticates, validates, publishes to the queue, and answers.
+//! connect-ingest: authenticates and validates requests, publishes them to RabbitMQ, and responds.
 //!
-//! What it never does: write to a table of agency data, hold state that another copy of it would need, or change a
-//! body between HTTP and the queue. The only rows it writes are used signatures (`replay_entries`).
+//! It never writes tenants' records, holds no state that another copy of it would need, and never changes a body between HTTP
+//! and the queue. It writes replay entries (`replay_entries`) reports of refused tenants (`intake_pressure`),
+//! uses and counts of keys, and why requests were refused only.
 //!
-//! A request passes, in this order: [`server`] (connection), [`observe`] (metrics and log; what HTTP forbids is refused),
-//! [`routes`], a handler,
-//! which reads the [`body`], has [`auth`] check it, takes its place ([`limits`]) and its share of what may wait ([`backlog`]), has the signature used up, and hands it to [`submit`] (events) or
-//! [`writes`] (records), or answers it from [`reads`].
-//! Whatever refuses it does so with a [`error::Refusal`].
+//! A request passes, in this order: `server` and [`connections`] (accept loop, shares of peers), `http` (observability, violations
+//! of HTTP, body), `routes`, and `handlers`. A handler lets [`auth`] verify the request, takes its permits and shares from
+//! `limits`, and uses up the signature in `replay`. It then publishes the request with `publish`, or serves it with `reads`.
+//! Every refusal is a `refusal::Refusal`. [`store`] holds all SQL and depends on none of these but `http::idempotency_key`.
 
 pub mod auth;
-pub mod background;
-pub mod backlog;
-pub mod body;
-pub(crate) mod body_budget;
-pub mod bound;
-pub(crate) mod bounded;
-pub mod bundles;
-pub mod conditions;
+pub(crate) mod background;
+pub(crate) mod bounded_map;
 pub mod connections;
 pub(crate) mod counters;
-pub mod docs;
-pub mod error;
-pub(crate) mod framing;
-pub(crate) mod gather;
-pub mod handlers;
-pub(crate) mod head_timer;
-pub mod heavy;
-pub(crate) mod http_metrics;
-pub(crate) mod lanes;
-pub mod limits;
-mod linger;
-pub mod maintenance;
-pub mod observe;
+pub(crate) mod cpu_bound;
+pub(crate) mod docs;
+pub(crate) mod group_queue;
+pub(crate) mod handlers;
+pub(crate) mod http;
+pub(crate) mod limits;
 pub mod openapi;
-pub mod outage;
-pub mod query;
-pub mod read_limit;
-pub mod reads;
-pub mod request;
-pub mod route;
-pub mod routes;
-pub mod server;
+pub(crate) mod outage;
+pub mod overload;
+pub(crate) mod publish;
+pub(crate) mod read_pools;
+pub(crate) mod reads;
+pub(crate) mod refusal;
+pub(crate) mod refused;
+pub(crate) mod replay;
+pub(crate) mod routes;
+pub(crate) mod server;
 pub mod service;
 pub mod settings;
-pub(crate) mod socket;
 pub mod store;
-pub(crate) mod strict;
-pub mod submit;
-pub mod writes;

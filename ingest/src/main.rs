@@ -1,6 +1,6 @@
-//! connect-ingest: takes in what partners send. `--help` lists its settings.
+//! connect-ingest: the HTTP API for partners and integrators. `--help` lists its settings.
 
-// The future of a connection has the types of all filters and services in it, deeper than the compiler's default allows.
+// The type of a connection's future nests those of all filters and services, deeper than the compiler's default limit.
 #![recursion_limit = "256"]
 
 use std::process::ExitCode;

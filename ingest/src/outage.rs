@@ -1,5 +1,5 @@
-//! One log line when something goes away and one when it is back, however many requests run into it; and the metrics
-//! that say so.
+//! Tracks whether a dependency is available: one log line when it becomes unavailable and one when it is back, however many
+//! requests fail meanwhile; and metrics.
 
 use common::limited;
 use common::log_limit::LogLimit;
@@ -9,54 +9,86 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Whether something that is needed is away.
-pub struct Outage {
+/// Whether a dependency is unavailable.
+pub(crate) struct Outage {
     what: &'static str,
-    /// Locked while it is set, so that what it says last is true.
+    /// What happens while it is unavailable.
+    effect: Effect,
+    /// Locked while it is set, so that its last value is the current state.
     gauge: Mutex<Gauge>,
-    away: AtomicBool,
-    /// What alternates between working and failing fills no log.
-    flips: LogLimit<2>,
+    is_down: AtomicBool,
+    /// Bounds the log lines of a dependency that alternates between working and failing.
+    transitions: LogLimit<2>,
+}
+
+/// What happens while a dependency is unavailable.
+#[derive(Clone, Copy, Debug)]
+enum Effect {
+    /// A background task repeats its work.
+    TaskRetries,
+    /// Requests that need it get a 503 response.
+    RequestsFail,
 }
 
 impl Outage {
-    /// `what` is there.
-    pub fn new(what: &'static str) -> Self {
-        names::show(OUTAGE_FAILURES, &[("what", what)]);
-        let gauge = metrics::gauge!(OUTAGE, "what" => what);
-        gauge.set(0.0);
-        Self { what, gauge: Mutex::new(gauge), away: AtomicBool::new(false), flips: LogLimit::new() }
+    /// A dependency of a background task, which retries. `what` is the metrics' label; the dependency counts as available.
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self::with_effect(what, Effect::TaskRetries)
     }
 
-    /// It failed. Only the first failure of a row is worth a warning.
-    pub fn failed(&self, error: &impl fmt::Display) {
+    /// A dependency of requests, which get a 503 response without it.
+    pub(crate) fn of_requests(what: &'static str) -> Self {
+        Self::with_effect(what, Effect::RequestsFail)
+    }
+
+    fn with_effect(what: &'static str, effect: Effect) -> Self {
+        names::register_counter(OUTAGE_FAILURES, &[("what", what)]);
+        let gauge = metrics::gauge!(OUTAGE, "what" => what);
+        gauge.set(0.0);
+        let (gauge, is_down) = (Mutex::new(gauge), AtomicBool::new(false));
+        Self { what, effect, gauge, is_down, transitions: LogLimit::new() }
+    }
+
+    /// Reports a failed use. Only the first failure in a row is logged as a warning.
+    pub(crate) fn report_failure(&self, error: &impl fmt::Display) {
         metrics::counter!(OUTAGE_FAILURES, "what" => self.what).increment(1);
-        if self.away.swap(true, Ordering::Relaxed) {
+        if self.is_down.swap(true, Ordering::Relaxed) {
             tracing::debug!(what = self.what, %error, "dependency still unavailable");
         } else {
             self.show();
-            limited!(self.flips[0], warn, what = self.what, %error, "dependency unavailable; requests are answered 503");
+            let what = self.what;
+            match self.effect {
+                Effect::TaskRetries => {
+                    limited!(self.transitions[0], warn, what, %error, "dependency of a background task unavailable; retrying");
+                }
+                Effect::RequestsFail => {
+                    limited!(self.transitions[0], warn, what, %error, "dependency unavailable; responding 503 to requests");
+                }
+            }
         }
     }
 
     fn show(&self) {
         let gauge = self.gauge.lock().unwrap_or_else(PoisonError::into_inner);
-        gauge.set(f64::from(u8::from(self.away.load(Ordering::Relaxed))));
+        gauge.set(f64::from(u8::from(self.is_down.load(Ordering::Relaxed))));
     }
 
-    /// It worked.
-    pub fn worked(&self) {
+    /// Reports a successful use.
+    pub(crate) fn report_success(&self) {
         // Reading first keeps the cache line shared: this is called for every use.
-        if self.away.load(Ordering::Relaxed) && self.away.swap(false, Ordering::Relaxed) {
+        if self.is_down.load(Ordering::Relaxed) && self.is_down.swap(false, Ordering::Relaxed) {
             self.show();
-            limited!(self.flips[1], info, what = self.what, "dependency available again");
+            limited!(self.transitions[1], info, what = self.what, "dependency available again");
         }
     }
 }
 
 impl fmt::Debug for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outage").field("what", &self.what).field("away", &self.away).finish_non_exhaustive()
+        f.debug_struct("Outage")
+            .field("what", &self.what)
+            .field("is_down", &self.is_down)
+            .finish_non_exhaustive()
     }
 }
 
@@ -101,8 +133,8 @@ mod tests {
         let (lines, began, outage) = (Lines::default(), Instant::now(), Outage::new("test"));
         tracing::subscriber::with_default(lines.clone(), || {
             for _ in 0..500 {
-                outage.failed(&"no answer");
-                outage.worked();
+                outage.report_failure(&"no response");
+                outage.report_success();
             }
         });
         let logged = lines.0.load(Ordering::Relaxed);

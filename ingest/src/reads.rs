@@ -1,15 +1,19 @@
-//! Reads of records. A record of another agency isn't there.
+//! Reads of records. A record of another tenant is not found.
 //!
-//! Reads of records by id that arrive together share a flight, see [`crate::lanes`]; a look-up by anything else flies alone.
-//! Where the records are in the same database as the replay entries, a flight takes the reads' entries along.
+//! Reads of one kind of record by id that arrive together share a round trip, see [`crate::group_queue`]; a look-up by anything else
+//! has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`crate::read_pools`].
+//! Where the records are in the same database as the replay entries, a round trip writes the reads' entries as well.
 
-use crate::auth::flights::{Flights, Passenger, Reply, reply};
-use crate::auth::{Admission, Entry};
-use crate::bound::Bound;
-use crate::error::Refusal;
-use crate::lanes::{LaneSettings, Lanes, Work};
-use crate::store::Unreadable;
-use crate::store::records::Wanted;
+use crate::group_queue::{GroupHandler, GroupQueue, GroupQueueSettings};
+use crate::outage::Outage;
+use crate::overload::OverloadReason;
+use crate::read_pools::ReadPools;
+use crate::refusal::Refusal;
+use crate::replay::round_trips::{StoreReply, StoreRequest, StoreRoundTrips, await_reply};
+use crate::replay::{Admission, ReplayStore};
+use crate::store::RowError;
+use crate::store::records::{RecordKind, RecordLookup};
+use crate::store::replay_entries::ReplayEntry;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
@@ -19,68 +23,51 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// Which faults are logged.
+/// Bounds the log lines of failed reads.
 static FAULTS: LogLimit<2> = LogLimit::new();
 
-/// Reads that may wait to be sent. More than are ever under way, unless the settings say otherwise.
+/// Reads of one kind that may wait. With the default settings fewer are ever under way.
 const QUEUE: usize = 4_096;
-/// Most reads of one flight.
+/// The most reads of one group.
 const GROUP: usize = 64;
-/// How long the next flight waits for the one under way. A statement takes some tenths of a millisecond.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// How long a group may take before the next one begins beside it. A statement takes some tenths of a millisecond.
+const OVERTAKE_AFTER: Duration = Duration::from_millis(2);
 
-/// What a look-up of clients compares, in the form that is stored (D10).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientKey {
-    /// Trimmed and lower case.
-    Email(String),
-    /// Trimmed.
-    ExternalId(String),
-    /// Digits only.
-    Phone(String),
-}
-
-impl ClientKey {
-    /// The first of the three that says anything (specification: GET /clients); `None` when none does.
-    pub fn first(email: Option<String>, external_id: Option<String>, phone: Option<&str>) -> Option<Self> {
-        let digits = |phone: &str| phone.chars().filter(char::is_ascii_digit).collect::<String>();
-        email
-            .map(|email| Self::Email(email.trim().to_lowercase()))
-            .or(external_id.map(|id| Self::ExternalId(id.trim().to_owned())))
-            .or_else(|| phone.map(digits).filter(|digits| !digits.is_empty()).map(Self::Phone))
-    }
-}
-
-/// Why nothing is known of a record. [`Reads::rows`] logs and counts it.
+/// Why a read failed. [`RecordReader::rows`] logs and counts it.
 #[derive(Clone, Debug)]
-pub enum ReadFault {
-    /// Too many wait.
+pub(crate) enum ReadError {
     QueueFull,
-    /// The database didn't answer in time.
-    Late,
-    /// The statement failed.
+    /// The database did not respond in time.
+    TimedOut,
     Database(Arc<TxError>),
 }
 
-/// What a read found. Nothing of it may be shown, logged or counted before its signature is admitted.
-pub type Found = Result<Vec<Row>, ReadFault>;
+/// The result of a read. It must not be shown, logged or counted before the signature is admitted.
+pub(crate) type ReadResult = Result<Vec<Row>, ReadError>;
 
-/// The records.
 #[derive(Debug)]
-pub struct Reads {
-    lanes: Lanes<Passenger>,
-    flights: Flights,
+pub(crate) struct RecordReader {
+    /// In the order of [`RecordKind::ALL`].
+    kinds: [ReadsOfKind; RecordKind::ALL.len()],
+    outage: Arc<Outage>,
     is_on_primary: bool,
 }
 
-impl Reads {
-    /// Sends `flights`, up to `connections` at once. `is_on_primary` where they go to the database of the replay entries.
-    pub(crate) fn start(flights: Flights, connections: usize, is_on_primary: bool) -> Self {
-        // One more than there are connections: while all of them are in use, it waits for one, which the pool's metrics show.
-        let settings =
-            LaneSettings { lanes: connections + 1, group: GROUP, patience: PATIENCE, queue: QUEUE };
-        let lanes = Lanes::start("records reads", settings, flights.clone());
-        Self { lanes, flights, is_on_primary }
+/// The reads of one kind of record.
+#[derive(Debug)]
+struct ReadsOfKind {
+    queue: GroupQueue<StoreRequest>,
+    round_trips: StoreRoundTrips,
+}
+
+impl RecordReader {
+    /// Sends round trips on the connections of `pools`, with entries as `replays` writes them. `is_on_primary` says whether
+    /// the pools connect to the database of the replay entries.
+    pub(crate) fn start(replays: &ReplayStore, pools: &ReadPools, is_on_primary: bool) -> Self {
+        let outage = Arc::new(Outage::of_requests("records reads"));
+        let kinds = RecordKind::ALL
+            .map(|kind| ReadsOfKind::start(replays.round_trips_to(pools.of(kind), Arc::clone(&outage))));
+        Self { kinds, outage, is_on_primary }
     }
 
     /// Whether [`admit_and_find`](Self::admit_and_find) may be used.
@@ -91,82 +78,96 @@ impl Reads {
     /// Uses up a signature and looks records up, in one round trip. 503 when there is no verdict on the signature.
     pub(crate) async fn admit_and_find(
         &self,
-        entry: Entry,
-        wanted: Wanted,
+        entry: ReplayEntry,
+        lookup: RecordLookup,
         deadline: Instant,
-    ) -> Result<(Admission, Found), Refusal> {
-        let reply = self.send(Some(entry), wanted, deadline).await.map_err(|fault| match fault {
-            ReadFault::QueueFull => Bound::Reads.refuse(),
-            ReadFault::Late | ReadFault::Database(_) => Refusal::ReplayStoreUnavailable,
+    ) -> Result<(Admission, ReadResult), Refusal> {
+        let reply = self.send(Some(entry), lookup, deadline).await.map_err(|fault| match fault {
+            ReadError::QueueFull => OverloadReason::Reads.refuse(),
+            ReadError::TimedOut | ReadError::Database(_) => Refusal::ReplayStoreUnavailable,
         })?;
         let admission = reply.admission.ok_or(Refusal::ReplayStoreUnavailable)?;
         Ok((admission, found(reply.rows)))
     }
 
-    /// Looks records up.
-    pub(crate) async fn find(&self, wanted: Wanted, deadline: Instant) -> Found {
-        found(self.send(None, wanted, deadline).await?.rows)
+    pub(crate) async fn find(&self, lookup: RecordLookup, deadline: Instant) -> ReadResult {
+        found(self.send(None, lookup, deadline).await?.rows)
     }
 
     async fn send(
         &self,
-        entry: Option<Entry>,
-        wanted: Wanted,
+        entry: Option<ReplayEntry>,
+        lookup: RecordLookup,
         deadline: Instant,
-    ) -> Result<Reply, ReadFault> {
-        let is_by_id = wanted.query.is_by_id();
-        let (passenger, told) = Passenger::new(entry, Some(wanted));
-        let reply = reply(told, deadline);
+    ) -> Result<StoreReply, ReadError> {
+        let ReadsOfKind { queue, round_trips } = &self.kinds[lookup.query.kind() as usize];
+        let is_by_id = lookup.query.is_by_id();
+        let (request, receiver) = StoreRequest::new(entry, Some(lookup));
+        let reply = await_reply(receiver, deadline);
         if is_by_id {
-            self.lanes.push(passenger).map_err(|_| ReadFault::QueueFull)?;
-            return reply.await.map_err(|_| ReadFault::Late);
+            queue.push(request).map_err(|_| ReadError::QueueFull)?;
+            return reply.await.map_err(|_| ReadError::TimedOut);
         }
-        // Alone, so that one that takes long holds up no other.
-        let ((), reply) = futures_util::future::join(self.flights.run(vec![passenger]), reply).await;
-        reply.map_err(|_| ReadFault::Late)
+        // On its own, so that a slow look-up delays no other.
+        let ((), reply) = futures_util::future::join(round_trips.run(vec![request]), reply).await;
+        reply.map_err(|_| ReadError::TimedOut)
     }
 
-    /// The rows that were found. 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the
-    /// database is unavailable, 500 when it refused.
-    pub(crate) fn rows(&self, found: Found) -> Result<Vec<Row>, Refusal> {
+    /// The rows of a read. 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the database is
+    /// unavailable, 500 when it rejected the query.
+    pub(crate) fn rows(&self, found: ReadResult) -> Result<Vec<Row>, Refusal> {
         match found {
             Ok(rows) => {
-                self.flights.outage.worked();
+                self.outage.report_success();
                 Ok(rows)
             }
-            Err(ReadFault::QueueFull) => Err(Bound::Reads.refuse()),
-            Err(ReadFault::Late) => Err(Refusal::ReplayStoreUnavailable),
-            Err(ReadFault::Database(error)) => Err(self.failed(&error)),
+            Err(ReadError::QueueFull) => Err(OverloadReason::Reads.refuse()),
+            Err(ReadError::TimedOut) => Err(Refusal::ReplayStoreUnavailable),
+            Err(ReadError::Database(error)) => Err(self.failed(&error)),
         }
     }
 
     fn failed(&self, error: &TxError) -> Refusal {
         match error {
             TxError::Unavailable(_) | TxError::Conflict(_) | TxError::Stale(_) => {
-                self.flights.outage.failed(error);
+                self.outage.report_failure(error);
                 Refusal::ReplayStoreUnavailable
             }
             TxError::Refused(_) | TxError::Abandoned(_) => {
-                limited!(FAULTS[0], error, %error, "a read was refused");
+                limited!(FAULTS[0], error, %error, "the database rejected a records query; responding 500");
                 Refusal::Internal
             }
         }
     }
 }
 
-fn found(rows: Option<Result<Vec<Row>, Arc<TxError>>>) -> Found {
-    rows.unwrap_or_else(|| Ok(Vec::new())).map_err(ReadFault::Database)
+impl ReadsOfKind {
+    fn start(round_trips: StoreRoundTrips) -> Self {
+        // One more task than connections: while all are in use it waits for one, which the pools' metrics show.
+        let concurrency = round_trips.connections.max_size() + 1;
+        let settings = GroupQueueSettings {
+            concurrency,
+            max_group: GROUP,
+            overtake_after: OVERTAKE_AFTER,
+            queue: QUEUE,
+        };
+        Self { queue: GroupQueue::start("records reads", settings, round_trips.clone()), round_trips }
+    }
 }
 
-/// Reads a row. 500 when it doesn't hold what the schema promises.
-pub(crate) fn readable<V>(read: Result<V, Unreadable>) -> Result<V, Refusal> {
+fn found(rows: Option<Result<Vec<Row>, Arc<TxError>>>) -> ReadResult {
+    rows.unwrap_or_else(|| Ok(Vec::new())).map_err(ReadError::Database)
+}
+
+/// Logs a row that does not match the schema, and refuses the request with 500.
+pub(crate) fn or_internal_error<V>(read: Result<V, RowError>) -> Result<V, Refusal> {
     read.map_err(|error| {
-        limited!(FAULTS[1], error, %error, "a record can't be read");
+        limited!(FAULTS[1], error, %error, "a record does not match the schema; responding 500");
         Refusal::Internal
     })
 }
 
-/// The answer to a read of what isn't there.
+/// The refusal of a read whose record does not exist.
 pub(crate) const fn not_found() -> Refusal {
     Refusal::Write(WriteRefusal::NotFound)
 }
@@ -174,16 +175,29 @@ pub(crate) const fn not_found() -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replay::partitions::ReplayPartitions;
+    use crate::store::records::RecordQuery;
+    use crate::store::unused_database;
+    use common::model::{ClientId, LeadId, TenantId};
+    use futures_util::FutureExt;
+    use uuid::Uuid;
 
-    #[test]
-    fn the_first_identity_that_says_anything_is_looked_up_in_its_stored_form() {
-        let first = |email: &str, id: &str, phone: &str| {
-            let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-            ClientKey::first(some(email), some(id), some(phone).as_deref())
+    #[tokio::test]
+    async fn beyond_the_bound_reads_of_a_kind_are_refused_and_those_of_another_are_not() {
+        let db = unused_database(1);
+        let replays = ReplayStore::start(db.clone(), ReplayPartitions::new(db), Duration::from_secs(1));
+        let reads = RecordReader::start(&replays, &ReadPools::new(8, unused_database), true);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let find = |query| {
+            let lookup = RecordLookup { tenant: TenantId(Uuid::nil()), query };
+            reads.find(lookup, deadline).now_or_never()
         };
-        assert_eq!(first(" Ana@B.C ", "x", "1"), Some(ClientKey::Email("ana@b.c".to_owned())));
-        assert_eq!(first("", "X 1", "1"), Some(ClientKey::ExternalId("X 1".to_owned())));
-        assert_eq!(first("", "", " (030) 1-2"), Some(ClientKey::Phone("03012".to_owned())));
-        assert_eq!(first("", "", "n/a"), None);
+        // Nothing is taken: the tasks run when this test waits for something.
+        let client = || RecordQuery::Client(ClientId(Uuid::nil()));
+        let waiting = (0..=QUEUE).take_while(|_| find(client()).is_none()).count();
+        assert_eq!(waiting, QUEUE);
+        assert!(matches!(find(client()), Some(Err(ReadError::QueueFull))));
+        assert!(find(RecordQuery::Lead(LeadId(Uuid::nil()))).is_none());
+        assert!(find(RecordQuery::Trip(LeadId(Uuid::nil()))).is_none());
     }
 }

@@ -1,22 +1,25 @@
-//! The running ingest: put together, run, and ended in order.
+//! Starts the services of ingest, runs the server, and shuts both down in order.
 
-use crate::auth::{Auth, KeyCache, Keys, ReplayStore, watch_keys};
+use crate::auth::{Auth, KeyCache, KeyStore, KeyUses, watch_keys};
 use crate::background::{self, ACCEPTING, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
-use crate::backlog::{self, Backlog};
-use crate::body::BodyReader;
-use crate::counters::show_counters;
+use crate::counters::register_counters;
 use crate::handlers::Services;
-use crate::limits::Limits;
-use crate::maintenance::{Partitions, maintain};
-use crate::outage::Outage;
-use crate::read_limit::ReadLimit;
-use crate::reads::Reads;
+use crate::http::body::BodyReader;
+use crate::limits::InFlightLimits;
+use crate::limits::backlog::{self, Backlog};
+use crate::limits::read_limit::ReadLimit;
+use crate::publish::QueuePublisher;
+use crate::publish::events::EventPublisher;
+use crate::publish::writes::WritePublisher;
+use crate::read_pools::ReadPools;
+use crate::reads::RecordReader;
+use crate::refused::RefusedRequests;
+use crate::replay::ReplayStore;
+use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
 use crate::routes::routes;
 use crate::server::{ServerSettings, serve};
 use crate::settings::Settings;
-use crate::submit::Events;
-use crate::writes::Writes;
-use common::broker::{Broker, MessageKeys, Queue, Rpc, observe_queues};
+use common::broker::{Broker, MessageKeys, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
 use common::settings::DatabaseUrl;
@@ -29,101 +32,106 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The operator's port, unless `CONNECT_METRICS_ADDR` says otherwise.
+/// The default of `CONNECT_METRICS_ADDR`.
 const METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9101);
-/// Connections for key look-ups. Those of prefixes that nobody has must not take the replay store's.
+/// Connections for key look-ups, separate so that look-ups of unknown prefixes do not use up those of the replay store.
 const KEY_CONNECTIONS: usize = 4;
-/// Connections of the replay store: its lanes', one for the partitions, one for readiness and for what the operator is told.
+/// Connections of the replay store: its own, one for partitions, and one for readiness and reports.
 const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 2;
 /// Time kept for closing the broker's connection after the drain.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// Runs until SIGTERM or SIGINT, then drains. The error says which address can't be bound.
+/// It publishes and gets its replies without a queue of its own.
+const QUEUES: QueueUse =
+    QueueUse { publishes: &[Queue::Events, Queue::Records], consumes: &[], retry_levels: 0 };
+
+/// Runs until SIGTERM or SIGINT, then drains. The error names the address that cannot be bound.
 pub async fn run(settings: Settings) -> io::Result<()> {
     let shutdown = shutdown::on_signal()?;
     let health = Health::new(&[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING]);
     let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
     let recorder = metrics::install();
-    show_counters();
+    register_counters();
     let bound = health::serve(metrics_addr, health.clone(), recorder).await;
     let bound = bound.map_err(|error| cannot_listen("CONNECT_METRICS_ADDR", metrics_addr, &error))?;
-    tracing::info!(what = "metrics", addr = %bound, "listening");
+    tracing::info!(addr = %bound, "listening for metrics and health requests");
     let addr = settings.ingest.addr;
     let listener =
         TcpListener::bind(addr).await.map_err(|error| cannot_listen("CONNECT_INGEST_ADDR", addr, &error))?;
 
     // Cancelled only after the drain: requests under way need the broker until then.
     let broker_closes = CancellationToken::new();
-    let (master, prefix) = (&settings.ingest.master_key, &settings.broker.prefix);
-    let keys = MessageKeys::new(master, prefix, settings.messages.accepts_unsigned);
-    let broker = Broker::start(&settings.broker, keys, "connect-ingest", broker_closes.clone());
+    let (masters, prefix) = (&settings.ingest.master_keys, &settings.broker.prefix);
+    let keys = MessageKeys::new(masters, prefix, settings.messages.accepts_unsigned);
+    let broker = Broker::start(&settings.broker, keys, "connect-ingest", QUEUES, broker_closes.clone());
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    let services = start_services(&settings, &broker, &health, &broker_closes);
+    let (services, key_uses, refused) = start_services(&settings, &broker, &health, &broker_closes);
 
-    tracing::info!(what = "http", addr = %listener.local_addr()?, "listening");
+    tracing::info!(addr = %listener.local_addr()?, "listening for API requests");
     health.set(ACCEPTING, true);
     tokio::spawn(unready_when_draining(shutdown.clone(), health));
-    serve(listener, routes(services), server_settings(&settings), &shutdown).await;
+    serve(listener, routes(services, &settings.docs), server_settings(&settings), &shutdown).await;
     broker_closes.cancel();
-    wait_until_closed(&broker).await;
-    tracing::info!("ended");
+    // Uses that are not written in time are lost; the next request of each key is noted again.
+    let written = timeout(CLOSING, Box::pin(async { tokio::join!(key_uses.write(), refused.write()) }));
+    tokio::join!(wait_until_closed(&broker), async { drop(written.await) });
+    tracing::info!("graceful shutdown complete");
     Ok(())
 }
 
-/// Starts what requests need, and what goes on beside them.
+/// Starts the services and the background tasks.
 fn start_services(
     settings: &Settings,
     broker: &Broker,
     health: &Health,
     broker_closes: &CancellationToken,
-) -> Arc<Services> {
+) -> (Arc<Services>, KeyUses, RefusedRequests) {
     let ingest = &settings.ingest;
     let (url, read_url) = (&settings.database.url, &settings.database.read_url);
     let key_db = pool(url, "ingest_keys", KEY_CONNECTIONS, ingest.store_timeout);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
-    let read_db = pool(read_url, "ingest_reads", ingest.read_connections as usize, ingest.store_timeout);
-    let partitions = Partitions::new(replay_db.clone());
+    let read_pools = ReadPools::new(ingest.read_connections as usize, |size| {
+        pool(read_url, "ingest_reads", size, ingest.store_timeout)
+    });
+    let partitions = ReplayPartitions::new(replay_db.clone());
     let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
-    let reads = Reads::start(
-        replays.flights_to(read_db.clone(), Arc::new(Outage::new("records reads"))),
-        ingest.read_connections as usize,
-        settings.database.read_url == settings.database.url,
-    );
-    let keys = Keys::new(key_db.clone(), ingest.master_key.clone(), Arc::clone(&cache));
-    let rpc = |queue| Rpc::start(broker, queue, broker_closes.clone());
-    let bounded = |queue| Backlog::new(queue, ingest.backlog_target);
-    let (publish_within, reply_within) = (ingest.publish_timeout, ingest.reply_timeout);
-    let events = Events::new(rpc(Queue::Events), bounded(Queue::Events), publish_within, reply_within);
-    let writes = Writes::new(rpc(Queue::Records), bounded(Queue::Records), reply_within);
+    let reads = RecordReader::start(&replays, &read_pools, read_url == url);
+    let keys = KeyStore::new(key_db.clone(), ingest.master_keys.clone(), Arc::clone(&cache));
+    let queues = [Queue::Events, Queue::Records].map(|queue| {
+        let rpc = Rpc::start(broker, queue, broker_closes.clone());
+        QueuePublisher::new(rpc, Backlog::new(queue, ingest.backlog_target))
+    });
+    let [event_queue, write_queue] = queues.clone();
 
-    tokio::spawn(watch_keys(settings.database.url.clone(), cache));
-    tokio::spawn(maintain(partitions));
+    let pools = [key_db, replay_db.clone()].into_iter().chain(read_pools.all().iter().cloned()).collect();
+    tokio::spawn(watch_keys(settings.database.direct_url.clone(), cache));
+    tokio::spawn(maintain_partitions(partitions));
+    let uses = KeyUses::new(replay_db.clone());
+    tokio::spawn(uses.clone().write_regularly());
+    let refused = RefusedRequests::new(replay_db.clone());
+    tokio::spawn(refused.clone().write_regularly());
     tokio::spawn(background::return_freed_memory());
-    tokio::spawn(background::observe_pools(vec![key_db, replay_db.clone(), read_db.clone()]));
-    let backlogs = vec![events.backlog().clone(), writes.backlog().clone()];
-    tokio::spawn(backlog::report(replay_db.clone(), backlogs));
-    tokio::spawn(background::watch_readiness(
-        replay_db,
-        ingest.master_key.clone(),
-        events.clone(),
-        writes.clone(),
-        health.clone(),
-    ));
-    Arc::new(Services {
+    tokio::spawn(background::observe_pools(pools));
+    let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
+    tokio::spawn(backlog::report_pressure(replay_db.clone(), backlogs));
+    tokio::spawn(background::watch_readiness(replay_db, ingest.master_keys.clone(), queues, health.clone()));
+    let services = Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
-        limits: Limits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),
-        auth: Auth::new(keys, replays, ingest.store_timeout),
-        events,
-        writes,
+        limits: InFlightLimits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),
+        auth: Auth::new(keys, uses.clone(), replays, refused.clone(), ingest.store_timeout),
+        refused: refused.clone(),
+        events: EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout),
+        writes: WritePublisher::new(write_queue, ingest.reply_timeout),
         reads,
         read_limit: ReadLimit::default(),
-    })
+    });
+    (services, uses, refused)
 }
 
 fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) -> Database {
-    // A used signature need not wait for the disk. Whatever its batch changed was committed after it, and durably, so
-    // that a crash of the server can only forget signatures of which nothing was applied either.
+    // Replay entries need not wait for the disk. Everything that their requests change is committed later, and durably, so a
+    // crash of the server can only lose entries of requests that were not applied either.
     let settled = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };
     Database::new(url, settled)
 }
@@ -137,7 +145,7 @@ fn server_settings(settings: &Settings) -> ServerSettings {
     }
 }
 
-/// Load balancers must see it before the last connection is closed.
+/// Reports the drain by readiness at once, so that load balancers see it before the last connection is closed.
 async fn unready_when_draining(shutdown: CancellationToken, health: Health) {
     shutdown.cancelled().await;
     health.set(ACCEPTING, false);
@@ -153,6 +161,6 @@ async fn wait_until_closed(broker: &Broker) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    // It only spares the broker a warning, so it isn't worth more than this.
+    // A clean close only spares the broker a warning, so the wait is short.
     drop(timeout(CLOSING, closed).await);
 }

@@ -1,8 +1,9 @@
 //! The settings of connect-ingest: its own section, and which of the shared ones it reads.
 
 use crate::connections::{ConnectionLimits, TrustedProxies};
+use crate::docs::DocsSettings;
 use common::program::Program;
-use common::sealed::MasterKey;
+use common::sealed::MasterKeys;
 use common::settings::{
     BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings,
     Section, ServiceSettings, SettingError, TraceSettings, Variable, error,
@@ -10,54 +11,63 @@ use common::settings::{
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Largest body that may be allowed. RabbitMQ's default limit on a message is 16 MiB, and one that is larger costs
-/// the whole channel: what HTTP accepts, the queue must take.
+/// The upper limit of `CONNECT_MAX_BODY`. RabbitMQ's default limit on a message is 16 MiB, and a larger message closes the
+/// channel.
 const LARGEST_BODY: usize = 16 << 20;
 
-/// Everything connect-ingest is told.
+/// Most connections for records reads. Each may have a lane, and a place in its pool, from the start.
+const READ_CONNECTIONS_MAX: u32 = 1_000;
+
+/// All settings of connect-ingest.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where Postgres is.
-    pub database: DatabaseSettings,
-    /// Where RabbitMQ is.
-    pub broker: BrokerSettings,
-    /// Which messages are trusted.
-    pub messages: MessageSettings,
-    /// Ingest's own.
-    pub ingest: IngestSettings,
-    /// What every service has.
-    pub service: ServiceSettings,
-    /// Logs.
-    pub log: LogSettings,
+    pub(crate) database: DatabaseSettings,
+    /// The connection to RabbitMQ, and its queues.
+    pub(crate) broker: BrokerSettings,
+    /// Whether unsigned messages are accepted.
+    pub(crate) messages: MessageSettings,
+    /// The settings that only ingest has.
+    pub(crate) ingest: IngestSettings,
+    /// What the page of the API's description offers.
+    pub(crate) docs: DocsSettings,
+    /// The settings that all services share.
+    pub(crate) service: ServiceSettings,
+    /// Format and level of the log.
+    pub(crate) log: LogSettings,
     /// Where spans are exported to.
-    pub trace: TraceSettings,
+    pub(crate) trace: TraceSettings,
 }
 
 impl Program for Settings {
     const NAME: &'static str = "connect-ingest";
-    const ABOUT: &'static str =
-        "authenticates and validates what partners send, publishes it to RabbitMQ, and answers";
+    const ABOUT: &'static str = "authenticates and validates the requests of partners, publishes them to RabbitMQ, and responds with their results";
     const VARIABLES: &'static [&'static [Variable]] = &[
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
         MessageSettings::VARIABLES,
         IngestSettings::VARIABLES,
+        DocsSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
         TraceSettings::VARIABLES,
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self {
-            database: DatabaseSettings::read(env)?,
-            broker: BrokerSettings::read(env)?,
-            messages: MessageSettings::read(env)?,
-            ingest: IngestSettings::read(env)?,
-            service: ServiceSettings::read(env)?,
-            log: LogSettings::read(env)?,
-            trace: TraceSettings::read(env)?,
+            database: DatabaseSettings::from_env(env)?,
+            broker: BrokerSettings::from_env(env)?,
+            messages: MessageSettings::from_env(env)?,
+            ingest: IngestSettings::from_env(env)?,
+            docs: DocsSettings::from_env(env)?,
+            service: ServiceSettings::from_env(env)?,
+            log: LogSettings::from_env(env)?,
+            trace: TraceSettings::from_env(env)?,
         })
+    }
+
+    fn database(&self) -> Option<&DatabaseSettings> {
+        Some(&self.database)
     }
 
     fn log(&self) -> &LogSettings {
@@ -69,37 +79,37 @@ impl Program for Settings {
     }
 }
 
-/// What only ingest has. Every bound names the answer that is given when it is reached.
+/// The settings that only ingest has. The help of every limit names the response when it is reached.
 #[derive(Clone, Debug)]
-pub struct IngestSettings {
-    /// Where it listens.
-    pub addr: SocketAddr,
-    /// Opens the secrets of API keys (D5).
-    pub master_key: MasterKey,
+pub(crate) struct IngestSettings {
+    /// The address that the API listens on.
+    pub(crate) addr: SocketAddr,
+    /// Decrypts the secrets of API keys (D5).
+    pub(crate) master_keys: MasterKeys,
     /// How long a request waits for the worker (D9).
-    pub reply_timeout: Duration,
+    pub(crate) reply_timeout: Duration,
     /// How long the broker may take to confirm a publish.
-    pub publish_timeout: Duration,
+    pub(crate) publish_timeout: Duration,
     /// How long one request may wait for Postgres altogether.
-    pub store_timeout: Duration,
+    pub(crate) store_timeout: Duration,
     /// Largest request body, in bytes.
-    pub max_body: usize,
+    pub(crate) max_body: usize,
     /// How long a request body may take to arrive.
-    pub body_timeout: Duration,
+    pub(crate) body_timeout: Duration,
     /// Bytes allocated for bodies at once.
-    pub body_budget: usize,
+    pub(crate) body_budget: usize,
     /// Connections at once, and how long one may idle.
-    pub connections: ConnectionLimits,
+    pub(crate) connections: ConnectionLimits,
     /// Proxies that name the peer of a request.
-    pub trusted_proxies: TrustedProxies,
+    pub(crate) trusted_proxies: TrustedProxies,
     /// Connections for records reads.
-    pub read_connections: u32,
+    pub(crate) read_connections: u32,
     /// Requests at once; only those with a valid signature count.
-    pub max_in_flight: u32,
-    /// Those of one agency.
-    pub max_in_flight_per_tenant: u32,
-    /// Longest that published work is to wait until the worker has applied it.
-    pub backlog_target: Duration,
+    pub(crate) max_in_flight: u32,
+    /// Requests of one tenant at once.
+    pub(crate) max_in_flight_per_tenant: u32,
+    /// The longest that published work should wait until the worker has applied it.
+    pub(crate) backlog_target: Duration,
 }
 
 impl Section for IngestSettings {
@@ -107,7 +117,7 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_INGEST_ADDR",
             default: Some("127.0.0.1:8080"),
-            help: "address the API listens on; port 0 takes a free one",
+            help: "address the API listens on; with port 0 the system chooses a free port",
         },
         Variable {
             name: "CONNECT_REPLY_TIMEOUT",
@@ -147,7 +157,7 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_MAX_CONNECTIONS",
             default: Some("4096"),
-            help: "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one, without such a one the new one is",
+            help: "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed",
         },
         Variable {
             name: "CONNECT_MAX_CONNECTIONS_PER_PEER",
@@ -162,12 +172,12 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_TRUSTED_PROXIES",
             default: Some(""),
-            help: "networks of proxies in front, such as 10.0.0.0/8,192.0.2.7, whose header Forwarded or X-Forwarded-For names the peer; their connections have no share, and the requests of each peer and network behind them are limited as its connections are: beyond it 503 overloaded",
+            help: "networks of reverse proxies, such as 10.0.0.0/8,192.0.2.7, whose header Forwarded or X-Forwarded-For names the peer; their own connections are not limited per peer; instead, the limits on connections of a peer and of a network apply to the concurrent requests of each peer and network behind them; beyond them 503 overloaded",
         },
         Variable {
             name: "CONNECT_READ_CONNECTIONS",
             default: Some("8"),
-            help: "connections to DATABASE_READ_URL for records reads",
+            help: "connections to DATABASE_READ_URL for records reads, 1 to 1000; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips",
         },
         Variable {
             name: "CONNECT_MAX_IN_FLIGHT",
@@ -177,16 +187,16 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_MAX_IN_FLIGHT_PER_TENANT",
             default: Some("128"),
-            help: "requests of one agency at once, and less, down to an equal part of CONNECT_MAX_IN_FLIGHT, as those are taken; beyond it 503 overloaded",
+            help: "requests of one tenant at once; as CONNECT_MAX_IN_FLIGHT fills, a tenant may have fewer, down to an equal part of it; beyond it 503 overloaded",
         },
         Variable {
             name: "CONNECT_BACKLOG_TARGET",
             default: Some("600ms"),
-            help: "how long published events and writes may wait to be applied: as many are taken in as the worker does in that time, shared fairly among agencies; beyond it 503 overloaded",
+            help: "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded",
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let max_body = env.get::<Self, ByteSize>("CONNECT_MAX_BODY")?.0;
         if max_body > LARGEST_BODY {
             return Err(error("CONNECT_MAX_BODY", "must be at most 16MiB, the broker's limit on a message"));
@@ -195,9 +205,13 @@ impl Section for IngestSettings {
         if !(2 * max_body..=tokio::sync::Semaphore::MAX_PERMITS).contains(&body_budget) {
             return Err(error("CONNECT_BODY_BUDGET", "must be at least twice CONNECT_MAX_BODY"));
         }
+        let read_connections = env.get::<Self, u32>("CONNECT_READ_CONNECTIONS")?;
+        if read_connections > READ_CONNECTIONS_MAX {
+            return Err(error("CONNECT_READ_CONNECTIONS", "must be 1 to 1000"));
+        }
         Ok(Self {
             addr: env.get::<Self, _>("CONNECT_INGEST_ADDR")?,
-            master_key: SealingSettings::read(env)?.master_key,
+            master_keys: SealingSettings::from_env(env)?.master_keys,
             reply_timeout: env.get::<Self, _>("CONNECT_REPLY_TIMEOUT")?,
             publish_timeout: env.get::<Self, _>("CONNECT_PUBLISH_TIMEOUT")?,
             store_timeout: env.get::<Self, _>("CONNECT_STORE_TIMEOUT")?,
@@ -206,7 +220,7 @@ impl Section for IngestSettings {
             body_budget,
             connections: connection_limits(env)?,
             trusted_proxies: env.optional::<Self, _>("CONNECT_TRUSTED_PROXIES")?.unwrap_or_default(),
-            read_connections: env.get::<Self, _>("CONNECT_READ_CONNECTIONS")?,
+            read_connections,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
             backlog_target: env.get::<Self, _>("CONNECT_BACKLOG_TARGET")?,
@@ -232,12 +246,12 @@ mod tests {
     const KEY: (&str, &str) = ("CONNECT_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
 
     fn refusal(pairs: &[(&str, &str)]) -> String {
-        IngestSettings::read(&Environment::of(pairs)).unwrap_err().to_string()
+        IngestSettings::from_env(&Environment::from_pairs(pairs)).unwrap_err().to_string()
     }
 
     #[test]
     fn the_defaults_are_valid_and_only_the_master_key_is_required() {
-        let settings = IngestSettings::read(&Environment::of(&[KEY])).unwrap();
+        let settings = IngestSettings::from_env(&Environment::from_pairs(&[KEY])).unwrap();
         assert_eq!((settings.max_body, settings.max_in_flight), (4 << 20, 512));
         let connections = settings.connections;
         assert_eq!((connections.all, connections.per_peer, connections.per_network), (4096, 1024, 2048));
@@ -250,6 +264,19 @@ mod tests {
         assert!(
             refusal(&[KEY, ("CONNECT_BODY_BUDGET", "7MiB")]).starts_with("setting CONNECT_BODY_BUDGET: ")
         );
+    }
+
+    #[test]
+    fn a_limit_that_makes_no_sense_is_refused_with_what_is_expected() {
+        let limits = ["CONNECT_READ_CONNECTIONS", "CONNECT_MAX_IN_FLIGHT", "CONNECT_MAX_CONNECTIONS"];
+        for name in limits {
+            for value in ["-1", "0", "4294967296", "1e3", "many"] {
+                let expected = format!("setting {name}: must be a whole number from 1 to 4294967295");
+                assert_eq!(refusal(&[KEY, (name, value)]), expected, "{value}");
+            }
+        }
+        let refusal = refusal(&[KEY, ("CONNECT_READ_CONNECTIONS", "1001")]);
+        assert_eq!(refusal, "setting CONNECT_READ_CONNECTIONS: must be 1 to 1000");
     }
 
     #[test]

@@ -11,10 +11,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/bench
 STEPS=4
-hold "$DIRECTORY" -n || fail "another \`make bench\` is running here: two would measure each other"
-bring_up "$DIRECTORY"
+acquire_lock "$DIRECTORY" -n || fail "another \`make bench\` is running here; two at once would distort the figures"
+start_servers "$DIRECTORY"
 
 step 'building'
 cargo build --release --workspace --bins 9>&-
-step 'measuring, which takes some minutes'
+step 'measuring, which takes several minutes'
 "$TARGET/release/connect-bench" "$@" 9>&-

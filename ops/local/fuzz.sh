@@ -11,8 +11,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/test
 STEPS=4
-hold "$DIRECTORY" -n || { say "\`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
-bring_up "$DIRECTORY"
+acquire_lock "$DIRECTORY" -n || { say "\`make test\` is running here, waiting for it" && acquire_lock "$DIRECTORY"; }
+start_servers "$DIRECTORY"
 
 step 'building'
 cargo build --workspace --bins 9>&-

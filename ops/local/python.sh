@@ -1,34 +1,42 @@
 #!/usr/bin/env bash
-# The Python tools of the tests, at the versions of tests/schemathesis/requirements.txt, in a virtual environment below
-# cargo's target directory. Makes it where it is missing or the versions have changed, and prints the directory of its
-# programs. May run several times at once.
+# The Python tools of the tests, at the versions of tests/schemathesis/requirements.txt, axe-core, at that of
+# tests/accessibility/requirements.txt, and a generator of clients, at that of tests/generators/requirements.txt, in a virtual
+# environment below cargo's target directory. Creates it if it does not exist or the versions have changed, and prints the
+# directory of its programs. Several runs at once are safe.
 
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 REQUIREMENTS=$ROOT/tests/schemathesis/requirements.txt
-PLACE=${CARGO_TARGET_DIR:-$ROOT/target}/python
+AXE=$ROOT/tests/accessibility/requirements.txt
+GENERATORS=$ROOT/tests/generators/requirements.txt
+VENV=${CARGO_TARGET_DIR:-$ROOT/target}/python
 
 fail() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
     exit 1
 }
 
+install_packages() {
+    "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-input --require-hashes --only-binary :all: "$@"
+}
+
 make_environment() {
-    local log=$PLACE.log
-    printf 'installing Python tools in %s\n' "${PLACE#"$ROOT"/}" >&2
-    rm -rf "$PLACE"
+    local log=$VENV.log
+    printf 'installing Python tools in %s\n' "${VENV#"$ROOT"/}" >&2
+    rm -rf "$VENV"
     {
-        python3 -m venv "$PLACE" &&
-            "$PLACE/bin/pip" install --quiet --disable-pip-version-check --no-input --require-hashes --only-binary :all: \
-                --requirement "$REQUIREMENTS"
-    } >"$log" 2>&1 || { tail -n 20 "$log" >&2 && fail "the Python tools can't be installed, see $log"; }
-    cp "$REQUIREMENTS" "$PLACE/requirements.txt"
+        python3 -m venv "$VENV" &&
+            install_packages --requirement "$REQUIREMENTS" &&
+            install_packages --no-deps --requirement "$AXE" &&
+            install_packages --no-deps --requirement "$GENERATORS"
+    } >"$log" 2>&1 || { tail -n 20 "$log" >&2 && fail "the Python tools could not be installed, see $log"; }
+    cat "$REQUIREMENTS" "$AXE" "$GENERATORS" >"$VENV/requirements.txt"
 }
 
 "$ROOT/ops/local/services.sh" install python
-mkdir -p "${PLACE%/*}"
-exec 8>"$PLACE.lock"
+mkdir -p "${VENV%/*}"
+exec 8>"$VENV.lock"
 flock -w 600 8 || fail "another installation is under way"
-cmp -s "$REQUIREMENTS" "$PLACE/requirements.txt" || make_environment >&2
-printf '%s/bin\n' "$PLACE"
+cat "$REQUIREMENTS" "$AXE" "$GENERATORS" | cmp -s - "$VENV/requirements.txt" || make_environment >&2
+printf '%s/bin\n' "$VENV"

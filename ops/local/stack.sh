@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# What run.sh, test.sh, bench.sh and ../grafana/picture/run.sh share: the tools, PostgreSQL and RabbitMQ that Connect needs. To be sourced.
+# Sourced by run.sh, test.sh, bench.sh, fuzz.sh and ../grafana/picture/run.sh: installs tools, starts the servers.
 #
-# Where DATABASE_URL or AMQP_URL is set, that server is used. For the other a private one is started, and stopped
-# when the script ends, whatever ends it; its data stays for the next time.
+# Where DATABASE_URL or AMQP_URL is set, that server is used. Otherwise a private one is started, and stopped
+# when the script ends, for whatever reason; its data stays for the next run.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 SERVICES=$ROOT/ops/local/services.sh
@@ -18,7 +18,7 @@ fail() {
     exit 1
 }
 
-# step TEXT: what begins now, the next of the script's $STEPS. On a terminal with a bar of those that are done.
+# step TEXT: prints the next of the script's $STEPS. On a terminal with a progress bar.
 step() {
     STEP=$((${STEP:-0} + 1))
     local done='' left='' n
@@ -29,27 +29,27 @@ step() {
     say "$STEP of $STEPS: $1"
 }
 
-# hold DIRECTORY [-n]: two scripts must not share private servers, the first to end would stop the other's. Waits for
-# the other's end, or with -n returns 1. The lock is descriptor 9, which no child gets: it is this script's alone.
-hold() {
+# acquire_lock DIRECTORY [-n]: two scripts must not share private servers, as the first to end would stop them. Waits
+# until the other script ends, or with -n returns 1. The lock is descriptor 9, which no child process inherits.
+acquire_lock() {
     mkdir -p "$1"
     exec 9>"$1/.lock"
     flock "${@:2}" 9
 }
 
-# bring_up DIRECTORY [GROUP...]: installs what is missing (the groups of services.sh install) and exports DATABASE_URL
-# and AMQP_URL, with private servers in DIRECTORY where they aren't given. Two steps.
-bring_up() {
+# start_servers DIRECTORY [GROUP...]: installs what is missing (the groups of services.sh install) and exports DATABASE_URL
+# and AMQP_URL, with private servers in DIRECTORY for those that are not set. Two steps.
+start_servers() {
     local directory=$1 lines
     shift
     step 'installing what is missing'
     "$SERVICES" install "$@" 9>&-
     use_cargo
-    # Programs and load generators hold a file for each connection, and the usual limit is 1,024.
+    # Programs and load generators need a file descriptor for each connection; the usual limit is 1,024.
     ulimit -Sn "$(ulimit -Hn)" 2>/dev/null || true
     SERVERS=$directory
-    trap take_down EXIT
-    # A script that is told to stop ends like any other, by the trap above.
+    trap stop_servers EXIT
+    # On these signals the script exits, which runs the trap above.
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -57,13 +57,13 @@ bring_up() {
         step "starting private PostgreSQL and RabbitMQ in ${directory#"$ROOT"/}"
         lines=$("$SERVICES" start "$directory" 9>&-)
     elif [[ -z ${DATABASE_URL:-} ]]; then
-        step "starting a private PostgreSQL in ${directory#"$ROOT"/}, RabbitMQ is given by AMQP_URL"
+        step "starting a private PostgreSQL in ${directory#"$ROOT"/}, RabbitMQ of AMQP_URL"
         lines=$("$SERVICES" start-postgres "$directory" 9>&-)
     elif [[ -z ${AMQP_URL:-} ]]; then
-        step "starting a private RabbitMQ in ${directory#"$ROOT"/}, PostgreSQL is given by DATABASE_URL"
+        step "starting a private RabbitMQ in ${directory#"$ROOT"/}, PostgreSQL of DATABASE_URL"
         lines=$("$SERVICES" start-rabbitmq "$directory" 9>&-)
     else
-        step "using PostgreSQL and RabbitMQ given by DATABASE_URL and AMQP_URL"
+        step "using PostgreSQL of DATABASE_URL and RabbitMQ of AMQP_URL"
         lines=
     fi
     local line
@@ -73,13 +73,13 @@ bring_up() {
     export DATABASE_URL AMQP_URL
 }
 
-take_down() {
-    insist
+stop_servers() {
+    ignore_signals
     "$SERVICES" stop "$SERVERS" 9>&-
 }
 
-# For the end of a script: neither a second Ctrl-C nor a terminal or pipe that is gone may leave half of it running.
-insist() {
+# For the end of a script: a second Ctrl-C, or a closed terminal or pipe, must not interrupt the clean-up.
+ignore_signals() {
     trap '' HUP INT TERM PIPE
     set +eu
 }

@@ -2,7 +2,7 @@
 # Builds everything and runs all tests against real servers: `make test`, or `make test ARGS="name -- --nocapture"`.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/test, or those of DATABASE_URL and AMQP_URL. Arguments are those
-# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: two for each CPU, as
+# of `cargo test`. CONNECT_TEST_THREADS limits how many tests run at once (default: three for each CPU, because
 # tests of real programs mostly wait).
 
 set -euo pipefail
@@ -12,15 +12,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/stack.sh"
 
 DIRECTORY=$ROOT/.run/test
 STEPS=4
-hold "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && hold "$DIRECTORY"; }
-# More than the programs need: Prometheus, Node and Python for alerts and examples, a browser for the API's page.
-bring_up "$DIRECTORY" postgres rabbitmq tools checks browser python
+acquire_lock "$DIRECTORY" -n || { say "another \`make test\` is running here, waiting for it" && acquire_lock "$DIRECTORY"; }
+# Tests that kill a server have servers of their own, which are durable. The others need not wait for the disk.
+"$SERVICES" make-volatile "$DIRECTORY" 9>&-
+# Tests need more than the programs: Prometheus, Node and Python for alerts and examples, a browser for the API's page.
+start_servers "$DIRECTORY" postgres rabbitmq tools checks browser python
 "$ROOT/ops/local/python.sh" >/dev/null 9>&-
 
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES
 
-export RUST_TEST_THREADS=${CONNECT_TEST_THREADS:-$(($(nproc) * 2))}
+export RUST_TEST_THREADS=${CONNECT_TEST_THREADS:-$(($(nproc) * 3))}
 
 step 'building'
 # End-to-end tests start the programs, which cargo doesn't build for another crate's tests.

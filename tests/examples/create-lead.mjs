@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // Creates a lead: create-lead.mjs ORDER
 //
-// ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: sent again, the same lead is
-// answered and none is made. Prints the answer. Needs nothing but Node 18.
+// ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: when it is sent
+// again, the response is the same lead. Prints the response. Needs nothing but Node 18.
 
 import { createHmac } from "node:crypto";
 import { argv, env, exit } from "node:process";
@@ -20,13 +20,13 @@ if (wrong.length > 0) {
   exit(2);
 }
 
-// One attempt at a records route: status, headers and text of the answer. Status 0 and why when none came.
+// One attempt at a records route: status, headers and text of the response. Status 0 and the reason when there was none.
 async function call(method, target, body = "", headers = {}) {
   // The method and the path with its query are signed as well, as `v2`; without a body, an empty one.
   const time = Math.floor(Date.now() / 1000);
   const mac = createHmac("sha256", CONNECT_SECRET).update(`${time}.${method}.${target}.`).update(body).digest("hex");
   try {
-    const answer = await fetch(CONNECT_URL.replace(/\/+$/, "") + target, {
+    const response = await fetch(CONNECT_URL.replace(/\/+$/, "") + target, {
       method,
       headers: {
         "Content-Type": "application/json",
@@ -38,19 +38,19 @@ async function call(method, target, body = "", headers = {}) {
       body: body || undefined,
       signal: AbortSignal.timeout(30_000),
     });
-    return { status: answer.status, headers: answer.headers, text: await answer.text() };
+    return { status: response.status, headers: response.headers, text: await response.text() };
   } catch (error) {
     return { status: 0, headers: new Headers(), text: String(error.cause ?? error) };
   }
 }
 
-// Whether to try again. 503 or no answer: perhaps it was done, perhaps not. With the same idempotency key it is done once.
-// lead_create_failed: nothing was kept.
-function mayPassLater({ status, text }) {
+// Whether to try again. 503 or no response: the lead may have been created. With the same idempotency key that happens once.
+// lead_create_failed: nothing was stored.
+function isRetryable({ status, text }) {
   return [0, 503].includes(status) || (status === 500 && text.includes('"lead_create_failed"'));
 }
 
-// Milliseconds until the next attempt: what the answer asks for, else a second.
+// Milliseconds until the next attempt: what the response asks for, else a second.
 function wait(headers) {
   const asked = headers.get("retry-after") ?? "";
   return 1000 * (/^[0-9]+$/.test(asked) ? Math.max(1, Number(asked)) : 1) + 10;
@@ -64,16 +64,16 @@ const body = JSON.stringify({
   message: "We would like to stay near the river.",
 });
 
-let answer;
+let response;
 for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-  // Each attempt is signed anew.
-  answer = await call("POST", "/api/v1/crm/connect/leads", body, { "Idempotency-Key": order });
-  if (!mayPassLater(answer) || attempt === ATTEMPTS) break;
-  await sleep(wait(answer.headers));
+  // Each attempt is signed again.
+  response = await call("POST", "/api/v1/crm/connect/leads", body, { "Idempotency-Key": order });
+  if (!isRetryable(response) || attempt === ATTEMPTS) break;
+  await sleep(wait(response.headers));
 }
-if (answer.status !== 201) {
-  const refused = `refused with ${answer.status}, X-Request-Id ${answer.headers.get("x-request-id")}: ${answer.text}`;
-  console.error(answer.status === 0 ? `no answer: ${answer.text}` : refused);
+if (response.status !== 201) {
+  const refused = `refused with ${response.status}, X-Request-Id ${response.headers.get("x-request-id")}: ${response.text}`;
+  console.error(response.status === 0 ? `no response: ${response.text}` : refused);
   exit(1);
 }
-console.log(answer.text);
+console.log(response.text);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Creates a lead: create-lead.py ORDER
 
-ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: sent again, the same lead is
-answered and none is made. Prints the answer. Needs nothing but Python 3.9 or newer.
+ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: when it is sent
+again, the response is the same lead. Prints the response. Needs nothing but Python 3.9 or newer.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ ATTEMPTS = 5
 
 
 def call(method, target, body=b"", **headers):
-    """One attempt at a records route: status, headers, body of the answer. Status 0 and why when none came."""
+    """One attempt at a records route: status, headers, body of the response. Status 0 and the reason when there was none."""
     # The method and the path with its query are signed as well, as `v2`; without a body, an empty one.
     now = str(int(time.time()))
     signed = f"{now}.{method}.{target}.".encode() + body
@@ -36,23 +36,23 @@ def call(method, target, body=b"", **headers):
     })
     try:
         try:
-            answer = urllib.request.urlopen(request, timeout=30)
+            response = urllib.request.urlopen(request, timeout=30)
         except urllib.error.HTTPError as refused:
-            answer = refused
-        with answer:
-            return answer.status, answer.headers, answer.read().decode()
+            response = refused
+        with response:
+            return response.status, response.headers, response.read().decode()
     except (OSError, http.client.HTTPException, ValueError) as lost:
         return 0, {}, str(lost)
 
 
-def may_pass_later(status, answer):
-    """Whether to try again. 503 or no answer: perhaps it was done, perhaps not. With the same idempotency key it is done
-    once. lead_create_failed: nothing was kept."""
-    return status in (0, 503) or status == 500 and '"lead_create_failed"' in answer
+def is_retryable(status, response):
+    """Whether to try again. 503 or no response: the lead may have been created. With the same idempotency key that happens
+    once. lead_create_failed: nothing was stored."""
+    return status in (0, 503) or status == 500 and '"lead_create_failed"' in response
 
 
 def wait(headers):
-    """Seconds until the next attempt: what the answer asks for, else one."""
+    """Seconds until the next attempt: what the response asks for, else one."""
     asked = headers.get("Retry-After") or ""
     return max(1, int(asked)) if re.fullmatch("[0-9]+", asked) else 1
 
@@ -74,16 +74,16 @@ def main():
         "message": "We would like to stay near the river.",
     }).encode()
     for attempt in range(1, ATTEMPTS + 1):
-        # Each attempt is signed anew.
-        status, headers, answer = call("POST", "/api/v1/crm/connect/leads", body, **{"Idempotency-Key": order})
-        if not may_pass_later(status, answer) or attempt == ATTEMPTS:
+        # Each attempt is signed again.
+        status, headers, response = call("POST", "/api/v1/crm/connect/leads", body, **{"Idempotency-Key": order})
+        if not is_retryable(status, response) or attempt == ATTEMPTS:
             break
         time.sleep(wait(headers))
     if status == 0:
-        sys.exit(f"no answer: {answer}")
+        sys.exit(f"no response: {response}")
     if status != 201:
-        sys.exit(f"refused with {status}, X-Request-Id {headers.get('X-Request-Id')}: {answer}")
-    print(answer)
+        sys.exit(f"refused with {status}, X-Request-Id {headers.get('X-Request-Id')}: {response}")
+    print(response)
 
 
 if __name__ == "__main__":

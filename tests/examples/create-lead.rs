@@ -1,7 +1,7 @@
 //! Creates a lead: `cargo run -p tests --example create-lead ORDER`
 //!
-//! ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: sent again, the same lead is
-//! answered and none is made. Prints the answer. Needs the crates hex, hmac, serde_json, sha2 and ureq.
+//! ORDER is your own id of it, of letters, digits and dashes, and becomes the idempotency key: when it is sent
+//! again, the response is the same lead. Prints the response. Needs the crates hex, hmac, serde_json, sha2 and ureq.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
@@ -16,7 +16,7 @@ const USAGE: &str =
 const LEADS: &str = "/api/v1/crm/connect/leads";
 const ATTEMPTS: u32 = 5;
 
-/// What is set in the environment.
+/// Settings from environment variables.
 struct Settings {
     url: String,
     tenant: String,
@@ -24,8 +24,8 @@ struct Settings {
     secret: String,
 }
 
-/// An answer.
-struct Answer {
+/// The parts of a response that this example needs.
+struct Response {
     status: u16,
     request_id: String,
     retry_after: Duration,
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     if !is_id(&order) {
         wrong.push("ORDER");
     }
-    let settings = Settings::read(&mut wrong);
+    let settings = Settings::from_environment(&mut wrong);
     if !wrong.is_empty() {
         eprintln!("{USAGE}; missing or wrong: {}", wrong.join(" "));
         return ExitCode::from(2);
@@ -53,21 +53,21 @@ fn main() -> ExitCode {
     })
     .to_string();
     for attempt in 1.. {
-        // Each attempt is signed anew.
+        // Each attempt is signed again.
         let wait = match settings.create(&order, &body) {
-            Ok(Answer { status: 201, body, .. }) => {
+            Ok(Response { status: 201, body, .. }) => {
                 println!("{body}");
                 return ExitCode::SUCCESS;
             }
-            Ok(answer) if attempt < ATTEMPTS && answer.may_pass_later() => answer.retry_after,
-            // Perhaps it was done, perhaps not. With the same idempotency key it is done once.
+            Ok(response) if attempt < ATTEMPTS && response.is_retryable() => response.retry_after,
+            // The lead may have been created. With the same idempotency key that happens once.
             Err(_) if attempt < ATTEMPTS => Duration::from_secs(1),
-            Ok(Answer { status, request_id, body, .. }) => {
+            Ok(Response { status, request_id, body, .. }) => {
                 eprintln!("refused with {status}, X-Request-Id {request_id}: {body}");
                 break;
             }
             Err(lost) => {
-                eprintln!("no answer: {lost}");
+                eprintln!("no response: {lost}");
                 break;
             }
         };
@@ -76,22 +76,22 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Letters, digits and dashes.
+/// Whether an id consists of 1 to 80 letters, digits and dashes.
 fn is_id(text: &str) -> bool {
     (1..=80).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-impl Answer {
-    /// Whether to try again. 503: perhaps it was done, perhaps not; with the same idempotency key it is done once.
-    /// `lead_create_failed`: nothing was kept.
-    fn may_pass_later(&self) -> bool {
+impl Response {
+    /// Whether to try again. 503: the lead may have been created; with the same idempotency key that happens once.
+    /// `lead_create_failed`: nothing was stored.
+    fn is_retryable(&self) -> bool {
         self.status == 503 || self.status == 500 && self.body.contains("\"lead_create_failed\"")
     }
 }
 
 impl Settings {
-    /// Adds the names of those that aren't set to `missing`.
-    fn read(missing: &mut Vec<&'static str>) -> Self {
+    /// Reads the settings and adds the names of missing ones to `missing`.
+    fn from_environment(missing: &mut Vec<&'static str>) -> Self {
         let mut setting = |name| {
             let value = var_os(name).and_then(|value| value.into_string().ok()).unwrap_or_default();
             if value.is_empty() {
@@ -107,15 +107,15 @@ impl Settings {
         }
     }
 
-    /// One attempt. The error says why no answer came.
-    fn create(&self, order: &str, body: &str) -> Result<Answer, ureq::Error> {
+    /// Sends one attempt. The error says why there was no response.
+    fn create(&self, order: &str, body: &str) -> Result<Response, ureq::Error> {
         // Of a records route the method and the path with its query are signed as well, as `v2`; without a body, an empty one.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
         let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key has any length");
         mac.update(format!("{time}.POST.{LEADS}.{body}").as_bytes());
         let signature = format!("t={time},v2={}", hex::encode(mac.finalize().into_bytes()));
 
-        let mut answer = ureq::post(format!("{}{LEADS}", self.url))
+        let mut response = ureq::post(format!("{}{LEADS}", self.url))
             .config()
             .timeout_global(Some(Duration::from_secs(30)))
             .http_status_as_error(false)
@@ -127,13 +127,13 @@ impl Settings {
             .header("Idempotency-Key", order)
             .send(body)?;
         let header =
-            |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let retry_after = header("retry-after").parse().unwrap_or(1).max(1);
-        Ok(Answer {
-            status: answer.status().as_u16(),
+        Ok(Response {
+            status: response.status().as_u16(),
             request_id: header("x-request-id").to_owned(),
             retry_after: Duration::from_secs(retry_after),
-            body: answer.body_mut().read_to_string()?,
+            body: response.body_mut().read_to_string()?,
         })
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Signs a batch of events and sends it: send-batch.mjs ENQUIRY
 //
-// ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they
+// ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they
 // are `duplicate` and have no second effect. Prints the results. Needs nothing but Node 18.
 
 import { createHmac } from "node:crypto";
@@ -33,13 +33,13 @@ function event(eventId, eventType, payload = {}) {
   };
 }
 
-// One attempt: status, headers and text of the answer. Status 0 and why when none came.
+// One attempt: status, headers and text of the response. Status 0 and the reason when there was none.
 async function send(body) {
-  // Over the very bytes that are sent: what is serialised again after signing doesn't verify.
+  // Signs exactly the bytes that are sent: a body that is serialized again after signing does not verify.
   const time = Math.floor(Date.now() / 1000);
   const mac = createHmac("sha256", CONNECT_SECRET).update(`${time}.`).update(body).digest("hex");
   try {
-    const answer = await fetch(`${CONNECT_URL.replace(/\/+$/, "")}/api/v1/crm/connect/events`, {
+    const response = await fetch(`${CONNECT_URL.replace(/\/+$/, "")}/api/v1/crm/connect/events`, {
       method: "POST",
       headers: {
         "Content-Type": "application/json",
@@ -50,13 +50,13 @@ async function send(body) {
       body,
       signal: AbortSignal.timeout(30_000),
     });
-    return { status: answer.status, headers: answer.headers, text: await answer.text() };
+    return { status: response.status, headers: response.headers, text: await response.text() };
   } catch (error) {
     return { status: 0, headers: new Headers(), text: String(error.cause ?? error) };
   }
 }
 
-// Milliseconds until the next attempt: what the answer asks for, else a second. A timer may be a moment early, and in
+// Milliseconds until the next attempt: what the response asks for, else a second. A timer may be a moment early, and in
 // the same second it would be the same signature.
 function wait(headers) {
   const asked = headers.get("retry-after") ?? "";
@@ -70,16 +70,16 @@ const body = Buffer.from(JSON.stringify({
   ],
 }));
 
-let answer;
+let response;
 for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
-  answer = await send(body);
-  if (![0, 503].includes(answer.status) || attempt === ATTEMPTS) break;
-  // Perhaps it was taken, perhaps not. The same events again are safe either way; each attempt is signed anew.
-  await sleep(wait(answer.headers));
+  response = await send(body);
+  if (![0, 503].includes(response.status) || attempt === ATTEMPTS) break;
+  // The events may have been applied or not. Sending them again is safe either way; each attempt is signed again.
+  await sleep(wait(response.headers));
 }
-if (answer.status !== 200) {
-  const refused = `refused with ${answer.status}, X-Request-Id ${answer.headers.get("x-request-id")}: ${answer.text}`;
-  console.error(answer.status === 0 ? `no answer: ${answer.text}` : refused);
+if (response.status !== 200) {
+  const refused = `refused with ${response.status}, X-Request-Id ${response.headers.get("x-request-id")}: ${response.text}`;
+  console.error(response.status === 0 ? `no response: ${response.text}` : refused);
   exit(1);
 }
-console.log(answer.text);
+console.log(response.text);

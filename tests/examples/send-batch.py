@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Signs a batch of events and sends it: send-batch.py ENQUIRY
 
-ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they are
+ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they are
 `duplicate` and have no second effect. Prints the results. Needs nothing but Python 3.9 or newer.
 """
 
@@ -36,8 +36,8 @@ def event(event_id, event_type, **payload):
 
 
 def send(body):
-    """One attempt: status, headers, body of the answer. Status 0 and why when none came."""
-    # Over the very bytes that are sent: what is serialised again after signing doesn't verify.
+    """One attempt: status, headers, body of the response. Status 0 and the reason when there was none."""
+    # Signs exactly the bytes that are sent: a body that is serialized again after signing does not verify.
     now = str(int(time.time()))
     mac = hmac.new(SECRET.encode(), now.encode() + b"." + body, hashlib.sha256).hexdigest()
     url = f"{URL.rstrip('/')}/api/v1/crm/connect/events"
@@ -49,17 +49,17 @@ def send(body):
     })
     try:
         try:
-            answer = urllib.request.urlopen(request, timeout=30)
+            response = urllib.request.urlopen(request, timeout=30)
         except urllib.error.HTTPError as refused:
-            answer = refused
-        with answer:
-            return answer.status, answer.headers, answer.read().decode()
+            response = refused
+        with response:
+            return response.status, response.headers, response.read().decode()
     except (OSError, http.client.HTTPException, ValueError) as lost:
         return 0, {}, str(lost)
 
 
 def wait(headers):
-    """Seconds until the next attempt: what the answer asks for, else one. Never the same second: that would be the same
+    """Seconds until the next attempt: what the response asks for, else one. Never the same second: that would be the same
     signature."""
     asked = headers.get("Retry-After") or ""
     return max(1, int(asked)) if re.fullmatch("[0-9]+", asked) else 1
@@ -79,16 +79,16 @@ def main():
         event(f"{enquiry}-enquiry", "enquiry.submitted", externalLeadId=enquiry, destination="Kerala", paxCount=2),
     ]}).encode()
     for attempt in range(1, ATTEMPTS + 1):
-        status, headers, answer = send(body)
+        status, headers, response = send(body)
         if status not in (0, 503) or attempt == ATTEMPTS:
             break
-        # Perhaps it was taken, perhaps not. The same events again are safe either way; each attempt is signed anew.
+        # The events may have been applied or not. Sending them again is safe either way; each attempt is signed again.
         time.sleep(wait(headers))
     if status == 0:
-        sys.exit(f"no answer: {answer}")
+        sys.exit(f"no response: {response}")
     if status != 200:
-        sys.exit(f"refused with {status}, X-Request-Id {headers.get('X-Request-Id')}: {answer}")
-    print(answer)
+        sys.exit(f"refused with {status}, X-Request-Id {headers.get('X-Request-Id')}: {response}")
+    print(response)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 //! Signs a batch of events and sends it: `cargo run -p tests --example send-batch ENQUIRY`
 //!
-//! ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they
+//! ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they
 //! are `duplicate` and have no second effect. Prints the results. Needs the crates chrono, hex, hmac, serde_json, sha2 and
 //! ureq.
 
@@ -17,7 +17,7 @@ const USAGE: &str =
     "usage: send-batch ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set";
 const ATTEMPTS: u32 = 5;
 
-/// What is set in the environment.
+/// Settings from environment variables.
 struct Settings {
     url: String,
     tenant: String,
@@ -25,8 +25,8 @@ struct Settings {
     secret: String,
 }
 
-/// An answer.
-struct Answer {
+/// The parts of a response that this example needs.
+struct Response {
     status: u16,
     request_id: String,
     retry_after: Duration,
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     if !is_id(&enquiry) {
         wrong.push("ENQUIRY");
     }
-    let settings = Settings::read(&mut wrong);
+    let settings = Settings::from_environment(&mut wrong);
     if !wrong.is_empty() {
         eprintln!("{USAGE}; missing or wrong: {}", wrong.join(" "));
         return ExitCode::from(2);
@@ -53,19 +53,19 @@ fn main() -> ExitCode {
     let body = json!({ "events": events }).to_string();
     for attempt in 1.. {
         let wait = match settings.send(&body) {
-            Ok(Answer { status: 200, body, .. }) => {
+            Ok(Response { status: 200, body, .. }) => {
                 println!("{body}");
                 return ExitCode::SUCCESS;
             }
-            // Perhaps it was taken, perhaps not. The same events again are safe either way; each attempt is signed anew.
-            Ok(Answer { status: 503, retry_after, .. }) if attempt < ATTEMPTS => retry_after,
+            // The events may have been applied or not. Sending them again is safe either way; each attempt is signed again.
+            Ok(Response { status: 503, retry_after, .. }) if attempt < ATTEMPTS => retry_after,
             Err(_) if attempt < ATTEMPTS => Duration::from_secs(1),
-            Ok(Answer { status, request_id, body, .. }) => {
+            Ok(Response { status, request_id, body, .. }) => {
                 eprintln!("refused with {status}, X-Request-Id {request_id}: {body}");
                 break;
             }
             Err(lost) => {
-                eprintln!("no answer: {lost}");
+                eprintln!("no response: {lost}");
                 break;
             }
         };
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Letters, digits and dashes.
+/// Whether an id consists of 1 to 80 letters, digits and dashes.
 fn is_id(text: &str) -> bool {
     (1..=80).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
@@ -93,8 +93,8 @@ fn event(tenant: &str, id: &str, kind: &str, payload: &Value) -> Value {
 }
 
 impl Settings {
-    /// Adds the names of those that aren't set to `missing`.
-    fn read(missing: &mut Vec<&'static str>) -> Self {
+    /// Reads the settings and adds the names of missing ones to `missing`.
+    fn from_environment(missing: &mut Vec<&'static str>) -> Self {
         let mut setting = |name| {
             let value = var_os(name).and_then(|value| value.into_string().ok()).unwrap_or_default();
             if value.is_empty() {
@@ -110,15 +110,15 @@ impl Settings {
         }
     }
 
-    /// One attempt. The error says why no answer came.
-    fn send(&self, body: &str) -> Result<Answer, ureq::Error> {
-        // Over the very bytes that are sent: what is serialised again after signing doesn't verify.
+    /// Sends one attempt. The error says why there was no response.
+    fn send(&self, body: &str) -> Result<Response, ureq::Error> {
+        // Signs exactly the bytes that are sent: a body that is serialized again after signing does not verify.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
         let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key has any length");
         mac.update(format!("{time}.{body}").as_bytes());
         let signature = format!("t={time},v1={}", hex::encode(mac.finalize().into_bytes()));
 
-        let mut answer = ureq::post(format!("{}/api/v1/crm/connect/events", self.url))
+        let mut response = ureq::post(format!("{}/api/v1/crm/connect/events", self.url))
             .config()
             .timeout_global(Some(Duration::from_secs(30)))
             .http_status_as_error(false)
@@ -129,14 +129,14 @@ impl Settings {
             .header("X-Connect-Signature", signature)
             .send(body)?;
         let header =
-            |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // Never the same second again: that would be the same signature.
         let retry_after = header("retry-after").parse().unwrap_or(1).max(1);
-        Ok(Answer {
-            status: answer.status().as_u16(),
+        Ok(Response {
+            status: response.status().as_u16(),
             request_id: header("x-request-id").to_owned(),
             retry_after: Duration::from_secs(retry_after),
-            body: answer.body_mut().read_to_string()?,
+            body: response.body_mut().read_to_string()?,
         })
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Signs a batch of events and sends it: send-batch.sh ENQUIRY
 #
-# ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids are made of it: sent again, they
+# ENQUIRY is your own id of the enquiry, of letters, digits and dashes. The events' ids contain it: sent again, they
 # are `duplicate` and have no second effect. Prints the results. Needs bash 3.2 or newer, curl and openssl.
 
 set -euo pipefail
@@ -12,7 +12,7 @@ wrong=
 for name in CONNECT_URL CONNECT_TENANT CONNECT_KEY CONNECT_SECRET; do
     [[ -n ${!name-} ]] || wrong+=" $name"
 done
-# What goes into the JSON below isn't escaped.
+# Values are inserted into the JSON below without escaping.
 [[ ${CONNECT_TENANT-} != *[!A-Za-z0-9_-]* ]] || wrong+=' CONNECT_TENANT'
 if [[ -n $wrong ]]; then
     echo "usage: send-batch.sh ENQUIRY, with CONNECT_URL, CONNECT_TENANT, CONNECT_KEY and CONNECT_SECRET set; missing or wrong:$wrong" >&2
@@ -29,18 +29,18 @@ body='{"events":[
    "payload":{"externalLeadId":"'$enquiry'","destination":"Kerala","paxCount":2}}
 ]}'
 
-answer=$(mktemp) headers=$(mktemp) failure=$(mktemp)
-trap 'rm -f "$answer" "$headers" "$failure"' EXIT
+response=$(mktemp) headers=$(mktemp) failure=$(mktemp)
+trap 'rm -f "$response" "$headers" "$failure"' EXIT
 
-# One attempt: sets `status`, 000 when no answer came.
+# One attempt: sets `status`, 000 when there was no response.
 send() {
     : >"$headers"
-    # Over the very bytes that are sent. (openssl takes the secret as an argument, which others on this machine can see
+    # Signs exactly the bytes that are sent. (openssl takes the secret as an argument, which others on this machine can see
     # in the list of processes.)
     local time mac
     time=$(date +%s)
     mac=$(printf '%s.%s' "$time" "$body" | openssl dgst -sha256 -hmac "$CONNECT_SECRET" -r | cut -d ' ' -f 1)
-    status=$(curl --silent --show-error --max-time 30 --output "$answer" --dump-header "$headers" --write-out '%{http_code}' \
+    status=$(curl --silent --show-error --max-time 30 --output "$response" --dump-header "$headers" --write-out '%{http_code}' \
         --header 'Content-Type: application/json' \
         --header "X-Connect-Key: $CONNECT_KEY" \
         --header "X-Connect-Tenant: $CONNECT_TENANT" \
@@ -48,13 +48,13 @@ send() {
         --data-binary "$body" "${CONNECT_URL%/}/api/v1/crm/connect/events" 2>"$failure") || status=000
 }
 
-# A header of the answer, by its name in lower case.
+# A header of the response, by its name in lower case.
 header() { tr -d '\r' <"$headers" | awk -F ': *' -v name="$1" 'tolower($1) == name { print $2 }'; }
 
 for attempt in 1 2 3 4 5; do
     send
-    # 503 or no answer: perhaps it was taken, perhaps not. The same events again are safe either way; a signature is good
-    # for one request, so each attempt is signed anew.
+    # 503 or no response: the events may have been applied or not. Sending them again is safe either way; a signature is good
+    # for one request, so each attempt is signed again.
     [[ ($status == 503 || $status == 000) && $attempt != 5 ]] || break
     wait=$(header retry-after)
     [[ $wait =~ ^[1-9][0-9]*$ ]] || wait=1
@@ -62,13 +62,13 @@ for attempt in 1 2 3 4 5; do
 done
 
 case $status in
-200) cat "$answer" && echo ;;
+200) cat "$response" && echo ;;
 000)
-    echo "no answer: $(cat "$failure")" >&2
+    echo "no response: $(cat "$failure")" >&2
     exit 1
     ;;
 *)
-    echo "refused with $status, X-Request-Id $(header x-request-id): $(cat "$answer")" >&2
+    echo "refused with $status, X-Request-Id $(header x-request-id): $(cat "$response")" >&2
     exit 1
     ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Verifies a webhook: verify-webhook.mjs SIGNATURE [NOW] <BODY
 //
-// SIGNATURE is the header X-Connect-Signature and BODY the body, byte by byte, as they came; NOW is the clock, in
+// SIGNATURE is the header X-Connect-Signature and BODY the body, byte by byte, as received; NOW is the clock, in
 // seconds since 1970, for trying it out. Says `verified`, or why not with exit code 1. Needs nothing but Node 18.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -9,16 +9,16 @@ import { argv, env, exit, stdin } from "node:process";
 
 const TOLERANCE = 300; // seconds, both ways
 
-// Why the webhook isn't to be believed; undefined when it is.
+// Why the webhook must be refused; undefined when it is authentic.
 function refusal(secret, signature, body, now) {
-  // While the secret is rotated there are two `v1`. What else there may be one day is passed over.
+  // While the secret is rotated there are two `v1`. Unknown elements are ignored.
   const elements = signature.split(",");
   const values = (name) => elements.filter((element) => element.startsWith(`${name}=`)).map((element) => element.slice(name.length + 1));
   const [times, macs] = [values("t"), values("v1")];
   if (times.length !== 1 || !/^[0-9]{1,12}$/.test(times[0])) return "no time";
   if (Math.abs(now - Number(times[0])) > TOLERANCE) return "signed too long ago, or the clock is wrong";
   const expected = createHmac("sha256", secret).update(`${times[0]}.`).update(body).digest();
-  // In a time that doesn't depend on where they differ.
+  // In constant time, which does not reveal where they differ.
   const matches = (mac) => /^[0-9a-f]{64}$/i.test(mac) && timingSafeEqual(Buffer.from(mac, "hex"), expected);
   return macs.some(matches) ? undefined : "signed with another secret, or changed on its way";
 }

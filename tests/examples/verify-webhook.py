@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verifies a webhook: verify-webhook.py SIGNATURE [NOW] <BODY
 
-SIGNATURE is the header X-Connect-Signature and BODY the body, byte by byte, as they came; NOW is the clock, in seconds
+SIGNATURE is the header X-Connect-Signature and BODY the body, byte by byte, as received; NOW is the clock, in seconds
 since 1970, for trying it out. Says `verified`, or why not with exit code 1. Needs nothing but Python 3.9 or newer.
 """
 
@@ -16,8 +16,8 @@ TOLERANCE = 300  # seconds, both ways
 
 
 def refusal(secret: bytes, signature: str, body: bytes, now: int):
-    """Why the webhook isn't to be believed; None when it is."""
-    # While the secret is rotated there are two `v1`. What else there may be one day is passed over.
+    """Why the webhook must be refused; None when it is authentic."""
+    # While the secret is rotated there are two `v1`. Unknown elements are ignored.
     elements = [element.split("=", 1) for element in signature.split(",") if "=" in element]
     times = [value for name, value in elements if name == "t"]
     macs = [value for name, value in elements if name == "v1" and re.fullmatch("[0-9A-Fa-f]{64}", value)]
@@ -26,7 +26,7 @@ def refusal(secret: bytes, signature: str, body: bytes, now: int):
     if abs(now - int(times[0])) > TOLERANCE:
         return "signed too long ago, or the clock is wrong"
     expected = hmac.new(secret, times[0].encode() + b"." + body, hashlib.sha256).hexdigest()
-    # In a time that doesn't depend on where they differ.
+    # In constant time, which does not reveal where they differ.
     if not any(hmac.compare_digest(expected, mac.lower()) for mac in macs):
         return "signed with another secret, or changed on its way"
     return None

@@ -1,6 +1,6 @@
 //! Verifies a webhook: `cargo run -p tests --example verify-webhook SIGNATURE [NOW] <BODY`
 //!
-//! SIGNATURE is the header `X-Connect-Signature` and BODY the body, byte by byte, as they came; NOW is the clock, in
+//! SIGNATURE is the header `X-Connect-Signature` and BODY the body, byte by byte, as received; NOW is the clock, in
 //! seconds since 1970, for trying it out. Says `verified`, or why not with exit code 1. Needs the crates hex, hmac and sha2.
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -11,11 +11,11 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const USAGE: &str = "usage: verify-webhook SIGNATURE [NOW] <BODY, with CONNECT_WEBHOOK_SECRET set";
-/// Seconds, both ways.
+/// Largest difference between clock and signature, in seconds, in both directions.
 const TOLERANCE: u64 = 300;
 
 fn main() -> io::Result<ExitCode> {
-    // What isn't UTF-8 is no digit either, and is refused below.
+    // An argument that is not UTF-8 has no digits and is refused below.
     let mut arguments = args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     let (signature, now) = (arguments.next(), arguments.next().map_or_else(clock, |now| digits(&now)));
     let secret = var_os("CONNECT_WEBHOOK_SECRET").unwrap_or_default();
@@ -50,15 +50,15 @@ fn clock() -> Option<u64> {
     SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
-/// Seconds since 1970.
+/// Parses seconds since 1970.
 fn digits(text: &str) -> Option<u64> {
     let is_number = (1..=12).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
 }
 
-/// The error says why the webhook isn't to be believed.
+/// Checks a webhook; the error says why it must be refused.
 fn verify(secret: &[u8], signature: &str, body: &[u8], now: u64) -> Result<(), &'static str> {
-    // While the secret is rotated there are two `v1`. What else there may be one day is passed over.
+    // While the secret is rotated there are two `v1`. Unknown elements are ignored.
     let values = |name| {
         let elements = signature.split(',').filter_map(|element| element.split_once('='));
         elements.filter(move |element| element.0 == name).map(|element| element.1)
@@ -73,7 +73,7 @@ fn verify(secret: &[u8], signature: &str, body: &[u8], now: u64) -> Result<(), &
         expected.update(part);
     }
     let mut macs = values("v1").filter_map(|mac| hex::decode(mac).ok());
-    // Compares in a time that doesn't depend on where they differ.
+    // Compares in constant time, which does not reveal where they differ.
     let is_signed = macs.any(|mac| expected.clone().verify_slice(&mac).is_ok());
     if is_signed { Ok(()) } else { Err("signed with another secret, or changed on its way") }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Verifies a webhook: verify-webhook.sh SIGNATURE [NOW] <BODY
 #
-# SIGNATURE is the header X-Connect-Signature and BODY the body, byte by byte, as they came; NOW is the clock, in seconds
+# SIGNATURE is the header X-Connect-Signature and BODY the body, byte by byte, as received; NOW is the clock, in seconds
 # since 1970, for trying it out. Says `verified`, or why not with exit code 1. Needs bash 3.2 or newer and openssl.
 
 set -euo pipefail
@@ -22,7 +22,7 @@ refuse() {
     exit 1
 }
 
-# While the secret is rotated there are two `v1`. What else there may be one day is passed over.
+# While the secret is rotated there are two `v1`. Unknown elements are ignored.
 time='' times=0 macs=''
 IFS=, read -r -d '' -a elements <<<"$1," || true
 for element in "${elements[@]}"; do
@@ -35,11 +35,11 @@ done
 age=$((10#$now - 10#$time))
 ((age >= -300 && age <= 300)) || refuse 'signed too long ago, or the clock is wrong'
 
-# A variable can't hold every byte, so the body is piped.
+# A shell variable cannot hold every byte, so the body is piped.
 expected=$({ printf '%s.' "$time" && cat; } | openssl dgst -sha256 -hmac "$CONNECT_WEBHOOK_SECRET" -r | cut -d ' ' -f 1)
 
-# A comparison of texts ends at the first difference, and how long it takes says where that is. What is compared here
-# is hashed with a key that nobody knows.
+# A comparison of texts ends at the first difference, so its duration tells where that is. Both texts are therefore
+# hashed with a random key first.
 key=$(openssl rand -hex 32)
 blind() { printf '%s' "$1" | openssl dgst -sha256 -hmac "$key" -r; }
 for mac in $macs; do

@@ -1,19 +1,22 @@
-//! Signatures are used up in flights that requests share, and a read's record comes in the flight of its signature
-//! (D1, D2, D3; architecture: Flights of ingest).
+//! Requests share the round trips that store their signatures, and a read loads its record in the round trip of its signature
+//! (D1, D2, D3; architecture: Shared round trips of ingest).
 
-use crate::records::{at, client_route, get, lead_route, new_lead, record, trip_route};
+use crate::records::{client_route, get, lead_route, new_lead, record, records_target, trip_route};
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, join_all};
 use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 use tests::event::batch;
-use tests::{Answer, ApiKey, Flight, Http, Outgoing, PATIENCE, StatementRecorder, World, WorldBuilder};
+use tests::{
+    ApiKey, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, RoundTrip, StatementRecorder, World,
+    WorldBuilder,
+};
 use tests::{event, eventually, text};
 
-const REMEMBER: &str = "replay_entries.remember";
+const REMEMBER: &str = "replay_entries.insert";
 
-/// A world whose agency has so many places, with an ingest behind a recorder.
-async fn recorded(
+/// A world whose tenant may have `places` requests in flight, with an ingest behind a recorder.
+async fn world_with_recorder(
     places: usize,
     settings: impl Fn(WorldBuilder) -> WorldBuilder,
 ) -> (World, StatementRecorder) {
@@ -21,80 +24,85 @@ async fn recorded(
     let world = World::with().ingests(0).set("CONNECT_BACKLOG_TARGET", "60s");
     let world = settings(world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", &places));
     let mut world = world.start().await;
-    let recorder = StatementRecorder::before(world.database.url());
+    let recorder = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
     (world, recorder)
 }
 
-/// Sends requests, one more than there are places, while no entry can be written. Once all but one wait, of which the
-/// odd one out is refused, has `then` done and lets entries be written. Gives the answers in their order.
-async fn send_together(
+/// Sends one request more than the tenant may have in flight, while no replay entry can be written. Once one of them was
+/// refused and the others wait, runs `then` and lets entries be written. Returns the responses in the order of the
+/// requests; `None` for the refused one.
+async fn send_concurrently(
     world: &World,
-    requests: &[Outgoing],
+    requests: &[HttpRequest],
     then: impl AsyncFnOnce(),
-) -> Vec<Option<Answer>> {
+) -> Vec<Option<HttpResponse>> {
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
     blocker.batch_execute(lock).await.expect("the table can be locked");
-    let http = Http::new(world.http().address());
+    let http = HttpClient::new(world.http().address());
     let send = async |place: usize| (place, http.send(&requests[place]).await);
     let mut waiting: FuturesUnordered<_> = (0..requests.len()).map(send).collect();
     let (odd, refused) = waiting.next().await.expect("a request is refused");
     refused.assert_error(503, "overloaded");
     then().await;
-    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
-    let mut answers = vec![None; requests.len()];
-    while let Some((place, answer)) = waiting.next().await {
+    blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
+    let mut responses = vec![None; requests.len()];
+    while let Some((place, response)) = waiting.next().await {
         assert_ne!(place, odd);
-        answers[place] = Some(answer);
+        responses[place] = Some(response);
     }
-    answers
+    responses
 }
 
-fn identified(key: &ApiKey, email: &str) -> Outgoing {
+fn identified(key: &ApiKey, email: &str) -> HttpRequest {
     key.events(batch(&[event("contact.identified").email(email)]))
 }
 
-fn read(key: &ApiKey, route: &str, n: usize) -> Outgoing {
-    key.records("GET", &at(&format!("{route}?n={n}")), "")
+fn read(key: &ApiKey, route: &str, n: usize) -> HttpRequest {
+    key.records("GET", &records_target(&format!("{route}?n={n}")), "")
 }
 
-/// The statements of the flights that a pool sent, without what was only prepared and what comes at any time.
+/// The statements of the round trips that a pool sent, without prepared ones and those of background tasks.
 fn statements(recorder: &StatementRecorder, pool: &str) -> Vec<Vec<String>> {
     let is_of_a_request = |statement: &String| {
         [REMEMBER, "clients.", "leads.", "trips."].iter().any(|name| statement.starts_with(name))
     };
-    let of = |flight: Flight| flight.statements.into_iter().filter(is_of_a_request).collect::<Vec<_>>();
-    recorder.take(pool).into_iter().map(of).filter(|flight| !flight.is_empty()).collect()
+    let of =
+        |round_trip: RoundTrip| round_trip.statements.into_iter().filter(is_of_a_request).collect::<Vec<_>>();
+    recorder.take(pool).into_iter().map(of).filter(|round_trip| !round_trip.is_empty()).collect()
 }
 
 #[tokio::test]
-async fn requests_at_once_share_flights_and_each_keeps_its_own_result() {
-    let (world, recorder) = recorded(40, |world| world).await;
+async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
+    let (world, recorder) = world_with_recorder(40, |world| world).await;
     world.accept(event("contact.identified").email("first@example.com")).await;
     statements(&recorder, "ingest_replay");
     let same = identified(&world.key, "same@example.com");
     let mut requests: Vec<_> = (0..30).map(|i| identified(&world.key, &format!("{i}@example.com"))).collect();
     requests.extend((0..5).map(|i| world.key.events(format!("{{\"events\":[{i}]}}"))));
     requests.extend(vec![same; 6]);
-    let answers = send_together(&world, &requests, async || ()).await;
-    for (place, answer) in answers.iter().enumerate().take(35) {
+    let responses = send_concurrently(&world, &requests, async || ()).await;
+    for (place, response) in responses.iter().enumerate().take(35) {
         let expected = if place < 30 { 200 } else { 400 };
-        assert!(answer.as_ref().is_none_or(|answer| answer.status == expected), "{place}: {answer:?}");
+        assert!(
+            response.as_ref().is_none_or(|response| response.status == expected),
+            "{place}: {response:?}"
+        );
     }
-    let same: Vec<u16> = answers[35..].iter().flatten().map(|answer| answer.status).collect();
+    let same: Vec<u16> = responses[35..].iter().flatten().map(|response| response.status).collect();
     assert_eq!(same.iter().filter(|status| **status == 200).count(), 1, "{same:?}");
     assert_eq!(same.iter().filter(|status| **status == 401).count(), same.len() - 1, "{same:?}");
-    let flights = statements(&recorder, "ingest_replay");
-    // Two lanes wait for the lock with what came first; the rest is one or two groups.
-    assert!(flights.len() <= 6, "{flights:?}");
-    assert!(flights.iter().all(|flight| *flight == [REMEMBER]), "{flights:?}");
+    let round_trips = statements(&recorder, "ingest_replay");
+    // The first requests wait for the lock on two lanes; the others form one or two groups.
+    assert!(round_trips.len() <= 6, "{round_trips:?}");
+    assert!(round_trips.iter().all(|round_trip| *round_trip == [REMEMBER]), "{round_trips:?}");
 }
 
 #[tokio::test]
-async fn reads_at_once_share_flights_and_each_is_shown_its_own_record() {
-    let (world, recorder) = recorded(30, |world| world.set("CONNECT_READ_CONNECTIONS", "1")).await;
+async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
+    let (world, recorder) = world_with_recorder(30, |world| world.set("CONNECT_READ_CONNECTIONS", "1")).await;
     let lead = new_lead(&world, json!({"title": "Goa"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     let mut shown = Vec::new();
@@ -104,21 +112,22 @@ async fn reads_at_once_share_flights_and_each_is_shown_its_own_record() {
     statements(&recorder, "ingest_reads");
     statements(&recorder, "ingest_replay");
     let requests: Vec<_> = (0..31).map(|i| read(&world.key, &shown[i % 3].0, i)).collect();
-    let answers = send_together(&world, &requests, async || ()).await;
-    for (place, answer) in answers.iter().enumerate() {
-        if let Some(answer) = answer {
-            assert_eq!(record(answer, 200), shown[place % 3].1);
+    let responses = send_concurrently(&world, &requests, async || ()).await;
+    for (place, response) in responses.iter().enumerate() {
+        if let Some(response) = response {
+            assert_eq!(record(response, 200), shown[place % 3].1);
         }
     }
-    let flights = statements(&recorder, "ingest_reads");
-    assert!(flights.len() <= 4, "{flights:?}");
-    assert!(flights.iter().all(|flight| flight[0] == REMEMBER), "{flights:?}");
-    assert!(statements(&recorder, "ingest_replay").is_empty(), "reads bring their entries themselves");
+    let round_trips = statements(&recorder, "ingest_reads");
+    // Each of the three kinds of records has round trips of its own: one that waits for the lock, and one or two groups.
+    assert!(round_trips.len() <= 9, "{round_trips:?}");
+    assert!(round_trips.iter().all(|round_trip| round_trip[0] == REMEMBER), "{round_trips:?}");
+    assert!(statements(&recorder, "ingest_replay").is_empty(), "reads store their own entries");
 }
 
 #[tokio::test]
-async fn a_read_is_one_flight_that_has_its_signature_and_its_record() {
-    let (world, recorder) = recorded(100, |world| world).await;
+async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
+    let (world, recorder) = world_with_recorder(100, |world| world).await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     for (route, statement) in [
@@ -129,20 +138,21 @@ async fn a_read_is_one_flight_that_has_its_signature_and_its_record() {
         ("/leads?externalId=x-1".to_owned(), "leads.by_external_id"),
     ] {
         // Repeated until a connection is used that has prepared the statements.
-        eventually(&format!("{statement} is in one flight"), PATIENCE, async || {
+        eventually(&format!("{statement} is in one round trip"), MAX_WAIT, async || {
             recorder.take("ingest_reads");
             assert_eq!(get(&world, &route).await.status, 200, "{route}");
-            let flights: Vec<_> = recorder.take("ingest_reads").into_iter().map(|f| f.statements).collect();
-            if flights == [[REMEMBER, statement]] { Ok(()) } else { Err(format!("{flights:?}")) }
+            let round_trips: Vec<_> =
+                recorder.take("ingest_reads").into_iter().map(|f| f.statements).collect();
+            if round_trips == [[REMEMBER, statement]] { Ok(()) } else { Err(format!("{round_trips:?}")) }
         })
         .await;
     }
 }
 
 #[tokio::test]
-async fn with_a_replica_signatures_are_used_up_on_the_primary_and_records_read_from_the_replica() {
-    let (mut world, primary) = recorded(100, |world| world).await;
-    let replica = StatementRecorder::before(world.database.url());
+async fn a_replica_serves_records_while_the_primary_stores_signatures() {
+    let (mut world, primary) = world_with_recorder(100, |world| world).await;
+    let replica = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_READ_URL", replica.url());
     world.restart_ingest().await;
     let lead = new_lead(&world, json!({})).await;
@@ -156,8 +166,8 @@ async fn with_a_replica_signatures_are_used_up_on_the_primary_and_records_read_f
 }
 
 #[tokio::test]
-async fn a_signature_that_cannot_be_written_fails_no_other_of_its_flight() {
-    let (world, _recorder) = recorded(20, |world| world).await;
+async fn a_signature_that_cannot_be_stored_fails_only_its_own_request() {
+    let (world, _recorder) = world_with_recorder(20, |world| world).await;
     let unlucky = world.add_key("events:ingest").await;
     let trigger = format!(
         "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -169,11 +179,13 @@ async fn a_signature_that_cannot_be_written_fails_no_other_of_its_flight() {
     world.database.execute(&trigger).await;
     let of = |i: usize| if i.is_multiple_of(4) { &unlucky } else { &world.key };
     let requests: Vec<_> = (0..21).map(|i| identified(of(i), &format!("{i}@example.com"))).collect();
-    let answers = send_together(&world, &requests, async || ()).await;
-    for (i, answer) in answers.iter().enumerate() {
-        match answer {
-            Some(answer) if i.is_multiple_of(4) => drop(answer.assert_error(503, "replay_store_unavailable")),
-            Some(answer) => assert_eq!(answer.status, 200, "{i}: {answer:?}"),
+    let responses = send_concurrently(&world, &requests, async || ()).await;
+    for (i, response) in responses.iter().enumerate() {
+        match response {
+            Some(response) if i.is_multiple_of(4) => {
+                drop(response.assert_error(503, "replay_store_unavailable"));
+            }
+            Some(response) => assert_eq!(response.status, 200, "{i}: {response:?}"),
             None => {}
         }
     }
@@ -181,8 +193,8 @@ async fn a_signature_that_cannot_be_written_fails_no_other_of_its_flight() {
 }
 
 #[tokio::test]
-async fn callers_that_hang_up_cancel_nobody_else_in_their_flight() {
-    let (world, _recorder) = recorded(20, |world| world).await;
+async fn callers_that_disconnect_cancel_no_other_request_of_their_round_trip() {
+    let (world, _recorder) = world_with_recorder(20, |world| world).await;
     let lead = new_lead(&world, json!({})).await;
     let blocker = world.database.connect().await;
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
@@ -197,7 +209,7 @@ async fn callers_that_hang_up_cancel_nobody_else_in_their_flight() {
             } else {
                 identified(&world.key, &format!("{i}@example.com"))
             };
-            let http = Http::new(world.http().address());
+            let http = HttpClient::new(world.http().address());
             Abortable::new(async move { (i, http.send(&request).await) }, registration)
         })
         .collect();
@@ -206,9 +218,9 @@ async fn callers_that_hang_up_cancel_nobody_else_in_their_flight() {
     hang_ups.iter().take(10).for_each(AbortHandle::abort);
     blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
     let mut passed = 0;
-    while let Some(answer) = waiting.next().await {
-        if let Ok((i, answer)) = answer {
-            assert_eq!(answer.status, 200, "{i}: {answer:?}");
+    while let Some(response) = waiting.next().await {
+        if let Ok((i, response)) = response {
+            assert_eq!(response.status, 200, "{i}: {response:?}");
             passed += 1;
         }
     }
@@ -216,7 +228,7 @@ async fn callers_that_hang_up_cancel_nobody_else_in_their_flight() {
 }
 
 #[tokio::test]
-async fn an_outage_during_a_flight_is_told_to_each_of_its_requests_and_none_is_taken_twice() {
+async fn an_outage_during_a_round_trip_fails_each_request_with_503_and_applies_none_twice() {
     let world = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "1s").start().await;
     let lead = new_lead(&world, json!({})).await;
     let mut requests: Vec<_> = (0..10).map(|i| identified(&world.key, &format!("{i}@example.com"))).collect();
@@ -224,26 +236,26 @@ async fn an_outage_during_a_flight_is_told_to_each_of_its_requests_and_none_is_t
     let send = async || join_all(requests.iter().map(|request| world.http().send(request))).await;
     let before = world.database.count("SELECT count(*) FROM timeline").await;
     world.proxies().postgres.stall_replies();
-    for answer in send().await {
-        answer.assert_error(503, "replay_store_unavailable");
+    for response in send().await {
+        response.assert_error(503, "replay_store_unavailable");
     }
     world.proxies().postgres.restore();
     world.ingests[0].until_ready().await;
     let again = send().await;
-    let taken = again.iter().take(10).filter(|answer| answer.status == 200).count();
-    for answer in again.iter().filter(|answer| answer.status != 200) {
-        answer.assert_error(401, "unauthorized");
+    let taken = again.iter().take(10).filter(|response| response.status == 200).count();
+    for response in again.iter().filter(|response| response.status != 200) {
+        response.assert_error(401, "unauthorized");
     }
     let applied = world.database.count("SELECT count(*) FROM timeline").await - before;
-    assert_eq!(applied, i64::try_from(taken).expect("few"), "what was answered 503 was not ingested");
-    for answer in send().await {
-        answer.assert_error(401, "unauthorized");
+    assert_eq!(applied, i64::try_from(taken).expect("few"), "requests that got 503 were not ingested");
+    for response in send().await {
+        response.assert_error(401, "unauthorized");
     }
 }
 
 #[tokio::test]
-async fn a_replay_that_is_repeated_is_refused_without_asking_the_database_again() {
-    let (world, recorder) = recorded(100, |world| world).await;
+async fn rejects_a_repeated_replay_without_querying_the_database() {
+    let (world, recorder) = world_with_recorder(100, |world| world).await;
     let client =
         record(&crate::records::post(&world, "/clients", json!({"email": "ana@example.com"})).await, 201);
     for request in [identified(&world.key, "ana@example.com"), read(&world.key, &client_route(&client), 1)] {

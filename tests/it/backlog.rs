@@ -1,11 +1,13 @@
-//! Agencies that send more than is applied, and hang up: each has its share of what may wait, and the others are served.
+//! Tenants that send more than is applied, and disconnect: each has a share of the backlog, and the others are served.
 
 use futures_util::future::join_all;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tests::event::batch;
-use tests::raw::{RawConnection, head};
-use tests::{ApiKey, Event, Http, MessageRecorder, Outgoing, PATIENCE, RECORDS, World, event, eventually};
+use tests::raw::RawConnection;
+use tests::{
+    ApiKey, Event, HttpClient, HttpRequest, MAX_WAIT, MessageRecorder, RECORDS, World, event, eventually,
+};
 
 /// Events of a full batch.
 const FULL: usize = 100;
@@ -16,17 +18,17 @@ fn contacts(key: &ApiKey, count: usize) -> Vec<Event> {
         .collect()
 }
 
-fn full_batch(key: &ApiKey) -> Outgoing {
+fn full_batch(key: &ApiKey) -> HttpRequest {
     key.events(batch(&contacts(key, FULL)))
 }
 
-fn create_client(key: &ApiKey, number: usize) -> Outgoing {
+fn create_client(key: &ApiKey, number: usize) -> HttpRequest {
     let body = serde_json::json!({"email": format!("client-{number}@example.com")}).to_string();
     let request = key.records("POST", &format!("{RECORDS}/clients"), body);
     request.with("idempotency-key", format!("key-{number}"))
 }
 
-/// Messages that were published and not replied to.
+/// Counts messages that were published and not replied to yet.
 #[derive(Debug)]
 struct Unreplied {
     recorder: MessageRecorder,
@@ -35,9 +37,9 @@ struct Unreplied {
 }
 
 impl Unreplied {
-    /// Has the world's programs, which are yet to start, talk to the broker through a recorder.
+    /// Connects the programs that the world starts from now on to the broker through a recorder.
     fn of(world: &mut World) -> Self {
-        let recorder = MessageRecorder::before(world.queues.url());
+        let recorder = MessageRecorder::in_front_of(world.queues.url());
         world.set("AMQP_URL", recorder.url());
         Self { recorder, published: 0, replied: 0 }
     }
@@ -54,21 +56,20 @@ impl Unreplied {
     }
 }
 
-/// Sends a request and doesn't wait for its answer.
-async fn begin(world: &World, request: &Outgoing) -> RawConnection {
+/// Sends a request and doesn't wait for its response.
+async fn begin(world: &World, request: &HttpRequest) -> RawConnection {
     let mut connection = RawConnection::to(world.ingests[0].http().address()).await;
-    let length = format!("content-length: {}\r\n\r\n", request.body.len());
-    connection.send([head(request).as_slice(), length.as_bytes(), &request.body].concat()).await;
+    connection.send_request(request).await;
     connection
 }
 
 async fn refusals(world: &World, reason: &str) -> f64 {
-    world.ingests[0].metrics().await.sum("connect_refused_total", &[("reason", reason)])
+    world.ingests[0].metrics().await.sum("connect_overloaded_total", &[("reason", reason)])
 }
 
 #[tokio::test]
-async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
-    // At first 16,000 events a second are assumed: 208 may wait, and half of them of one agency.
+async fn a_caller_that_disconnects_keeps_its_share_until_its_batch_is_applied() {
+    // At first 16,000 events a second are assumed: 208 may wait, and half of them of one tenant.
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_BACKLOG_TARGET", "13ms")
@@ -79,20 +80,23 @@ async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
     world.until_depth("events", 1).await;
     drop(connection);
     let refused = full_batch(&world.key);
-    eventually("the hang-up is noticed", PATIENCE, async || {
-        let answer = world.http().send(&refused).await;
-        answer.assert_error(503, "overloaded");
-        assert!(answer.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds >= 1), "{answer:?}");
+    eventually("the hang-up is noticed", MAX_WAIT, async || {
+        let response = world.http().send(&refused).await;
+        response.assert_error(503, "overloaded");
+        assert!(
+            response.header("retry-after").parse::<u32>().is_ok_and(|seconds| seconds >= 1),
+            "{response:?}"
+        );
         match refusals(&world, "backlog_share").await {
-            0.0 => Err("its place among the requests under way is still taken".to_owned()),
+            0.0 => Err("it still counts as a request in flight".to_owned()),
             _ => Ok(()),
         }
     })
     .await;
     let waiting = world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
     assert_eq!((waiting, world.queues.depth("events").await), (100.0, 1));
-    eventually("the operator is told which agency it is", PATIENCE, async || {
-        // Only what was reported lately counts as waiting.
+    eventually("the operator sees which tenant it is", MAX_WAIT, async || {
+        // Only recent reports count as waiting.
         world.http().send(&refused).await.assert_error(503, "overloaded");
         let pressures = world.connectctl.json(&["pressure"]).await;
         let [pressure] = pressures.as_array().expect("an array").as_slice() else {
@@ -107,17 +111,17 @@ async fn a_caller_that_hangs_up_makes_no_room_until_its_batch_is_applied() {
 
     world.add_worker().await;
     // It was refused before its signature was used up.
-    eventually("the first batch is applied", PATIENCE, async || {
-        let answer = world.http().send(&refused).await;
-        if answer.status == 200 { Ok(()) } else { Err(format!("{answer:?}")) }
+    eventually("the first batch is applied", MAX_WAIT, async || {
+        let response = world.http().send(&refused).await;
+        if response.status == 200 { Ok(()) } else { Err(format!("{response:?}")) }
     })
     .await;
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 2 * FULL as i64);
 }
 
 #[tokio::test]
-async fn a_share_whose_reply_was_lost_is_given_back_once_its_message_has_left_the_queue() {
-    // 208 units may wait, and half of them of one agency.
+async fn releases_a_share_whose_reply_was_lost_once_its_message_left_the_queue() {
+    // 208 units may wait, and half of them of one tenant.
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_BACKLOG_TARGET", "13ms")
@@ -125,21 +129,21 @@ async fn a_share_whose_reply_was_lost_is_given_back_once_its_message_has_left_th
         .start()
         .await;
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
-    // Ingest gives the share back when it sees the queue empty, so the message stays there for as long as it is to be held.
+    // Ingest releases the share when it sees the queue empty, so the message stays in the queue while the share is to be held.
     let next = full_batch(&world.key);
     world.http().send(&next).await.assert_error(503, "overloaded");
     world.queues.take("events").await.expect("the first batch");
     world.add_worker().await;
     // It was refused before its signature was used up.
-    eventually("the next batch is applied", PATIENCE, async || {
-        let answer = world.http().send(&next).await;
-        if answer.status == 200 { Ok(()) } else { Err(format!("{answer:?}")) }
+    eventually("the next batch is applied", MAX_WAIT, async || {
+        let response = world.http().send(&next).await;
+        if response.status == 200 { Ok(()) } else { Err(format!("{response:?}")) }
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_quiet_agency_is_answered_while_others_burst_and_hang_up() {
+async fn a_quiet_tenant_is_served_while_others_burst_and_disconnect() {
     let mut world = World::with().ingests(0).workers(0).set("CONNECT_BACKLOG_TARGET", "60ms").start().await;
     let mut unreplied = Unreplied::of(&mut world);
     for _ in 0..2 {
@@ -152,43 +156,43 @@ async fn a_quiet_agency_is_answered_while_others_burst_and_hang_up() {
         let mut open = VecDeque::new();
         loop {
             open.push_back(begin(&world, &full_batch(key)).await);
-            // Who has waited for a while hangs up.
+            // The oldest callers disconnect.
             if open.len() > 4 {
                 open.pop_front();
             }
         }
     }));
-    let answered = async {
+    let served = async {
         let mut deepest = 0;
         for number in 0..10 {
             let ingest = &world.ingests[number % 2];
             let event = quiet.events(batch(&contacts(&quiet, 1)));
             for (request, status) in [(event, 200), (create_client(&quiet, number), 201)] {
                 deepest = deepest.max(unreplied.count());
-                let answer = Http::new(ingest.http().address()).send(&request).await;
-                if answer.status != status {
+                let response = HttpClient::new(ingest.http().address()).send(&request).await;
+                if response.status != status {
                     let counted = ingest.metrics().await;
-                    let refused: Vec<_> = counted.of("connect_refused_total").collect();
-                    panic!("{answer:?}: {refused:?}");
+                    let refused: Vec<_> = counted.of("connect_overloaded_total").collect();
+                    panic!("{response:?}: {refused:?}");
                 }
             }
         }
         deepest
     };
     let deepest = tokio::select! {
-        deepest = answered => deepest,
+        deepest = served => deepest,
         _ = flood => unreachable!("it goes on"),
     };
-    // 16,000 events a second for 60 ms in each of two ingests, of which each of two agencies may hold half; the bound falls
-    // from there on. What lanes were handed ahead counts, too.
-    assert!(deepest <= 20, "{deepest} batches waited before those of the quiet agency");
+    // 16,000 events a second for 60 ms in each of two ingests, of which each of two tenants may hold half; the limit falls
+    // from there on. Prefetched messages count as well.
+    assert!(deepest <= 20, "{deepest} batches waited before those of the quiet tenant");
     assert!(refusals(&world, "backlog_share").await > 0.0, "nothing was held back");
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_makes_no_room() {
-    // What is sent is held for as long again as it has waited when there is a connection. The newest of it must have waited
-    // for longer than it takes to connect again and to look.
+async fn a_broken_broker_connection_releases_no_share() {
+    // After a reconnect, a share is held for as long as its message had waited. The newest message must have waited for
+    // longer than it takes to reconnect and to check.
     let waited_for = Duration::from_secs(6);
     let (batches, units) = (120, 120.0 * FULL as f64);
     let world = World::with()
@@ -200,17 +204,17 @@ async fn a_connection_that_breaks_makes_no_room() {
         .await;
     let waiting =
         async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
-    let requests: Vec<Outgoing> = (0..batches).map(|_| full_batch(&world.key)).collect();
+    let requests: Vec<HttpRequest> = (0..batches).map(|_| full_batch(&world.key)).collect();
     for some in requests.chunks(20) {
         join_all(some.iter().map(|request| world.http().send(request))).await;
     }
     let sent = Instant::now();
     world.until_depth("events", batches).await;
     assert_eq!(waiting().await, units);
-    world.proxies().broker.cut();
+    world.proxies().broker.reset_connections();
     world.ingests[0].until_unready().await;
     assert_eq!(waiting().await, units, "the batches are still in the queue");
-    eventually("the newest batch has waited for long", PATIENCE, async || match sent.elapsed() {
+    eventually("the newest batch has waited for long", MAX_WAIT, async || match sent.elapsed() {
         waited if waited >= waited_for => Ok(()),
         waited => Err(format!("{waited:?}")),
     })
@@ -218,7 +222,7 @@ async fn a_connection_that_breaks_makes_no_room() {
     world.proxies().broker.restore();
     world.ingests[0].until_ready().await;
     assert_eq!(waiting().await, units, "nobody has applied them");
-    eventually("they are forgotten in time", PATIENCE * 4, async || match waiting().await {
+    eventually("their shares are released in time", MAX_WAIT * 4, async || match waiting().await {
         0.0 => Ok(()),
         held => Err(format!("{held} units are held")),
     })
@@ -226,7 +230,7 @@ async fn a_connection_that_breaks_makes_no_room() {
 }
 
 #[tokio::test]
-async fn a_message_that_the_broker_refuses_too_late_for_its_caller_keeps_no_share() {
+async fn releases_the_share_of_a_message_returned_after_its_caller_timed_out() {
     let world = World::with()
         .workers(0)
         .through_proxies()
@@ -236,13 +240,13 @@ async fn a_message_that_the_broker_refuses_too_late_for_its_caller_keeps_no_shar
         .await;
     let waiting =
         async || world.ingests[0].metrics().await.sum("connect_backlog_units", &[("queue", "events")]);
-    // A message for a queue that is gone comes back. A queue that is gone is never seen empty.
+    // The broker returns a message for a deleted queue. A deleted queue is never seen empty.
     world.queues.delete("events").await;
     world.proxies().broker.stall_replies();
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
     assert_eq!(waiting().await, FULL as f64, "the message may be in the queue");
     world.proxies().broker.restore();
-    eventually("its share is given back", PATIENCE, async || match waiting().await {
+    eventually("its share is released", MAX_WAIT, async || match waiting().await {
         0.0 => Ok(()),
         held => Err(format!("{held} units are held")),
     })
@@ -250,14 +254,14 @@ async fn a_message_that_the_broker_refuses_too_late_for_its_caller_keeps_no_shar
 }
 
 #[tokio::test]
-async fn writes_have_a_backlog_of_their_own() {
+async fn records_writes_have_a_separate_backlog() {
     let world = World::with()
         .workers(0)
         .set("CONNECT_BACKLOG_TARGET", "2ms")
         .set("CONNECT_REPLY_TIMEOUT", "1s")
         .start()
         .await;
-    // 1,000 writes a second are assumed: two may wait, and one of them of one agency.
+    // 1,000 writes a second are assumed: two may wait, and one of them of one tenant.
     let first = create_client(&world.key, 1);
     let waiting = world.http().send(&first);
     let second = async {

@@ -1,4 +1,4 @@
-//! Many requests at once, over several programs.
+//! Concurrent requests to several programs.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use tests::event::batch;
 use tests::{Event, Program, World, event};
 
 /// Two of each program, with small units of work and many at once.
-async fn doubled() -> World {
+async fn two_of_each_program() -> World {
     let world = World::with().ingests(2).workers(2);
     let world = world.set("CONNECT_WORKER_LANES", "3").set("CONNECT_UNIT_EVENTS", "2");
-    // All of it at once, however slow the machine is.
+    // No request is refused, however slow the machine is.
     let world = world.set("CONNECT_BACKLOG_TARGET", "60s").start().await;
     for worker in &world.workers {
         worker.until_ready().await;
@@ -17,20 +17,20 @@ async fn doubled() -> World {
     world
 }
 
-/// Sends batches at once, in turn over the ingests, and gives all their results; each must be a 200.
+/// Sends batches concurrently, spread over the ingests, and returns the results of each; each must get 200.
 async fn send_at_once(world: &World, batches: &[Vec<Event>]) -> Vec<Vec<Value>> {
     let ingests = world.ingests.iter().map(Program::http).cycle();
-    let answers = batches.iter().zip(ingests).map(async |(events, http)| {
-        let answer = http.send(&world.key.events(batch(events))).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["results"].as_array().expect("results").clone()
+    let responses = batches.iter().zip(ingests).map(async |(events, http)| {
+        let response = http.send(&world.key.events(batch(events))).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        response.json()["results"].as_array().expect("results").clone()
     });
-    join_all(answers).await
+    join_all(responses).await
 }
 
 #[tokio::test]
-async fn the_same_event_in_twenty_batches_at_once_is_accepted_once() {
-    let world = doubled().await;
+async fn accepts_the_same_event_in_twenty_concurrent_batches_once() {
+    let world = two_of_each_program().await;
     let shared = event("enquiry.submitted").id("shared").email("ana@example.com");
     // Each batch holds events of its own, too, so that the units of work differ.
     let batches: Vec<_> = (0..20)
@@ -49,8 +49,8 @@ async fn the_same_event_in_twenty_batches_at_once_is_accepted_once() {
 }
 
 #[tokio::test]
-async fn fifty_batches_at_once_that_name_one_new_person_make_one_client() {
-    let world = doubled().await;
+async fn fifty_concurrent_batches_of_one_new_person_create_one_client() {
+    let world = two_of_each_program().await;
     let kinds = [
         "contact.identified",
         "enquiry.submitted",
@@ -72,8 +72,8 @@ async fn fifty_batches_at_once_that_name_one_new_person_make_one_client() {
 }
 
 #[tokio::test]
-async fn fifty_batches_at_once_that_name_one_new_phone_make_one_client() {
-    let world = doubled().await;
+async fn fifty_concurrent_batches_of_one_new_phone_create_one_client() {
+    let world = two_of_each_program().await;
     let phones = ["+1 555 010", "1555010", "(1) 555-010"];
     let batches: Vec<_> = (0..50).map(|i| vec![event("enquiry.submitted").phone(phones[i % 3])]).collect();
     let results = send_at_once(&world, &batches).await.concat();
@@ -83,8 +83,8 @@ async fn fifty_batches_at_once_that_name_one_new_phone_make_one_client() {
 }
 
 #[tokio::test]
-async fn one_person_named_in_different_ways_at_once_ends_as_clients_whose_identities_are_unique() {
-    let world = doubled().await;
+async fn concurrent_identities_of_one_person_end_as_clients_with_unique_identities() {
+    let world = two_of_each_program().await;
     let batches: Vec<_> = (0..30)
         .map(|i| {
             vec![match i % 3 {
@@ -106,8 +106,8 @@ async fn one_person_named_in_different_ways_at_once_ends_as_clients_whose_identi
 }
 
 #[tokio::test]
-async fn many_enquiries_at_once_have_numbers_of_their_own_and_owners_in_turn() {
-    let world = doubled().await;
+async fn concurrent_leads_get_unique_enquiry_numbers_and_rotating_owners() {
+    let world = two_of_each_program().await;
     let batches: Vec<Vec<_>> = (0..20)
         .map(|i| (0..5).map(|j| event("enquiry.submitted").email(&format!("{i}-{j}@example.com"))).collect())
         .collect();
@@ -126,8 +126,8 @@ async fn many_enquiries_at_once_have_numbers_of_their_own_and_owners_in_turn() {
 }
 
 #[tokio::test]
-async fn batches_that_touch_the_same_people_in_opposite_orders_all_go_through() {
-    let world = doubled().await;
+async fn batches_that_touch_the_same_people_in_opposite_orders_all_succeed() {
+    let world = two_of_each_program().await;
     let batches: Vec<Vec<Event>> = (0..40)
         .map(|i| {
             let people = (0..20).map(|p| {
@@ -146,15 +146,15 @@ async fn batches_that_touch_the_same_people_in_opposite_orders_all_go_through() 
 }
 
 #[tokio::test]
-async fn two_agencies_at_once_do_not_mix() {
-    let world = doubled().await;
+async fn concurrent_batches_of_two_tenants_do_not_mix() {
+    let world = two_of_each_program().await;
     let zeta = world.add_tenant("zeta").await;
     let requests = (0..40).map(async |i| {
         let (key, slug) = if i % 2 == 0 { (&world.key, "acme") } else { (&zeta, "zeta") };
         let sent =
             event("enquiry.submitted").id(&format!("e-{}", i / 2)).tenant(slug).email("ana@example.com");
-        let answer = world.ingests[i % 2].http().send(&key.events(batch(&[sent]))).await.json();
-        assert_eq!(answer["accepted"], json!(1), "{answer}");
+        let response = world.ingests[i % 2].http().send(&key.events(batch(&[sent]))).await.json();
+        assert_eq!(response["accepted"], json!(1), "{response}");
     });
     join_all(requests).await;
     let query = "SELECT slug, count(DISTINCT client_id) AS clients, count(*) AS leads FROM leads JOIN tenants USING (tenant_id) GROUP BY slug ORDER BY slug";
@@ -164,8 +164,8 @@ async fn two_agencies_at_once_do_not_mix() {
 }
 
 #[tokio::test]
-async fn changes_at_once_to_different_fields_of_one_record_are_all_kept() {
-    let world = doubled().await;
+async fn keeps_all_concurrent_changes_to_different_fields_of_one_record() {
+    let world = two_of_each_program().await;
     for round in 0..5 {
         let ana = |kind: &str| event(kind).email(&format!("ana{round}@example.com"));
         let known_as = format!("x-{round}");

@@ -1,21 +1,21 @@
-//! SIGTERM: what is under way is finished, nothing is lost (the operator's contract).
+//! SIGTERM: a program finishes what is under way and loses nothing (the operator's contract).
 
 use crate::burst;
 use futures_util::future::join_all;
 use tests::event::batch;
-use tests::{Http, PATIENCE, World, event, eventually};
+use tests::{HttpClient, MAX_WAIT, World, event, eventually};
 
 #[tokio::test]
-async fn an_ingest_that_is_asked_to_end_answers_what_is_under_way_first() {
+async fn an_ingest_on_sigterm_completes_requests_under_way() {
     let mut world = World::with().workers(0).start().await;
-    let ingest = Http::new(world.http().address());
+    let ingest = HttpClient::new(world.http().address());
     let key = world.key.clone();
     let requests = (0..10).map(async |i| {
         let body = batch(&[event("contact.identified").email(&format!("{i}@example.com"))]);
         ingest.send(&key.events(body)).await
     });
     let drain = async {
-        eventually("all are under way", PATIENCE, async || {
+        eventually("all are under way", MAX_WAIT, async || {
             match world.ingests[0].metrics().await.sum("connect_bundle_requests_sum", &[]) {
                 10.0 => Ok(()),
                 other => Err(format!("{other} requests")),
@@ -23,25 +23,25 @@ async fn an_ingest_that_is_asked_to_end_answers_what_is_under_way_first() {
         })
         .await;
         world.ingests[0].signal("TERM");
-        let refuses = Http::new(world.http().address());
-        eventually("it takes no more", PATIENCE, async || match refuses.get("/").await {
+        let refuses = HttpClient::new(world.http().address());
+        eventually("it accepts no more connections", MAX_WAIT, async || match refuses.get("/").await {
             Err(_) => Ok(()),
-            Ok(answer) => Err(format!("{answer:?}")),
+            Ok(response) => Err(format!("{response:?}")),
         })
         .await;
         world.add_worker().await;
-        world.ingests[0].until_ended(PATIENCE).await
+        world.ingests[0].until_ended(MAX_WAIT).await
     };
-    let (answers, status) = futures_util::join!(join_all(requests), drain);
+    let (responses, status) = futures_util::join!(join_all(requests), drain);
     assert_eq!(status.code(), Some(0));
-    for answer in answers {
-        assert_eq!(answer.status, 200, "{answer:?}");
+    for response in responses {
+        assert_eq!(response.status, 200, "{response:?}");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 10);
 }
 
 #[tokio::test]
-async fn a_worker_that_is_asked_to_end_in_a_burst_finishes_its_unit_and_hands_the_rest_on() {
+async fn a_worker_on_sigterm_finishes_its_unit_and_requeues_the_rest() {
     let mut world = World::start().await;
     let (key, ingest) = (world.key.clone(), world.http().address());
     let burst = burst::send(&key, &[ingest], async |mut progress| {
@@ -51,12 +51,12 @@ async fn a_worker_that_is_asked_to_end_in_a_burst_finishes_its_unit_and_hands_th
         world.add_worker().await;
     })
     .await;
-    assert_eq!(burst.refused(), 0, "nobody notices");
-    burst.settle(&world).await;
+    assert_eq!(burst.refused(), 0, "no partner notices");
+    burst.assert_applied_once(&world).await;
 }
 
 #[tokio::test]
-async fn programs_that_have_nothing_to_do_end_at_once_also_with_idle_connections() {
+async fn idle_programs_exit_promptly_on_sigterm_even_with_open_connections() {
     let mut world = World::start().await;
     world.accept(event("contact.identified").email("ana@example.com")).await;
     let begun = std::time::Instant::now();
@@ -66,12 +66,12 @@ async fn programs_that_have_nothing_to_do_end_at_once_also_with_idle_connections
 }
 
 #[tokio::test]
-async fn a_program_that_drains_says_that_it_is_not_ready() {
+async fn a_draining_program_is_not_ready() {
     let mut world = World::with().workers(0).start().await;
-    let ingest = Http::new(world.http().address());
+    let ingest = HttpClient::new(world.http().address());
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     let drain = async {
-        eventually("it is under way", PATIENCE, async || match world.queues.depth("events").await {
+        eventually("it is under way", MAX_WAIT, async || match world.queues.depth("events").await {
             1 => Ok(()),
             other => Err(format!("{other} messages")),
         })
@@ -79,8 +79,8 @@ async fn a_program_that_drains_says_that_it_is_not_ready() {
         world.ingests[0].signal("TERM");
         world.ingests[0].until_unready().await;
         world.add_worker().await;
-        world.ingests[0].until_ended(PATIENCE).await
+        world.ingests[0].until_ended(MAX_WAIT).await
     };
-    let (answer, status) = futures_util::join!(ingest.send(&request), drain);
-    assert_eq!((answer.status, status.code()), (200, Some(0)));
+    let (response, status) = futures_util::join!(ingest.send(&request), drain);
+    assert_eq!((response.status, status.code()), (200, Some(0)));
 }

@@ -1,17 +1,17 @@
-//! However events are cut into batches, and however many batches the worker takes together, the same comes of them.
+//! The result does not depend on how events are divided into batches, nor on how many batches share a unit of work.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tests::event::batch;
-use tests::{ApiKey, Event, PATIENCE, World, event, eventually, text};
+use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, text};
 
 const EVENTS: usize = 100;
 const PEOPLE: usize = 7;
 
-/// A small generator, so that the mix is varied and always the same.
-struct Mix(u64);
+/// Generates a varied sequence of events that is always the same.
+struct EventGenerator(u64);
 
-impl Mix {
+impl EventGenerator {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end
@@ -31,7 +31,7 @@ impl Mix {
                 .email(&format!("{person}@example.com"))
                 .phone(&format!("1555{}", self.below(PEOPLE))),
         };
-        // A repeated id now and then.
+        // Some ids are repeated.
         let id = if self.below(10) == 0 { self.below(i + 1) } else { i };
         named.id(&format!("e-{id}")).name(&format!("Name {i}")).payload(self.payload())
     }
@@ -56,25 +56,25 @@ impl Mix {
     }
 }
 
-/// The events for an agency.
+/// The events for one tenant.
 fn events(slug: &str) -> Vec<Event> {
-    let mut mix = Mix(42);
+    let mut mix = EventGenerator(42);
     (0..EVENTS).map(|i| mix.event(i).tenant(slug)).collect()
 }
 
-/// Sends batches one after the other, and gives all results.
+/// Sends batches one after the other, and returns all results.
 async fn send(world: &World, key: &ApiKey, batches: &[&[Event]]) -> Vec<Value> {
     let mut results = Vec::new();
     for events in batches {
-        let answer = world.http().send(&key.events(batch(events))).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        results.extend(answer.json()["results"].as_array().expect("results").iter().cloned());
+        let response = world.http().send(&key.events(batch(events))).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        results.extend(response.json()["results"].as_array().expect("results").iter().cloned());
     }
     results
 }
 
-/// A value with ids replaced by the order in which they first came up.
-fn normal(value: &Value, seen: &mut HashMap<String, usize>) -> Value {
+/// A value with ids replaced by the order of their first occurrence.
+fn normalized(value: &Value, seen: &mut HashMap<String, usize>) -> Value {
     match value {
         Value::String(text)
             if text.len() == 36 && text.as_bytes()[8] == b'-' && text.as_bytes()[23] == b'-' =>
@@ -82,17 +82,17 @@ fn normal(value: &Value, seen: &mut HashMap<String, usize>) -> Value {
             let next = seen.len();
             json!(format!("id {}", seen.entry(text.clone()).or_insert(next)))
         }
-        Value::Array(items) => items.iter().map(|item| normal(item, seen)).collect(),
+        Value::Array(items) => items.iter().map(|item| normalized(item, seen)).collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, field)| (name.clone(), normal(field, seen)))
+            .map(|(name, field)| (name.clone(), normalized(field, seen)))
             .collect::<serde_json::Map<_, _>>()
             .into(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
-/// All of an agency's records, in an order and form that don't depend on ids and times.
+/// All records of a tenant, in an order and form that do not depend on ids and times.
 async fn records(world: &World, slug: &str) -> Vec<(&'static str, Vec<Value>)> {
     let client = "(SELECT coalesce(email_key, external_id, phone_digits) FROM clients c WHERE c.tenant_id = r.tenant_id AND c.client_id = r.client_id) AS client";
     let tables = [
@@ -129,7 +129,7 @@ async fn records(world: &World, slug: &str) -> Vec<(&'static str, Vec<Value>)> {
 }
 
 #[tokio::test]
-async fn a_batch_does_what_its_events_do_one_by_one() {
+async fn a_batch_has_the_same_effect_as_its_events_one_by_one() {
     let world = World::start().await;
     let (one_by_one, at_once) = (world.add_tenant("single").await, world.add_tenant("batch").await);
     for slug in ["single", "batch"] {
@@ -141,7 +141,7 @@ async fn a_batch_does_what_its_events_do_one_by_one() {
     let second = send(&world, &at_once, &[&together]).await;
     let (mut seen_first, mut seen_second) = (HashMap::new(), HashMap::new());
     for (first, second) in first.iter().zip(&second) {
-        assert_eq!(normal(first, &mut seen_first), normal(second, &mut seen_second));
+        assert_eq!(normalized(first, &mut seen_first), normalized(second, &mut seen_second));
     }
     let statuses: Vec<&str> = first.iter().map(|result| text(&result["status"])).collect();
     for status in ["accepted", "duplicate", "failed"] {
@@ -155,11 +155,11 @@ async fn a_batch_does_what_its_events_do_one_by_one() {
 }
 
 #[tokio::test]
-async fn batches_that_are_taken_together_do_what_they_do_one_by_one() {
+async fn batches_applied_in_one_unit_have_the_same_effect_as_one_by_one() {
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_REPLY_TIMEOUT", "100ms")
-        // All of it is to wait while there is no worker.
+        // All batches must be admitted while there is no worker.
         .set("CONNECT_BACKLOG_TARGET", "60s")
         .set("CONNECT_WORKER_LANES", "1")
         .start()
@@ -175,14 +175,14 @@ async fn batches_that_are_taken_together_do_what_they_do_one_by_one() {
     world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.add_worker().await;
     world.restart_ingest().await;
-    eventually("the backlog is gone", PATIENCE, async || match world.queues.depth("events").await {
+    eventually("the backlog is gone", MAX_WAIT, async || match world.queues.depth("events").await {
         0 => Ok(()),
         left => Err(format!("{left} messages")),
     })
     .await;
     let single = events("single");
     let singles: Vec<&[Event]> = single.chunks(1).collect();
-    // After the backlog, for the one lane takes them in turn.
+    // These are applied after the backlog, because there is only one lane.
     send(&world, &one_by_one, &singles).await;
     for ((table, single), (_, backlog)) in
         records(&world, "single").await.iter().zip(&records(&world, "backlog").await)

@@ -1,11 +1,11 @@
-//! What fails inside fails alone (D8).
+//! An internal error affects only the event that causes it (D8).
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{Http, PATIENCE, World, event, eventually};
+use tests::{HttpClient, MAX_WAIT, World, event, eventually};
 
-/// Has the database refuse what an event with `unlucky` in its id writes last.
+/// Makes the database reject the last row of each event with `unlucky` in its id.
 async fn break_unlucky_events(world: &World) {
     world
         .database
@@ -20,32 +20,12 @@ async fn break_unlucky_events(world: &World) {
         .await;
 }
 
-/// Waits until the dead-letter queue holds so many messages: they get there a moment after they were refused.
-async fn until_dead(world: &World, count: u32) {
-    eventually("the dead letters are there", PATIENCE, async || {
-        match world.queues.depth("events.dead").await {
-            found if found == count => Ok(()),
-            found => Err(format!("{found} of {count}")),
-        }
-    })
-    .await;
-}
-
-/// Waits until so many events are in the ledger.
-async fn until_applied(world: &World, count: i64) {
-    eventually("the events are applied", PATIENCE, async || {
-        let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
-        if applied == count { Ok(()) } else { Err(format!("{applied} of {count}")) }
-    })
-    .await;
-}
-
 fn statuses(results: &[Value]) -> Vec<&str> {
     results.iter().map(|result| tests::text(&result["status"])).collect()
 }
 
 #[tokio::test]
-async fn an_event_that_fails_inside_fails_alone_and_says_nothing_of_the_inside() {
+async fn an_event_with_an_internal_error_fails_alone_and_reveals_no_details() {
     let world = World::start().await;
     break_unlucky_events(&world).await;
     let events = [
@@ -59,12 +39,12 @@ async fn an_event_that_fails_inside_fails_alone_and_says_nothing_of_the_inside()
     assert_eq!(results[1], failed);
     assert_eq!(world.pipeline(&[]).await.len(), 2);
     let of_b = "SELECT count(*) FROM clients WHERE email_key = 'b@example.com'";
-    assert_eq!(world.database.count(of_b).await, 0, "nothing of the failed event stays");
+    assert_eq!(world.database.count(of_b).await, 0, "nothing of the failed event is stored");
     assert_eq!(world.queues.depth("events.dead").await, 0);
 }
 
 #[tokio::test]
-async fn what_came_before_a_failed_event_counts_for_what_comes_after() {
+async fn events_before_a_failed_one_are_visible_to_events_after_it() {
     let world = World::start().await;
     break_unlucky_events(&world).await;
     let ana = |kind: &str| event(kind).email("ana@example.com");
@@ -83,7 +63,7 @@ async fn what_came_before_a_failed_event_counts_for_what_comes_after() {
 }
 
 #[tokio::test]
-async fn a_failed_event_can_be_sent_again_once_its_cause_is_gone() {
+async fn a_failed_event_can_be_resent_once_the_cause_is_fixed() {
     let world = World::start().await;
     break_unlucky_events(&world).await;
     let unlucky = event("enquiry.submitted").id("unlucky").email("ana@example.com");
@@ -93,8 +73,8 @@ async fn a_failed_event_can_be_sent_again_once_its_cause_is_gone() {
 }
 
 #[tokio::test]
-async fn other_batches_go_through_beside_one_that_fails() {
-    // All of them at once, however slow the machine is.
+async fn other_batches_succeed_beside_one_with_a_failed_event() {
+    // No request is refused, however slow the machine is.
     let world = World::with().set("CONNECT_BACKLOG_TARGET", "60s").start().await;
     break_unlucky_events(&world).await;
     let requests = (0..30).map(async |i| {
@@ -103,19 +83,23 @@ async fn other_batches_go_through_beside_one_that_fails() {
         if i % 10 == 5 {
             events[4] = events[4].clone().id(&format!("unlucky-{i}"));
         }
-        let answer = world.http().send(&world.key.events(batch(&events))).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        (i, answer.json())
+        let response = world.http().send(&world.key.events(batch(&events))).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        (i, response.json())
     });
-    for (i, answer) in join_all(requests).await {
+    for (i, response) in join_all(requests).await {
         let expected = if i % 10 == 5 { (json!(9), json!(1)) } else { (json!(10), json!(0)) };
-        assert_eq!((answer["accepted"].clone(), answer["failed"].clone()), expected, "batch {i}: {answer}");
+        assert_eq!(
+            (response["accepted"].clone(), response["failed"].clone()),
+            expected,
+            "batch {i}: {response}"
+        );
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 297);
 }
 
 #[tokio::test]
-async fn poison_ends_in_the_dead_letter_queue_and_the_worker_goes_on() {
+async fn poison_messages_are_dead_lettered_and_the_worker_continues() {
     let world = World::start().await;
     let valid = batch(&[event("contact.identified").email("ana@example.com")]);
     let bodies: [&[u8]; 6] = [b"", b"\xff\xfe\x00", b"not json", b"{}", b"[1,2,3]", &valid];
@@ -123,7 +107,7 @@ async fn poison_ends_in_the_dead_letter_queue_and_the_worker_goes_on() {
         // Without the metadata that ingest sends along, not even a valid batch can be applied.
         world.queues.publish("events", body).await;
     }
-    until_dead(&world, 6).await;
+    world.until_depth("events.dead", 6).await;
     world.accept(event("contact.identified").email("bo@example.com")).await;
     assert_eq!(world.queues.depth("events").await, 0);
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
@@ -138,7 +122,7 @@ async fn poison_ends_in_the_dead_letter_queue_and_the_worker_goes_on() {
 }
 
 #[tokio::test]
-async fn poison_among_valid_batches_holds_none_of_them_up() {
+async fn poison_messages_among_valid_batches_delay_none_of_them() {
     let world = World::start().await;
     world.workers[0].until_ready().await;
     world.workers[0].signal("STOP");
@@ -150,13 +134,13 @@ async fn poison_among_valid_batches_holds_none_of_them_up() {
         }
         world.workers[0].signal("CONT");
     };
-    let (answers, ()) = futures_util::join!(join_all(requests), poison);
-    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
-    until_dead(&world, 10).await;
+    let (responses, ()) = futures_util::join!(join_all(requests), poison);
+    assert!(responses.iter().all(|response| response.status == 200), "{responses:?}");
+    world.until_depth("events.dead", 10).await;
 }
 
 #[tokio::test]
-async fn a_message_that_was_damaged_on_its_way_is_a_dead_letter() {
+async fn dead_letters_a_message_damaged_in_transit() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
     world
         .send(&[event("contact.identified").email("ana@example.com")])
@@ -167,42 +151,42 @@ async fn a_message_that_was_damaged_on_its_way_is_a_dead_letter() {
     let elsewhere = String::from_utf8_lossy(&message.body).replace("acme", "zeta");
     let too_many = batch(&vec![event("contact.identified").email("ana@example.com"); 101]);
     for body in [half, b"", b"[]", elsewhere.as_bytes(), &too_many] {
-        world.queues.put("events", &message.with_body(body)).await;
+        world.queues.publish_message("events", &message.with_body(body)).await;
     }
     world.add_worker().await;
-    until_dead(&world, 5).await;
+    world.until_depth("events.dead", 5).await;
     for table in ["clients", "event_ledger"] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
-    world.queues.put("events", &message).await;
-    until_applied(&world, 1).await;
+    world.queues.publish_message("events", &message).await;
+    world.until_applied(1).await;
 }
 
 #[tokio::test]
-async fn a_message_that_comes_twice_is_applied_once() {
+async fn applies_a_message_that_is_delivered_several_times_once() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
     let events = ["a", "b"].map(|person| event("enquiry.submitted").email(&format!("{person}@example.com")));
     world.send(&events).await.assert_error(503, "processing_timeout");
     let message = world.queues.take("events").await.expect("the batch").without_reply();
     for _ in 0..3 {
-        world.queues.put("events", &message).await;
+        world.queues.publish_message("events", &message).await;
     }
     world.add_worker().await;
-    until_applied(&world, 2).await;
-    world.queues.put("events", &message).await;
-    eventually("the queue is empty", PATIENCE, async || match world.queues.depth("events").await {
+    world.until_applied(2).await;
+    world.queues.publish_message("events", &message).await;
+    eventually("the queue is empty", MAX_WAIT, async || match world.queues.depth("events").await {
         0 => Ok(()),
         left => Err(format!("{left} messages")),
     })
     .await;
-    assert_eq!(world.workers[0].terminate().await.code(), Some(0), "what it was handed is done");
+    assert_eq!(world.workers[0].terminate().await.code(), Some(0), "it has finished its messages");
     assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 2);
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 2);
     assert_eq!(world.queues.depth("events.dead").await, 0);
 }
 
 #[tokio::test]
-async fn a_message_of_an_agency_that_is_gone_holds_up_no_other() {
+async fn a_message_of_a_deleted_tenant_delays_no_other() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
     let zeta = world.add_tenant("zeta").await;
     let body = batch(&[event("contact.identified").tenant("zeta").email("ana@example.com")]);
@@ -219,11 +203,11 @@ async fn a_message_of_an_agency_that_is_gone_holds_up_no_other() {
         .await
         .assert_error(503, "processing_timeout");
     world.add_worker().await;
-    until_applied(&world, 1).await;
+    world.until_applied(1).await;
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_fails_only_the_events_that_need_it() {
+async fn a_corrupt_record_fails_only_the_events_that_need_it() {
     let world = World::start().await;
     world.accept(event("contact.identified").email("damaged@example.com")).await;
     world.database.execute("UPDATE clients SET email = 'damaged beyond repair'").await;
@@ -239,7 +223,7 @@ async fn a_record_that_cannot_be_read_fails_only_the_events_that_need_it() {
 }
 
 #[tokio::test]
-async fn a_deadlock_with_somebody_else_is_over_by_itself() {
+async fn retries_after_a_deadlock_with_another_session() {
     let world = World::start().await;
     let people = ["a", "b"].map(|person| event("contact.identified").email(&format!("{person}@example.com")));
     world.results(&people).await;
@@ -251,19 +235,16 @@ async fn a_deadlock_with_somebody_else_is_over_by_itself() {
     let updates =
         ["a", "b"].map(|person| event("contact.updated").email(&format!("{person}@example.com")).name("New"));
     let deadlock = async {
-        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-             AND wait_event_type = 'Lock'";
-        eventually("the worker waits", PATIENCE, async || match world.database.count(waits).await {
-            0 => Err("nobody waits".to_owned()),
-            _ => Ok(()),
-        })
-        .await;
-        // One of the two is ended by the server, whichever it is.
+        world.database.until_lock_wait().await;
+        // The server aborts one of the two transactions, whichever it is.
         drop(theirs.batch_execute(&lock("a")).await);
         drop(theirs.rollback().await);
     };
     let (results, ()) = futures_util::join!(world.results(&updates), deadlock);
     assert_eq!(statuses(&results), ["accepted", "accepted"]);
+    // Whichever was aborted: the other session changed nothing, and the retry applied both updates.
+    assert_eq!(world.database.count("SELECT count(*) FROM clients WHERE name = 'New'").await, 2);
+    assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 4);
 }
 
 /// Transactions of the worker that applied units of events, whatever their outcome.
@@ -273,7 +254,7 @@ async fn units(world: &World) -> f64 {
 }
 
 #[tokio::test]
-async fn a_bad_event_costs_its_batch_few_transactions() {
+async fn isolating_a_failing_event_takes_few_transactions() {
     let world = World::start().await;
     break_unlucky_events(&world).await;
     let contact = |at: usize| event("contact.identified").email(&format!("{at}@example.com"));
@@ -285,17 +266,17 @@ async fn a_bad_event_costs_its_batch_few_transactions() {
         let expected = if at == 70 { "failed" } else { "accepted" };
         assert_eq!(result["status"], expected, "{at}: {result}");
     }
-    // The unit, and at most two parts for each time that it is halved: 100, 50, 25, 13, 7, 4, 2, 1.
+    // The unit, and at most two halves at each level: 100, 50, 25, 13, 7, 4, 2, 1.
     let spent = units(&world).await - before;
     assert!(spent <= 15.0, "{spent} transactions");
 }
 
 #[tokio::test]
-async fn a_bad_event_of_an_agency_costs_the_others_beside_it_few_transactions() {
+async fn isolating_a_failing_event_of_another_tenant_takes_few_transactions() {
     let mut world = World::with().workers(0).start().await;
     break_unlucky_events(&world).await;
     let zeta = world.add_tenant("zeta").await;
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for at in 0..20 {
         let contact = event("contact.identified").email(&format!("{at}@example.com"));
         let contact = if at == 13 { contact.id("unlucky") } else { contact };
@@ -303,15 +284,15 @@ async fn a_bad_event_of_an_agency_costs_the_others_beside_it_few_transactions() 
             0 => world.key.events(batch(&[contact])),
             _ => zeta.events(batch(&[contact.tenant("zeta")])),
         };
-        let http = Http::new(world.http().address());
-        answers.push(tokio::spawn(async move { http.send(&request).await }));
+        let http = HttpClient::new(world.http().address());
+        responses.push(tokio::spawn(async move { http.send(&request).await }));
         world.until_depth("events", at + 1).await;
     }
     world.add_worker().await;
-    for (at, answer) in answers.into_iter().enumerate() {
-        let answer = answer.await.expect("an answer").json();
+    for (at, response) in responses.into_iter().enumerate() {
+        let response = response.await.expect("a response").json();
         let expected = if at == 13 { "failed" } else { "accepted" };
-        assert_eq!(answer["results"][0]["status"], expected, "{at}: {answer}");
+        assert_eq!(response["results"][0]["status"], expected, "{at}: {response}");
     }
     let spent = units(&world).await;
     assert!(spent <= 12.0, "{spent} transactions");

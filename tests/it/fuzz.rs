@@ -1,15 +1,15 @@
 //! Generated input with fixed seeds; `make fuzz` runs the same targets with others.
 
-use tests::fuzz::{HttpFuzz, Target};
+use tests::fuzz::{FuzzTarget, HttpFuzz};
 
-/// Cases of each reader.
+/// Cases for each parser.
 const CASES: u64 = 3_000;
-/// Streams to the HTTP entry.
+/// Byte streams to the HTTP port.
 const STREAMS: u64 = 400;
 
 #[test]
-fn readers_agree_and_refuse_what_was_damaged() {
-    for target in Target::ALL {
+fn parsers_agree_and_reject_damaged_input() {
+    for target in FuzzTarget::ALL {
         for seed in 0..CASES {
             target.run(seed).unwrap_or_else(|what| panic!("{what}"));
         }
@@ -17,7 +17,7 @@ fn readers_agree_and_refuse_what_was_damaged() {
 }
 
 #[tokio::test]
-async fn streams_of_garbage_leave_ingest_as_it_was() {
+async fn garbage_streams_leave_ingest_unaffected() {
     let http = HttpFuzz::start().await;
     http.run(0, STREAMS).await.unwrap_or_else(|what| panic!("{what}"));
 }

@@ -1,4 +1,4 @@
-//! End-to-end tests, a directory or file a subject. Each test has a world of its own.
+//! End-to-end tests: one directory or file per subject. Each test starts its own [`tests::World`].
 
 mod admission;
 mod advisor;
@@ -9,6 +9,8 @@ mod bundles;
 mod burst;
 mod concurrency;
 mod connectctl;
+mod console;
+mod documents;
 mod drain;
 mod envelope;
 mod equivalence;
@@ -16,17 +18,25 @@ mod events;
 mod examples;
 mod failures;
 mod faults;
-mod forged;
+mod forged_messages;
 mod fuzz;
 mod limits;
-mod locked;
+mod locked_rows;
 mod monitoring;
 mod openapi;
 mod operator;
+mod personal_data;
 mod pipeline;
 mod records;
+mod refusals;
+mod restore;
 mod results;
+mod retention;
+mod rotation;
 mod schema;
+mod steady_load;
+mod tls;
+mod torture;
 mod traces;
 mod vectors;
 mod webhooks;

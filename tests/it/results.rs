@@ -8,8 +8,8 @@ fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
 }
 
-fn statuses(answer: &Value) -> Vec<&str> {
-    answer["results"]
+fn statuses(response: &Value) -> Vec<&str> {
+    response["results"]
         .as_array()
         .expect("results")
         .iter()
@@ -18,7 +18,7 @@ fn statuses(answer: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn results_stand_in_the_order_of_the_batch_and_are_counted() {
+async fn results_follow_the_order_of_the_batch_and_are_counted() {
     let world = World::start().await;
     let events = [
         ana("contact.identified").id("z"),
@@ -27,18 +27,18 @@ async fn results_stand_in_the_order_of_the_batch_and_are_counted() {
         ana("contact.identified").id("z"),
         ana("contact.updated").id("b").name("Ana"),
     ];
-    let answer = world.send(&events).await;
-    assert_eq!(answer.header("content-type"), "application/json");
-    let answer = answer.json();
+    let response = world.send(&events).await;
+    assert_eq!(response.header("content-type"), "application/json");
+    let response = response.json();
     let ids: Vec<_> =
-        answer["results"].as_array().expect("results").iter().map(|r| tests::text(&r["eventId"])).collect();
+        response["results"].as_array().expect("results").iter().map(|r| tests::text(&r["eventId"])).collect();
     assert_eq!(ids, ["z", "a", "m", "z", "b"]);
-    assert_eq!(statuses(&answer), ["accepted", "failed", "accepted", "duplicate", "accepted"]);
+    assert_eq!(statuses(&response), ["accepted", "failed", "accepted", "duplicate", "accepted"]);
     assert_eq!(
-        (&answer["accepted"], &answer["duplicate"], &answer["failed"]),
+        (&response["accepted"], &response["duplicate"], &response["failed"]),
         (&json!(3), &json!(1), &json!(1))
     );
-    let mut fields: Vec<_> = answer.as_object().expect("an object").keys().collect();
+    let mut fields: Vec<_> = response.as_object().expect("an object").keys().collect();
     fields.sort();
     assert_eq!(fields, ["accepted", "duplicate", "failed", "results"]);
 }
@@ -65,7 +65,7 @@ async fn a_result_has_only_the_fields_that_apply() {
 }
 
 #[tokio::test]
-async fn events_of_a_batch_apply_in_their_order() {
+async fn events_of_a_batch_apply_in_order() {
     let world = World::start().await;
     let events = [
         ana("contact.updated").name("Too early"),
@@ -87,7 +87,7 @@ async fn events_of_a_batch_apply_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_duplicate_repeats_ids_warnings_and_discovery_and_has_no_second_effect() {
+async fn a_duplicate_returns_the_original_ids_and_warnings_and_has_no_second_effect() {
     let world = World::start().await;
     world.accept(event("contact.identified").external_id("p-1")).await;
     let events = [
@@ -117,9 +117,9 @@ async fn a_duplicate_repeats_ids_warnings_and_discovery_and_has_no_second_effect
     };
     let before = (rows().await, world.pipeline(&[]).await);
     for again in [events.to_vec(), events.iter().rev().cloned().collect()] {
-        let answer = world.send(&again).await.json();
-        assert_eq!(answer["duplicate"], 5, "{answer}");
-        for result in answer["results"].as_array().expect("results") {
+        let response = world.send(&again).await.json();
+        assert_eq!(response["duplicate"], 5, "{response}");
+        for result in response["results"].as_array().expect("results") {
             let mut original =
                 first.iter().find(|one| one["eventId"] == result["eventId"]).expect("its first").clone();
             assert_eq!(original["status"], "accepted");
@@ -131,7 +131,7 @@ async fn a_duplicate_repeats_ids_warnings_and_discovery_and_has_no_second_effect
 }
 
 #[tokio::test]
-async fn the_second_occurrence_in_one_batch_is_a_duplicate_of_the_first_even_when_it_says_something_else() {
+async fn a_repeated_event_id_in_one_batch_is_a_duplicate_even_with_other_content() {
     let world = World::start().await;
     let results = world
         .results(&[
@@ -153,19 +153,19 @@ async fn the_second_occurrence_in_one_batch_is_a_duplicate_of_the_first_even_whe
 }
 
 #[tokio::test]
-async fn a_failed_event_is_not_remembered_not_even_within_its_batch() {
+async fn a_failed_event_is_not_remembered_even_within_its_batch() {
     let world = World::start().await;
     let update = ana("contact.updated").id("u-1").name("Ana");
-    let answer =
+    let response =
         world.send(&[update.clone(), ana("contact.identified"), update.clone(), update.clone()]).await.json();
-    assert_eq!(statuses(&answer), ["failed", "accepted", "accepted", "duplicate"]);
+    assert_eq!(statuses(&response), ["failed", "accepted", "accepted", "duplicate"]);
     let never = event("contact.updated").id("u-2").email("nobody@example.com");
-    let answer = world.send(&[never.clone(), never]).await.json();
-    assert_eq!(statuses(&answer), ["failed", "failed"]);
+    let response = world.send(&[never.clone(), never]).await.json();
+    assert_eq!(statuses(&response), ["failed", "failed"]);
 }
 
 #[tokio::test]
-async fn one_agency_cannot_occupy_anothers_event_ids() {
+async fn event_ids_of_one_tenant_do_not_block_another_tenant() {
     let world = World::start().await;
     let zeta = world.add_tenant("zeta").await;
     let sent = ana("enquiry.submitted").id("shared-id");
@@ -181,11 +181,11 @@ async fn one_agency_cannot_occupy_anothers_event_ids() {
         .connectctl
         .run(&["timeline", "--tenant", "acme", "--client", tests::text(&there["clientId"]), "--json"])
         .await;
-    assert_eq!(theirs.code, Some(1), "another agency's client is not found: {theirs:?}");
+    assert_eq!(theirs.code, Some(1), "another tenant's client is not found: {theirs:?}");
 }
 
 #[tokio::test]
-async fn a_duplicate_is_found_by_another_key_of_the_same_agency() {
+async fn another_key_of_the_same_tenant_gets_a_duplicate() {
     let world = World::start().await;
     let second = world.add_key("events:ingest").await;
     let event = ana("enquiry.submitted").id("e-1");

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use tests::{ApiKey, World, text};
 
-/// A valid `v1` vector, signed anew: with this key, and as far from now as the vector is from its clock.
-fn signed_anew(key: &ApiKey, case: &Value, count: i64) -> tests::Outgoing {
+/// A valid `v1` vector with a new signature: with this key, and as far from now as the vector is from its clock.
+fn signed_anew(key: &ApiKey, case: &Value, count: i64) -> tests::HttpRequest {
     let (header, body) = (text(&case["header"]), text(&case["body"]));
     let signed_at: i64 = header[2..].split(',').next().and_then(|t| t.parse().ok()).expect("t=<seconds>,..");
     let age = case["now"].as_i64().expect("a number") - signed_at;
@@ -31,9 +31,9 @@ async fn every_valid_form_of_a_v1_signature_passes_authentication() {
     let mut count = 0;
     for case in valid {
         count += 1;
-        let answer = world.http().send(&signed_anew(&world.key, case, count)).await;
+        let response = world.http().send(&signed_anew(&world.key, case, count)).await;
         // None of the bodies is a valid batch, so what passes is refused for its body.
-        let message = answer.assert_error(400, "invalid_request");
+        let message = response.assert_error(400, "invalid_request");
         assert!(!message.is_empty(), "{}", case["why"]);
     }
     assert!(count >= 6, "{count} vectors");

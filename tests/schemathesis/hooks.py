@@ -21,8 +21,8 @@ SECRET = os.environ["CONNECT_SECRET"].encode()
 TENANT = os.environ["CONNECT_TENANT"]
 # Records that exist, by the name of the path's parameter.
 KNOWN = {"clientId": os.environ["CLIENT_ID"], "leadId": os.environ["LEAD_ID"]}
-# Where the answers are counted.
-ANSWERS = os.environ["CONNECT_ANSWERS"]
+# Where the responses are counted.
+RESPONSES = os.environ["CONNECT_RESPONSES"]
 
 # A signature may be as old as that; each second is room for one more equal request.
 OLDEST = 250
@@ -146,13 +146,13 @@ def as_read(value):
     return value
 
 
-answers = {}
-answers_lock = threading.Lock()
+responses = {}
+responses_lock = threading.Lock()
 
 
 @schemathesis.hook
 def after_call(context, case, response):
-    with answers_lock:
-        answers.setdefault(case.operation.label, Counter())[str(response.status_code)] += 1
-        with open(ANSWERS, "w", encoding="utf-8") as file:
-            json.dump(answers, file, indent=1)
+    with responses_lock:
+        responses.setdefault(case.operation.label, Counter())[str(response.status_code)] += 1
+        with open(RESPONSES, "w", encoding="utf-8") as file:
+            json.dump(responses, file, indent=1)

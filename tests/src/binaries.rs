@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What cargo says of this crate must not reach build scripts of others: some would run again.
-const OF_THIS_CRATE: [&str; 17] = [
+/// Variables that cargo sets for this crate. Build scripts of other crates must not see them: some would run again.
+const CRATE_VARIABLES: [&str; 17] = [
     "CARGO_MANIFEST_DIR",
     "CARGO_MANIFEST_LINKS",
     "CARGO_MANIFEST_PATH",
@@ -26,7 +26,7 @@ const OF_THIS_CRATE: [&str; 17] = [
     "CARGO_PKG_VERSION_PRE",
 ];
 
-/// The workspace's directory.
+/// The root directory of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a workspace")
 }
@@ -43,7 +43,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
     BUILT.get_or_init(|| build("--examples").join("examples")).join(name)
 }
 
-/// Cargo builds only what the tests link, and they link none of the programs. Gives the directory of the profile.
+/// Cargo builds only what the tests link, and they link none of the programs. Returns the directory of the profile.
 fn build(which: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the path of this test");
     // <target>/<profile>/deps/it-<hash>, or <target>/<profile>/connect-bench
@@ -56,7 +56,7 @@ fn build(which: &str) -> PathBuf {
     command.current_dir(root()).args(["build", "--quiet", "--workspace", which]);
     command.args(["--profile", if profile == "debug" { "dev" } else { profile }]);
     command.arg("--target-dir").arg(programs.parent().expect("a target directory"));
-    for name in OF_THIS_CRATE {
+    for name in CRATE_VARIABLES {
         command.env_remove(name);
     }
     let status = command.status().expect("cargo runs");

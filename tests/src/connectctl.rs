@@ -2,7 +2,7 @@
 
 use crate::MASTER_KEY;
 use crate::binaries::binary;
-use crate::ran::Ran;
+use crate::command_output::CommandOutput;
 use serde_json::Value;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
@@ -14,23 +14,23 @@ pub struct Connectctl {
 }
 
 impl Connectctl {
-    /// One that needs no broker.
+    /// `connectctl` with a database only, for commands that need no broker.
     pub fn for_database(url: &str) -> Self {
         let settings = [("DATABASE_URL", url), ("CONNECT_MASTER_KEY", MASTER_KEY)];
         Self::with(settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec())
     }
 
-    /// One with these settings and no others.
+    /// `connectctl` with these settings and no others.
     pub fn with(settings: Vec<(String, String)>) -> Self {
         Self { settings }
     }
 
-    /// Runs a command.
-    pub async fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of("connectctl", arguments, &self.settings).await
+    /// Runs a command to its end, whatever its exit code.
+    pub async fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of("connectctl", arguments, &self.settings).await
     }
 
-    /// Begins to run a command. It is killed with the value.
+    /// Starts a command. It is killed when the value is dropped.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(binary("connectctl"));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -38,7 +38,7 @@ impl Connectctl {
         command.spawn().unwrap_or_else(|error| panic!("connectctl {arguments:?}: {error}"))
     }
 
-    /// Runs a command that must be refused: exit code 1, nothing on standard output. Gives the one line that says why.
+    /// Runs a command that must fail with exit code 1 and nothing on standard output. Returns the one line of its error.
     pub async fn refusal(&self, arguments: &[&str]) -> String {
         let ran = self.run(&[arguments, &["--json"]].concat()).await;
         assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "connectctl {arguments:?}: {ran:?}");
@@ -46,18 +46,18 @@ impl Connectctl {
         ran.errors
     }
 
-    /// The same without a setting.
+    /// A copy without a setting.
     pub fn without(&self, name: &str) -> Self {
         Self::with(self.settings.iter().filter(|(setting, _)| setting != name).cloned().collect())
     }
 
-    /// The same with another setting.
+    /// A copy with one more setting.
     pub fn and(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Runs a command that must succeed, with `--json`, and gives what it printed.
+    /// Runs a command that must succeed, with `--json`, and returns the printed JSON.
     pub async fn json(&self, arguments: &[&str]) -> Value {
         let ran = self.run(&[arguments, &["--json"]].concat()).await;
         assert_eq!(ran.code, Some(0), "connectctl {arguments:?}: {}", ran.errors);

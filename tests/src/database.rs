@@ -1,7 +1,11 @@
 //! A database for each test: a clone of one that was migrated and seeded once.
 
+use crate::command_output::CommandOutput;
 use crate::connectctl::Connectctl;
+use crate::dedicated_servers::Postgres;
+use crate::eventually::{MAX_WAIT, eventually};
 use crate::key::ApiKey;
+use crate::roles::{ROLE_PREFIX, create_logins};
 use crate::services;
 use crate::url::with_database;
 use crate::world::seed;
@@ -16,16 +20,16 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};
 
 /// What every database name of the tests begins with.
-const MARK: &str = "connect_test_";
+const NAME_PREFIX: &str = "connect_test_";
 
 /// Longest that a connection may take.
-const CONNECT: Duration = Duration::from_secs(20);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest that making or dropping a database may take.
-const ADMIN: Duration = Duration::from_secs(120);
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Longest that removing a test's things may take.
-const CLEAN_UP: Duration = Duration::from_secs(20);
+/// Longest that the clean-up after a test may take.
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A database of a single test; dropped with its value.
 #[derive(Debug)]
@@ -45,31 +49,60 @@ impl TestDatabase {
     /// A database on the shared server, migrated and seeded.
     pub async fn new() -> Self {
         let name = tokio::task::spawn_blocking(next_clone).await.expect("a clone of the template");
-        let server = services::shared().database_url.clone();
+        let server = services::shared_servers().database_url.clone();
         Self { url: with_database(&server, &name), server, name, key: Some(template().key.clone()) }
     }
 
     /// An empty database on the shared server, without a schema.
     pub async fn empty() -> Self {
-        let (server, name) = (services::shared().database_url.clone(), new_name());
-        admin(&server, &format!("CREATE DATABASE {name}")).await;
+        let (server, name) = (services::shared_servers().database_url.clone(), new_name());
+        execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
+        create_logins(&server).await;
         Self { url: with_database(&server, &name), server, name, key: None }
     }
 
-    /// The same on a server of the test's own.
+    /// A migrated and seeded database on a server that only this test uses.
     pub async fn on(server: &str) -> Self {
-        let (name, key) = migrated(server, new_name()).await;
+        let (name, key) = create_migrated(server, new_name()).await;
         Self { url: with_database(server, &name), server: server.to_owned(), name, key: Some(key) }
     }
 
-    /// The key that was made with a seeded one: of the agency `acme`, with every scope.
+    /// The key of a seeded database: of the tenant `acme`, with every scope.
     pub fn key(&self) -> &ApiKey {
         self.key.as_ref().expect("a seeded database")
     }
 
-    /// `DATABASE_URL`.
+    /// The value for `DATABASE_URL`.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Uses the copy of the database on another server from now on, which was its server's standby.
+    pub fn move_to(&mut self, server: &Postgres) {
+        self.url = with_database(server.url(), &self.name);
+        server.url().clone_into(&mut self.server);
+    }
+
+    /// Writes a dump to `file`, as `docs/restore.md` says.
+    pub async fn dump(&self, file: &Path) {
+        self.run_tool("pg_dump --format=custom --file \"$DUMP\" \"$DATABASE_URL\"", file).await;
+    }
+
+    /// A new database on the same server with the data of a dump of this one, as `docs/restore.md` says.
+    pub async fn restored(&self, file: &Path) -> Self {
+        let (server, name) = (self.server.clone(), new_name());
+        execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
+        let restored = Self { url: with_database(&server, &name), server, name, key: self.key.clone() };
+        let restore = "pg_restore --exit-on-error --dbname \"$DATABASE_URL\" \"$DUMP\"";
+        restored.run_tool(restore, file).await;
+        restored
+    }
+
+    async fn run_tool(&self, script: &str, file: &Path) {
+        let file = file.to_string_lossy().into_owned();
+        let settings = [("DATABASE_URL".to_owned(), self.url.clone()), ("DUMP".to_owned(), file)];
+        let ran = CommandOutput::bash(script, &settings).await;
+        assert_eq!(ran.code, Some(0), "{script}: {}", ran.errors);
     }
 
     /// A connection of its own.
@@ -77,7 +110,7 @@ impl TestDatabase {
         connect(&self.url).await
     }
 
-    /// Runs statements.
+    /// Executes SQL statements separated by semicolons.
     pub async fn execute(&self, statements: &str) {
         let done = self.connect().await.batch_execute(statements).await;
         done.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
@@ -91,7 +124,34 @@ impl TestDatabase {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// The number that a query gives.
+    /// Waits until at least `count` sessions of this database are as `condition` on `pg_stat_activity` says.
+    pub async fn until_sessions(&self, condition: &str, count: i64) {
+        let query = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND {condition}"
+        );
+        eventually(&format!("sessions: {condition}"), MAX_WAIT, async || match self.count(&query).await {
+            found if found >= count => Ok(()),
+            found => Err(format!("{found} of {count}")),
+        })
+        .await;
+    }
+
+    /// Waits until a session waits for a lock.
+    pub async fn until_lock_wait(&self) {
+        self.until_sessions("wait_event_type = 'Lock'", 1).await;
+    }
+
+    /// Waits until a session of the pool `name` waits for a lock.
+    pub async fn until_lock_wait_of(&self, name: &str) {
+        self.until_session_of(name, "wait_event_type = 'Lock'").await;
+    }
+
+    /// Waits until a session of the pool `name` is as `condition` says.
+    pub async fn until_session_of(&self, name: &str, condition: &str) {
+        self.until_sessions(&format!("application_name = '{name}' AND {condition}"), 1).await;
+    }
+
+    /// The number that a query returns.
     pub async fn count(&self, query: &str) -> i64 {
         let row = self.connect().await.query_one(query, &[]).await;
         row.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
@@ -101,7 +161,7 @@ impl TestDatabase {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
-        // A server that the test has stopped takes its databases with it.
+        // A server that the test has stopped is deleted with its databases.
         clean_up(async move {
             if let Some(client) = try_connect(&server).await {
                 drop(client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await);
@@ -115,16 +175,16 @@ fn template() -> &'static Template {
     static TEMPLATE: OnceLock<Template> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         blocking(async {
-            let server = &services::shared().database_url;
+            let server = &services::shared_servers().database_url;
             drop_orphans(server).await;
-            let (name, key) = migrated(server, new_name()).await;
+            let (name, key) = create_migrated(server, new_name()).await;
             Template { name, key }
         })
     })
 }
 
-/// A clone of the template that nobody has. Cloning takes a while, most of it waiting for the disk, so the next ones
-/// are made while tests run. The last ones stay until the next process of this machine drops them.
+/// A new clone of the template. Cloning mostly waits for the disk, so the next clones are created while tests run. The
+/// last ones stay until the next test process on this machine drops them.
 fn next_clone() -> String {
     static CLONES: OnceLock<Mutex<Receiver<String>>> = OnceLock::new();
     let clones = CLONES.get_or_init(|| {
@@ -134,7 +194,7 @@ fn next_clone() -> String {
             let clone = || {
                 let name = new_name();
                 let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
-                blocking(admin(&services::shared().database_url, &statement));
+                blocking(execute_admin(&services::shared_servers().database_url, &statement));
                 name
             };
             while ready.send(clone()).is_ok() {}
@@ -144,15 +204,16 @@ fn next_clone() -> String {
     clones.lock().unwrap_or_else(PoisonError::into_inner).recv().expect("the template can be cloned")
 }
 
-async fn migrated(server: &str, name: String) -> (String, ApiKey) {
-    admin(server, &format!("CREATE DATABASE {name}")).await;
+async fn create_migrated(server: &str, name: String) -> (String, ApiKey) {
+    execute_admin(server, &format!("CREATE DATABASE {name}")).await;
     let connectctl = Connectctl::for_database(&with_database(server, &name));
-    connectctl.json(&["migrate"]).await;
+    connectctl.json(&["migrate", "--roles", "--role-prefix", ROLE_PREFIX]).await;
+    create_logins(server).await;
     let key = seed(&connectctl).await;
     (name, key)
 }
 
-/// Drops what processes of this machine left that are no more.
+/// Drops databases of processes of this machine that have ended.
 async fn drop_orphans(server: &str) {
     let client = connect(server).await;
     let pattern = format!("{}%", this_machine());
@@ -162,13 +223,13 @@ async fn drop_orphans(server: &str) {
         let process =
             name.strip_prefix(&this_machine()).and_then(|rest| rest.split('_').next()).unwrap_or("");
         if !Path::new("/proc").join(process).exists() {
-            // Another process may be at it, too.
+            // Another process may drop it at the same time.
             drop(client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await);
         }
     }
 }
 
-/// A name that no other test has, also in other processes and on other machines that share the servers.
+/// A name that is unique across tests, processes, and machines that share the servers.
 pub(crate) fn new_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{}{}_{}", this_machine(), std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
@@ -178,13 +239,13 @@ pub(crate) fn new_name() -> String {
 fn this_machine() -> String {
     let mut hash = DefaultHasher::new();
     std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default().hash(&mut hash);
-    format!("{MARK}{:08x}_", hash.finish() >> 32)
+    format!("{NAME_PREFIX}{:08x}_", hash.finish() >> 32)
 }
 
-async fn admin(server: &str, statement: &str) {
+pub(crate) async fn execute_admin(server: &str, statement: &str) {
     let client = connect(server).await;
-    let done = tokio::time::timeout(ADMIN, client.batch_execute(statement)).await;
-    let done = done.unwrap_or_else(|_| panic!("not within {ADMIN:?}: {statement}"));
+    let done = tokio::time::timeout(ADMIN_TIMEOUT, client.batch_execute(statement)).await;
+    let done = done.unwrap_or_else(|_| panic!("not within {ADMIN_TIMEOUT:?}: {statement}"));
     done.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
 }
 
@@ -193,15 +254,15 @@ async fn connect(url: &str) -> Client {
 }
 
 async fn try_connect(url: &str) -> Option<Client> {
-    let connected = tokio::time::timeout(CONNECT, tokio_postgres::connect(url, NoTls)).await.ok()?;
+    let connected = tokio::time::timeout(CONNECT_TIMEOUT, tokio_postgres::connect(url, NoTls)).await.ok()?;
     let (client, connection) = connected.ok()?;
     tokio::spawn(connection);
     Some(client)
 }
 
-/// Runs what is to be done when a test is over, within bounds: a server that hangs must not keep the others waiting.
+/// Runs the clean-up after a test with a time limit: a hanging server must not delay other tests.
 pub(crate) fn clean_up(work: impl Future<Output = ()> + Send) {
-    blocking(async { drop(tokio::time::timeout(CLEAN_UP, work).await) });
+    blocking(async { drop(tokio::time::timeout(CLEAN_UP_TIMEOUT, work).await) });
 }
 
 /// Runs a future to its end where there is no runtime, or one that must not be blocked.

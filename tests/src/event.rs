@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// An envelope under construction. A new one is valid but for its actor, which nothing identifies yet.
+/// An envelope under construction. A new one is valid except for its actor, which has no identity yet.
 #[derive(Clone, Debug)]
 pub struct Event(Map<String, Value>);
 
-/// An event of that type with an id of its own, of the agency `acme`.
+/// An event of that type with an id of its own, of the tenant `acme`.
 pub fn event(event_type: &str) -> Event {
     let envelope = json!({
         "specVersion": "1.0",
@@ -28,65 +28,65 @@ pub fn batch(events: &[Event]) -> Vec<u8> {
 }
 
 impl Event {
-    /// `eventId`.
+    /// Sets the field `eventId`.
     pub fn id(self, id: &str) -> Self {
         self.with("eventId", json!(id))
     }
 
-    /// `actor.email`.
+    /// Sets the field `actor.email`.
     pub fn email(self, email: &str) -> Self {
         self.with_actor("email", json!(email))
     }
 
-    /// `actor.phone`.
+    /// Sets the field `actor.phone`.
     pub fn phone(self, phone: &str) -> Self {
         self.with_actor("phone", json!(phone))
     }
 
-    /// `actor.externalId`.
+    /// Sets the field `actor.externalId`.
     pub fn external_id(self, id: &str) -> Self {
         self.with_actor("externalId", json!(id))
     }
 
-    /// `actor.name`.
+    /// Sets the field `actor.name`.
     pub fn name(self, name: &str) -> Self {
         self.with_actor("name", json!(name))
     }
 
-    /// `tenant`.
+    /// Sets the field `tenant`.
     pub fn tenant(self, slug: &str) -> Self {
         self.with("tenant", json!(slug))
     }
 
-    /// `payload`.
+    /// Sets the field `payload`.
     pub fn payload(self, payload: Value) -> Self {
         self.with("payload", payload)
     }
 
-    /// Any field of the envelope.
+    /// Sets any field of the envelope.
     pub fn with(mut self, field: &str, value: Value) -> Self {
         self.0.insert(field.to_owned(), value);
         self
     }
 
-    /// The envelope without a field.
+    /// Removes a field of the envelope.
     pub fn without(mut self, field: &str) -> Self {
         self.0.remove(field);
         self
     }
 
-    /// Any field of the actor.
+    /// Sets any field of the actor.
     pub fn with_actor(mut self, field: &str, value: Value) -> Self {
         self.0["actor"][field] = value;
         self
     }
 
-    /// Its id.
+    /// The envelope's `eventId`.
     pub fn event_id(&self) -> &str {
         self.0["eventId"].as_str().expect("eventId is text")
     }
 
-    /// The envelope.
+    /// The envelope as JSON, as it is sent.
     pub fn to_json(&self) -> Value {
         Value::Object(self.0.clone())
     }

@@ -1,15 +1,16 @@
-//! Waiting for something that other processes bring about.
+//! Waiting for an effect of other processes.
 
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Long enough for anything that is on its way, on a busy machine. Only a failing test waits this long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for an effect, generous enough for a busy machine: the programs themselves may wait up to a minute before they
+/// try again. Only a failing test waits this long.
+pub const MAX_WAIT: Duration = Duration::from_secs(180);
 
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Looks again and again until `look` gives a value. When it doesn't within `within`, panics with `what` was waited
-/// for and what the last look saw. A look that has begun by then has [`PATIENCE`] to end.
+/// Calls `look` repeatedly until it returns a value. Panics when that takes longer than `within`, with `what` and the last
+/// error of `look`. A call that has started by then may take [`MAX_WAIT`] to end.
 pub async fn eventually<T>(
     what: &str,
     within: Duration,
@@ -18,14 +19,14 @@ pub async fn eventually<T>(
     let deadline = Instant::now() + within;
     let mut last = "nothing".to_owned();
     loop {
-        match timeout_at(deadline + PATIENCE, look()).await {
+        match timeout_at(deadline + MAX_WAIT, look()).await {
             Ok(Ok(found)) => return found,
             Ok(Err(seen)) if Instant::now() >= deadline => {
                 panic!("not within {within:?}: {what}; last seen: {seen}")
             }
             Ok(Err(seen)) => last = seen,
-            Err(_) => panic!("not within {within:?}: {what}; a look does not end; last seen: {last}"),
+            Err(_) => panic!("not within {within:?}: {what}; a check does not end; last seen: {last}"),
         }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,6 +1,6 @@
-//! A small HTTP/1.1 client that sends what it is told, right or wrong.
+//! A small HTTP/1.1 client that also sends invalid requests.
 
-use crate::described;
+use crate::api_description;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -12,85 +12,85 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// No test waits longer for an answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait for a response.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A request as it goes out. Signed or not, every part can be changed.
+/// A request to send, signed or not. Every part can be changed.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// Any token.
+pub struct HttpRequest {
+    /// The method, which may be any token.
     pub method: String,
-    /// Path and query.
+    /// The request target: path and query.
     pub target: String,
-    /// In their order; may hold a name twice. `host` and `content-length` are added.
+    /// Headers in the order in which they are sent; a name may occur twice. `host` and `content-length` are added.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body.
+    /// What `content-length` counts, sent as it is.
     pub body: Bytes,
 }
 
-/// An answer.
+/// A response that was received completely.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// Status code.
+pub struct HttpResponse {
+    /// The HTTP status code.
     pub status: u16,
-    /// Headers.
+    /// Header names are lower case.
     pub headers: HeaderMap,
-    /// The body.
+    /// Without the framing of HTTP.
     pub body: Bytes,
 }
 
-/// No answer: the connection failed, or nothing came in a minute. The text says which.
+/// No response: the connection failed, or nothing was received in a minute. The text says which.
 #[derive(Clone, Debug)]
 pub struct HttpError(pub String);
 
 /// A client of one address. Connections are kept alive and used again.
 #[derive(Debug)]
-pub struct Http {
+pub struct HttpClient {
     address: SocketAddr,
-    /// Whether what answers is the API, of which there is a description.
+    /// Whether responses are checked against the API description.
     is_api: bool,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
-impl Http {
-    /// A client of the API at `address`: each answer is held against its description.
+impl HttpClient {
+    /// A client of the API at `address`. Each response is checked against the API description.
     pub fn new(address: SocketAddr) -> Self {
         Self { address, is_api: true, idle: Mutex::default() }
     }
 
-    /// A client of something else, such as an operator's port.
-    pub fn of_another(address: SocketAddr) -> Self {
+    /// A client of another server, such as an operator's port. Responses are not checked.
+    pub fn for_other_server(address: SocketAddr) -> Self {
         Self { is_api: false, ..Self::new(address) }
     }
 
-    /// The address.
+    /// The address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends a request and gives the answer, whatever its status.
-    pub async fn send(&self, request: &Outgoing) -> Answer {
-        let answer = self.try_send(request).await;
-        answer.unwrap_or_else(|HttpError(error)| panic!("{} {}: {error}", request.method, request.target))
+    /// Sends a request and returns the response, whatever its status.
+    pub async fn send(&self, request: &HttpRequest) -> HttpResponse {
+        let response = self.try_send(request).await;
+        response.unwrap_or_else(|HttpError(error)| panic!("{} {}: {error}", request.method, request.target))
     }
 
-    /// [`send`](Self::send) to a server that may be gone.
-    pub async fn try_send(&self, request: &Outgoing) -> Result<Answer, HttpError> {
+    /// Like [`send`](Self::send), to a server that may have ended.
+    pub async fn try_send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
         let exchange = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
-        let answer = exchange.unwrap_or_else(|_| Err(HttpError(format!("no answer in {TIMEOUT:?}"))))?;
+        let response = exchange.unwrap_or_else(|_| Err(HttpError(format!("no response in {TIMEOUT:?}"))))?;
         if self.is_api {
-            described::check(self, request, &answer).await;
+            api_description::assert_described(self, request, &response).await;
         }
-        Ok(answer)
+        Ok(response)
     }
 
     /// A GET without signature.
-    pub async fn get(&self, target: &str) -> Result<Answer, HttpError> {
-        self.try_send(&Outgoing::new("GET", target, Bytes::new())).await
+    pub async fn get(&self, target: &str) -> Result<HttpResponse, HttpError> {
+        self.try_send(&HttpRequest::new("GET", target, Bytes::new())).await
     }
 
-    /// One request and its answer, which nothing judges.
-    pub(crate) async fn exchange(&self, request: &Outgoing) -> Result<Answer, HttpError> {
+    /// Sends one request and returns the response unchecked.
+    pub(crate) async fn exchange(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
         while let Some(mut connection) = self.take_idle() {
             match connection.try_send_request(request.to_hyper(self.address)?).await {
                 Ok(response) => return self.receive(connection, response).await,
@@ -119,11 +119,11 @@ impl Http {
         &self,
         connection: SendRequest<Full<Bytes>>,
         response: hyper::Response<hyper::body::Incoming>,
-    ) -> Result<Answer, HttpError> {
+    ) -> Result<HttpResponse, HttpError> {
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(failed)?.to_bytes();
         self.idle().push(connection);
-        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(HttpResponse { status: head.status.as_u16(), headers: head.headers, body })
     }
 
     fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {
@@ -139,37 +139,37 @@ impl Http {
     }
 }
 
-impl Outgoing {
+impl HttpRequest {
     /// A request without headers.
     pub fn new(method: &str, target: &str, body: impl Into<Bytes>) -> Self {
         Self { method: method.to_owned(), target: target.to_owned(), headers: Vec::new(), body: body.into() }
     }
 
-    /// Adds a header; one of that name stays.
+    /// Adds a header and keeps others of that name.
     pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.headers.push((name.to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Leaves a header out.
+    /// Removes all headers of that name.
     pub fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(header, _)| header != name);
         self
     }
 
-    /// Puts a header in the place of all of that name.
+    /// Replaces all headers of that name by one.
     pub fn replacing(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.without(name).with(name, value)
     }
 
-    /// The text of a header that is there.
+    /// The text of a header. Panics when it is absent.
     pub fn header(&self, name: &str) -> String {
         let found = self.headers.iter().find(|(header, _)| header == name);
         let (_, value) = found.unwrap_or_else(|| panic!("no header {name}"));
         String::from_utf8_lossy(value).into_owned()
     }
 
-    /// Puts another body in place, without signing anew.
+    /// Replaces the body without a new signature.
     pub fn with_body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
@@ -185,18 +185,18 @@ impl Outgoing {
     }
 }
 
-impl Answer {
+impl HttpResponse {
     /// The body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 
-    /// The text of a header, empty when it isn't there.
+    /// The text of a header, empty when it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// Checks that this is an error body with exactly these fields (D4) and gives its message.
+    /// Checks that this is an error body with exactly these fields (D4) and returns its message.
     #[track_caller]
     pub fn assert_error(&self, status: u16, code: &str) -> String {
         let text = String::from_utf8_lossy(&self.body);

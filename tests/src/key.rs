@@ -1,6 +1,6 @@
 //! API keys, and requests signed with them.
 
-use crate::http::Outgoing;
+use crate::http::HttpRequest;
 use bytes::Bytes;
 use common::signature::{Signed, sign};
 use serde_json::Value;
@@ -9,19 +9,19 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The events route.
+/// The path of the events route.
 pub const EVENTS: &str = "/api/v1/crm/connect/events";
-/// What the records routes begin with.
+/// The common prefix of the records routes' paths.
 pub const RECORDS: &str = "/api/v1/crm/connect";
 
 /// An API key as its owner has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// The agency's slug.
+    /// The slug of the key's tenant.
     pub tenant: String,
-    /// The visible part.
+    /// The key's prefix, which identifies it in `X-Connect-Key`.
     pub prefix: String,
-    /// The secret part.
+    /// The secret that signs requests.
     pub secret: String,
 }
 
@@ -52,29 +52,29 @@ impl ApiKey {
         Self { tenant: tenant.to_owned(), prefix: part("prefix"), secret: part("secret") }
     }
 
-    /// A signed batch.
-    pub fn events(&self, body: impl Into<Bytes>) -> Outgoing {
+    /// A signed batch. Its signature has not been used before.
+    pub fn events(&self, body: impl Into<Bytes>) -> HttpRequest {
         let body = body.into();
         let signature = unused(|t| self.sign(t, Signed::Body(&body)));
         self.request("POST", EVENTS, body, signature)
     }
 
     /// A batch signed at `t`, seconds since the epoch.
-    pub fn events_at(&self, t: i64, body: impl Into<Bytes>) -> Outgoing {
+    pub fn events_at(&self, t: i64, body: impl Into<Bytes>) -> HttpRequest {
         let body = body.into();
         let signature = self.sign(t, Signed::Body(&body));
         self.request("POST", EVENTS, body, signature)
     }
 
     /// A signed request to a records route; `target` is the path with its query.
-    pub fn records(&self, method: &str, target: &str, body: impl Into<Bytes>) -> Outgoing {
+    pub fn records(&self, method: &str, target: &str, body: impl Into<Bytes>) -> HttpRequest {
         let body = body.into();
         let signature = unused(|t| self.sign(t, Signed::Request { method, target, body: &body }));
         self.request(method, target, body, signature)
     }
 
     /// A records request signed at `t`, seconds since the epoch.
-    pub fn records_at(&self, t: i64, method: &str, target: &str, body: impl Into<Bytes>) -> Outgoing {
+    pub fn records_at(&self, t: i64, method: &str, target: &str, body: impl Into<Bytes>) -> HttpRequest {
         let body = body.into();
         let signature = self.sign(t, Signed::Request { method, target, body: &body });
         self.request(method, target, body, signature)
@@ -84,8 +84,8 @@ impl ApiKey {
         sign(self.secret.as_bytes(), t, signed)
     }
 
-    fn request(&self, method: &str, target: &str, body: Bytes, signature: String) -> Outgoing {
-        Outgoing::new(method, target, body)
+    fn request(&self, method: &str, target: &str, body: Bytes, signature: String) -> HttpRequest {
+        HttpRequest::new(method, target, body)
             .with("content-type", "application/json")
             .with("x-connect-key", &self.prefix)
             .with("x-connect-tenant", &self.tenant)

@@ -1,4 +1,4 @@
-//! The MAC that a program gives its messages, computed as SECURITY.md describes it.
+//! The MAC of messages between the programs, computed as SECURITY.md describes it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use sha2::Sha256;
 pub(crate) const MAC_HEADER: &str = "x-connect-mac";
 
 /// The properties with the MAC of a message of `queue`, such as `connect.events`.
-pub(crate) fn signed(
+pub(crate) fn with_mac(
     master_key: &str,
     queue: &str,
     body: &[u8],

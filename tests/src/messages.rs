@@ -1,4 +1,4 @@
-//! A proxy before RabbitMQ that records the messages which go through it.
+//! A proxy in front of RabbitMQ that records the messages which go through it.
 
 use crate::url::{address, with_address};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What AMQP 0-9-1 begins a connection with, before the first frame.
+/// Bytes that AMQP 0-9-1 begins a connection with, before the first frame.
 const PROTOCOL_HEADER: usize = 8;
 /// Type, channel and size of a frame before its payload, and the octet that ends it.
 const FRAME_HEADER: usize = 7;
@@ -30,14 +30,14 @@ pub struct Messages {
     pub acknowledgements: usize,
 }
 
-/// Records what goes through it. Ends with the test's process.
+/// A proxy that records messages. It runs until the test's process ends.
 #[derive(Debug)]
 pub struct MessageRecorder {
     url: String,
     messages: Arc<Mutex<Messages>>,
 }
 
-/// Which end sends.
+/// The end of a connection that sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     Program,
@@ -45,8 +45,8 @@ enum Sender {
 }
 
 impl MessageRecorder {
-    /// A recorder before the broker of `amqp_url`. It runs beside the test's runtime.
-    pub fn before(amqp_url: &str) -> Self {
+    /// A recorder in front of the broker of `amqp_url`. It runs on its own thread.
+    pub fn in_front_of(amqp_url: &str) -> Self {
         let listener =
             std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the recorder");
         listener.set_nonblocking(true).expect("a listener for the runtime");
@@ -66,7 +66,7 @@ impl MessageRecorder {
         &self.url
     }
 
-    /// The messages since this was last asked.
+    /// The messages since the last call.
     pub fn take(&self) -> Messages {
         std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,9 +1,10 @@
 //! The programs as child processes.
 
 use crate::binaries::binary;
-use crate::eventually::{PATIENCE, eventually};
-use crate::http::{Answer, Http, HttpError};
+use crate::eventually::{MAX_WAIT, eventually};
+use crate::http::{HttpClient, HttpError, HttpResponse};
 use crate::prometheus::Samples;
+use crate::roles;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -11,8 +12,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lines of a program's log that a failed test shows.
-const LINES_SHOWN: usize = 60;
+/// Log lines of each program that a failed test prints.
+const LOG_LINES_SHOWN: usize = 60;
 
 /// A running program; killed with its value.
 #[derive(Debug)]
@@ -20,15 +21,15 @@ pub struct Program {
     name: String,
     child: Child,
     logs: Logs,
-    http: Option<Http>,
-    operator: Option<Http>,
+    http: Option<HttpClient>,
+    operator: Option<HttpClient>,
 }
 
 /// What a program has written to standard error so far.
 #[derive(Clone, Debug, Default)]
 struct Logs {
     lines: Arc<Mutex<Vec<String>>>,
-    /// Whether nothing is read for now.
+    /// Whether reading is suspended.
     is_stalled: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -41,7 +42,7 @@ impl Program {
         program
     }
 
-    /// Starts `connect-worker`. It gets ready by and by: what is sent meanwhile waits in the queue.
+    /// Starts `connect-worker`. Does not wait until it is ready: messages wait in the queue meanwhile.
     pub async fn worker(settings: &[(String, String)]) -> Self {
         let mut program = Self::spawn("connect-worker", settings);
         program.until_listening().await;
@@ -56,10 +57,19 @@ impl Program {
         program
     }
 
-    /// Starts a program that may not become ready, or may end at once.
+    /// Starts `connect-console` and waits until it is ready.
+    pub async fn console(settings: &[(String, String)]) -> Self {
+        let mut program = Self::spawn("connect-console", settings);
+        program.until_listening().await;
+        program.until_ready().await;
+        program
+    }
+
+    /// Starts a program that may not become ready, or may end at once. On the servers it has a user of its own, see
+    /// [`roles`].
     pub fn spawn(name: &str, settings: &[(String, String)]) -> Self {
         let mut command = Command::new(binary(name));
-        command.env_clear().envs(settings.iter().map(|(name, value)| (name, value)));
+        command.env_clear().envs(roles::of_program(name, settings));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
         let logs = Logs::default();
@@ -67,15 +77,16 @@ impl Program {
         Self { name: name.to_owned(), child, logs, http: None, operator: None }
     }
 
-    /// Waits until the program has told on which ports it listens.
+    /// Waits until the program has logged the addresses that it listens on.
     pub async fn until_listening(&mut self) {
-        let wants_http = self.name == "connect-ingest";
-        let (operator, http) = eventually(&format!("{} listens", self.name), PATIENCE, async || {
+        let is_console = self.name == "connect-console";
+        let wants_http = is_console || self.name == "connect-ingest";
+        let (operator, http) = eventually(&format!("{} listens", self.name), MAX_WAIT, async || {
             if let Some(status) = self.ended() {
                 panic!("{} ended: {status}\n{}", self.name, self.logs.tail());
             }
-            let operator = self.logs.address("metrics").ok_or("no address of metrics")?;
-            let http = self.logs.address("http");
+            let operator = self.logs.address("metrics and health requests").ok_or("no address of metrics")?;
+            let http = self.logs.address(if is_console { "console requests" } else { "API requests" });
             if wants_http && http.is_none() {
                 Err("no address of http".to_owned())
             } else {
@@ -83,74 +94,74 @@ impl Program {
             }
         })
         .await;
-        self.operator = Some(Http::of_another(operator));
-        self.http = http.map(Http::new);
+        self.operator = Some(HttpClient::for_other_server(operator));
+        self.http = http.map(if is_console { HttpClient::for_other_server } else { HttpClient::new });
     }
 
-    /// Waits until `/readyz` says so.
+    /// Waits until `/readyz` responds with 200.
     pub async fn until_ready(&self) {
-        eventually(&format!("{} is ready", self.name), PATIENCE, async || {
+        eventually(&format!("{} is ready", self.name), MAX_WAIT, async || {
             self.readiness(200).await.map(drop)
         })
         .await;
     }
 
-    /// Waits until `/readyz` says no, and gives what it says.
+    /// Waits until `/readyz` responds with 503, and returns its body.
     pub async fn until_unready(&self) -> Value {
-        eventually(&format!("{} isn't ready", self.name), PATIENCE, async || self.readiness(503).await).await
+        eventually(&format!("{} isn't ready", self.name), MAX_WAIT, async || self.readiness(503).await).await
     }
 
     async fn readiness(&self, status: u16) -> Result<Value, String> {
-        let answer = self.operator_get("/readyz").await.map_err(|HttpError(error)| error)?;
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
-        if answer.status == status { Ok(answer.json()) } else { Err(text) }
+        let response = self.operator_get("/readyz").await.map_err(|HttpError(error)| error)?;
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        if response.status == status { Ok(response.json()) } else { Err(text) }
     }
 
     /// A GET at the operator's port.
-    pub async fn operator_get(&self, path: &str) -> Result<Answer, HttpError> {
+    pub async fn operator_get(&self, path: &str) -> Result<HttpResponse, HttpError> {
         self.operator.as_ref().expect("a program that listens").get(path).await
     }
 
-    /// The operator's port.
+    /// The address of the operator's port: metrics and health.
     pub fn operator_address(&self) -> SocketAddr {
         self.operator.as_ref().expect("a program that listens").address()
     }
 
     /// A scrape of `/metrics`.
     pub async fn metrics(&self) -> Samples {
-        let answer = self.operator_get("/metrics").await.expect("metrics");
-        assert_eq!(answer.status, 200);
-        Samples::parse(&String::from_utf8_lossy(&answer.body))
+        let response = self.operator_get("/metrics").await.expect("metrics");
+        assert_eq!(response.status, 200);
+        Samples::parse(&String::from_utf8_lossy(&response.body))
     }
 
-    /// A client of its routes.
-    pub fn http(&self) -> &Http {
+    /// A client of the API or of the pages that the program serves.
+    pub fn http(&self) -> &HttpClient {
         self.http.as_ref().unwrap_or_else(|| panic!("{} serves no routes", self.name))
     }
 
-    /// Everything it has logged.
+    /// Everything that the program has logged.
     pub fn logs(&self) -> String {
         self.logs.lines().join("\n")
     }
 
-    /// Reads nothing more of what it logs, from the next line on, until `is_stalled` is false again.
+    /// Stops reading the program's log after the next line, until `is_stalled` is false again.
     pub fn stall_logs(&self, is_stalled: bool) {
         let (stalled, changed) = &*self.logs.is_stalled;
         *stalled.lock().unwrap_or_else(PoisonError::into_inner) = is_stalled;
         changed.notify_all();
     }
 
-    /// Its process id.
+    /// The process id of the program.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its name.
+    /// The name of the program, such as `connect-ingest`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Kills it, as a crash would.
+    /// Kills the program with SIGKILL, as in a crash.
     pub fn kill(&mut self) {
         drop(self.child.kill());
         self.child.wait().expect("a child that was killed ends");
@@ -167,7 +178,7 @@ impl Program {
     /// Asks it to end and waits until it has.
     pub async fn terminate(&mut self) -> ExitStatus {
         self.signal("TERM");
-        self.until_ended(PATIENCE).await
+        self.until_ended(MAX_WAIT).await
     }
 
     /// Waits until it has ended by itself.
@@ -176,7 +187,8 @@ impl Program {
         eventually(&what, within, async || self.ended().ok_or_else(|| "it runs".to_owned())).await
     }
 
-    fn ended(&mut self) -> Option<ExitStatus> {
+    /// How it ended, if it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the state of a child")
     }
 }
@@ -211,14 +223,14 @@ impl Logs {
 
     fn tail(&self) -> String {
         let lines = self.lines();
-        lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+        lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }
 
     /// The address that the program listens on for `what`.
     fn address(&self, what: &str) -> Option<SocketAddr> {
         self.lines().iter().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
-            let matches = line["message"] == "listening" && line["what"] == what;
+            let matches = line["message"] == format!("listening for {what}");
             matches.then(|| line["addr"].as_str()?.parse().ok())?
         })
     }

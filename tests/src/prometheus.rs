@@ -1,9 +1,9 @@
-//! Reading a scrape of `/metrics`, and a real Prometheus that does it.
+//! A parser of `/metrics`, and a real Prometheus.
 
-mod pace;
+mod rule_durations;
 mod server;
 
-pub use server::{JOBS, Prometheus, Series};
+pub use server::{CONSOLE_JOB, JOBS, Prometheus, Series};
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ pub struct Samples(Vec<Sample>);
 /// One line of a scrape.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Name; a histogram's ends with `_bucket`, `_sum` or `_count`.
+    /// The metric's name; a histogram's ends with `_bucket`, `_sum` or `_count`.
     pub name: String,
-    /// Labels.
+    /// The labels with their values.
     pub labels: BTreeMap<String, String>,
-    /// Value.
+    /// The value of the sample.
     pub value: f64,
 }
 
@@ -40,7 +40,7 @@ impl Samples {
         self.0.iter().filter(move |sample| sample.name.strip_prefix(name).is_some_and(is_part))
     }
 
-    /// Everything.
+    /// All samples of the scrape.
     pub fn all(&self) -> &[Sample] {
         &self.0
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scrape_is_read_by_name_and_labels() {
+    fn sums_samples_by_name_and_labels() {
         let samples = Samples::parse(
             "# HELP a b\na_total{x=\"1,2\",y=\"b c\"} 3\na_total{x=\"2\"} 4\n\nb 1e3\nb_sum 2\n",
         );

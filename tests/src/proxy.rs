@@ -1,4 +1,4 @@
-//! A TCP proxy that can break what goes through it.
+//! A TCP proxy that injects connection faults.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,30 +6,30 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What happens to connections.
+/// The faults that the proxy injects.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weather {
-    /// Bytes of the clients don't pass.
+struct ConnectionFaults {
+    /// Bytes of the clients are held back.
     stalled: bool,
-    /// Bytes of the server don't pass.
+    /// Bytes of the server are held back.
     replies_stalled: bool,
     /// New connections are reset at once.
     refusing: bool,
-    /// How often the connections that were there have been reset.
-    cuts: u32,
+    /// How often the open connections have been reset.
+    resets: u32,
 }
 
-/// A proxy to one server. Ends with its value.
+/// A proxy to one server. It stops when the value is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    weather: watch::Sender<Weather>,
+    faults: watch::Sender<ConnectionFaults>,
 }
 
 impl Proxy {
-    /// A proxy to `server`, `host:port`. It runs beside the test's runtime.
+    /// A proxy to `server`, `host:port`. It runs on its own thread.
     pub fn to(server: &str) -> Self {
-        let (sender, weather) = watch::channel(Weather::default());
+        let (sender, faults) = watch::channel(ConnectionFaults::default());
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the proxy");
         listener.set_nonblocking(true).expect("a listener for the runtime");
         let address = listener.local_addr().expect("the port's number");
@@ -37,77 +37,81 @@ impl Proxy {
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, server, weather));
+            runtime.block_on(accept(listener, server, faults));
         });
-        Self { address, weather: sender }
+        Self { address, faults: sender }
     }
 
-    /// Where it listens.
+    /// The address that clients connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Resets all connections, and each new one.
-    pub fn cut(&self) {
-        self.weather.send_modify(|weather| {
-            weather.cuts += 1;
-            weather.refusing = true;
+    /// Resets all open connections, and each new one until [`restore`](Self::restore).
+    pub fn reset_connections(&self) {
+        self.faults.send_modify(|faults| {
+            faults.resets += 1;
+            faults.refusing = true;
         });
     }
 
-    /// Resets the connections that are there; new ones pass.
-    pub fn cut_once(&self) {
-        self.weather.send_modify(|weather| weather.cuts += 1);
+    /// Resets all open connections; new ones pass.
+    pub fn reset_connections_once(&self) {
+        self.faults.send_modify(|faults| faults.resets += 1);
     }
 
-    /// Holds back all bytes, as when a server hangs or a cable is pulled.
+    /// Holds back all bytes, as when a server hangs or the network fails.
     pub fn stall(&self) {
-        self.weather.send_modify(|weather| (weather.stalled, weather.replies_stalled) = (true, true));
+        self.faults.send_modify(|faults| (faults.stalled, faults.replies_stalled) = (true, true));
     }
 
-    /// Holds back what the server sends; what clients send passes.
+    /// Holds back the server's bytes; the clients' bytes pass.
     pub fn stall_replies(&self) {
-        self.weather.send_modify(|weather| weather.replies_stalled = true);
+        self.faults.send_modify(|faults| faults.replies_stalled = true);
     }
 
-    /// Lets connections and bytes pass again. What was held back goes on.
+    /// Ends all faults. Bytes that were held back are forwarded.
     pub fn restore(&self) {
-        self.weather.send_modify(|weather| {
-            *weather = Weather { cuts: weather.cuts, ..Weather::default() };
+        self.faults.send_modify(|faults| {
+            *faults = ConnectionFaults { resets: faults.resets, ..ConnectionFaults::default() };
         });
     }
 }
 
 /// Serves until the [`Proxy`] is dropped.
-async fn accept(listener: std::net::TcpListener, server: String, mut weather: watch::Receiver<Weather>) {
+async fn accept(
+    listener: std::net::TcpListener,
+    server: String,
+    mut faults: watch::Receiver<ConnectionFaults>,
+) {
     let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
     loop {
         tokio::select! {
-            changed = weather.changed() => if changed.is_err() { return },
+            changed = faults.changed() => if changed.is_err() { return },
             connection = listener.accept() => if let Ok((client, _)) = connection {
-                tokio::spawn(serve(client, server.clone(), weather.clone()));
+                tokio::spawn(serve(client, server.clone(), faults.clone()));
             },
         }
     }
 }
 
-async fn serve(mut client: TcpStream, server: String, weather: watch::Receiver<Weather>) {
-    let Weather { refusing, cuts, .. } = *weather.borrow();
+async fn serve(mut client: TcpStream, server: String, faults: watch::Receiver<ConnectionFaults>) {
+    let ConnectionFaults { refusing, resets, .. } = *faults.borrow();
     if refusing {
         return drop(client.set_zero_linger());
     }
     let Ok(mut server) = TcpStream::connect(server).await else { return drop(client.set_zero_linger()) };
-    let mut watching = weather.clone();
-    let was_cut = {
+    let mut watching = faults.clone();
+    let was_reset = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         tokio::select! {
-            _ = watching.wait_for(|weather| weather.cuts != cuts) => true,
-            () = pump(from_client, to_server, weather.clone(), |weather| weather.stalled) => false,
-            () = pump(from_server, to_client, weather, |weather| weather.replies_stalled) => false,
+            _ = watching.wait_for(|faults| faults.resets != resets) => true,
+            () = pump(from_client, to_server, faults.clone(), |faults| faults.stalled) => false,
+            () = pump(from_server, to_client, faults, |faults| faults.replies_stalled) => false,
         }
     };
-    if was_cut {
+    if was_reset {
         // Closed with a reset instead of an orderly end.
         drop((client.set_zero_linger(), server.set_zero_linger()));
     }
@@ -117,12 +121,12 @@ async fn serve(mut client: TcpStream, server: String, weather: watch::Receiver<W
 async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    mut weather: watch::Receiver<Weather>,
-    is_stalled: fn(&Weather) -> bool,
+    mut faults: watch::Receiver<ConnectionFaults>,
+    is_stalled: fn(&ConnectionFaults) -> bool,
 ) {
     let mut buffer = [0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        if weather.wait_for(|weather| !is_stalled(weather)).await.is_err()
+        if faults.wait_for(|faults| !is_stalled(faults)).await.is_err()
             || to.write_all(&buffer[..read]).await.is_err()
         {
             return;

@@ -1,34 +1,34 @@
-//! Requests byte by byte, for what a proper client doesn't send.
+//! Requests byte by byte, as no proper client sends them.
 
-use crate::http::Outgoing;
+use crate::http::HttpRequest;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A connection that takes any bytes.
+/// A connection that sends any bytes.
 #[derive(Debug)]
 pub struct RawConnection {
     stream: TcpStream,
-    /// What has arrived and was not read as an answer yet.
+    /// ReceivedRequest bytes that are not part of a parsed response yet.
     received: Vec<u8>,
 }
 
-/// An answer as text.
+/// A response as text.
 #[derive(Clone, Debug)]
-pub struct RawAnswer {
-    /// Status code.
+pub struct RawResponse {
+    /// The HTTP status code.
     pub status: u16,
     /// Status line and headers.
     pub head: String,
-    /// The body.
+    /// The response body as text.
     pub body: String,
 }
 
 impl RawConnection {
-    /// Connects.
+    /// Connects to a program.
     pub async fn to(address: SocketAddr) -> Self {
         Self::on(TcpStream::connect(address).await)
     }
@@ -44,9 +44,15 @@ impl RawConnection {
         Self { stream: connected.expect("the program listens"), received: Vec::new() }
     }
 
-    /// Sends bytes. The other end may have closed already: what it answered can still be read.
+    /// Sends bytes. The other end may have closed already: its response can still be read.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         drop(self.stream.write_all(bytes.as_ref()).await);
+    }
+
+    /// Sends a request with a `content-length`, and does not wait for the response.
+    pub async fn send_request(&mut self, request: &HttpRequest) {
+        let length = format!("content-length: {}\r\n\r\n", request.body.len());
+        self.send([head(request).as_slice(), length.as_bytes(), &request.body].concat()).await;
     }
 
     /// Sends bytes, all of which the other end must take.
@@ -55,10 +61,10 @@ impl RawConnection {
         sent.unwrap_or_else(|_| panic!("not sent in {TIMEOUT:?}")).expect("the connection stands");
     }
 
-    /// Reads one answer; `None` when the connection ends without one.
-    pub async fn answer(&mut self) -> Option<RawAnswer> {
-        let read = tokio::time::timeout(TIMEOUT, self.read_answer()).await;
-        read.unwrap_or_else(|_| panic!("no answer in {TIMEOUT:?}"))
+    /// Reads one response; `None` when the connection ends without one.
+    pub async fn response(&mut self) -> Option<RawResponse> {
+        let read = tokio::time::timeout(TIMEOUT, self.read_response()).await;
+        read.unwrap_or_else(|_| panic!("no response in {TIMEOUT:?}"))
     }
 
     /// Reads exactly this text.
@@ -79,7 +85,7 @@ impl RawConnection {
         drop(closed.unwrap_or_else(|_| panic!("still open after {TIMEOUT:?}")));
     }
 
-    /// Checks that the other end closes the connection without another answer, and without a reset, which could have
+    /// Checks that the other end closes the connection without another response, and without a reset, which could have
     /// overtaken what it sent last.
     pub async fn until_closed_in_order(&mut self) {
         let closed = tokio::time::timeout(TIMEOUT, self.stream.read_to_end(&mut self.received)).await;
@@ -91,11 +97,11 @@ impl RawConnection {
         assert_eq!(String::from_utf8_lossy(&self.received), "", "more was sent");
     }
 
-    async fn read_answer(&mut self) -> Option<RawAnswer> {
+    async fn read_response(&mut self) -> Option<RawResponse> {
         loop {
-            if let Some((answer, length)) = RawAnswer::parse(&self.received) {
+            if let Some((response, length)) = RawResponse::parse(&self.received) {
                 self.received.drain(..length);
-                return Some(answer);
+                return Some(response);
             }
             match self.stream.read_buf(&mut self.received).await {
                 Ok(1..) => {}
@@ -105,8 +111,16 @@ impl RawConnection {
     }
 }
 
-impl RawAnswer {
-    /// The first answer, and how many bytes it is; `None` while it is incomplete.
+/// Sends bytes on a new connection and returns the response.
+pub async fn exchange(address: SocketAddr, bytes: impl AsRef<[u8]>) -> RawResponse {
+    let mut connection = RawConnection::to(address).await;
+    connection.send(&bytes).await;
+    let response = connection.response().await;
+    response.unwrap_or_else(|| panic!("no response to {:?}", String::from_utf8_lossy(bytes.as_ref())))
+}
+
+impl RawResponse {
+    /// The first response, and how many bytes it is; `None` while it is incomplete.
     fn parse(received: &[u8]) -> Option<(Self, usize)> {
         const HEAD_END: &[u8] = b"\r\n\r\n";
         let head_length = received.windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END)?;
@@ -123,7 +137,7 @@ impl RawAnswer {
 }
 
 /// Request line and headers of a request, without `content-length` and without the empty line that ends them.
-pub fn head(request: &Outgoing) -> Vec<u8> {
+pub fn head(request: &HttpRequest) -> Vec<u8> {
     let mut head =
         format!("{} {} HTTP/1.1\r\nhost: connect\r\n", request.method, request.target).into_bytes();
     for (name, value) in &request.headers {

@@ -9,31 +9,36 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Where the servers are.
+/// The URLs of the shared servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
-    /// Postgres; the user may make databases.
+    /// The URL of Postgres, with a user that may create databases.
     pub(crate) database_url: String,
-    /// RabbitMQ.
+    /// The URL of RabbitMQ.
     pub(crate) amqp_url: String,
 }
 
 /// The servers that all tests share.
-pub(crate) fn shared() -> &'static Servers {
+pub(crate) fn shared_servers() -> &'static Servers {
     static SERVERS: OnceLock<Servers> = OnceLock::new();
     let named = || Some(Servers { database_url: variable("DATABASE_URL")?, amqp_url: variable("AMQP_URL")? });
     SERVERS.get_or_init(|| named().unwrap_or_else(start_shared))
 }
 
 fn start_shared() -> Servers {
-    let directory = directory("shared");
+    let directory = server_directory("shared");
     stop_with_this_process(&directory);
-    let printed = run(&["start", &directory.to_string_lossy()]);
-    Servers { database_url: value(&printed, "DATABASE_URL"), amqp_url: value(&printed, "AMQP_URL") }
+    // No test stops the shared servers, so they need not wait for the disk.
+    run_script(&["make-volatile", &directory.to_string_lossy()]);
+    let printed = run_script(&["start", &directory.to_string_lossy()]);
+    Servers {
+        database_url: printed_value(&printed, "DATABASE_URL"),
+        amqp_url: printed_value(&printed, "AMQP_URL"),
+    }
 }
 
 /// A directory for servers of this process, not made yet.
-pub(crate) fn directory(name: &str) -> PathBuf {
+pub(crate) fn server_directory(name: &str) -> PathBuf {
     binaries::root().join("target/test-services").join(format!("{}-{name}", std::process::id()))
 }
 
@@ -42,23 +47,23 @@ pub(crate) fn script() -> PathBuf {
     variable("CONNECT_SERVICES").map_or_else(|| binaries::root().join("ops/local/services.sh"), PathBuf::from)
 }
 
-/// Has the servers of `directory` stopped and its files removed when this process ends, however it ends: its end
-/// closes the pipe that a small shell reads from.
+/// Stops the servers of `directory` and removes its files when this process ends, for whatever reason: its end closes
+/// the pipe that a small shell reads from.
 pub(crate) fn stop_with_this_process(directory: &Path) {
     let watcher = Command::new("setsid")
-        .args(["bash", "-c", r#"cat; "$0" stop-all "$1"; rm -rf "$1""#])
+        .args(["bash", "-c", r#"cat; "$0" stop-all "$1"; umount -l "$1" 2>/dev/null; rm -rf "$1""#])
         .args([script().as_os_str(), directory.as_os_str()])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("bash runs");
-    // Kept open, and waited for by no one: it outlives this process.
+    // Never dropped: the shell must outlive this process.
     std::mem::forget(watcher);
 }
 
-/// Runs the script and gives what it printed.
-pub(crate) fn run(arguments: &[&str]) -> String {
+/// Runs the script and returns its standard output.
+pub(crate) fn run_script(arguments: &[&str]) -> String {
     let output =
         Command::new(script()).args(arguments).stdin(Stdio::null()).output().expect("the script runs");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -67,7 +72,7 @@ pub(crate) fn run(arguments: &[&str]) -> String {
 }
 
 /// The value of a printed line `NAME=value`.
-pub(crate) fn value(printed: &str, name: &str) -> String {
+pub(crate) fn printed_value(printed: &str, name: &str) -> String {
     let line = printed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     line.unwrap_or_else(|| panic!("services.sh printed no {name}: {printed}")).to_owned()
 }

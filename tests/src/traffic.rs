@@ -1,7 +1,7 @@
-//! Traffic of every kind, for looking at what an operator is shown.
+//! Traffic of every kind, for tests of dashboards and alerts.
 
 use crate::event::{Event, batch, event};
-use crate::http::Outgoing;
+use crate::http::HttpRequest;
 use crate::key::RECORDS;
 use crate::queues::QueuedMessage;
 use crate::world::World;
@@ -11,27 +11,27 @@ use std::time::Duration;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-/// Callers that don't stop, whatever they are answered.
+/// Callers that send until they are dropped, whatever the response.
 #[derive(Debug)]
-pub struct Traffic<'w> {
+pub struct TrafficGenerator<'w> {
     world: &'w World,
 }
 
-/// Rounds of all callers so far: none sends what another has sent.
+/// Rounds of all callers so far, so that each sends different data.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 
-impl<'w> Traffic<'w> {
-    /// Of `world`'s agency.
+impl<'w> TrafficGenerator<'w> {
+    /// TrafficGenerator of the tenant `acme` of `world`.
     pub fn of(world: &'w World) -> Self {
         Self { world }
     }
 
-    /// Sends batches of events, `pause` apart, for ever.
+    /// Sends batches of events, `pause` apart, until it is dropped.
     pub async fn events(&self, pause: Duration) {
         loop {
             let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
             self.send(&self.world.key.events(batch(&events(round)))).await;
-            // A signature that doesn't hold, now and then.
+            // Sometimes a signature that is not valid.
             if round.is_multiple_of(40) {
                 let request = self.world.key.events(batch(&events(round)));
                 self.send(&request.replacing("x-connect-tenant", "another")).await;
@@ -40,7 +40,7 @@ impl<'w> Traffic<'w> {
         }
     }
 
-    /// Creates, reads and changes records, `pause` apart, for ever.
+    /// Creates, reads and changes records, `pause` apart, until it is dropped.
     pub async fn records(&self, pause: Duration) {
         loop {
             let lead = self.create_lead().await;
@@ -59,7 +59,7 @@ impl<'w> Traffic<'w> {
         }
     }
 
-    /// Advisors change the stage of enquiries, which is told to subscribers; `pause` apart, for ever.
+    /// Changes the stage of leads as advisors do, which causes webhooks; `pause` apart, until it is dropped.
     pub async fn advisors(&self, pause: Duration) {
         loop {
             let lead = self.create_lead().await;
@@ -67,12 +67,12 @@ impl<'w> Traffic<'w> {
                 json!({"action": "stage", "tenant": "acme", "lead": lead["id"], "stage": "follow_up"});
             let message =
                 QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
-            self.world.queues.put("crm", &message).await;
+            self.world.queues.publish_message("crm", &message).await;
             sleep(pause).await;
         }
     }
 
-    /// Gives the lead, or null.
+    /// Creates a lead and returns it, or null.
     async fn create_lead(&self) -> Value {
         let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
         let email = format!("caller{round}@example.com");
@@ -81,14 +81,14 @@ impl<'w> Traffic<'w> {
         self.send(&request.with("idempotency-key", format!("order-{round}"))).await["data"].clone()
     }
 
-    /// The answer's body; null when there is none.
-    async fn send(&self, request: &Outgoing) -> Value {
-        let answer = self.world.http().try_send(request).await;
-        answer.ok().and_then(|answer| serde_json::from_slice(&answer.body).ok()).unwrap_or_default()
+    /// The response's body; null when there is none.
+    async fn send(&self, request: &HttpRequest) -> Value {
+        let response = self.world.http().try_send(request).await;
+        response.ok().and_then(|response| serde_json::from_slice(&response.body).ok()).unwrap_or_default()
     }
 }
 
-/// A batch as partners send it: most of what travellers do is looking.
+/// A batch as partners send it: most events are about browsing.
 fn events(round: u64) -> Vec<Event> {
     let types = ["contact.identified", "trip.planning_started", "trip.draft_updated", "quote.requested"];
     let looking = (0..round % 8).map(|n| {

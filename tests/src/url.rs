@@ -16,6 +16,19 @@ pub(crate) fn with_address(url: &str, address: SocketAddr) -> String {
     format!("{start}{user}{address}{rest}")
 }
 
+/// User and password of a URL.
+pub(crate) fn user(url: &str) -> Option<&str> {
+    let (_, authority, _) = parts(url);
+    authority.rsplit_once('@').map(|(user, _)| user)
+}
+
+/// The same URL with another user and password.
+pub(crate) fn with_user(url: &str, user: &str) -> String {
+    let (start, authority, _) = parts(url);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{start}{user}@{host}{}", &url[start.len() + authority.len()..])
+}
+
 /// Host and port of a server.
 pub(crate) fn address(url: &str, default_port: u16) -> String {
     let (_, authority, _) = parts(url);
@@ -41,6 +54,8 @@ mod tests {
         let proxy: SocketAddr = ([127, 0, 0, 1], 9).into();
         assert_eq!(with_address("amqp://u:p@h:1/%2f", proxy), "amqp://u:p@127.0.0.1:9/%2f");
         assert_eq!(with_address("postgres://h/a?x=y", proxy), "postgres://127.0.0.1:9/a?x=y");
+        assert_eq!(with_user("postgres://u@h:1,i:2/a?x=y", "v:p"), "postgres://v:p@h:1,i:2/a?x=y");
+        assert_eq!((user("amqp://u:p@h:1/%2f"), user("amqp://h/%2f")), (Some("u:p"), None));
         assert_eq!(address("postgres://u@h/a", 5432), "h:5432");
         assert_eq!(address("amqp://u:p@h:1/%2f", 5672), "h:1");
     }

@@ -1,78 +1,78 @@
-//! Everything a test needs: a database, queues, an agency with a key, and running programs.
+//! The environment of a test: a database, queues, a tenant with a key, and running programs.
 
 mod builder;
-mod looks;
+mod records;
 mod seed;
 
 pub use builder::WorldBuilder;
-pub use looks::text;
+pub(crate) use builder::common_settings;
+pub use records::{UNREACHED_RECEIVER, text};
 pub use seed::ALL_SCOPES;
-pub(crate) use seed::seed;
+pub(crate) use seed::{create_key, seed};
 
 use crate::connectctl::Connectctl;
-use crate::database::TestDatabase;
+use crate::database::{TestDatabase, new_name};
 use crate::event::{Event, batch};
-use crate::eventually::{PATIENCE, eventually};
-use crate::http::{Answer, Http};
+use crate::eventually::{MAX_WAIT, eventually};
+use crate::http::{HttpClient, HttpResponse};
 use crate::key::ApiKey;
 use crate::program::Program;
 use crate::proxy::Proxy;
 use crate::queues::Queues;
-use seed::create_key;
 use serde_json::Value;
 
-/// A test's own Connect. What it consists of ends in the order of the fields.
+/// A complete Connect for one test. Its parts are dropped in the order of the fields.
 #[derive(Debug)]
 pub struct World {
-    /// `connect-ingest`s.
+    /// The running copies of `connect-ingest`.
     pub ingests: Vec<Program>,
-    /// `connect-worker`s.
+    /// The running copies of `connect-worker`.
     pub workers: Vec<Program>,
-    /// `connect-dispatcher`s; none unless asked for.
+    /// The running copies of `connect-dispatcher`; none by default.
     pub dispatchers: Vec<Program>,
-    /// Its queues.
+    /// The queues of the programs, with a unique prefix.
     pub queues: Queues,
-    /// Its database.
+    /// The database of the programs, which no other test uses.
     pub database: TestDatabase,
     /// `connectctl` with its settings.
     pub connectctl: Connectctl,
-    /// A key of the agency `acme`, with every scope.
+    /// A key of the tenant `acme`, with every scope.
     pub key: ApiKey,
     settings: Vec<(String, String)>,
     proxies: Option<Proxies>,
 }
 
-/// What stands between the programs and the servers.
+/// The proxies between the programs and the servers.
 #[derive(Debug)]
 pub struct Proxies {
-    /// Before Postgres.
+    /// The proxy in front of Postgres.
     pub postgres: Proxy,
-    /// Before RabbitMQ.
+    /// The proxy in front of RabbitMQ.
     pub broker: Proxy,
 }
 
 impl World {
-    /// An ordinary one: an ingest and a worker.
+    /// Starts a world with an ingest and a worker.
     pub async fn start() -> Self {
         Self::with().start().await
     }
 
-    /// One that differs.
+    /// A builder for a world with other programs or settings.
     pub fn with() -> WorldBuilder {
         WorldBuilder::default()
     }
 
-    /// Starts another ingest.
+    /// Starts another ingest with the current settings.
     pub async fn add_ingest(&mut self) {
         self.ingests.push(Program::ingest(&self.settings).await);
     }
 
-    /// Starts another worker.
+    /// Starts another worker with the current settings.
     pub async fn add_worker(&mut self) {
         self.workers.push(Program::worker(&self.settings).await);
     }
 
-    /// Starts another dispatcher.
+    /// Starts another dispatcher with the current settings.
     pub async fn add_dispatcher(&mut self) {
         self.dispatchers.push(Program::dispatcher(&self.settings).await);
     }
@@ -83,7 +83,29 @@ impl World {
         self.settings.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Replaces the first ingest by a new one, with the settings of now.
+    /// Uses another database for `connectctl` and the programs that are started from now on.
+    pub fn use_database(&mut self, database: TestDatabase) {
+        self.set("DATABASE_URL", database.url());
+        self.database = database;
+        self.connectctl = Connectctl::with(self.settings.clone());
+    }
+
+    /// Uses new queues for `connectctl` and the programs that are started from now on, as on an empty broker.
+    pub fn use_empty_queues(&mut self) {
+        let queues = Queues::new(self.queues.url(), new_name());
+        self.set("CONNECT_QUEUE_PREFIX", queues.prefix());
+        self.queues = queues;
+        self.connectctl = Connectctl::with(self.settings.clone());
+    }
+
+    /// Ends all programs as in a crash.
+    pub fn kill_programs(&mut self) {
+        self.ingests.clear();
+        self.workers.clear();
+        self.dispatchers.clear();
+    }
+
+    /// Replaces the first ingest by a new one with the current settings.
     pub async fn restart_ingest(&mut self) {
         drop(self.ingests.remove(0));
         self.ingests.insert(0, Program::ingest(&self.settings).await);
@@ -96,7 +118,7 @@ impl World {
         }
     }
 
-    /// Ends all workers in order: what they have answered is acknowledged, and nothing of it is delivered again.
+    /// Drains and ends all workers: messages that they have replied to are acknowledged and not redelivered.
     pub async fn end_workers(&mut self) {
         for mut worker in self.workers.drain(..) {
             worker.terminate().await;
@@ -108,51 +130,51 @@ impl World {
         &self.settings
     }
 
-    /// What stands between its programs and the servers, in a world made with [`WorldBuilder::through_proxies`].
+    /// The proxies between the programs and the servers, in a world built with [`WorldBuilder::through_proxies`].
     pub fn proxies(&self) -> &Proxies {
         self.proxies.as_ref().expect("a world with proxies")
     }
 
     /// A client of the first ingest.
-    pub fn http(&self) -> &Http {
+    pub fn http(&self) -> &HttpClient {
         self.ingests.first().expect("an ingest").http()
     }
 
     /// Sends events as one signed batch.
-    pub async fn send(&self, events: &[Event]) -> Answer {
+    pub async fn send(&self, events: &[Event]) -> HttpResponse {
         self.http().send(&self.key.events(batch(events))).await
     }
 
-    /// Sends a batch that must be processed, and gives its results.
+    /// Sends a batch that must be processed, and returns its results.
     pub async fn results(&self, events: &[Event]) -> Vec<Value> {
-        let answer = self.send(events).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["results"].as_array().expect("results").clone()
+        let response = self.send(events).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        response.json()["results"].as_array().expect("results").clone()
     }
 
-    /// Sends one event that must be processed, and gives its result.
+    /// Sends one event that must be processed, and returns its result.
     pub async fn result(&self, event: Event) -> Value {
         let mut results = self.results(&[event]).await;
         assert_eq!(results.len(), 1, "{results:?}");
         results.remove(0)
     }
 
-    /// Sends one event that must be accepted, and gives its result.
+    /// Sends one event that must be accepted, and returns its result.
     pub async fn accept(&self, event: Event) -> Value {
         let result = self.result(event).await;
         assert_eq!(result["status"], "accepted", "{result}");
         result
     }
 
-    /// Sends one event until it is answered with success, as its partner does, and gives its result: `accepted`, or
-    /// `duplicate` when a try that was answered 503 was applied. For worlds whose timeouts a busy machine exceeds.
-    pub async fn accept_in_time(&self, event: Event) -> Value {
-        let result = eventually("the event is processed", PATIENCE, async || {
-            let answer = self.send(std::slice::from_ref(&event)).await;
-            match answer.status {
-                200 => Ok(answer.json()["results"][0].clone()),
-                503 => Err(format!("{answer:?}")),
-                status => panic!("{status}: {answer:?}"),
+    /// Retries one event until it succeeds, as its partner does, and returns its result: `accepted`, or `duplicate` when an
+    /// attempt with a 503 was applied. For worlds whose timeouts a busy machine exceeds.
+    pub async fn accept_with_retries(&self, event: Event) -> Value {
+        let result = eventually("the event is processed", MAX_WAIT, async || {
+            let response = self.send(std::slice::from_ref(&event)).await;
+            match response.status {
+                200 => Ok(response.json()["results"][0].clone()),
+                503 => Err(format!("{response:?}")),
+                status => panic!("{status}: {response:?}"),
             }
         })
         .await;
@@ -160,13 +182,13 @@ impl World {
         result
     }
 
-    /// Makes another agency with a key that has every scope.
+    /// Creates another tenant with a key that has every scope.
     pub async fn add_tenant(&self, slug: &str) -> ApiKey {
         self.connectctl.json(&["tenant", "create", "--slug", slug, "--name", slug]).await;
         create_key(&self.connectctl, slug, ALL_SCOPES).await
     }
 
-    /// Makes another key of `acme`.
+    /// Creates another key of the tenant `acme`.
     pub async fn add_key(&self, scopes: &str) -> ApiKey {
         create_key(&self.connectctl, "acme", scopes).await
     }

@@ -1,4 +1,4 @@
-//! connect-worker: consumes the queues and applies what they hold to Postgres.
+//! connect-worker: consumes the queues and applies their messages to Postgres.
 
 use std::process::ExitCode;
 

@@ -2,23 +2,23 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings, Section,
-    ServiceSettings, SettingError, TraceSettings, Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MessageSettings, RetentionSettings,
+    SealingSettings, Section, ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 
-/// How much the worker takes on.
+/// How many units the worker applies at the same time, and how large they are.
 #[derive(Clone, Copy, Debug)]
-pub struct WorkerSettings {
-    /// Units of events applied at the same time.
-    pub event_lanes: u32,
-    /// Most events of a unit.
-    pub unit_events: u32,
-    /// Records writes done at the same time.
-    pub record_lanes: u32,
-    /// Advisor actions done at the same time.
-    pub crm_lanes: u32,
-    /// Whether advisor actions without a MAC are done: the CRM does not have the master key.
-    pub accepts_unsigned_actions: bool,
+pub(crate) struct WorkerSettings {
+    /// Lanes of the events queue: units of events applied at the same time, 1 to 64.
+    pub(crate) event_lanes: u32,
+    /// Most events of a unit, 1 to 1000.
+    pub(crate) unit_events: u32,
+    /// Lanes of the records queue: units of records writes applied at the same time, 1 to 64.
+    pub(crate) record_lanes: u32,
+    /// Lanes of the crm queue: advisor actions applied at the same time, 1 to 64.
+    pub(crate) crm_lanes: u32,
+    /// Whether advisor actions without a MAC are accepted: the CRM does not have the master key.
+    pub(crate) accepts_unsigned_actions: bool,
 }
 
 impl Section for WorkerSettings {
@@ -31,26 +31,26 @@ impl Section for WorkerSettings {
         Variable {
             name: "CONNECT_UNIT_EVENTS",
             default: Some("256"),
-            help: "events applied in one transaction at most, 1 to 1000; waiting batches are taken together up to it",
+            help: "most events applied in one transaction, 1 to 1000; batches that wait are combined up to it",
         },
         Variable {
             name: "CONNECT_RECORD_LANES",
             default: Some("2"),
-            help: "units of up to 16 records writes that one worker does at the same time, 1 to 64",
+            help: "units of up to 16 records writes that one worker applies at the same time, 1 to 64",
         },
         Variable {
             name: "CONNECT_CRM_LANES",
             default: Some("1"),
-            help: "advisor actions that one worker does at the same time, 1 to 64; one does them in their order",
+            help: "advisor actions that one worker applies at the same time, 1 to 64; with 1 they are applied in order",
         },
         Variable {
             name: "CONNECT_CRM_UNSIGNED",
             default: Some("allow"),
-            help: "advisor actions without a MAC, as the CRM publishes them: allow or refuse; refuse leaves connectctl advisor only",
+            help: "advisor actions without a MAC, as the CRM publishes them: allow or refuse; with refuse only connectctl advisor is accepted",
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let event_lanes = env.get::<Self, u32>("CONNECT_WORKER_LANES")?;
         let unit_events = env.get::<Self, u32>("CONNECT_UNIT_EVENTS")?;
         let record_lanes = env.get::<Self, u32>("CONNECT_RECORD_LANES")?;
@@ -65,7 +65,10 @@ impl Section for WorkerSettings {
             return Err(error("CONNECT_WORKER_LANES", "must be 1 to 64"));
         }
         if unit_events > 1_000 {
-            return Err(error("CONNECT_UNIT_EVENTS", "must be 1 to 1000: each takes locks in the database"));
+            return Err(error(
+                "CONNECT_UNIT_EVENTS",
+                "must be 1 to 1000: each event takes locks in the database",
+            ));
         }
         let accepts_unsigned_actions = match env.get::<Self, String>("CONNECT_CRM_UNSIGNED")?.as_str() {
             "allow" => true,
@@ -79,22 +82,24 @@ impl Section for WorkerSettings {
 /// All settings of the program.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Postgres.
-    pub database: DatabaseSettings,
-    /// RabbitMQ.
-    pub broker: BrokerSettings,
-    /// Signs and verifies messages.
-    pub sealing: SealingSettings,
-    /// Which messages are trusted.
-    pub messages: MessageSettings,
-    /// The operator's port, and the drain.
-    pub service: ServiceSettings,
-    /// Logs.
-    pub log: LogSettings,
+    /// How Postgres is reached.
+    pub(crate) database: DatabaseSettings,
+    /// How RabbitMQ is reached, and the prefix of its queues.
+    pub(crate) broker: BrokerSettings,
+    /// The master key, from which the keys of messages are derived.
+    pub(crate) sealing: SealingSettings,
+    /// Whether messages without a MAC are accepted.
+    pub(crate) messages: MessageSettings,
+    /// The address of the metrics server, and the shutdown timeout.
+    pub(crate) service: ServiceSettings,
+    /// Level and format of logs.
+    pub(crate) log: LogSettings,
     /// Where spans are exported to.
-    pub trace: TraceSettings,
-    /// How much it takes on.
-    pub worker: WorkerSettings,
+    pub(crate) trace: TraceSettings,
+    /// The worker's own settings.
+    pub(crate) worker: WorkerSettings,
+    /// How long settled rows and messages are kept.
+    pub(crate) retention: RetentionSettings,
 }
 
 impl Program for Settings {
@@ -110,19 +115,25 @@ impl Program for Settings {
         LogSettings::VARIABLES,
         TraceSettings::VARIABLES,
         WorkerSettings::VARIABLES,
+        RetentionSettings::VARIABLES,
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self {
-            database: DatabaseSettings::read(env)?,
-            broker: BrokerSettings::read(env)?,
-            sealing: SealingSettings::read(env)?,
-            messages: MessageSettings::read(env)?,
-            service: ServiceSettings::read(env)?,
-            log: LogSettings::read(env)?,
-            trace: TraceSettings::read(env)?,
-            worker: WorkerSettings::read(env)?,
+            database: DatabaseSettings::from_env(env)?,
+            broker: BrokerSettings::from_env(env)?,
+            sealing: SealingSettings::from_env(env)?,
+            messages: MessageSettings::from_env(env)?,
+            service: ServiceSettings::from_env(env)?,
+            log: LogSettings::from_env(env)?,
+            trace: TraceSettings::from_env(env)?,
+            worker: WorkerSettings::from_env(env)?,
+            retention: RetentionSettings::from_env(env)?,
         })
+    }
+
+    fn database(&self) -> Option<&DatabaseSettings> {
+        Some(&self.database)
     }
 
     fn log(&self) -> &LogSettings {

@@ -9,7 +9,7 @@ use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 const TEXT_MAX: usize = 40;
 
 /// An amount in major units, not negative and below 10^13, kept as whole hundredths. It is a JSON number, or a string of
-/// digits with or without a decimal point, which a command line needn't turn into a number.
+/// digits with or without a decimal point, which a command line can pass on as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount(i64);
 

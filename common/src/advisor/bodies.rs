@@ -6,25 +6,25 @@ use crate::model::{Email, Stage, text};
 use crate::record::{Currency, Line, Sent, Verbatim, fault};
 use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
 
-/// An id as it was written; whether there is such a record is a rule (404).
-pub type Id = Line<{ text::EXTERNAL_ID }>;
+/// An id as sent. Whether the record exists is decided by the rules (404).
+pub type RecordId = Line<{ text::EXTERNAL_ID }>;
 
-/// An action that needs no more than an enquiry.
+/// The fields of an action that names a lead and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct OfLead {
-    /// The enquiry.
-    pub lead: Id,
+pub struct LeadOnly {
+    /// Id of the lead, as sent.
+    pub lead: RecordId,
 }
 
-/// Whose enquiry is opened.
+/// The client for whom a lead is opened.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Who {
-    /// This client's; nobody is matched or made.
-    Client(Id),
-    /// That of the client who has this email, or is made with it (D10).
+pub enum LeadClient {
+    /// An existing client, by id; no client is matched or created.
+    Client(RecordId),
+    /// The client with this email, who is created if there is none (D10).
     Contact {
-        /// What the client is matched by.
+        /// Identifies the client.
         email: Email,
         /// Full name.
         name: Option<String>,
@@ -34,13 +34,13 @@ pub enum Who {
 /// `open-lead`
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenLead {
-    /// Whose it is.
-    pub who: Who,
+    /// The client for whom the lead is opened.
+    pub who: LeadClient,
     /// Whether a trip workspace opens with it.
     pub with_trip: bool,
     /// Title advisors see.
     pub title: Option<String>,
-    /// Where to.
+    /// Free text, at most 500 characters.
     pub destination: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct OpenLead {
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 struct OpenLeadFields {
     #[deserr(default)]
-    client: Sent<Id>,
+    client: Sent<RecordId>,
     #[deserr(default)]
     email: Sent<Email>,
     #[deserr(default)]
@@ -69,10 +69,12 @@ impl Deserr<Faults> for OpenLead {
         let fields = OpenLeadFields::deserialize_from_value(value, at)?;
         let name = fields.name.into_string();
         let who = match (fields.client.into_option(), fields.email.into_option()) {
-            (Some(client), None) if name.is_none() => Who::Client(client),
-            (Some(_), _) => return Err(fault(at.push_key("client"), "must stand without email and name")),
-            (None, Some(email)) => Who::Contact { email, name },
-            (None, None) => return Err(fault(at, "must have client, or email")),
+            (Some(client), None) if name.is_none() => LeadClient::Client(client),
+            (Some(_), _) => {
+                return Err(fault(at.push_key("client"), "cannot be combined with email or name"));
+            }
+            (None, Some(email)) => LeadClient::Contact { email, name },
+            (None, None) => return Err(fault(at, "must have either client or email")),
         };
         Ok(Self {
             who,
@@ -87,21 +89,21 @@ impl Deserr<Faults> for OpenLead {
 #[derive(Clone, Debug, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct Assign {
-    /// The enquiry.
-    pub lead: Id,
-    /// The new owner's email; whether it is a member's is a rule (`owner_not_member`).
+    /// Id of the lead, as sent.
+    pub lead: RecordId,
+    /// The new owner's email; whether it is a member's is decided by the rules (`owner_not_member`).
     pub owner: Email,
 }
 
 /// `stage`
 #[derive(Clone, Debug, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
-pub struct StageMove {
-    /// The enquiry.
-    pub lead: Id,
-    /// Any stage there is (D11); whether it can be set now is a rule.
+pub struct StageChange {
+    /// Id of the lead, as sent.
+    pub lead: RecordId,
+    /// Any known stage (D11); whether it may be set now is decided by the rules.
     pub stage: Stage,
-    /// Why, as sent; whether it is long enough for `lost` is a rule (`reason_required`).
+    /// The reason, as sent; whether it suffices for `lost` is decided by the rules (`reason_required`).
     #[deserr(default)]
     pub reason: Sent<Verbatim<{ text::NOTES }>>,
 }
@@ -110,11 +112,11 @@ pub struct StageMove {
 #[derive(Clone, Debug, PartialEq, Eq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct ProposalSend {
-    /// The enquiry.
-    pub lead: Id,
+    /// Id of the lead, as sent.
+    pub lead: RecordId,
     /// Title of the proposal.
     pub title: Line<{ text::NAME }>,
-    /// Where the traveller opens it.
+    /// Address of the hosted proposal.
     pub url: Link,
     /// How it is sent, such as `email`.
     pub channel: Line<{ text::NAME }>,
@@ -123,9 +125,9 @@ pub struct ProposalSend {
 /// `booking-confirm`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BookingConfirm {
-    /// The enquiry.
-    pub lead: Id,
-    /// Identifies the booking within the agency.
+    /// Id of the lead, as sent.
+    pub lead: RecordId,
+    /// Identifies the booking within the tenant.
     pub booking_ref: Line<{ text::BOOKING_REF }>,
     /// Booking amount and its ISO 4217 code.
     pub price: Option<(Amount, String)>,
@@ -136,7 +138,7 @@ pub struct BookingConfirm {
 #[derive(Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 struct BookingConfirmFields {
-    lead: Id,
+    lead: RecordId,
     booking_ref: Line<{ text::BOOKING_REF }>,
     #[deserr(default)]
     amount: Sent<Amount>,
@@ -152,7 +154,7 @@ impl Deserr<Faults> for BookingConfirm {
         at: ValuePointerRef<'_>,
     ) -> Result<Self, Faults> {
         let fields = BookingConfirmFields::deserialize_from_value(value, at)?;
-        // As for a budget, half of the pair says nothing (D22).
+        // As for a budget, an amount and its currency are only meaningful together (D22).
         let price = match (fields.amount.into_option(), fields.currency.into_option()) {
             (Some(amount), Some(Currency(currency))) => Some((amount, currency)),
             (None, None) => None,
@@ -168,9 +170,9 @@ impl Deserr<Faults> for BookingConfirm {
 #[derive(Clone, Debug, PartialEq, Eq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct BookingCancel {
-    /// The booking, however it was made (D25).
+    /// The booking, whether an event or an action confirmed it (D25).
     pub booking_ref: Line<{ text::BOOKING_REF }>,
-    /// Why.
+    /// The reason, at most 2,000 characters.
     #[deserr(default)]
     pub reason: Sent<Line<{ text::NOTES }>>,
 }

@@ -1,4 +1,4 @@
-//! Links that travellers follow.
+//! Links in proposals, which travelers open.
 
 use crate::egress::ReceiverUrl;
 use crate::event::Faults;
@@ -17,7 +17,7 @@ impl Link {
         Ok(Self(sent.to_owned()))
     }
 
-    /// The text.
+    /// The address as sent, trimmed.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_an_address_on_the_web() {
+    fn a_link_is_an_http_or_https_url() {
         for link in [
             "https://proposals.example/p/1",
             "http://proposals.example",

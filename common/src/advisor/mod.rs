@@ -1,20 +1,23 @@
 //! Advisor actions, as the CRM publishes them to the queue `<prefix>.crm` (operator's contract: Advisor actions):
-//! `{"action", "tenant", ...}`, read strictly by the mechanism of the records bodies ([`crate::record`]).
+//! `{"action", "tenant", ...}`, parsed strictly, like the records bodies ([`crate::record`]).
 //!
-//! What is wrong with an action whatever the agency's records say makes it malformed: a missing or unknown field, a wrong
-//! type, a text that is too long. What the records or the rules don't allow is refused, and is no fault of the message.
+//! An action is malformed when it is wrong independently of the tenant's records: a missing or unknown field, a wrong type, a
+//! text that is too long. An action that the records or the rules do not allow is refused.
 
 mod amount;
-mod answer;
 mod bodies;
 mod link;
 mod name;
+mod reply;
 
 pub use amount::Amount;
-pub use answer::ActionDone;
-pub use bodies::{Assign, BookingCancel, BookingConfirm, Id, OfLead, OpenLead, ProposalSend, StageMove, Who};
+pub use bodies::{
+    Assign, BookingCancel, BookingConfirm, LeadClient, LeadOnly, OpenLead, ProposalSend, RecordId,
+    StageChange,
+};
 pub use link::Link;
 pub use name::ActionName;
+pub use reply::ActionReply;
 
 use crate::event::Faults;
 use crate::model::text;
@@ -22,19 +25,19 @@ use crate::record::{Line, RecordBody, fault, other_kind};
 use crate::write::WriteRefusal;
 use deserr::{Deserr, IntoValue, Map, Value, ValueKind, ValuePointerRef};
 
-/// Most bytes of an action; far more than all of its texts together.
+/// Most bytes of an action's body; its texts together are far shorter.
 pub const ACTION_BYTES: usize = 64 * 1024;
 
-/// An action and the agency it is for.
+/// An action and the tenant it is for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdvisorAction {
-    /// The agency's slug, lower case.
+    /// The tenant's slug, in lower case.
     pub tenant: String,
-    /// What is done.
+    /// The action with its fields.
     pub action: Action,
 }
 
-/// What an advisor does.
+/// An advisor's action, with its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// `open-lead`
@@ -42,17 +45,17 @@ pub enum Action {
     /// `assign`
     Assign(Assign),
     /// `stage`
-    Stage(StageMove),
+    Stage(StageChange),
     /// `archive`
-    Archive(OfLead),
+    Archive(LeadOnly),
     /// `travelled`
-    Travelled(OfLead),
+    Travelled(LeadOnly),
     /// `proposal-send`
     ProposalSend(ProposalSend),
-    /// `proposal-view`: the traveller opened it.
-    ProposalView(OfLead),
+    /// `proposal-view`: the traveler opened it.
+    ProposalView(LeadOnly),
     /// `proposal-discard`
-    ProposalDiscard(OfLead),
+    ProposalDiscard(LeadOnly),
     /// `booking-confirm`
     BookingConfirm(BookingConfirm),
     /// `booking-cancel`
@@ -60,7 +63,7 @@ pub enum Action {
 }
 
 impl AdvisorAction {
-    /// Reads a message's body. The refusal is always `invalid_request` and names every fault with its place.
+    /// Parses a message's body. The error is always `invalid_request` and names every fault with its place.
     pub fn parse(body: &[u8]) -> Result<Self, WriteRefusal> {
         if body.len() > ACTION_BYTES {
             let faults = "body: must have at most 64 KiB".to_owned();
@@ -71,7 +74,7 @@ impl AdvisorAction {
 }
 
 impl Action {
-    /// Its name.
+    /// The action's name on the wire.
     pub const fn name(&self) -> ActionName {
         match self {
             Self::OpenLead(_) => ActionName::OpenLead,
@@ -87,23 +90,23 @@ impl Action {
         }
     }
 
-    /// The enquiry it names, as it was written. Text, because an id that can't be one is unknown (404) and not
+    /// The lead that the action names, as sent. Text, because an id of a wrong form counts as unknown (404), not as
     /// invalid (D18).
     pub fn lead(&self) -> Option<&str> {
         match self {
             Self::OpenLead(_) | Self::BookingCancel(_) => None,
             Self::Assign(Assign { lead, .. })
-            | Self::Stage(StageMove { lead, .. })
-            | Self::Archive(OfLead { lead })
-            | Self::Travelled(OfLead { lead })
+            | Self::Stage(StageChange { lead, .. })
+            | Self::Archive(LeadOnly { lead })
+            | Self::Travelled(LeadOnly { lead })
             | Self::ProposalSend(ProposalSend { lead, .. })
-            | Self::ProposalView(OfLead { lead })
-            | Self::ProposalDiscard(OfLead { lead })
+            | Self::ProposalView(LeadOnly { lead })
+            | Self::ProposalDiscard(LeadOnly { lead })
             | Self::BookingConfirm(BookingConfirm { lead, .. }) => Some(lead.as_str()),
         }
     }
 
-    /// The booking it is about.
+    /// The booking reference that the action names.
     pub fn booking_ref(&self) -> Option<&str> {
         match self {
             Self::BookingConfirm(BookingConfirm { booking_ref, .. })
@@ -119,8 +122,8 @@ impl Action {
         }
     }
 
-    /// Reads the fields of the action of that name.
-    fn read<V: IntoValue>(
+    /// Parses the fields of the action with that name.
+    fn from_fields<V: IntoValue>(
         name: ActionName,
         fields: Value<V>,
         at: ValuePointerRef<'_>,
@@ -128,12 +131,14 @@ impl Action {
         Ok(match name {
             ActionName::OpenLead => Self::OpenLead(Box::new(OpenLead::deserialize_from_value(fields, at)?)),
             ActionName::Assign => Self::Assign(Assign::deserialize_from_value(fields, at)?),
-            ActionName::Stage => Self::Stage(StageMove::deserialize_from_value(fields, at)?),
-            ActionName::Archive => Self::Archive(OfLead::deserialize_from_value(fields, at)?),
-            ActionName::Travelled => Self::Travelled(OfLead::deserialize_from_value(fields, at)?),
+            ActionName::Stage => Self::Stage(StageChange::deserialize_from_value(fields, at)?),
+            ActionName::Archive => Self::Archive(LeadOnly::deserialize_from_value(fields, at)?),
+            ActionName::Travelled => Self::Travelled(LeadOnly::deserialize_from_value(fields, at)?),
             ActionName::ProposalSend => Self::ProposalSend(ProposalSend::deserialize_from_value(fields, at)?),
-            ActionName::ProposalView => Self::ProposalView(OfLead::deserialize_from_value(fields, at)?),
-            ActionName::ProposalDiscard => Self::ProposalDiscard(OfLead::deserialize_from_value(fields, at)?),
+            ActionName::ProposalView => Self::ProposalView(LeadOnly::deserialize_from_value(fields, at)?),
+            ActionName::ProposalDiscard => {
+                Self::ProposalDiscard(LeadOnly::deserialize_from_value(fields, at)?)
+            }
             ActionName::BookingConfirm => {
                 Self::BookingConfirm(BookingConfirm::deserialize_from_value(fields, at)?)
             }
@@ -146,7 +151,7 @@ impl Action {
 
 impl RecordBody for AdvisorAction {}
 
-/// `action` and `tenant` first; what is left must be the fields of that action.
+/// Takes `action` and `tenant`; the remaining fields must be those of the action.
 impl Deserr<Faults> for AdvisorAction {
     fn deserialize_from_value<V: IntoValue>(
         value: Value<V>,
@@ -157,7 +162,7 @@ impl Deserr<Faults> for AdvisorAction {
         };
         let name = take(&mut fields, "action", at);
         let tenant = take::<Line<{ text::ENVELOPE_ID }>, V::Map>(&mut fields, "tenant", at);
-        let action = name.and_then(|name| Action::read(name, Value::<V>::Map(fields), at));
+        let action = name.and_then(|name| Action::from_fields(name, Value::<V>::Map(fields), at));
         match (tenant, action) {
             (Ok(tenant), Ok(action)) => Ok(Self { tenant: tenant.as_str().to_lowercase(), action }),
             (Err(mut faults), Err(more)) => {
@@ -169,7 +174,7 @@ impl Deserr<Faults> for AdvisorAction {
     }
 }
 
-/// Takes a required field out, with its repetitions, which are told elsewhere.
+/// Removes a required field and its repetitions, which `record::repeated` reports.
 fn take<T: Deserr<Faults>, M: Map>(fields: &mut M, name: &str, at: ValuePointerRef<'_>) -> Result<T, Faults> {
     let here = at.push_key(name);
     let value = fields.remove(name).ok_or_else(|| fault(here, "is required"))?;

@@ -6,14 +6,14 @@ use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
 
 macro_rules! action_names {
     ($($name:ident = $text:literal;)+) => {
-        /// Which action.
+        /// The name of an advisor action.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ActionName {
             $(#[doc = concat!("`", $text, "`")] $name,)+
         }
 
         impl ActionName {
-            /// All of them.
+            /// Each name once, in the order of the declaration.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The name on the wire, on `connectctl`'s command line and as a metric's label.
@@ -23,8 +23,8 @@ macro_rules! action_names {
                 }
             }
 
-            /// What the ledger calls it.
-            pub const fn in_ledger(self) -> &'static str {
+            /// The event type under which the ledger records it.
+            pub const fn ledger_event_type(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!("advisor.", $text),)+
                 }

@@ -50,7 +50,7 @@ fn every_action_is_read_under_its_name() {
         assert_eq!((tenant.as_str(), body["action"].as_str()), ("acme", Some(action.name().as_str())));
         assert_eq!(action.lead(), body["lead"].as_str(), "{body}");
         assert_eq!(action.booking_ref(), body["bookingRef"].as_str(), "{body}");
-        assert_eq!(action.name().in_ledger(), format!("advisor.{}", action.name().as_str()));
+        assert_eq!(action.name().ledger_event_type(), format!("advisor.{}", action.name().as_str()));
         names.push(action.name());
     }
     names.dedup();
@@ -58,15 +58,15 @@ fn every_action_is_read_under_its_name() {
 }
 
 #[test]
-fn what_was_sent_is_what_is_read() {
+fn fields_are_parsed_as_sent() {
     let action = |body: Value| read(&body).unwrap().action;
     let Action::OpenLead(open) = action(bodies().remove(0)) else { panic!() };
-    let Who::Contact { email, name } = open.who else { panic!() };
+    let LeadClient::Contact { email, name } = open.who else { panic!() };
     assert_eq!((email.key(), name.as_deref()), ("ana@example.com", Some("Ana")));
     assert_eq!((open.title.as_deref(), open.destination.as_deref()), (Some("Goa in May"), Some("Goa")));
     assert!(!open.with_trip);
     let Action::OpenLead(open) = action(bodies().remove(1)) else { panic!() };
-    assert!(open.with_trip && matches!(open.who, Who::Client(_)));
+    assert!(open.with_trip && matches!(open.who, LeadClient::Client(_)));
     let Action::BookingConfirm(booking) = action(bodies().remove(9)) else { panic!() };
     let (amount, currency) = booking.price.unwrap();
     assert_eq!((amount.hundredths(), currency.as_str()), (123_450, "INR"));
@@ -76,12 +76,12 @@ fn what_was_sent_is_what_is_read() {
 }
 
 #[test]
-fn the_agency_is_named_as_everywhere_trimmed_and_in_either_case() {
+fn the_tenant_is_trimmed_and_lower_cased() {
     assert_eq!(read(&with("archive", "tenant", json!(" ACME "))).unwrap().tenant, "acme");
 }
 
 #[test]
-fn every_field_that_an_action_needs_is_missed_by_name() {
+fn a_missing_required_field_is_named() {
     let optional = ["name", "noTrip", "title", "destination", "reason", "creditUsed"];
     for body in bodies() {
         let fields: Vec<String> = body.as_object().unwrap().keys().cloned().collect();
@@ -90,7 +90,7 @@ fn every_field_that_an_action_needs_is_missed_by_name() {
             without.as_object_mut().unwrap().remove(&field);
             let is_optional = optional.contains(&field.as_str()) && body["action"] != "proposal-send";
             let expected = match field.as_str() {
-                "client" | "email" => Err("body: must have client, or email".to_owned()),
+                "client" | "email" => Err("body: must have either client or email".to_owned()),
                 _ if is_optional => Ok(()),
                 "amount" => Err("amount: is required with currency".to_owned()),
                 "currency" => Err("currency: is required with amount".to_owned()),
@@ -102,7 +102,7 @@ fn every_field_that_an_action_needs_is_missed_by_name() {
 }
 
 #[test]
-fn a_null_an_unknown_field_and_a_repeated_one_are_faults_of_every_action() {
+fn every_action_rejects_null_unknown_and_repeated_fields() {
     for body in bodies() {
         for field in body.as_object().unwrap().keys() {
             let mut null = body.clone();
@@ -120,7 +120,7 @@ fn a_null_an_unknown_field_and_a_repeated_one_are_faults_of_every_action() {
 }
 
 #[test]
-fn what_an_action_does_not_take_is_a_fault_even_if_another_one_does() {
+fn rejects_a_field_that_belongs_to_another_action() {
     assert_eq!(
         read(&with("archive", "reason", json!("old"))).map(drop),
         Err("reason: is not a known field".to_owned())
@@ -152,8 +152,8 @@ fn a_body_is_a_small_json_object_that_the_database_can_hold() {
 }
 
 #[test]
-fn each_value_has_its_form() {
-    let lead_and = "must have client, or email";
+fn rejects_values_of_the_wrong_form() {
+    let lead_and = "must have either client or email";
     let stages = "must be one of inquiry, follow_up, building_proposal, negotiation, proposal_approved, \
                   trip_booked, travelled, lost, archived";
     for (action, field, value, fault) in [
@@ -175,8 +175,8 @@ fn each_value_has_its_form() {
         ),
         ("booking-confirm", "currency", json!("RS"), "currency: must be an ISO 4217 currency code"),
         ("booking-cancel", "reason", json!(" "), "reason: must not be empty"),
-        ("open-lead", "email", json!("a@b.c"), "client: must stand without email and name"),
-        ("open-lead", "name", json!("Ana"), "client: must stand without email and name"),
+        ("open-lead", "email", json!("a@b.c"), "client: cannot be combined with email or name"),
+        ("open-lead", "name", json!("Ana"), "client: cannot be combined with email or name"),
         ("open-lead", "noTrip", json!("true"), "noTrip: must be true or false"),
     ] {
         let found = read(&with(action, field, value)).map(drop);

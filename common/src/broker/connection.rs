@@ -1,46 +1,40 @@
-//! The supervised connection: made, watched, made again.
+//! The supervised connection to RabbitMQ: connects, watches the connection, and reconnects after it is lost.
 
+use super::dial::{DialError, dial, longest_connect};
 use super::mac::MessageKeys;
-use super::topology::{self, Queue, queue_name};
+use super::topology::{self, Queue, QueueUse, queue_name};
 use crate::metrics::BROKER_CONNECTED;
+use crate::retry::RetryWaits;
 use crate::settings::BrokerSettings;
 use futures_util::StreamExt;
-use lapin::uri::AMQPUri;
-use lapin::{Connection, ConnectionProperties, Event};
+use lapin::{Connection, Event};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Longest that connecting and declaring the queues may take, unless the URLs' `connection_timeout` takes longer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of that, the connecting alone, to all brokers together; a `connection_timeout` replaces its broker's share.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
-/// Waits between tries to connect: the first and the longest.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// Seconds without a sign of life after which a connection counts as dead.
-const HEARTBEAT_SECONDS: u16 = 10;
-/// How often a connection is looked at besides waiting for its events.
-const LOOK: Duration = Duration::from_millis(500);
+/// Waits between attempts to connect: the first and the longest.
+const RETRY_WAITS: RetryWaits = RetryWaits::doubling(Duration::from_millis(100), Duration::from_secs(2));
+/// How often the connection's status is polled, besides waiting for its events.
+const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The connections of this process, by name: the metric is about all of them.
-static CONNECTED: Connected = Connected(Mutex::new(BTreeMap::new()));
+static CONNECTED: ConnectionStates = ConnectionStates(Mutex::new(BTreeMap::new()));
 
-/// Which connections there are to be, and whether each is there.
-struct Connected(Mutex<BTreeMap<&'static str, bool>>);
+/// The connections that the program needs, by name, and whether each is established.
+struct ConnectionStates(Mutex<BTreeMap<&'static str, bool>>);
 
-impl Connected {
-    /// Shows whether all are there, and gives it.
-    fn show(&self, name: &'static str, is_connected: bool) -> bool {
-        // Held until it is shown, so that what is shown last is true.
+impl ConnectionStates {
+    /// Sets the gauge to whether all connections are established, and returns it.
+    fn report(&self, name: &'static str, is_connected: bool) -> bool {
+        // The lock is held until the gauge is set, so that the last value set is the current one.
         let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         connections.insert(name, is_connected);
-        let are_all = connections.values().all(|is_connected| *is_connected);
-        metrics::gauge!(BROKER_CONNECTED).set(f64::from(u8::from(are_all)));
-        are_all
+        let all_connected = connections.values().all(|is_connected| *is_connected);
+        metrics::gauge!(BROKER_CONNECTED).set(f64::from(u8::from(all_connected)));
+        all_connected
     }
 }
 
@@ -50,10 +44,10 @@ pub struct Broker {
     link: watch::Receiver<Option<Arc<Link>>>,
     prefix: String,
     keys: MessageKeys,
-    retry_levels: u8,
+    queues: QueueUse,
 }
 
-/// One connection, from its making to its end.
+/// One established connection, until it is lost or closed.
 pub(super) struct Link {
     pub(super) connection: Connection,
 }
@@ -64,43 +58,33 @@ impl std::fmt::Debug for Link {
     }
 }
 
-/// What is in a queue.
+/// The current length of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDepth {
-    /// Messages waiting.
+    /// Messages that wait to be delivered; unacknowledged ones are not among them.
     pub ready: u32,
-    /// Consumers.
+    /// Consumers that are subscribed to the queue.
     pub consumers: u32,
 }
 
 impl Broker {
     /// Begins to connect in the background, until `shutdown`; `program` is the name the broker shows. Messages and
-    /// replies are signed and verified with `keys`.
+    /// replies are signed and verified with `keys`. On each connection it declares the `queues` that the program uses.
     pub fn start(
         settings: &BrokerSettings,
         keys: MessageKeys,
         program: &'static str,
-        shutdown: CancellationToken,
-    ) -> Self {
-        Self::start_with_retries(settings, keys, program, 0, shutdown)
-    }
-
-    /// The same, with the waiting queues of the first `retry_levels` levels declared.
-    pub fn start_with_retries(
-        settings: &BrokerSettings,
-        keys: MessageKeys,
-        program: &'static str,
-        retry_levels: u8,
+        queues: QueueUse,
         shutdown: CancellationToken,
     ) -> Self {
         let (sender, link) = watch::channel(None);
-        CONNECTED.show(program, false);
-        let target = Target { settings: settings.clone(), program, retry_levels };
-        crate::vital::spawn("broker connection", supervise(target, sender, shutdown));
-        Self { link, prefix: settings.prefix.clone(), keys, retry_levels }
+        CONNECTED.report(program, false);
+        let target = Target { settings: settings.clone(), program, queues };
+        crate::critical_task::spawn("broker connection", supervise(target, sender, shutdown));
+        Self { link, prefix: settings.prefix.clone(), keys, queues }
     }
 
-    /// Whether there is a connection that works.
+    /// Whether a connection is established.
     pub fn is_connected(&self) -> bool {
         self.link.borrow().as_ref().is_some_and(|link| link.connection.status().connected())
     }
@@ -135,9 +119,9 @@ impl Broker {
         topology::retry_queue_name(&self.prefix, level)
     }
 
-    /// How many levels of waiting queues it declares.
+    /// The number of retry queues that it declares.
     pub(super) const fn retry_levels(&self) -> u8 {
-        self.retry_levels
+        self.queues.retry_levels
     }
 
     /// Waits until the connection is closed in an orderly way, after the shutdown it was started with.
@@ -154,103 +138,60 @@ impl Broker {
         found.await.ok().and_then(|link| link.clone())
     }
 
-    /// Asks the broker what is in `queue`; `None` when it can't be asked, or there is no such queue.
+    /// The current length of `queue`; `None` when the broker cannot be reached or the queue does not exist.
     pub async fn depth(&self, queue: &str) -> Option<QueueDepth> {
-        self.look(queue).await.flatten()
+        self.inspect(queue).await.flatten()
     }
 
-    /// Asks the broker for `queue`: `None` when it can't be asked, `Some(None)` when there is no such queue.
-    pub(super) async fn look(&self, queue: &str) -> Option<Option<QueueDepth>> {
+    /// The current length of `queue`: `None` when the broker cannot be reached, `Some(None)` when the queue does not exist.
+    pub(super) async fn inspect(&self, queue: &str) -> Option<Option<QueueDepth>> {
         let link = self.link.borrow().clone()?;
         timeout(Duration::from_secs(2), topology::depth(&link.connection, queue)).await.ok()?.ok()
     }
 }
 
-/// What is connected to, as whom, and what is declared there.
+/// The brokers to connect to, the connection's name, and the queues to declare.
 struct Target {
     settings: BrokerSettings,
     program: &'static str,
-    retry_levels: u8,
+    queues: QueueUse,
 }
 
 async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutdown: CancellationToken) {
-    let mut wait = RETRY.0;
+    let mut waits = RETRY_WAITS;
     while !shutdown.is_cancelled() {
         let connected = timeout(longest_connect(&target.settings), connect(&target)).await;
         if !matches!(connected, Ok(Ok(_))) {
-            // It may take connections and still not do, such as one that can't declare a queue.
+            // A broker may accept connections and still be unusable, such as one on which a queue cannot be declared.
             target.settings.urls.skip();
         }
         match connected {
             Ok(Ok(connection)) => {
-                wait = RETRY.0;
+                waits.reset();
                 let current = Arc::new(Link { connection });
                 link.send_replace(Some(Arc::clone(&current)));
-                CONNECTED.show(target.program, true);
+                CONNECTED.report(target.program, true);
                 tracing::info!("broker connected");
                 watch_until_lost(&current.connection, &shutdown).await;
                 link.send_replace(None);
-                CONNECTED.show(target.program, false);
+                CONNECTED.report(target.program, false);
                 if shutdown.is_cancelled() {
                     drop(current.connection.close(200, "shutdown".into()).await);
                 } else {
-                    tracing::warn!("broker connection lost");
+                    tracing::warn!("broker connection lost; reconnecting");
                 }
             }
-            Ok(Err(error)) if !is_late(&error) => tracing::warn!(%error, "broker can't be reached"),
-            _ => tracing::warn!("broker doesn't answer"),
+            Ok(Err(error)) => tracing::warn!(%error, "connecting to the broker failed; retrying"),
+            Err(_) => tracing::warn!("the broker did not respond in time; retrying"),
         }
-        tokio::select! {
-            () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY.1),
-            () = shutdown.cancelled() => {}
-        }
+        waits.wait_unless_shutdown(&shutdown).await;
     }
 }
 
-fn is_late(error: &lapin::Error) -> bool {
-    matches!(error.kind(), lapin::ErrorKind::IOError(error) if error.kind() == io::ErrorKind::TimedOut)
-}
-
-async fn connect(target: &Target) -> lapin::Result<Connection> {
+async fn connect(target: &Target) -> Result<Connection, DialError> {
     let connection = dial(&target.settings, target.program).await?;
-    topology::declare(&connection, &target.settings, target.retry_levels).await?;
+    topology::declare(&connection, &target.settings, target.queues).await?;
     Ok(connection)
-}
-
-/// How long the broker of that URL may take to answer: what the URL says, or its share of the time.
-fn dial_timeout(settings: &BrokerSettings, uri: &AMQPUri) -> Duration {
-    let share = DIAL_TIMEOUT / u32::try_from(settings.urls.count()).unwrap_or(u32::MAX);
-    uri.query.connection_timeout.map_or(share, Duration::from_millis)
-}
-
-/// Longest that connecting and declaring the queues takes.
-pub(super) fn longest_connect(settings: &BrokerSettings) -> Duration {
-    let dialling = settings.urls.in_order().map(|(_, uri)| dial_timeout(settings, &uri));
-    let dialling = dialling.fold(Duration::ZERO, Duration::saturating_add);
-    CONNECT_TIMEOUT.max(dialling.saturating_add(CONNECT_TIMEOUT - DIAL_TIMEOUT))
-}
-
-/// A connection on which nothing is declared, to the first broker that answers.
-pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> lapin::Result<Connection> {
-    let mut refused = lapin::Error::from(io::Error::from(io::ErrorKind::TimedOut));
-    for (place, uri) in settings.urls.in_order() {
-        let within = dial_timeout(settings, &uri);
-        match timeout(within, dial_one(uri, program)).await {
-            Ok(Ok(connection)) => {
-                settings.urls.prefer(place);
-                return Ok(connection);
-            }
-            Ok(Err(error)) => refused = error,
-            Err(_) => refused = io::Error::from(io::ErrorKind::TimedOut).into(),
-        }
-    }
-    Err(refused)
-}
-
-async fn dial_one(mut uri: AMQPUri, program: &str) -> lapin::Result<Connection> {
-    uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
-    let properties = ConnectionProperties::default().with_connection_name(program.into());
-    Connection::connect_uri(uri, properties).await
 }
 
 async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken) {
@@ -258,13 +199,14 @@ async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken)
     while connection.status().connected() {
         tokio::select! {
             event = events.next() => match event {
-                // Errors of single channels come here, too; the loop's condition tells whether it is the connection's.
-                Some(Event::Error(error)) => tracing::debug!(%error, "broker reports an error"),
+                // Errors of single channels are reported here as well. The loop's condition shows whether the connection is
+                // affected.
+                Some(Event::Error(error)) => tracing::debug!(%error, "the broker reported an error on the connection or a channel"),
                 None => return,
-                // Whether publishers are blocked is asked of the connection's status when publishing.
+                // Publishing checks the connection's status for whether publishers are blocked.
                 Some(_) => {}
             },
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(STATUS_POLL_INTERVAL) => {}
             () = shutdown.cancelled() => return,
         }
     }
@@ -273,30 +215,14 @@ async fn watch_until_lost(connection: &Connection, shutdown: &CancellationToken)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{BrokerUrls, SettingValue as _};
-
-    /// How long each broker may take to answer, and how long all may take together, in milliseconds.
-    fn timeouts(urls: &str) -> (Vec<u128>, u128) {
-        let urls = BrokerUrls::read(urls).unwrap();
-        let settings = BrokerSettings { urls, prefix: "p".to_owned(), max_length: 1, max_bytes: 1 };
-        let each = settings.urls.in_order().map(|(_, uri)| dial_timeout(&settings, &uri).as_millis());
-        (each.collect(), longest_connect(&settings).as_millis())
-    }
-
-    #[test]
-    fn the_url_says_how_long_its_broker_may_take_also_where_that_is_longer_than_its_share() {
-        assert_eq!(timeouts("amqp://a,amqp://b"), (vec![4_000, 4_000], 10_000));
-        let mixed = "amqp://a?connection_timeout=20000,amqp://b?connection_timeout=50,amqp://c,amqp://d";
-        assert_eq!(timeouts(mixed), (vec![20_000, 50, 2_000, 2_000], 26_050));
-    }
 
     #[test]
     fn a_program_is_connected_when_all_of_its_connections_are() {
-        let connected = Connected(Mutex::default());
-        assert!(!connected.show("consuming", false));
-        assert!(!connected.show("publishing", false));
-        assert!(!connected.show("publishing", true));
-        assert!(connected.show("consuming", true));
-        assert!(!connected.show("publishing", false));
+        let connected = ConnectionStates(Mutex::default());
+        assert!(!connected.report("consuming", false));
+        assert!(!connected.report("publishing", false));
+        assert!(!connected.report("publishing", true));
+        assert!(connected.report("consuming", true));
+        assert!(!connected.report("publishing", false));
     }
 }

@@ -1,5 +1,5 @@
-//! The log lines of consumers that end or can't begin. They are tried again several times a second, by each lane, for as long
-//! as the broker refuses: one line a second for each queue is enough.
+//! Log lines about consumers that ended or could not start. Each consumer retries several times a second for as long as the
+//! broker refuses, so at most one line a second is logged for each queue.
 
 use super::topology::Queue;
 use crate::limited;
@@ -17,5 +17,5 @@ pub(super) fn log_consumer_lost(queue: Queue, error: &lapin::Error) {
 /// Logs that the broker has refused to let a consumer of `queue` begin.
 pub(super) fn log_cannot_consume(queue: Queue, error: &lapin::Error) {
     let queue_name = queue.as_str();
-    limited!(REFUSED[queue as usize], warn, queue = queue_name, %error, "can't consume; retrying in 250 ms");
+    limited!(REFUSED[queue as usize], warn, queue = queue_name, %error, "starting a consumer failed; retrying in 250 ms");
 }

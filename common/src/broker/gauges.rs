@@ -1,54 +1,76 @@
 //! Gauges of the queues, refreshed in the background, never at a scrape.
 
 use super::connection::{Broker, QueueDepth};
-use super::in_hand;
 use super::topology::{Queue, dead_queue_name, retry_label};
+use super::unacknowledged;
+use crate::activity::{self, QueueLook};
+use crate::clock;
 use crate::metrics::{QUEUE_CONSUMERS, QUEUE_DELAYED, QUEUE_MAX_LENGTH, QUEUE_READY};
 use crate::settings::BrokerSettings;
+use chrono::{DateTime, Utc};
 use std::time::Duration;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
-/// How often the queues are asked for.
-const LOOK: Duration = Duration::from_secs(3);
+/// How often the queues' lengths are read.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Keeps the gauges of all queues, and of what was taken from them, true for as long as the program lives. Every program
-/// does it: those of one kind may all be down, and that is when somebody wants to know how long the queues are. While the
-/// broker can't be asked the gauges keep what was last true; `connect_broker_connected` says so.
+/// How often it is checked whether there is a connection at the start.
+const CONNECTED_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Updates the gauges of all queues and of unacknowledged messages for as long as the program runs. Every program does so,
+/// because all programs of one kind may be down when the lengths of the queues matter most. While the broker cannot be
+/// reached the gauges keep their last values, and `connect_broker_connected` is 0.
 pub async fn observe_queues(broker: Broker, settings: BrokerSettings) {
-    tokio::join!(observe_depths(broker, settings), in_hand::observe());
+    tokio::join!(observe_depths(broker, settings), unacknowledged::observe());
 }
 
 async fn observe_depths(broker: Broker, settings: BrokerSettings) {
-    let mut every = interval(LOOK);
+    // The first look is made as soon as there is a connection.
+    while !broker.is_connected() {
+        sleep(CONNECTED_POLL_INTERVAL).await;
+    }
+    let mut every = interval(POLL_INTERVAL);
     loop {
         every.tick().await;
         for queue in Queue::ALL {
             let dead = dead_queue_name(&settings.prefix, queue);
-            let found = broker.look(&broker.queue_name(queue)).await;
-            show(queue.as_str().to_owned(), found, settings.max_length);
-            show(format!("{}.dead", queue.as_str()), broker.look(&dead).await, settings.max_length);
+            // Before the broker looks: what it does not see was published later.
+            let at = clock::now();
+            let found = broker.inspect(&broker.queue_name(queue)).await;
+            set_gauges(queue.as_str().to_owned(), found, settings.max_length);
+            let dead = broker.inspect(&dead).await;
+            set_gauges(format!("{}.dead", queue.as_str()), dead, settings.max_length);
+            note(queue, at, found, dead);
         }
-        // By the program that declares them: nobody else knows how many there are.
+        // Only by the program that declares the retry queues: the others do not know how many there are.
         for level in 1..=broker.retry_levels() {
-            let found = broker.look(&broker.retry_queue_name(level)).await;
-            show_delayed(retry_label(level), found, settings.max_length);
+            let found = broker.inspect(&broker.retry_queue_name(level)).await;
+            set_delayed_gauges(retry_label(level), found, settings.max_length);
         }
     }
 }
 
-/// What the broker said of a queue: nothing, or that there is none, or what is in it.
-type Found = Option<Option<QueueDepth>>;
+/// The broker's reply: `None` without one, `Some(None)` when the queue does not exist.
+type QueueReply = Option<Option<QueueDepth>>;
 
-fn show(label: String, found: Found, max_length: u32) {
+/// Notes the state of a queue for the overview of the settings area, if the broker has replied and the queue exists.
+fn note(queue: Queue, at: DateTime<Utc>, found: QueueReply, dead: QueueReply) {
+    if let Some(Some(QueueDepth { ready, consumers })) = found {
+        let dead = dead.flatten().map_or(0, |depth| depth.ready);
+        activity::note_queue(queue, QueueLook { at, ready, consumers, dead });
+    }
+}
+
+fn set_gauges(label: String, found: QueueReply, max_length: u32) {
     let Some(found) = found else { return };
-    // One that was deleted holds nothing, and nobody consumes it.
+    // A deleted queue counts as empty and without consumers.
     let depth = found.unwrap_or(QueueDepth { ready: 0, consumers: 0 });
     metrics::gauge!(QUEUE_READY, "queue" => label.clone()).set(depth.ready);
     metrics::gauge!(QUEUE_CONSUMERS, "queue" => label.clone()).set(depth.consumers);
     metrics::gauge!(QUEUE_MAX_LENGTH, "queue" => label).set(max_length);
 }
 
-fn show_delayed(label: String, found: Found, max_length: u32) {
+fn set_delayed_gauges(label: String, found: QueueReply, max_length: u32) {
     let Some(found) = found else { return };
     metrics::gauge!(QUEUE_DELAYED, "queue" => label.clone()).set(found.map_or(0, |depth| depth.ready));
     metrics::gauge!(QUEUE_MAX_LENGTH, "queue" => label).set(max_length);

@@ -1,4 +1,4 @@
-//! Message authentication: the broker carries messages, and is not trusted to write them.
+//! Message authentication: the broker transports messages and is not trusted to create them.
 //!
 //! Each program signs what it publishes with a key derived from the operator's master key, one for each queue and one for
 //! the replies of each queue. The MAC travels as the header `x-connect-mac` (`v1=<64 hex>`), which programs of the
@@ -7,7 +7,7 @@
 
 use super::rpc::META_HEADER;
 use super::topology::{Queue, queue_name};
-use crate::sealed::MasterKey;
+use crate::sealed::{MasterKey, MasterKeys};
 use hmac::{Hmac, KeyInit, Mac};
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
@@ -28,17 +28,23 @@ pub struct MessageKeys(Arc<Keys>);
 
 #[derive(Clone)]
 struct Keys {
-    by_queue: [QueueKeys; Queue::ALL.len()],
+    current: DerivedKeys,
+    /// While the master key is rotated, programs with either key publish: what is signed under the other one is accepted.
+    previous: Option<DerivedKeys>,
     /// Messages of the previous release are accepted, on every queue.
     accepts_unsigned: bool,
+    /// Queues whose publishers do not all have the master key: messages without a MAC are accepted.
+    accepting_unsigned: [bool; Queue::ALL.len()],
 }
+
+/// The keys that are derived from one master key, by queue.
+#[derive(Clone)]
+struct DerivedKeys([QueueKeys; Queue::ALL.len()]);
 
 #[derive(Clone)]
 struct QueueKeys {
     messages: Hmac<Sha256>,
     replies: Hmac<Sha256>,
-    /// Publishers without the master key are accepted.
-    accepts_unsigned_messages: bool,
 }
 
 /// What a MAC is for: a key signs nothing else.
@@ -50,100 +56,111 @@ pub(super) enum Purpose {
     Reply(Queue),
 }
 
-/// What a MAC covers. `reply_to` is left out because the broker writes it, and `traceparent` because it decides nothing.
+/// What a MAC covers. `reply_to` is left out because the broker writes it, and `traceparent` because only traces
+/// depend on it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Covered<'a> {
+pub(super) struct SignedFields<'a> {
     pub(super) message_id: Option<&'a str>,
     pub(super) correlation_id: Option<&'a str>,
     pub(super) meta: Option<&'a [u8]>,
     pub(super) body: &'a [u8],
 }
 
-/// Why a message is not known to come from one of the programs.
+/// Why a message cannot be attributed to one of the programs.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum Forged {
+pub enum MacError {
     /// No MAC, where one is required.
     #[error("it has no MAC")]
     Unsigned,
-    /// A MAC of another key, of another content, or none that can be read.
+    /// A MAC under another key, over other content, or one that cannot be parsed.
     #[error("its MAC is malformed or does not match")]
     Mismatch,
 }
 
 impl MessageKeys {
-    /// The keys of the queues that begin with `prefix`. With `accepts_unsigned`, messages and replies without a MAC are
-    /// accepted, which is for the time of an upgrade; a wrong MAC never is.
-    pub fn new(master: &MasterKey, prefix: &str, accepts_unsigned: bool) -> Self {
+    /// The keys of the queues that begin with `prefix`. Messages are signed with the current master key, and verified with
+    /// either. With `accepts_unsigned`, messages and replies without a MAC are accepted, which is for the time of an upgrade;
+    /// a wrong MAC never is.
+    pub fn new(masters: &MasterKeys, prefix: &str, accepts_unsigned: bool) -> Self {
         if accepts_unsigned {
             tracing::warn!(
                 "CONNECT_ACCEPT_UNSIGNED_MESSAGES is set: whoever can publish to RabbitMQ can have messages applied"
             );
         }
-        let derive = |kind: &str, queue| {
-            let key = master.derive(&format!("connect/{kind}/v1/{}", queue_name(prefix, queue)));
-            Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of any length")
-        };
-        let by_queue = Queue::ALL.map(|queue| QueueKeys {
-            messages: derive("message", queue),
-            replies: derive("reply", queue),
-            accepts_unsigned_messages: false,
-        });
-        Self(Arc::new(Keys { by_queue, accepts_unsigned }))
+        Self(Arc::new(Keys {
+            current: DerivedKeys::new(&masters.current, prefix),
+            previous: masters.previous.as_ref().map(|previous| DerivedKeys::new(previous, prefix)),
+            accepts_unsigned,
+            accepting_unsigned: [false; Queue::ALL.len()],
+        }))
     }
 
-    /// The same, also accepting messages of `queue` without a MAC: their publishers do not have the master key.
+    /// The same keys, which also accept messages of `queue` without a MAC: their publishers do not have the master key.
     pub fn accepting_unsigned(self, queue: Queue) -> Self {
         let mut keys = Arc::unwrap_or_clone(self.0);
-        keys.by_queue[queue as usize].accepts_unsigned_messages = true;
+        keys.accepting_unsigned[queue as usize] = true;
         Self(Arc::new(keys))
     }
 
     /// The value of the header [`MAC_HEADER`].
-    pub(super) fn sign(&self, purpose: Purpose, covered: Covered<'_>) -> AMQPValue {
-        let mac = self.mac(purpose, covered).finalize().into_bytes();
+    pub(super) fn sign(&self, purpose: Purpose, covered: SignedFields<'_>) -> AMQPValue {
+        let mac = self.0.current.mac(purpose, covered).finalize().into_bytes();
         AMQPValue::LongString(format!("{VERSION}{}", hex::encode(mac)).into())
     }
 
-    /// Verifies what was delivered, comparing in constant time.
+    /// Verifies the MAC of a delivered message or reply in constant time.
     pub(super) fn verify(
         &self,
         purpose: Purpose,
         properties: &BasicProperties,
         body: &[u8],
-    ) -> Result<(), Forged> {
+    ) -> Result<(), MacError> {
         let headers = properties.headers().as_ref().map(FieldTable::inner);
         let header = |name| headers.and_then(|headers| headers.get(&ShortString::from(name)));
         let Some(sent) = header(MAC_HEADER) else {
-            return if self.accepts_unsigned(purpose) { Ok(()) } else { Err(Forged::Unsigned) };
+            return if self.accepts_unsigned(purpose) { Ok(()) } else { Err(MacError::Unsigned) };
         };
-        let sent = decode(sent).ok_or(Forged::Mismatch)?;
+        let sent = decode(sent).ok_or(MacError::Mismatch)?;
         let meta = match header(META_HEADER) {
             Some(AMQPValue::LongString(meta)) => Some(meta.as_bytes()),
-            // Nobody reads metadata of another type.
+            // Consumers ignore metadata of another type, so the MAC does not cover it.
             Some(_) | None => None,
         };
         let message_id = properties.message_id().as_ref().map(ShortString::as_str);
         let correlation_id = properties.correlation_id().as_ref().map(ShortString::as_str);
-        let covered = Covered { message_id, correlation_id, meta, body };
-        self.mac(purpose, covered).verify_slice(&sent).map_err(|_| Forged::Mismatch)
+        let covered = SignedFields { message_id, correlation_id, meta, body };
+        let mut keys = std::iter::once(&self.0.current).chain(&self.0.previous);
+        let is_valid = keys.any(|keys| keys.mac(purpose, covered).verify_slice(&sent).is_ok());
+        if is_valid { Ok(()) } else { Err(MacError::Mismatch) }
     }
 
     fn accepts_unsigned(&self, purpose: Purpose) -> bool {
         self.0.accepts_unsigned
-            || matches!(purpose, Purpose::Message(queue) if self.of(queue).accepts_unsigned_messages)
+            || matches!(purpose, Purpose::Message(queue) if self.0.accepting_unsigned[queue as usize])
     }
+}
 
-    fn of(&self, queue: Queue) -> &QueueKeys {
-        &self.0.by_queue[queue as usize]
-    }
-
-    fn mac(&self, purpose: Purpose, covered: Covered<'_>) -> Hmac<Sha256> {
-        let Covered { message_id, correlation_id, meta, body } = covered;
-        let mut mac = match purpose {
-            Purpose::Message(queue) => self.of(queue).messages.clone(),
-            Purpose::Reply(queue) => self.of(queue).replies.clone(),
+impl DerivedKeys {
+    fn new(master: &MasterKey, prefix: &str) -> Self {
+        let derive = |kind: &str, queue| {
+            let key = master.derive(&format!("connect/{kind}/v1/{}", queue_name(prefix, queue)));
+            Hmac::<Sha256>::new_from_slice(&key).expect("HMAC takes keys of any length")
         };
-        // Each field with its length, so that none can pass for a part of another; the body ends it.
+        Self(
+            Queue::ALL.map(|queue| QueueKeys {
+                messages: derive("message", queue),
+                replies: derive("reply", queue),
+            }),
+        )
+    }
+
+    fn mac(&self, purpose: Purpose, covered: SignedFields<'_>) -> Hmac<Sha256> {
+        let SignedFields { message_id, correlation_id, meta, body } = covered;
+        let mut mac = match purpose {
+            Purpose::Message(queue) => self.0[queue as usize].messages.clone(),
+            Purpose::Reply(queue) => self.0[queue as usize].replies.clone(),
+        };
+        // Each field with its length, so that no field can be taken for a part of another; the body comes last.
         for field in [message_id.map(str::as_bytes), correlation_id.map(str::as_bytes), meta] {
             match field {
                 None => mac.update(&[0]),
@@ -183,8 +200,11 @@ mod tests {
     const BODY: &[u8] = b"{}";
 
     fn keys(fill: u8, prefix: &str) -> MessageKeys {
-        let master = MasterKey::parse(&STANDARD.encode([fill; 32])).unwrap();
-        MessageKeys::new(&master, prefix, false)
+        MessageKeys::new(&master(fill).into(), prefix, false)
+    }
+
+    fn master(fill: u8) -> MasterKey {
+        MasterKey::parse(&STANDARD.encode([fill; 32])).unwrap()
     }
 
     fn properties(message_id: Option<&str>, correlation_id: Option<&str>, meta: &str) -> BasicProperties {
@@ -197,7 +217,7 @@ mod tests {
         }
         let mut headers = FieldTable::default();
         headers.insert(META_HEADER.into(), AMQPValue::LongString(meta.into()));
-        let covered = Covered { message_id, correlation_id, meta: Some(meta.as_bytes()), body: BODY };
+        let covered = SignedFields { message_id, correlation_id, meta: Some(meta.as_bytes()), body: BODY };
         headers.insert(MAC_HEADER.into(), keys(1, "p").sign(EVENTS, covered));
         properties.with_headers(headers)
     }
@@ -215,19 +235,34 @@ mod tests {
     fn a_signed_message_verifies_for_its_queue_and_keys_only() {
         let signed = properties(Some("m"), Some("c"), "{}");
         assert_eq!(keys(1, "p").verify(EVENTS, &signed, BODY), Ok(()));
-        assert_eq!(keys(2, "p").verify(EVENTS, &signed, BODY), Err(Forged::Mismatch));
-        assert_eq!(keys(1, "q").verify(EVENTS, &signed, BODY), Err(Forged::Mismatch));
+        assert_eq!(keys(2, "p").verify(EVENTS, &signed, BODY), Err(MacError::Mismatch));
+        assert_eq!(keys(1, "q").verify(EVENTS, &signed, BODY), Err(MacError::Mismatch));
         for queue in [Queue::Records, Queue::Crm, Queue::Webhooks] {
-            assert_eq!(keys(1, "p").verify(Purpose::Message(queue), &signed, BODY), Err(Forged::Mismatch));
+            assert_eq!(keys(1, "p").verify(Purpose::Message(queue), &signed, BODY), Err(MacError::Mismatch));
         }
         let reply = Purpose::Reply(Queue::Events);
-        assert_eq!(keys(1, "p").verify(reply, &signed, BODY), Err(Forged::Mismatch));
+        assert_eq!(keys(1, "p").verify(reply, &signed, BODY), Err(MacError::Mismatch));
+    }
+
+    #[test]
+    fn a_message_under_the_previous_key_verifies_and_what_is_signed_is_under_the_current_one() {
+        let rotating = |current, previous| {
+            let masters = MasterKeys { current: master(current), previous: Some(master(previous)) };
+            MessageKeys::new(&masters, "p", false)
+        };
+        let signed = properties(Some("m"), Some("c"), "{}");
+        assert_eq!(rotating(2, 1).verify(EVENTS, &signed, BODY), Ok(()), "after the swap");
+        assert_eq!(rotating(1, 2).verify(EVENTS, &signed, BODY), Ok(()), "before the swap");
+        assert_eq!(rotating(2, 3).verify(EVENTS, &signed, BODY), Err(MacError::Mismatch));
+        assert_eq!(rotating(2, 1).verify(EVENTS, &signed, b"{ }"), Err(MacError::Mismatch));
+        let covered = SignedFields { message_id: None, correlation_id: None, meta: None, body: BODY };
+        assert_eq!(rotating(2, 1).sign(EVENTS, covered), keys(2, "p").sign(EVENTS, covered));
     }
 
     #[test]
     fn every_covered_field_counts() {
         let signed = properties(Some("m"), Some("c"), "{}");
-        assert_eq!(keys(1, "p").verify(EVENTS, &signed, b"{} "), Err(Forged::Mismatch));
+        assert_eq!(keys(1, "p").verify(EVENTS, &signed, b"{} "), Err(MacError::Mismatch));
         for other in [
             properties(Some("n"), Some("c"), "{}"),
             properties(Some("m"), Some("d"), "{}"),
@@ -236,25 +271,25 @@ mod tests {
             properties(Some("m"), None, "{}"),
             properties(Some("m"), Some("c"), "{ }"),
         ] {
-            assert_eq!(keys(1, "p").verify(EVENTS, &moved(&signed, other), BODY), Err(Forged::Mismatch));
+            assert_eq!(keys(1, "p").verify(EVENTS, &moved(&signed, other), BODY), Err(MacError::Mismatch));
         }
     }
 
     #[test]
-    fn only_a_missing_mac_is_a_question_of_settings() {
+    fn only_a_missing_mac_can_be_accepted_by_a_setting() {
         let unsigned = BasicProperties::default();
         let crm = Purpose::Message(Queue::Crm);
         let refusing = keys(1, "p");
-        assert_eq!(refusing.verify(crm, &unsigned, BODY), Err(Forged::Unsigned));
+        assert_eq!(refusing.verify(crm, &unsigned, BODY), Err(MacError::Unsigned));
         let accepting = refusing.accepting_unsigned(Queue::Crm);
         assert_eq!(accepting.verify(crm, &unsigned, BODY), Ok(()));
-        assert_eq!(accepting.verify(EVENTS, &unsigned, BODY), Err(Forged::Unsigned));
-        assert_eq!(accepting.verify(Purpose::Reply(Queue::Crm), &unsigned, BODY), Err(Forged::Unsigned));
+        assert_eq!(accepting.verify(EVENTS, &unsigned, BODY), Err(MacError::Unsigned));
+        assert_eq!(accepting.verify(Purpose::Reply(Queue::Crm), &unsigned, BODY), Err(MacError::Unsigned));
         let mut headers = FieldTable::default();
         for wrong in ["", "v1=", "v1=00", "v2=00"] {
             headers.insert(MAC_HEADER.into(), AMQPValue::LongString(wrong.into()));
             let forged = BasicProperties::default().with_headers(headers.clone());
-            assert_eq!(accepting.verify(crm, &forged, BODY), Err(Forged::Mismatch), "{wrong}");
+            assert_eq!(accepting.verify(crm, &forged, BODY), Err(MacError::Mismatch), "{wrong}");
         }
     }
 }

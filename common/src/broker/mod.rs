@@ -1,41 +1,54 @@
-//! RabbitMQ. The only module that knows the AMQP library.
+//! RabbitMQ. The only module that uses the AMQP library, except for the parser of `AMQP_URL` in `settings`.
 //!
-//! One supervised connection for a program ([`Broker`]); on it, request/reply for ingest and `connectctl` ([`Rpc`]),
-//! lanes of consumption for the worker ([`run_lane`]), messages handled side by side ([`run_intake`]) and confirmed
-//! publishing ([`Publisher`]) for the dispatcher. Each notices by itself when the connection is gone and begins anew on
-//! the next one. What is published is signed, and what is consumed is verified, with [`MessageKeys`]. An operator's command uses a connection for itself ([`Visit`]) and goes through dead letters with it
-//! ([`Walk`]).
+//! One supervised connection for a program ([`Broker`]). On it: request/reply for ingest and `connectctl` ([`Rpc`]); one
+//! consumer, which the worker uses for units of messages ([`run_unit_consumer`]), and the dispatcher for messages that are
+//! handled concurrently ([`run_message_consumer`]); and confirmed publishing ([`Publisher`]) for the dispatcher. Each of them
+//! detects a lost connection and continues on the next one. Published messages are signed and consumed ones verified with
+//! [`MessageKeys`]. An operator's command opens a connection of its own ([`OperatorConnection`]) and scans dead letters on it
+//! ([`DeadLetterScan`]).
 
+mod confirm_channel;
 mod connection;
+mod consumer;
 mod consumer_log;
-mod dead;
-mod dead_log;
-mod dead_part;
+mod dead_letter_log;
+mod dead_letter_scan;
+mod dial;
 mod gauges;
 mod hold;
-mod in_hand;
-mod intake;
-mod lane;
 mod mac;
+mod message;
+mod message_consumer;
+mod operator_connection;
 mod publisher;
 mod reply;
+mod reply_channel;
 mod rpc;
-mod session;
 mod settle;
+mod tls_report;
 mod topology;
-mod visit;
+mod transport;
+mod unacknowledged;
+mod unit_consumer;
+mod unreadable_part;
 
 pub use connection::{Broker, QueueDepth};
-pub use dead::{DeadLetter, Death, Fate, Walk, Walked, Window};
-pub use dead_log::log_dead_letter;
-pub use dead_part::DeadPart;
+pub use consumer::{OpenConsumer, UnitBounds};
+pub use dead_letter_log::log_dead_letter;
+pub use dead_letter_scan::{
+    DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window,
+};
 pub use gauges::observe_queues;
 pub use hold::{Hold, Holds};
-pub use in_hand::Held;
-pub use intake::{Intake, OpenIntake, Receipt, Received, run_intake};
-pub use lane::{Handler, LaneBounds, Message, Verdict, run_lane};
-pub use mac::{Forged, MessageKeys};
-pub use publisher::{Outgoing, PublishError, Publisher};
+pub use mac::{MacError, MessageKeys};
+pub use message::Message;
+pub use message_consumer::{AckHandle, MessageHandler, Received, run_message_consumer};
+pub use operator_connection::{OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus};
+pub use publisher::{OutgoingMessage, PublishError, Publisher};
 pub use rpc::{CallError, Rpc, RpcRequest};
-pub use topology::{Queue, dead_queue_name, queue_name, retry_queue_name};
-pub use visit::{QueueSeen, Visit, VisitError};
+pub use settle::MessageOutcome;
+pub use tls_report::tls_reports;
+pub use topology::{Queue, QueueUse, dead_queue_name, queue_name, retry_queue_name};
+pub use unacknowledged::UnacknowledgedGuard;
+pub use unit_consumer::{UnitHandler, run_unit_consumer};
+pub use unreadable_part::UnreadablePart;

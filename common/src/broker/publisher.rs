@@ -1,13 +1,13 @@
-//! Publishing with confirms: what is said to be published is on the broker's disk.
+//! Publishing with confirms: a published message is on the broker's disk.
 
+use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::connection::{Broker, Link};
-use super::mac::{Covered, Purpose};
+use super::mac::{Purpose, SignedFields};
 use super::rpc::{PERSISTENT, headers};
 use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES};
 use futures_util::future::join_all;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
+use lapin::{BasicProperties, PublisherConfirm};
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -15,26 +15,26 @@ use tokio::time::{Instant, timeout_at};
 
 /// A message for a queue.
 #[derive(Clone, Debug)]
-pub struct Outgoing<'a> {
+pub struct OutgoingMessage<'a> {
     /// The queue's full name.
     pub queue: &'a str,
     /// JSON for the consumer.
     pub meta: String,
-    /// The header that other tools see, too: the place in a trace.
+    /// The trace context, as a W3C `traceparent`.
     pub traceparent: Option<String>,
-    /// The message.
+    /// The body, which the MAC covers.
     pub body: &'a [u8],
-    /// How long it stays in the queue before it moves on to where the queue forwards to; `None` until it is consumed.
-    pub waits: Option<Duration>,
+    /// Time after which the queue forwards it to its dead-letter target; `None` keeps it until it is consumed.
+    pub ttl: Option<Duration>,
 }
 
-/// Why a message isn't known to be in its queue. It may be there all the same, unless it was refused.
+/// Why a message is not known to be in its queue. It may be there nevertheless, unless it was refused.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum PublishError {
-    /// No connection, or the broker blocks publishers, or it didn't confirm in time.
-    #[error("the broker can't be reached")]
+    /// No connection, or the broker blocks publishers, or it did not confirm in time.
+    #[error("the broker cannot be reached")]
     Unavailable,
-    /// The queue is full or gone: the message isn't there.
+    /// The queue is full or does not exist: the message is not in it.
     #[error("the queue refused the message")]
     Refused,
 }
@@ -46,23 +46,23 @@ pub struct Publisher {
     /// What its messages are signed for.
     purpose: Purpose,
     label: &'static str,
-    channel: Option<(Channel, Arc<Link>)>,
+    channel: Option<(ConfirmChannel, Arc<Link>)>,
 }
 
 impl Publisher {
-    /// Publishes on `broker`'s connection what will be consumed from `queue`; `label` is the queue, or the kind of queue, in
-    /// the metrics.
+    /// Publishes messages that will be consumed from `queue` on `broker`'s connection; `label` names the queue, or the kind
+    /// of queue, in the metrics.
     pub fn new(broker: Broker, queue: Queue, label: &'static str) -> Self {
         for result in [Ok(()), Err(PublishError::Unavailable), Err(PublishError::Refused)] {
-            names::show(PUBLISHES, &[("queue", label), ("outcome", outcome(&result))]);
+            names::register_counter(PUBLISHES, &[("queue", label), ("outcome", outcome(&result))]);
         }
         Self { broker, purpose: Purpose::Message(queue), label, channel: None }
     }
 
-    /// Publishes all and waits for the broker's confirms, for `within` at most. One result for each, in their order.
+    /// Publishes the messages and waits for the broker's confirms for at most `within`. Returns one result for each, in order.
     pub async fn publish(
         &mut self,
-        messages: &[Outgoing<'_>],
+        messages: &[OutgoingMessage<'_>],
         within: Duration,
     ) -> Vec<Result<(), PublishError>> {
         let results = self.try_publish(messages, within).await;
@@ -74,7 +74,7 @@ impl Publisher {
 
     async fn try_publish(
         &mut self,
-        messages: &[Outgoing<'_>],
+        messages: &[OutgoingMessage<'_>],
         within: Duration,
     ) -> Vec<Result<(), PublishError>> {
         if messages.is_empty() {
@@ -86,7 +86,7 @@ impl Publisher {
             self.channel = None;
             return results;
         };
-        // First all that can be sent, so that the confirms come together.
+        // Everything is sent before the first confirm is awaited, so that the broker can confirm several at once.
         let mut sent = Vec::with_capacity(messages.len());
         for message in messages {
             match timeout_at(deadline, self.send(&channel, message)).await {
@@ -97,10 +97,8 @@ impl Publisher {
         let confirms = sent.into_iter().map(|confirm| timeout_at(deadline, confirm));
         for (result, confirm) in results.iter_mut().zip(join_all(confirms).await) {
             *result = match confirm {
-                Ok(Ok(Confirmation::Ack(None))) => Ok(()),
-                Ok(Ok(Confirmation::Ack(Some(_)) | Confirmation::Nack(_) | Confirmation::NotRequested)) => {
-                    Err(PublishError::Refused)
-                }
+                Ok(Ok(confirmation)) if is_in_queue(&confirmation) => Ok(()),
+                Ok(Ok(_)) => Err(PublishError::Refused),
                 Ok(Err(_)) | Err(_) => Err(PublishError::Unavailable),
             };
         }
@@ -110,9 +108,9 @@ impl Publisher {
         results
     }
 
-    async fn channel(&mut self) -> Option<Channel> {
-        let is_usable = |channel: &Channel, link: &Link| {
-            channel.status().connected() && !link.connection.status().blocked()
+    async fn channel(&mut self) -> Option<ConfirmChannel> {
+        let is_usable = |channel: &ConfirmChannel, link: &Link| {
+            channel.channel().status().connected() && !link.connection.status().blocked()
         };
         if let Some((channel, link)) = &self.channel
             && is_usable(channel, link)
@@ -120,27 +118,28 @@ impl Publisher {
             return Some(channel.clone());
         }
         let link = self.broker.link().await?;
-        let channel = link.connection.create_channel().await.ok()?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await.ok()?;
+        let channel = ConfirmChannel::open(&link.connection).await.ok()?;
         let usable = is_usable(&channel, &link);
         self.channel = Some((channel.clone(), link));
         usable.then_some(channel)
     }
 
-    async fn send(&self, channel: &Channel, message: &Outgoing<'_>) -> lapin::Result<PublisherConfirm> {
-        // Mandatory: a message for a queue that is gone comes back instead of vanishing.
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    async fn send(
+        &self,
+        channel: &ConfirmChannel,
+        message: &OutgoingMessage<'_>,
+    ) -> lapin::Result<PublisherConfirm> {
         let meta = Some(message.meta.as_bytes());
-        let covered = Covered { message_id: None, correlation_id: None, meta, body: message.body };
+        let covered = SignedFields { message_id: None, correlation_id: None, meta, body: message.body };
         let mac = self.broker.keys().sign(self.purpose, covered);
         let mut properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
             .with_headers(headers(&message.meta, message.traceparent.as_deref(), mac));
-        if let Some(waits) = message.waits {
-            properties = properties.with_expiration(waits.as_millis().to_string().into());
+        if let Some(ttl) = message.ttl {
+            properties = properties.with_expiration(ttl.as_millis().to_string().into());
         }
-        channel.basic_publish("".into(), message.queue.into(), options, message.body, properties).await
+        channel.publish(message.queue, message.body, properties).await
     }
 }
 

@@ -1,10 +1,10 @@
 //! Replies to requests, on a connection of their own.
 //!
 //! A broker that runs out of memory or disk blocks connections that publish, acknowledgements included. Consuming
-//! connections publish nothing, so that a queue can still be worked off then.
+//! connections publish nothing, so that queues can still be processed then.
 
 use super::connection::Broker;
-use super::mac::{Covered, MAC_HEADER, MessageKeys, Purpose};
+use super::mac::{MAC_HEADER, MessageKeys, Purpose, SignedFields};
 use super::topology::Queue;
 use futures_util::future::join_all;
 use lapin::options::BasicPublishOptions;
@@ -13,21 +13,21 @@ use lapin::{BasicProperties, Channel, PublisherConfirm};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest that a reply may take to be handed over.
-const WITHIN: Duration = Duration::from_secs(1);
+/// Longest that sending a reply may take.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A reply to a message.
 #[derive(Debug)]
 pub(super) struct Reply<'r> {
-    /// Where it is wanted.
+    /// The request's `reply_to`.
     pub(super) to: ShortString,
-    /// Ties it to its request.
+    /// The request's correlation id.
     pub(super) id: Option<ShortString>,
-    /// What it says.
+    /// The body, which the MAC covers.
     pub(super) body: &'r [u8],
 }
 
-/// Sends replies. At most once: the truth is in the database, and a caller without a reply asks again.
+/// Sends replies, each at most once: the result is in the database, and a caller without a reply retries its request.
 #[derive(Debug)]
 pub(super) struct Replies {
     broker: Broker,
@@ -47,18 +47,18 @@ impl Replies {
         &self.broker
     }
 
-    /// Hands replies to the broker, none waiting for the one before, if that can be done soon; whether each was.
+    /// Sends replies to the broker concurrently. Returns for each whether it was sent within the timeout.
     pub(super) async fn send_all(&mut self, replies: &[Reply<'_>]) -> Vec<bool> {
         if replies.is_empty() {
             return Vec::new();
         }
         let (keys, purpose) = (self.broker.keys().clone(), self.purpose);
-        let Ok(Some(channel)) = timeout(WITHIN, self.channel()).await else {
+        let Ok(Some(channel)) = timeout(SEND_TIMEOUT, self.channel()).await else {
             self.channel = None;
             return vec![false; replies.len()];
         };
         let handed_over =
-            replies.iter().map(|reply| timeout(WITHIN, publish(channel, (&keys, purpose), reply)));
+            replies.iter().map(|reply| timeout(SEND_TIMEOUT, publish(channel, (&keys, purpose), reply)));
         let were_sent: Vec<bool> =
             join_all(handed_over).await.into_iter().map(|sent| matches!(sent, Ok(Ok(_)))).collect();
         if were_sent.contains(&false) {
@@ -85,7 +85,7 @@ async fn publish(
     reply: &Reply<'_>,
 ) -> lapin::Result<PublisherConfirm> {
     let correlation_id = reply.id.as_ref().map(ShortString::as_str);
-    let covered = Covered { message_id: None, correlation_id, meta: None, body: reply.body };
+    let covered = SignedFields { message_id: None, correlation_id, meta: None, body: reply.body };
     let mut headers = FieldTable::default();
     headers.insert(MAC_HEADER.into(), keys.sign(purpose, covered));
     let mut properties = BasicProperties::default().with_headers(headers);

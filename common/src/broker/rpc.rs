@@ -1,9 +1,9 @@
-//! Request and reply over a queue: publish with confirm, wait for the answer on the direct reply-to.
+//! Request and reply over a queue: publishes with a confirm and waits for the reply on the direct reply-to.
 
 use super::connection::Broker;
 use super::hold::Holds;
 use super::mac::MAC_HEADER;
-use super::session::{Session, Waiting, keep_session};
+use super::reply_channel::{PendingCall, ReplyChannel, run_reply_channel};
 use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES, REPLY_WAIT};
 use crate::trace::TRACEPARENT;
@@ -21,87 +21,93 @@ pub(super) const META_HEADER: &str = "x-connect-meta";
 /// Messages survive a restart of the broker.
 pub(super) const PERSISTENT: u8 = 2;
 
-/// Calls one queue. Bounded by its callers: every call waits, so there are as many pending ones as calls.
+/// Calls one queue. The number of pending calls is bounded by the callers, each of which waits for its call.
 #[derive(Clone, Debug)]
 pub struct Rpc {
-    session: watch::Receiver<Option<Arc<Session>>>,
+    reply_channel: watch::Receiver<Option<Arc<ReplyChannel>>>,
     queue: Queue,
     queue_name: String,
 }
 
-/// A message that wants an answer.
+/// A message that asks for a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct RpcRequest<'a> {
-    /// Ties the answer to the request; unique. Also the message's own id.
+    /// Unique id: the correlation id of the reply, and the message id.
     pub id: Uuid,
-    /// JSON for the other end.
+    /// JSON metadata for the consumer.
     pub meta: &'a str,
-    /// The header that other tools see, too: the place in a trace.
+    /// The trace context, as a W3C `traceparent`.
     pub traceparent: Option<&'a str>,
-    /// The message.
+    /// The body, which the MAC covers.
     pub body: &'a [u8],
     /// How long the broker may take to confirm.
     pub confirm_within: Duration,
-    /// When an answer is of no use any more.
+    /// The time after which the caller no longer waits for the reply.
     pub deadline: Instant,
 }
 
-/// Why there is no answer.
+/// Why a call has no reply.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum CallError {
     /// No connection, or the broker blocks publishers: nothing was published.
-    #[error("the broker can't be reached")]
+    #[error("the broker cannot be reached")]
     Unavailable,
-    /// The queue is full or gone: nothing was published.
+    /// The queue is full or does not exist: nothing was published.
     #[error("the queue refused the message")]
     Refused,
-    /// Published or perhaps published, but no answer came in time.
-    #[error("no answer in time")]
-    NoAnswer,
+    /// The message was, or may have been, published, but no reply came in time.
+    #[error("no reply in time")]
+    NoReply,
 }
 
-/// What a call that is answered counts as.
-const ANSWERED: &str = "answered";
+/// Outcome label of a call that was replied to.
+const REPLIED: &str = "replied";
 
 impl CallError {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Unavailable, Self::Refused, Self::NoAnswer];
+    /// Each error once, for registering the counters.
+    pub const ALL: [Self; 3] = [Self::Unavailable, Self::Refused, Self::NoReply];
 
-    /// The metric's label.
+    /// Value of the label `outcome` of `connect_publish_total`.
     pub const fn outcome(self) -> &'static str {
         match self {
             Self::Unavailable => "unavailable",
             Self::Refused => "refused",
-            Self::NoAnswer => "no_answer",
+            Self::NoReply => "no_reply",
         }
     }
 }
 
 impl Rpc {
-    /// Begins to serve calls to `queue` in the background, until `shutdown`.
+    /// Opens the reply channel of `queue` in the background, and reopens it until `shutdown`.
     pub fn start(broker: &Broker, queue: Queue, shutdown: CancellationToken) -> Self {
-        let (sender, session) = watch::channel(None);
-        crate::vital::spawn("reply channel", keep_session(broker.clone(), queue, sender, shutdown));
-        for outcome in CallError::ALL.map(CallError::outcome).into_iter().chain([ANSWERED]) {
-            names::show(PUBLISHES, &[("queue", queue.as_str()), ("outcome", outcome)]);
+        let (sender, reply_channel) = watch::channel(None);
+        crate::critical_task::spawn(
+            "reply channel",
+            run_reply_channel(broker.clone(), queue, sender, shutdown),
+        );
+        for outcome in CallError::ALL.map(CallError::outcome).into_iter().chain([REPLIED]) {
+            names::register_counter(PUBLISHES, &[("queue", queue.as_str()), ("outcome", outcome)]);
         }
-        Self { session, queue, queue_name: broker.queue_name(queue) }
+        Self { reply_channel, queue, queue_name: broker.queue_name(queue) }
     }
 
-    /// Whether a call can be made now: there is a channel, and the broker doesn't block publishers.
+    /// Whether a call can be made now: there is a channel, and the broker does not block publishers.
     pub fn is_ready(&self) -> bool {
-        self.session.borrow().as_ref().is_some_and(|session| session.is_open())
+        self.reply_channel.borrow().as_ref().is_some_and(|reply_channel| reply_channel.is_open())
     }
 
     /// Waits until a call can be made. `None` once the program shuts down.
     pub async fn ready(&self) -> Option<()> {
-        let mut session = self.session.clone();
-        let open =
-            session.wait_for(|session| session.as_ref().is_some_and(|session| session.is_open())).await;
+        let mut reply_channel = self.reply_channel.clone();
+        let open = reply_channel
+            .wait_for(|reply_channel| {
+                reply_channel.as_ref().is_some_and(|reply_channel| reply_channel.is_open())
+            })
+            .await;
         open.ok().map(drop)
     }
 
-    /// [`CallError::Unavailable`], counted as a call, when none can be made now.
+    /// Returns [`CallError::Unavailable`], and counts it as a call, when no call can be made now.
     pub fn check_ready(&self) -> Result<(), CallError> {
         if self.is_ready() {
             return Ok(());
@@ -114,13 +120,13 @@ impl Rpc {
         metrics::counter!(PUBLISHES, "queue" => self.queue.as_str(), "outcome" => outcome).increment(1);
     }
 
-    /// Publishes and waits for the answer. `holds` are kept until there is one, beyond the request's deadline, too.
+    /// Publishes and waits for the reply. `holds` are kept until it arrives, even after the request's deadline.
     pub async fn call(&self, request: RpcRequest<'_>, holds: Holds) -> Result<Vec<u8>, CallError> {
         self.call_then(request, holds, || ()).await
     }
 
-    /// The same; calls `confirmed` once the broker has confirmed the message, and drops it when it is answered or given
-    /// up before.
+    /// Like [`call`](Self::call), and calls `confirmed` once the broker has confirmed the message, unless the reply or the
+    /// end of the call comes first.
     pub async fn call_then(
         &self,
         request: RpcRequest<'_>,
@@ -128,12 +134,12 @@ impl Rpc {
         confirmed: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
-        let answer = self.try_call(request, holds, confirmed).await;
-        self.count(answer.as_ref().map_or_else(|error| error.outcome(), |_| ANSWERED));
-        if answer.is_ok() {
+        let reply = self.try_call(request, holds, confirmed).await;
+        self.count(reply.as_ref().map_or_else(|error| error.outcome(), |_| REPLIED));
+        if reply.is_ok() {
             metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
         }
-        answer
+        reply
     }
 
     async fn try_call(
@@ -142,23 +148,24 @@ impl Rpc {
         holds: Holds,
         on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
-        let session = self.session.borrow().clone().filter(|session| session.is_open());
-        let session = session.ok_or(CallError::Unavailable)?;
-        let mut waiting = Waiting::register(&session, request.id, holds);
-        let confirmed = session.publish(&self.queue_name, request);
+        let reply_channel =
+            self.reply_channel.borrow().clone().filter(|reply_channel| reply_channel.is_open());
+        let reply_channel = reply_channel.ok_or(CallError::Unavailable)?;
+        let mut pending_call = PendingCall::register(&reply_channel, request.id, holds);
+        let confirmed = reply_channel.publish(&self.queue_name, request);
         tokio::select! {
-            // The answer may overtake the confirm: then the message is published.
+            // The reply may arrive before the confirm: then the message is published.
             biased;
-            answer = &mut waiting.answer => return answer.map_err(|_| CallError::NoAnswer),
+            reply = &mut pending_call.reply => return reply.map_err(|_| CallError::NoReply),
             confirmed = confirmed => {
-                waiting.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
+                pending_call.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
                 confirmed?;
             }
         }
         on_confirm();
-        match timeout_at(request.deadline, &mut waiting.answer).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) | Err(_) => Err(CallError::NoAnswer),
+        match timeout_at(request.deadline, &mut pending_call.reply).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(_)) | Err(_) => Err(CallError::NoReply),
         }
     }
 }

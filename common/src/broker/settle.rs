@@ -1,41 +1,100 @@
-//! What a lane does with the messages of a unit that was handled: replies first, acknowledgements last.
+//! Settles the messages of a unit that was handled: sends the replies first, then acknowledges or rejects the messages.
 
-use super::dead_log::log_dead_letter;
-use super::dead_part::dead_letter;
-use super::lane::{Lane, Message, Unit, Verdict};
-use super::reply::Reply;
+use super::connection::Broker;
+use super::dead_letter_log::log_dead_letter;
+use super::message::Message;
+use super::reply::{Replies, Reply};
+use super::topology::Queue;
+use super::unreadable_part::{UnreadablePart, dead_letter_parts};
 use crate::metrics::DEAD_LETTERED;
-use crate::trace::{TraceContext, Trail};
+use crate::trace::{RequestContext, TraceContext};
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicRejectOptions};
 use std::time::Duration;
 use tokio::time::sleep;
 use tracing::Span;
 
-/// Wait before a message is requeued whose parts could not be dead-lettered.
+/// Wait before requeueing a message whose unreadable parts could not be dead-lettered.
 const REQUEUE_AFTER: Duration = Duration::from_millis(250);
 
-/// How the broker is told of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Settlement {
-    Acknowledge,
-    /// To the dead-letter queue.
-    Reject,
-    Requeue,
-    /// It is told nothing, and the message stays unacknowledged.
+/// What the handler decides about a message. The consumer sends the reply and acknowledges or rejects accordingly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MessageOutcome {
+    /// Handled: send the reply, then acknowledge.
+    Done {
+        /// Body of the reply.
+        reply: Vec<u8>,
+        /// The request, for the log, where the handler knows it better than ids and headers do.
+        request_context: Option<RequestContext>,
+    },
+    /// Handled except for some parts: send the reply, publish those parts to the dead-letter queue, then acknowledge.
+    Partial {
+        /// Body of the reply.
+        reply: Vec<u8>,
+        /// The parts that cannot be read.
+        unreadable: Vec<UnreadablePart>,
+    },
+    /// Cannot be handled: send the reply, if there is one, then reject to the dead-letter queue.
+    DeadLetter {
+        /// Reason for the log and the metric's label; one of a fixed set, never data of the message.
+        reason: &'static str,
+        /// Body of the reply, if one is sent.
+        reply: Option<Vec<u8>>,
+        /// The request, for the log, where the handler knows it better than ids and headers do.
+        request_context: Option<RequestContext>,
+    },
+    /// Not handled, because the program shuts down: neither acknowledged nor rejected, so that the broker requeues it when
+    /// the consumer closes.
     Leave,
 }
 
-impl Lane {
+/// The deliveries of a unit, and their messages at the same indexes.
+#[derive(Default)]
+pub(super) struct Unit {
+    pub(super) deliveries: Vec<Delivery>,
+    pub(super) messages: Vec<Message>,
+}
+
+/// How a message is settled with the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settlement {
+    Acknowledge,
+    /// The message goes to the dead-letter queue.
+    Reject,
+    Requeue,
+    /// The message stays unacknowledged.
+    Leave,
+}
+
+/// Settles the units of one consumer.
+#[derive(Debug)]
+pub(super) struct Settler {
+    replies: Replies,
+    queue: Queue,
+    /// Whether a message of the current channel was left unacknowledged: acknowledging several at once would include it.
+    has_left: bool,
+}
+
+impl Settler {
+    /// Settles messages of `queue`; replies and unreadable parts are published on the connection of `replies`.
+    pub(super) fn new(replies: &Broker, queue: Queue) -> Self {
+        Self { replies: Replies::new(replies.clone(), queue), queue, has_left: false }
+    }
+
+    /// Called when a new channel is consumed, of which no message is unacknowledged.
+    pub(super) const fn begin_channel(&mut self) {
+        self.has_left = false;
+    }
+
     /// Replies, then acknowledges or dead-letters.
-    pub(super) async fn settle(&mut self, unit: &Unit, verdicts: &[Verdict]) -> lapin::Result<()> {
-        self.reply_all(unit, verdicts).await;
-        let mut settlements = Vec::with_capacity(verdicts.len());
-        for (message, verdict) in unit.messages.iter().zip(verdicts) {
-            settlements.push(self.settlement(message, verdict).await);
+    pub(super) async fn settle(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) -> lapin::Result<()> {
+        self.reply_all(unit, outcomes).await;
+        let mut settlements = Vec::with_capacity(outcomes.len());
+        for (message, outcome) in unit.messages.iter().zip(outcomes) {
+            settlements.push(self.settlement(message, outcome).await);
         }
         self.has_left |= settlements.contains(&Settlement::Leave);
-        // First: an acknowledgement of several then includes only what is to be acknowledged.
+        // Rejections go first: acknowledging several at once then covers only messages that are to be acknowledged.
         for (delivery, settlement) in unit.deliveries.iter().zip(&settlements) {
             let requeue = match settlement {
                 Settlement::Reject => false,
@@ -50,57 +109,59 @@ impl Lane {
         Ok(())
     }
 
-    /// Hands the replies to the broker, where they are wanted.
-    async fn reply_all(&mut self, unit: &Unit, verdicts: &[Verdict]) {
+    /// Sends the replies of messages that ask for one.
+    async fn reply_all(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) {
         let (mut replies, mut spans) = (Vec::new(), Vec::new());
-        for ((delivery, message), verdict) in unit.deliveries.iter().zip(&unit.messages).zip(verdicts) {
-            if let Some(reply) = reply(delivery, verdict) {
+        for ((delivery, message), outcome) in unit.deliveries.iter().zip(&unit.messages).zip(outcomes) {
+            if let Some(reply) = reply(delivery, outcome) {
                 replies.push(reply);
-                spans.push((message, verdict));
+                spans.push((message, outcome));
             }
         }
         let were_sent = self.replies.send_all(&replies).await;
-        for ((message, verdict), was_sent) in spans.into_iter().zip(were_sent) {
+        for ((message, outcome), was_sent) in spans.into_iter().zip(were_sent) {
             if !was_sent {
-                span(message, verdict).in_scope(|| tracing::debug!("a reply could not be sent"));
+                span(message, outcome)
+                    .in_scope(|| tracing::debug!("a reply could not be sent; its caller will time out"));
             }
         }
     }
 
-    /// Decides how a message is settled, and dead-letters its parts where it comes to that.
-    async fn settlement(&self, message: &Message, verdict: &Verdict) -> Settlement {
-        match verdict {
-            Verdict::Done { .. } => Settlement::Acknowledge,
-            Verdict::Partly { unreadable, .. } => {
-                if dead_letter(self.replies.broker(), self.queue, unreadable).await {
+    /// Decides how a message is settled; publishes its unreadable parts to the dead-letter queue first.
+    async fn settlement(&self, message: &Message, outcome: &MessageOutcome) -> Settlement {
+        match outcome {
+            MessageOutcome::Done { .. } => Settlement::Acknowledge,
+            MessageOutcome::Partial { unreadable, .. } => {
+                if dead_letter_parts(self.replies.broker(), self.queue, unreadable).await {
                     return Settlement::Acknowledge;
                 }
                 sleep(REQUEUE_AFTER).await;
                 Settlement::Requeue
             }
-            Verdict::Dead { reason, .. } => {
-                span(message, verdict).in_scope(|| log_dead_letter(self.queue, reason));
+            MessageOutcome::DeadLetter { reason, .. } => {
+                span(message, outcome).in_scope(|| log_dead_letter(self.queue, reason));
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason)
                     .increment(1);
                 Settlement::Reject
             }
-            Verdict::Leave => Settlement::Leave,
+            MessageOutcome::Leave => Settlement::Leave,
         }
     }
 }
 
-/// The reply that a verdict sends, if the message wants one.
-fn reply<'v>(delivery: &Delivery, verdict: &'v Verdict) -> Option<Reply<'v>> {
-    let body = match verdict {
-        Verdict::Done { reply, .. } | Verdict::Partly { reply, .. } => reply,
-        Verdict::Dead { reply, .. } => reply.as_ref()?,
-        Verdict::Leave => return None,
+/// The reply to a message, if it asks for one.
+fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
+    let body = match outcome {
+        MessageOutcome::Done { reply, .. } | MessageOutcome::Partial { reply, .. } => reply,
+        MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
+        MessageOutcome::Leave => return None,
     };
     let to = delivery.properties.reply_to().clone()?;
     Some(Reply { to, id: delivery.properties.correlation_id().clone(), body })
 }
 
-/// The places of the messages to acknowledge, and whether that includes all before: rejected ones aren't there any more.
+/// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well. Rejected
+/// messages are settled already.
 fn acknowledgements(settlements: &[Settlement], has_left: bool) -> Vec<(usize, bool)> {
     let places = settlements.iter().enumerate();
     let mut places =
@@ -112,13 +173,15 @@ fn acknowledgements(settlements: &[Settlement], has_left: bool) -> Vec<(usize, b
     }
 }
 
-/// What a log line about settling a message names.
-fn span(message: &Message, verdict: &Verdict) -> Span {
-    let trail = match verdict {
-        Verdict::Done { trail, .. } | Verdict::Dead { trail, .. } => *trail,
-        Verdict::Partly { .. } | Verdict::Leave => None,
+/// The span of log lines about settling a message.
+fn span(message: &Message, outcome: &MessageOutcome) -> Span {
+    let request_context = match outcome {
+        MessageOutcome::Done { request_context, .. } | MessageOutcome::DeadLetter { request_context, .. } => {
+            *request_context
+        }
+        MessageOutcome::Partial { .. } | MessageOutcome::Leave => None,
     };
-    let Some(Trail { request_id, context: TraceContext { trace_id, .. } }) = trail else {
+    let Some(RequestContext { request_id, context: TraceContext { trace_id, .. } }) = request_context else {
         return message.span();
     };
     tracing::error_span!("message", %request_id, %trace_id)
@@ -130,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_is_acknowledged_at_once_and_what_is_left_is_not_included() {
+    fn done_messages_are_acknowledged_together_unless_one_is_left() {
         assert_eq!(acknowledgements(&[Acknowledge, Acknowledge], false), [(1, true)]);
         assert_eq!(acknowledgements(&[Acknowledge, Reject, Acknowledge, Reject], false), [(2, true)]);
         assert_eq!(acknowledgements(&[Reject], false), []);

@@ -1,4 +1,4 @@
-//! Queues and why they are declared as they are.
+//! The queues, their arguments, and the reasons for them.
 
 use super::connection::QueueDepth;
 use crate::settings::BrokerSettings;
@@ -6,7 +6,7 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection};
 
-/// The queues of the operator's contract.
+/// A queue of the operator's contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
     /// Batches of inbound events.
@@ -15,12 +15,12 @@ pub enum Queue {
     Records,
     /// Advisor actions.
     Crm,
-    /// Outbound events on their way to the dispatcher.
+    /// Deliveries of outbound events, for the dispatcher.
     Webhooks,
 }
 
 impl Queue {
-    /// All of them.
+    /// All queues, in the order of their discriminants, which index tables.
     pub const ALL: [Self; 4] = [Self::Events, Self::Records, Self::Crm, Self::Webhooks];
 
     /// The name without prefix, also the metrics' label.
@@ -44,7 +44,7 @@ pub fn dead_queue_name(prefix: &str, queue: Queue) -> String {
     format!("{prefix}.{}.dead", queue.as_str())
 }
 
-/// `<prefix>.webhooks.retry.<level>`: where a delivery waits for its next attempt; levels count from 1.
+/// `<prefix>.webhooks.retry.<level>`, in which a delivery waits for its next attempt; levels count from 1.
 pub fn retry_queue_name(prefix: &str, level: u8) -> String {
     format!("{prefix}.{}", retry_label(level))
 }
@@ -54,46 +54,112 @@ pub(super) fn retry_label(level: u8) -> String {
     format!("{}.retry.{level}", Queue::Webhooks.as_str())
 }
 
-/// Times a message is delivered before it counts as poison. High enough for a string of worker crashes.
+/// Deliveries of a message after which the broker dead-letters it. High enough for a series of worker crashes.
 const DELIVERY_LIMIT: i32 = 20;
 
-/// Declares every queue and its dead-letter queue, and the waiting queues of the first `retry_levels` levels.
+/// What a program does with queues. It decides which queues the program declares, and so which permissions it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueUse {
+    /// Queues that it only publishes to. It declares those that do not exist, so that it needs no permission on queues where
+    /// a consumer or `connectctl queue declare` has declared them.
+    pub publishes: &'static [Queue],
+    /// Queues that it consumes. It declares them with their dead-letter queues.
+    pub consumes: &'static [Queue],
+    /// Number of retry queues that it declares.
+    pub retry_levels: u8,
+}
+
+impl QueueUse {
+    /// All queues, for an operator who declares them.
+    pub(super) const ALL: Self = Self { publishes: &[], consumes: &Queue::ALL, retry_levels: 0 };
+}
+
+/// Which queues are declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Declare {
+    Always,
+    IfMissing,
+}
+
+/// Declares the queues that a program uses, their dead-letter queues, and the retry queues.
 pub(super) async fn declare(
     connection: &Connection,
     settings: &BrokerSettings,
-    retry_levels: u8,
+    queues: QueueUse,
 ) -> lapin::Result<()> {
-    for queue in Queue::ALL {
+    let QueueUse { publishes, consumes, retry_levels } = queues;
+    let consumed = consumes.iter().map(|queue| (*queue, Declare::Always));
+    for (queue, when) in consumed.chain(publishes.iter().map(|queue| (*queue, Declare::IfMissing))) {
         let name = queue_name(&settings.prefix, queue);
+        if when == Declare::IfMissing && depth(connection, &name).await?.is_some() {
+            continue;
+        }
+        // The dead-letter queue is declared first, so that no dead-lettered message can be lost.
         let dead = dead_queue_name(&settings.prefix, queue);
-        // First the dead-letter queue, so that nothing can be dead-lettered into the void.
-        let mut kept = bounded(settings);
-        // Looking at dead letters hands them out, which must not use them up: without a limit of its own a queue has
-        // one of 20 from RabbitMQ 4.0 on, and what exceeds it here would be dropped.
-        kept.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
-        declare_one(connection, &dead, kept).await?;
-        // A message that can't be handled ends in the dead-letter queue.
-        let mut arguments = forwarding(settings, &dead);
-        arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));
-        declare_one(connection, &name, arguments).await?;
+        declare_one(connection, &dead, dead_arguments(settings)).await?;
+        declare_one(connection, &name, arguments(settings, queue)).await?;
     }
-    let webhooks = queue_name(&settings.prefix, Queue::Webhooks);
     for level in 1..=retry_levels {
-        // How long a message waits is said by the message, so that a changed schedule needs no other queue. A level
-        // holds only waits of one length (but for the jitter), because only the oldest message is looked at.
         let name = retry_queue_name(&settings.prefix, level);
-        declare_one(connection, &name, forwarding(settings, &webhooks)).await?;
+        declare_one(connection, &name, retry_arguments(settings)).await?;
     }
     Ok(())
 }
 
-/// A bounded queue whose messages go to the queue `to` when they are rejected or their time is up.
+/// A message that cannot be handled goes to the dead-letter queue.
+fn arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
+    let mut arguments = forwarding(settings, &dead_queue_name(&settings.prefix, queue));
+    arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));
+    arguments
+}
+
+/// Each scan of dead letters delivers them, and must not use up a delivery limit: since RabbitMQ 4.0 a queue without its own limit
+/// has one of 20, beyond which messages of this queue would be dropped.
+fn dead_arguments(settings: &BrokerSettings) -> FieldTable {
+    let mut kept = bounded(settings);
+    kept.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
+    kept
+}
+
+/// Each message carries its own TTL, so that a changed schedule needs no new queue. The broker expires only the oldest message
+/// of a queue, so each level holds waits of one length, except for the jitter.
+fn retry_arguments(settings: &BrokerSettings) -> FieldTable {
+    forwarding(settings, &queue_name(&settings.prefix, Queue::Webhooks))
+}
+
+/// The full names of the four queues and their dead-letter queues, and of retry queues up to a level, with their arguments.
+pub(super) fn declared(settings: &BrokerSettings, retry_levels: u8) -> Vec<(String, FieldTable)> {
+    let mut all = Vec::new();
+    for queue in Queue::ALL {
+        all.push((queue_name(&settings.prefix, queue), arguments(settings, queue)));
+        all.push((dead_queue_name(&settings.prefix, queue), dead_arguments(settings)));
+    }
+    let retry = (1..=retry_levels).map(|level| retry_queue_name(&settings.prefix, level));
+    all.extend(retry.map(|name| (name, retry_arguments(settings))));
+    all
+}
+
+/// What the broker says about the arguments of a queue that exists; `None` if it has these.
+pub(super) async fn difference(
+    connection: &Connection,
+    name: &str,
+    arguments: FieldTable,
+) -> lapin::Result<Option<String>> {
+    let channel = connection.create_channel().await?;
+    match channel.queue_declare(name.into(), QueueDeclareOptions::durable(), arguments).await {
+        Ok(_) => close(&channel).await.map(|()| None),
+        Err(error) if is_inequivalent(&error) || is_refused(&error) => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Arguments of a bounded queue whose messages go to the queue `to` when they are rejected or expire.
 fn forwarding(settings: &BrokerSettings, to: &str) -> FieldTable {
     let mut arguments = bounded(settings);
-    // Through the default exchange ...
+    // Dead letters go through the default exchange to the queue of that name,
     arguments.insert("x-dead-letter-exchange".into(), text(""));
     arguments.insert("x-dead-letter-routing-key".into(), text(to));
-    // ... and kept until that queue has it; needs reject-publish.
+    // and stay here until that queue has confirmed them; this needs reject-publish.
     arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
     arguments
 }
@@ -102,7 +168,7 @@ fn bounded(settings: &BrokerSettings) -> FieldTable {
     let mut arguments = FieldTable::default();
     // Replicated and written to disk before a confirm.
     arguments.insert("x-queue-type".into(), text("quorum"));
-    // A full queue refuses the publish, so that the caller hears of it (D9), instead of dropping its oldest.
+    // A full queue refuses the publish, so that the caller is told (D9), instead of dropping its oldest message.
     arguments.insert("x-max-length".into(), AMQPValue::LongLongInt(settings.max_length.into()));
     arguments.insert("x-max-length-bytes".into(), AMQPValue::LongLongInt(settings.max_bytes));
     arguments.insert("x-overflow".into(), text("reject-publish"));
@@ -113,8 +179,8 @@ fn text(value: &str) -> AMQPValue {
     AMQPValue::LongString(value.into())
 }
 
-/// Declares a queue. One that is there with other arguments is used as it is: a changed setting must not turn a
-/// deploy into a crash loop.
+/// Declares a queue. One that exists with other arguments is used as it is: a changed setting must not turn a deployment
+/// into a crash loop. So is one that exists and that the user may not declare.
 async fn declare_one(connection: &Connection, name: &str, arguments: FieldTable) -> lapin::Result<()> {
     let channel = connection.create_channel().await?;
     let declared = channel.queue_declare(name.into(), QueueDeclareOptions::durable(), arguments).await;
@@ -127,11 +193,15 @@ async fn declare_one(connection: &Connection, name: &str, arguments: FieldTable)
             channel.queue_declare(name.into(), passive, FieldTable::default()).await?;
             close(&channel).await
         }
+        Err(refusal) if is_refused(&refusal) => match depth(connection, name).await? {
+            Some(_) => Ok(()),
+            None => Err(refusal),
+        },
         Err(error) => Err(error),
     }
 }
 
-/// What is in the queue of that full name; `None` where it isn't declared.
+/// The length of the queue of that full name; `None` when it does not exist.
 pub(super) async fn depth(connection: &Connection, name: &str) -> lapin::Result<Option<QueueDepth>> {
     let channel = connection.create_channel().await?;
     let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::durable() };
@@ -140,7 +210,7 @@ pub(super) async fn depth(connection: &Connection, name: &str) -> lapin::Result<
             channel.close(200, "asked".into()).await?;
             Ok(Some(QueueDepth { ready: queue.message_count(), consumers: queue.consumer_count() }))
         }
-        // The broker has closed the channel with this answer.
+        // The broker closes the channel with this error.
         Err(error) if is_not_found(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -150,6 +220,12 @@ fn is_not_found(error: &lapin::Error) -> bool {
     use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
     matches!(error.kind(), lapin::ErrorKind::ProtocolError(error)
         if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::NOTFOUND)))
+}
+
+fn is_refused(error: &lapin::Error) -> bool {
+    use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(error)
+        if matches!(error.kind(), AMQPErrorKind::Soft(AMQPSoftError::ACCESSREFUSED)))
 }
 
 fn is_inequivalent(error: &lapin::Error) -> bool {

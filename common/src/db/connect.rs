@@ -1,6 +1,8 @@
-//! Connecting to one of several servers. Each has its share of the time, in which it must have let the session in: one
-//! that accepts and then says nothing is as good as away. The one that worked last is tried first.
+//! Connecting to one of several servers. Each has an equal share of the time, within which the session must be established: a
+//! server that accepts the connection and does not respond counts as unavailable. The server that worked last is tried first.
 
+use super::error::describe;
+use super::tls::{EncryptedStream, PostgresTls};
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::settings::DatabaseUrl;
@@ -10,17 +12,18 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, LoadBalanceHosts};
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
+use tokio_postgres::{Client, Config, Connection, Socket};
 
-/// What moves a connection's bytes.
-pub type Connected = Connection<Socket, NoTlsStream>;
+/// The driver of a connection: a future that must be polled for its client to make progress.
+pub type DriverConnection = Connection<Socket, EncryptedStream>;
 
-/// Which lost connections are logged.
-static LOST: LogLimit<1> = LogLimit::new();
+/// Limits the log lines about connections that were lost, and that could not be opened.
+static FAILED: LogLimit<2> = LogLimit::new();
+const LOST: usize = 0;
+const NOT_OPENED: usize = 1;
 
-/// A server that vanished without a word is noticed within seconds, unless the URL says otherwise.
+/// TCP keepalive and user timeout: an unreachable server is detected within seconds, unless the URL sets other values.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVES_INTERVAL: Duration = Duration::from_secs(2);
 const USER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,37 +31,50 @@ const USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Why there is no connection.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// No server has let the session in, and none has refused it.
+    /// No server established the session in time, and none refused it.
     #[error("no server accepted the session in time")]
     TimedOut,
-    /// What the driver said of the last server that it had a reply from.
-    #[error("{0}")]
-    Driver(tokio_postgres::Error),
+    /// The driver's error for the last server that responded.
+    #[error("{earlier}{server}: {}", describe(error))]
+    Driver {
+        /// The errors of the servers and addresses before, each with "; " at its end.
+        earlier: String,
+        /// Its host and port.
+        server: String,
+        /// The error, of which TLS may be the cause.
+        error: tokio_postgres::Error,
+    },
 }
 
-/// The last refusal of several servers or addresses; without one they have all timed out.
+/// The errors of several servers or addresses; `None` while all of them timed out.
 #[derive(Default)]
-struct Failures(Option<tokio_postgres::Error>);
+struct Failures(Option<ConnectError>);
 
 impl Failures {
     fn into_error(self) -> ConnectError {
-        self.0.map_or(ConnectError::TimedOut, ConnectError::Driver)
+        self.0.unwrap_or(ConnectError::TimedOut)
     }
 
-    fn add(&mut self, error: ConnectError) {
-        if let ConnectError::Driver(error) = error {
-            self.0 = Some(error);
+    fn add(&mut self, failure: ConnectError) {
+        let ConnectError::Driver { mut earlier, server, error } = failure else { return };
+        if let Some(before) = &self.0 {
+            let text = before.to_string();
+            // Addresses of one name often fail alike.
+            if text != format!("{server}: {}", describe(&error)) {
+                earlier.insert_str(0, &format!("{text}; "));
+            }
         }
+        self.0 = Some(ConnectError::Driver { earlier, server, error });
     }
 }
 
-/// Connects to one of the servers of `url` as `config` says, which was made of it. `within` is shared by all servers,
-/// unless the URL's `connect_timeout` says how long each may take.
+/// Connects to one of the servers of `url`, with the options of `config`, which was derived from it. `within` is shared by
+/// all servers, unless the URL sets a `connect_timeout` for each.
 pub async fn connect(
     url: &DatabaseUrl,
     config: &Config,
     within: Duration,
-) -> Result<(Client, Connected), ConnectError> {
+) -> Result<(Client, DriverConnection), ConnectError> {
     let share = share(url, within);
     let first = match config.get_load_balance_hosts() {
         LoadBalanceHosts::Random => rand::random_range(0..url.servers()),
@@ -66,11 +82,11 @@ pub async fn connect(
     };
     let mut failures = Failures::default();
     for place in (0..url.servers()).map(|next| (first + next) % url.servers()) {
-        // Should the caller's patience end first, the next try begins with the next server.
-        let trying = Trying { url, place, answered: false };
-        match timeout(share, connect_to(config, place, share)).await {
+        // If the caller times out first, dropping the attempt makes the next one begin with the next server.
+        let attempt = ConnectAttempt { url, place, responded: false };
+        match timeout(share, connect_with_accepted_options(url, config, place, share)).await {
             Ok(Ok(connected)) => {
-                trying.answered();
+                attempt.responded();
                 return Ok(connected);
             }
             Ok(Err(error)) => failures.add(error),
@@ -81,7 +97,7 @@ pub async fn connect(
 }
 
 /// The longest that [`connect`] takes.
-pub(super) fn longest(url: &DatabaseUrl, within: Duration) -> Duration {
+pub(super) fn longest_connect(url: &DatabaseUrl, within: Duration) -> Duration {
     share(url, within).saturating_mul(count(url))
 }
 
@@ -93,72 +109,117 @@ fn count(url: &DatabaseUrl) -> u32 {
     u32::try_from(url.servers()).unwrap_or(u32::MAX)
 }
 
-/// A server that is being tried. It is avoided when this ends without an answer.
-struct Trying<'a> {
+/// A connection attempt to one server. When it is dropped without a response the server is avoided.
+struct ConnectAttempt<'a> {
     url: &'a DatabaseUrl,
     place: usize,
-    answered: bool,
+    responded: bool,
 }
 
-impl Trying<'_> {
-    fn answered(mut self) {
-        self.answered = true;
+impl ConnectAttempt<'_> {
+    fn responded(mut self) {
+        self.responded = true;
         self.url.prefer(self.place);
     }
 }
 
-impl Drop for Trying<'_> {
+impl Drop for ConnectAttempt<'_> {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.responded {
             self.url.avoid(self.place);
         }
     }
 }
 
-/// Connects to one server: to each address of its name, which share the time.
-async fn connect_to(
+/// Connects to one server; without the options of the session if the server, which is a pooler then, refuses them.
+async fn connect_with_accepted_options(
+    url: &DatabaseUrl,
     config: &Config,
     place: usize,
     within: Duration,
-) -> Result<(Client, Connected), ConnectError> {
+) -> Result<(Client, DriverConnection), ConnectError> {
+    let with_options = url.accepts_options();
+    // Boxed: an attempt's state is large, and every task that may connect would hold it.
+    let connected = Box::pin(connect_to(url, config, (place, with_options), within)).await;
+    // Options of the URL are the operator's: without them the session would not be the one that was asked for.
+    let is_refused = |failure: &ConnectError| {
+        matches!(failure, ConnectError::Driver { error, .. } if refuses_options(error))
+            && with_options
+            && url.config().get_options().is_none()
+    };
+    if !connected.as_ref().is_err_and(is_refused) {
+        return connected;
+    }
+    if url.omit_options() {
+        tracing::warn!(
+            "a connection pooler refuses the session's options; its role must have these settings"
+        );
+    }
+    Box::pin(connect_to(url, config, (place, false), within)).await
+}
+
+/// PgBouncer's error for a startup parameter that it does not pass on.
+fn refuses_options(error: &tokio_postgres::Error) -> bool {
+    let message = error.as_db_error().map_or("", |error| error.message());
+    message.starts_with("unsupported startup parameter") && message.contains("options")
+}
+
+/// Connects to one server: tries each address of its name, which share the time.
+async fn connect_to(
+    url: &DatabaseUrl,
+    config: &Config,
+    (place, with_options): (usize, bool),
+    within: Duration,
+) -> Result<(Client, DriverConnection), ConnectError> {
     let port = config.get_ports().get(place).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
-    let mut one = without_servers(config);
+    let mut one = without_servers(config, with_options);
     one.port(port);
     let host = config.get_hosts().get(place);
-    match host {
-        Some(Host::Tcp(name)) => one.host(name.as_str()),
-        Some(Host::Unix(path)) => one.host_path(path),
-        None => &mut one,
+    let address = config.get_hostaddrs().get(place);
+    let name = match (host, address) {
+        (Some(Host::Tcp(name)), _) => name.clone(),
+        (Some(Host::Unix(path)), _) => path.display().to_string(),
+        (None, Some(address)) => address.to_string(),
+        (None, None) => String::new(),
     };
-    if let Some(address) = config.get_hostaddrs().get(place) {
+    match host {
+        Some(Host::Unix(path)) => one.host_path(path),
+        // TLS needs a name to verify.
+        Some(Host::Tcp(_)) | None => one.host(&name),
+    };
+    let server = if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") };
+    let options = url.tls(config, place);
+    one.ssl_mode(if options.is_some() { SslMode::Require } else { SslMode::Disable });
+    let tls = PostgresTls::load(options, &name, server.clone()).await;
+    let failed = |error| ConnectError::Driver { earlier: String::new(), server: server.clone(), error };
+    if let Some(address) = address {
         one.hostaddr(*address);
-        return one.connect(NoTls).await.map_err(ConnectError::Driver);
+        return one.connect(tls).await.map_err(failed);
     }
-    let Some(Host::Tcp(name)) = host else { return one.connect(NoTls).await.map_err(ConnectError::Driver) };
-    // A name that can't be resolved is reported by the driver.
+    let Some(Host::Tcp(name)) = host else { return one.connect(tls).await.map_err(failed) };
+    // The driver reports a name that cannot be resolved.
     let addresses: Vec<_> = match tokio::net::lookup_host((name.as_str(), port)).await {
         Ok(addresses) => addresses.collect(),
-        Err(_) => return one.connect(NoTls).await.map_err(ConnectError::Driver),
+        Err(_) => return one.connect(tls).await.map_err(failed),
     };
     let each = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut failures = Failures::default();
     for address in addresses {
         let mut one = one.clone();
         one.hostaddr(address.ip());
-        match timeout(each, one.connect(NoTls)).await {
+        match timeout(each, one.connect(tls.clone())).await {
             Ok(Ok(connected)) => return Ok(connected),
-            Ok(Err(error)) => failures.add(ConnectError::Driver(error)),
+            Ok(Err(error)) => failures.add(failed(error)),
             Err(_) => {}
         }
     }
     Err(failures.into_error())
 }
 
-/// The same without hosts and ports, which can be added to a configuration and not taken away.
-fn without_servers(from: &Config) -> Config {
+/// A copy without hosts and ports, which cannot be removed from a configuration.
+fn without_servers(from: &Config, with_options: bool) -> Config {
     let mut to = Config::new();
-    to.ssl_mode(from.get_ssl_mode())
-        .channel_binding(from.get_channel_binding())
+    to.channel_binding(from.get_channel_binding())
         .target_session_attrs(from.get_target_session_attrs())
         .keepalives(from.get_keepalives())
         .tcp_user_timeout(from.get_tcp_user_timeout().copied().unwrap_or(USER_TIMEOUT))
@@ -174,7 +235,7 @@ fn without_servers(from: &Config) -> Config {
     if let Some(name) = from.get_dbname() {
         to.dbname(name);
     }
-    if let Some(options) = from.get_options() {
+    if let Some(options) = from.get_options().filter(|_| with_options) {
         to.options(options);
     }
     if let Some(name) = from.get_application_name() {
@@ -186,20 +247,20 @@ fn without_servers(from: &Config) -> Config {
     to
 }
 
-/// How a pool makes its connections.
-pub(super) struct OneOfServers {
+/// Opens the connections of a pool, with failover between the servers of its URL.
+pub(super) struct FailoverConnect {
     url: DatabaseUrl,
     within: Duration,
 }
 
-impl OneOfServers {
+impl FailoverConnect {
     /// `within` as for [`connect`].
     pub(super) fn new(url: &DatabaseUrl, within: Duration) -> Self {
         Self { url: url.clone(), within }
     }
 }
 
-impl Connect for OneOfServers {
+impl Connect for FailoverConnect {
     fn connect(
         &self,
         config: &Config,
@@ -208,13 +269,23 @@ impl Connect for OneOfServers {
         Box::pin(async move {
             let (client, connection) = match connect(&self.url, &config, self.within).await {
                 Ok(connected) => connected,
-                Err(ConnectError::Driver(error)) => return Err(error),
-                // The pool waits for no longer than this has taken, and has an error of its own for it.
+                Err(failure @ ConnectError::Driver { .. }) => {
+                    let why = failure.to_string();
+                    limited!(
+                        FAILED[NOT_OPENED],
+                        warn,
+                        error = why,
+                        "connecting to Postgres failed; the next use of the pool retries"
+                    );
+                    let ConnectError::Driver { error, .. } = failure else { unreachable!("matched above") };
+                    return Err(error);
+                }
+                // The pool's own timeout is no longer than this took, and reports it.
                 Err(ConnectError::TimedOut) => std::future::pending().await,
             };
             let driver = tokio::spawn(async move {
                 if let Err(error) = connection.await {
-                    limited!(LOST[0], warn, %error, "database connection lost");
+                    limited!(FAILED[LOST], warn, %error, "database connection lost; the pool replaces it when needed");
                 }
             });
             Ok((client, driver))

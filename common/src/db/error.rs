@@ -1,36 +1,38 @@
-//! What can go wrong with a transaction, by what is to be done about it.
+//! Errors of transactions, grouped by how the caller reacts to them.
 
 use super::connect::ConnectError;
-use deadpool_postgres::PoolError;
+use super::demotion;
+use super::tls::describe_with_causes;
+use deadpool_postgres::{HookError, PoolError};
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
 
-/// Why a transaction didn't commit, or isn't known to have.
+/// Why a transaction did not commit, or why it is not known whether it did.
 #[derive(Debug, Error)]
 pub enum TxError {
-    /// The database can't be reached or is going down. Wait and try again; the commit may have happened.
+    /// The database cannot be reached or is shutting down. Wait and retry; the commit may have happened.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// Another transaction was in the way, more often than is retried.
+    /// A conflict with another transaction, after all retries.
     #[error("conflict with another transaction: {}", describe(.0))]
     Conflict(tokio_postgres::Error),
-    /// What the transaction read has changed before it could lock it, more often than is retried.
+    /// A row that the transaction had read was changed before it could be locked, after all retries.
     #[error("stale read: {0}")]
     Stale(&'static str),
-    /// The database refuses the statement: trying again changes nothing.
+    /// The database refused a statement; a retry would fail again.
     #[error("the database refused: {}", describe(.0))]
     Refused(tokio_postgres::Error),
-    /// The work itself gave up; nothing was written.
+    /// The transaction's own code aborted it; nothing was written.
     #[error("abandoned: {0}")]
     Abandoned(String),
 }
 
-/// Class of the SQLSTATEs with which functions of our schema refuse what a caller asked for, such as a write beyond the
-/// quota. The transaction did what it is for.
+/// Class of the SQLSTATEs with which functions of the schema refuse a request, such as a write beyond the quota. These are
+/// not failures.
 const REFUSALS: &str = "W1";
 
 impl TxError {
-    /// The outcome of a transaction that ended so, as [`crate::metrics::TRANSACTIONS`] counts it.
+    /// The outcome label of a transaction with this error, as [`crate::metrics::TRANSACTIONS`] counts it.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::Conflict(_) | Self::Stale(_) => "conflict",
@@ -40,10 +42,18 @@ impl TxError {
         }
     }
 
-    /// The five characters by which the database names why it refused; `None` where the database did not answer.
+    /// The SQLSTATE of the database's error; `None` where the database did not respond.
     pub fn sql_state(&self) -> Option<&str> {
         match self {
             Self::Conflict(error) | Self::Refused(error) => error.code().map(SqlState::code),
+            Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
+        }
+    }
+
+    /// The constraint that was violated, such as a unique key that another transaction wrote first.
+    pub fn constraint(&self) -> Option<&str> {
+        match self {
+            Self::Conflict(error) | Self::Refused(error) => error.as_db_error()?.constraint(),
             Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
         }
     }
@@ -51,12 +61,13 @@ impl TxError {
 
 impl From<tokio_postgres::Error> for TxError {
     fn from(error: tokio_postgres::Error) -> Self {
+        error.code().into_iter().for_each(demotion::observe_error);
         match error.code() {
             Some(code) if is_conflict(code) => Self::Conflict(error),
             Some(code) if is_outage(code) => Self::Unavailable(describe(&error)),
             Some(_) => Self::Refused(error),
-            None if is_broken(&error) => Self::Unavailable(error.to_string()),
-            // Such as a parameter of the wrong type: our fault, and lasting.
+            None if is_broken(&error) => Self::Unavailable(describe(&error)),
+            // Such as a parameter of the wrong type: a defect of the program, which a retry does not fix.
             None => Self::Refused(error),
         }
     }
@@ -65,9 +76,9 @@ impl From<tokio_postgres::Error> for TxError {
 impl From<ConnectError> for TxError {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::Driver(error) if error.code().is_some() => Self::from(error),
-            // Whatever else kept the driver from connecting, such as a name that does not resolve, may pass.
-            error @ (ConnectError::TimedOut | ConnectError::Driver(_)) => {
+            ConnectError::Driver { error, .. } if error.code().is_some() => Self::from(error),
+            // Other errors of connecting, such as a name that does not resolve, may be temporary.
+            error @ (ConnectError::TimedOut | ConnectError::Driver { .. }) => {
                 Self::Unavailable(error.to_string())
             }
         }
@@ -76,11 +87,20 @@ impl From<ConnectError> for TxError {
 
 impl From<PoolError> for TxError {
     fn from(error: PoolError) -> Self {
-        Self::Unavailable(error.to_string())
+        match error {
+            // The causes are part of the text: the pool's own ends before them.
+            PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+                Self::Unavailable(describe(&error))
+            }
+            PoolError::PostCreateHook(HookError::Message(what)) => Self::Unavailable(what.into_owned()),
+            error @ (PoolError::Timeout(_) | PoolError::Closed | PoolError::NoRuntimeSpecified) => {
+                Self::Unavailable(error.to_string())
+            }
+        }
     }
 }
 
-/// Serialization failures and deadlocks; and a key that another transaction wrote first, which the next run sees.
+/// Serialization failures, deadlocks, and unique violations: the next run sees the row that another transaction inserted.
 pub(super) fn is_conflict(code: &SqlState) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::UNIQUE_VIOLATION]
         .contains(code)
@@ -90,12 +110,12 @@ fn is_refusal(code: &SqlState) -> bool {
     code.code().starts_with(REFUSALS)
 }
 
-/// What passes without the statement being at fault: connection exceptions (08), a server that shuts down, starts, has
-/// no connection left or no disk, one that came back read-only; and a database that isn't set up yet for this program:
-/// no such table, function, database or right. A statement that took too long or too much memory is not among them: a smaller
-/// unit may pass where it didn't.
+/// Temporary errors that are not caused by the statement: connection exceptions (08), a server that shuts down, starts, has no
+/// connections or disk left, or is read-only after a failover; and a database that is not set up yet for this program: no such
+/// table, function, database or right; and a pooler that mixes up the prepared statements of its clients. A statement that exceeded its time or memory is not among them, because a smaller unit
+/// may succeed.
 fn is_outage(code: &SqlState) -> bool {
-    const PASSING: [SqlState; 13] = [
+    const TRANSIENT: [SqlState; 15] = [
         SqlState::ADMIN_SHUTDOWN,
         SqlState::CRASH_SHUTDOWN,
         SqlState::CANNOT_CONNECT_NOW,
@@ -109,21 +129,24 @@ fn is_outage(code: &SqlState) -> bool {
         SqlState::INVALID_CATALOG_NAME,
         SqlState::INVALID_PASSWORD,
         SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
     ];
-    code.code().starts_with("08") || PASSING.contains(code)
+    code.code().starts_with("08") || TRANSIENT.contains(code)
 }
 
-/// No code: the connection broke or never was, unless the driver itself refused a value.
+/// Whether an error without SQLSTATE means that the connection was lost or not established. The driver also returns such
+/// errors for values that it cannot convert.
 fn is_broken(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
     error.is_closed() || error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>)
 }
 
-/// The database's message names constraints and columns; its detail may hold values and stays out of logs.
-fn describe(error: &tokio_postgres::Error) -> String {
+/// The text for logs. The database's message names constraints and columns; its detail may contain values and is left out.
+pub(super) fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{} ({})", db.message(), db.code().code()),
-        None => error.to_string(),
+        None => describe_with_causes(error),
     }
 }
 
@@ -132,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_refusals_of_our_own_functions_are_no_failures() {
+    fn counts_errors_of_class_w1_as_refusals() {
         let refusals = ["W1001", "W1002"].map(SqlState::from_code);
         assert!(refusals.iter().all(is_refusal));
         let failures = [SqlState::CHECK_VIOLATION, SqlState::QUERY_CANCELED, SqlState::RAISE_EXCEPTION];

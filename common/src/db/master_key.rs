@@ -1,105 +1,154 @@
-//! Whether a program holds the master key that the database was set up with: it opens a canary, a text that is no
-//! secret and was sealed under that key.
+//! Verifies that a program has the master key that the database was set up with: the key must decrypt a canary, a public text
+//! that was sealed under it.
 //!
-//! Samples of stored secrets would not do: revoked ones may be of an earlier master key, and one that can be opened says
-//! nothing of the others.
+//! A sample of the stored secrets would not suffice: revoked secrets may be sealed under an earlier master key, and one that
+//! can be decrypted proves nothing about the others.
 
 use super::error::TxError;
 use super::pool::Database;
+use super::statement::Sql;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::model::TenantId;
-use crate::sealed::{MasterKey, Secret, key_binding, subscription_binding};
+use crate::sealed::{KeyId, MasterKey, MasterKeys, Secret, key_binding, subscription_binding};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row};
 use uuid::Uuid;
 
-/// The canary.
-const READ: &str = "-- master_key_canary.read
+crate::statements! {
+    /// Reads the canary.
+    const READ_CANARY = "-- master_key_canary.read
     SELECT sealed FROM master_key_canary";
 
-/// What a database of the previous release was set up with is known from its newest secret in use.
-const NEWEST_SECRET: &str = "-- master_key_canary.newest_secret
+    /// Reads the newest secret in use, which shows the master key of a database of the previous release.
+    const NEWEST_SECRET = "-- master_key_canary.newest_secret
     SELECT kind, tenant_id, name, secret_sealed FROM newest_sealed_secret()";
 
-/// Writes the canary unless there is one; of several programs that start at once, one writes it.
-const WRITE: &str = "-- master_key_canary.write
+    /// Writes the canary unless there is one; of several programs that start at once, one writes it.
+    const WRITE_CANARY = "-- master_key_canary.write
     INSERT INTO master_key_canary (sealed) VALUES ($1) ON CONFLICT DO NOTHING";
 
-/// All statements, for a test against the schema.
-pub const MASTER_KEY_STATEMENTS: &[&str] = &[READ, NEWEST_SECRET, WRITE];
+    /// Replaces the canary, unless somebody else has replaced it.
+    const REWRAP_CANARY = "-- master_key_canary.rewrap
+    UPDATE master_key_canary SET sealed = $1 WHERE sealed = $2 RETURNING true";
+}
+
+/// All statements, for the tests that prepare and explain them against the schema.
+pub const MASTER_KEY_STATEMENTS: &[Sql] = STATEMENTS;
 
 const CANARY: &str = "canary";
 const BINDING: &str = "master-key-canary";
 
-/// How often a master key that differs, or cannot be verified, is logged.
+/// Limits the log lines about a master key that differs or cannot be verified.
 static UNVERIFIED: LogLimit<2> = LogLimit::new();
 
-/// What a master key is to a database.
+/// Whether the master keys of a program are those of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MasterKeyState {
-    /// The database was set up with it.
+    /// The canary is sealed under the current key.
     Matches,
-    /// The database was set up with another one.
-    Differs,
-    /// The database has no canary yet, and its newest secret in use is sealed under another key.
+    /// The canary is sealed under the previous key: a rotation of the master key is not finished.
+    MatchesPrevious,
+    /// The canary is sealed under another key: this one, if the canary names it.
+    Differs(Option<KeyId>),
+    /// The database has no canary yet, and neither key decrypts its newest secret in use.
     DoesNotOpenNewestSecret,
 }
 
 impl MasterKeyState {
-    /// Whether the database was set up with it.
+    /// Whether the database can be used with these keys.
     pub fn is_match(self) -> bool {
-        self == Self::Matches
+        matches!(self, Self::Matches | Self::MatchesPrevious)
     }
 }
 
-/// Opens the canary, and writes it where there is none and `master` opens the newest secret in use, or there is none.
-pub async fn verify_master_key(client: &Client, master: &MasterKey) -> Result<MasterKeyState, Error> {
-    if let Some(state) = read(client, master).await? {
+/// Opens the canary. If there is none, writes it under the key that opens the newest secret in use; without such a secret under
+/// the current key.
+pub async fn verify_master_key(client: &Client, keys: &MasterKeys) -> Result<MasterKeyState, Error> {
+    if let Some(state) = read_master_key_state(client, keys).await? {
         return Ok(state);
     }
-    let newest = client.query_typed(NEWEST_SECRET, &[]).await?;
-    if let Some(row) = newest.first()
-        && !opens(master, row)?
-    {
-        return Ok(MasterKeyState::DoesNotOpenNewestSecret);
+    let newest = client.query_typed(NEWEST_SECRET.as_str(), &[]).await?;
+    let sealer = match newest.first() {
+        Some(row) => opener(keys, row)?,
+        None => Some(&keys.current),
+    };
+    let Some(sealer) = sealer else { return Ok(MasterKeyState::DoesNotOpenNewestSecret) };
+    // Without random numbers another program must write the canary.
+    if let Some(sealed) = seal_canary(sealer) {
+        client.query_typed(WRITE_CANARY.as_str(), &[(&sealed, Type::BYTEA)]).await?;
     }
+    // Another program may have written it first.
+    Ok(read_master_key_state(client, keys).await?.unwrap_or(MasterKeyState::DoesNotOpenNewestSecret))
+}
+
+/// Seals the canary under the current key, if it is sealed under the previous one or has no key id. To be called when no
+/// other value needs the previous key any more: the canary shows programs which key the database needs. Returns whether it was sealed.
+pub async fn rewrap_canary(client: &Client, keys: &MasterKeys) -> Result<bool, Error> {
+    let rows = client.query_typed(READ_CANARY.as_str(), &[]).await?;
+    let Some(row) = rows.first() else { return Ok(false) };
+    let sealed: &[u8] = row.try_get(0)?;
+    if KeyId::of_sealed(sealed) == Some(keys.current.id()) || keys.open(sealed, BINDING).is_err() {
+        return Ok(false);
+    }
+    let Some(rewrapped) = seal_canary(&keys.current) else { return Ok(false) };
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&rewrapped, Type::BYTEA), (&sealed, Type::BYTEA)];
+    Ok(!client.query_typed(REWRAP_CANARY.as_str(), &parameters).await?.is_empty())
+}
+
+/// `None` without random numbers.
+fn seal_canary(key: &MasterKey) -> Option<Vec<u8>> {
     let mut nonce = [0; 12];
-    // Without random numbers the canary is left to others.
-    if SysRng.try_fill_bytes(&mut nonce).is_ok() {
-        let sealed = master.seal(&Secret::new(CANARY.to_owned()), BINDING, nonce);
-        client.query_typed(WRITE, &[(&sealed, Type::BYTEA)]).await?;
-    }
-    // Another program may have been the first.
-    Ok(read(client, master).await?.unwrap_or(MasterKeyState::DoesNotOpenNewestSecret))
+    SysRng.try_fill_bytes(&mut nonce).ok()?;
+    Some(key.seal(&Secret::new(CANARY.to_owned()), BINDING, nonce))
 }
 
-/// `None` without a canary.
-async fn read(client: &Client, master: &MasterKey) -> Result<Option<MasterKeyState>, Error> {
-    let rows = client.query_typed(READ, &[]).await?;
+/// Which of the keys opens the canary; `None` without a canary.
+pub async fn read_master_key_state(
+    client: &Client,
+    keys: &MasterKeys,
+) -> Result<Option<MasterKeyState>, Error> {
+    let rows = client.query_typed(READ_CANARY.as_str(), &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let is_opened = master.open(row.try_get(0)?, BINDING).is_ok();
-    Ok(Some(if is_opened { MasterKeyState::Matches } else { MasterKeyState::Differs }))
+    let sealed = row.try_get(0)?;
+    Ok(Some(match keys.open_with(sealed, BINDING) {
+        Ok((_, key)) if key.id() == keys.current.id() => MasterKeyState::Matches,
+        Ok(_) => MasterKeyState::MatchesPrevious,
+        Err(_) => MasterKeyState::Differs(KeyId::of_sealed(sealed)),
+    }))
 }
 
-fn opens(master: &MasterKey, row: &Row) -> Result<bool, Error> {
+/// The key that opens the secret.
+fn opener<'k>(keys: &'k MasterKeys, row: &Row) -> Result<Option<&'k MasterKey>, Error> {
     let (kind, tenant, name): (&str, _, &str) = (row.try_get(0)?, TenantId(row.try_get(1)?), row.try_get(2)?);
     let binding = match Uuid::try_parse(name) {
         Ok(id) if kind == "subscription" => subscription_binding(tenant, id),
         _ => key_binding(tenant, name),
     };
-    Ok(master.open(row.try_get(3)?, &binding).is_ok())
+    Ok(keys.open_with(row.try_get(3)?, &binding).ok().map(|(_, key)| key))
 }
 
-/// Whether a program's `master` is the one that the database was set up with, as far as is known; logs when it is not.
-pub fn is_verified(verified: Result<MasterKeyState, TxError>) -> bool {
+/// Whether the verification succeeded; logs when it did not.
+pub fn is_verified(verified: Result<MasterKeyState, TxError>, keys: &MasterKeys) -> bool {
     match verified {
-        Ok(MasterKeyState::Matches) => true,
-        Ok(MasterKeyState::Differs | MasterKeyState::DoesNotOpenNewestSecret) => {
+        Ok(MasterKeyState::Matches | MasterKeyState::MatchesPrevious) => true,
+        Ok(MasterKeyState::Differs(sealed_under)) => {
+            let (sealed_under, current) = (sealed_under.map(tracing::field::display), keys.current.id());
+            limited!(
+                UNVERIFIED[0],
+                error,
+                sealed_under,
+                %current,
+                previous = keys.previous.as_ref().map(|key| tracing::field::display(key.id())),
+                "CONNECT_MASTER_KEY differs from the master key that the database was set up with; the program stays unready. If the key is being rotated, set CONNECT_MASTER_KEY_PREVIOUS to the key before it until connectctl secrets rotate has no values remaining"
+            );
+            false
+        }
+        Ok(MasterKeyState::DoesNotOpenNewestSecret) => {
             limited!(
                 UNVERIFIED[0],
                 error,
@@ -107,23 +156,23 @@ pub fn is_verified(verified: Result<MasterKeyState, TxError>) -> bool {
             );
             false
         }
-        // Whether Postgres can be reached is another check of readiness.
+        // Another check of readiness shows whether Postgres can be reached.
         Err(TxError::Unavailable(_)) => false,
         Err(error) => {
-            limited!(UNVERIFIED[1], warn, %error, "the master key can't be verified; the program stays unready");
+            limited!(UNVERIFIED[1], warn, %error, "verifying the master key failed; the program stays unready");
             false
         }
     }
 }
 
 impl Database {
-    /// Whether the database was set up with `master`; false also when it doesn't say so within `within`.
-    pub async fn has_master_key(&self, master: &MasterKey, within: Duration) -> bool {
+    /// Whether the database was set up with one of `keys`; also false when it does not respond within `within`.
+    pub async fn has_master_key(&self, keys: &MasterKeys, within: Duration) -> bool {
         let verify = async {
             let client = self.client().await?;
-            verify_master_key(&client, master).await.map_err(TxError::from)
+            verify_master_key(&client, keys).await.map_err(TxError::from)
         };
-        let late = |_| Err(TxError::Unavailable("no answer in time".to_owned()));
-        is_verified(timeout(within, verify).await.unwrap_or_else(late))
+        let late = |_| Err(TxError::Unavailable("no response in time".to_owned()));
+        is_verified(timeout(within, verify).await.unwrap_or_else(late), keys)
     }
 }

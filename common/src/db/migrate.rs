@@ -1,78 +1,271 @@
-//! Migrations, compiled in from `sql/`.
+//! Schema migrations, compiled in from `sql/` (its README has the rules for them).
+//!
+//! A migration runs in one transaction together with its row in the history, unless its first line is
+//! `-- outside a transaction`: `CREATE INDEX CONCURRENTLY`, which leaves a live table writable, is refused in a transaction.
+//! Such a file is executed statement by statement ([`outside_transaction`]).
 
-use refinery::{Migration, Runner, Target};
+use super::outside_transaction::{self, DROP_PROGRESS};
+use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
 use thiserror::Error;
 use tokio_postgres::Client;
 
-mod embedded {
-    refinery::embed_migrations!("../sql");
-}
-
-/// Keeps two runs apart; any number will do.
+/// Key of the session lock that prevents concurrent runs; an arbitrary number.
 const LOCK: i64 = 0x636f_6e6e_6563_7401;
 
-/// Why the schema isn't up to date.
+/// Time between two attempts to lock. A session that waits inside Postgres would hold a snapshot, and
+/// `CREATE INDEX CONCURRENTLY` in the other session would wait for it: a deadlock.
+const LOCK_RETRY: Duration = Duration::from_millis(200);
+
+/// All migrations, in the order of their versions.
+const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+
+/// The history keeps the name and the columns that earlier releases gave it, so that they and this one understand the
+/// same databases.
+const CREATE_HISTORY: &str = "CREATE TABLE IF NOT EXISTS refinery_schema_history (
+    version int4 PRIMARY KEY, name varchar(255), applied_on varchar(255), checksum varchar(255))";
+
+const READ_HISTORY: &str = "SELECT version, name, checksum FROM refinery_schema_history ORDER BY version";
+
+const ADD_TO_HISTORY: &str = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum)
+    VALUES ($1, $2, to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), $3)";
+
+/// Why the schema could not be migrated.
 #[derive(Debug, Error)]
 pub enum MigrateError {
-    /// The database refused something.
-    #[error(transparent)]
+    /// The history could not be read or locked.
+    #[error("the schema's history could not be read")]
     Database(#[from] tokio_postgres::Error),
-    /// A migration failed, or one that was applied has changed since.
-    #[error(transparent)]
-    Migration(#[from] refinery::Error),
+    /// A statement of a migration failed.
+    #[error("migration {migration} failed")]
+    Failed {
+        /// Such as `V1__tables`.
+        migration: String,
+        /// The error of Postgres.
+        source: tokio_postgres::Error,
+    },
+    /// An index could not be built.
+    #[error("the index {0} is invalid; run the command again, which builds it again")]
+    InvalidIndex(String),
+    /// The file differs from the one that was applied.
+    #[error("migration {0} was changed after it had been applied to this database")]
+    Changed(String),
+    /// The database was migrated by a later release.
+    #[error("the schema is of a later release: it has migration V{0}, which this program does not know")]
+    Newer(i32),
+    /// The history lacks a migration that is older than the last one applied.
+    #[error("the schema's history lacks migration {0}, although a later one was applied")]
+    Missing(String),
 }
 
-/// The migrations that a database lacks, to be applied one by one. No other run is under way meanwhile: a second one waits
-/// for the first one's [`end`](Self::end), or for the end of its session.
+#[derive(Clone, Copy, Debug)]
+struct Migration {
+    version: i32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+impl Migration {
+    fn full_name(&self) -> String {
+        format!("V{}__{}", self.version, self.name)
+    }
+
+    /// The checksum that the history holds in decimal digits.
+    fn checksum(&self) -> String {
+        let mut hasher = SipHasher13::new();
+        self.name.hash(&mut hasher);
+        self.version.hash(&mut hasher);
+        self.sql.hash(&mut hasher);
+        hasher.finish().to_string()
+    }
+}
+
+/// The migrations that a database lacks, to be applied one by one. Only one run at a time: a second one waits for the
+/// first one's [`end`](Self::end), or for the end of its session.
 #[derive(Debug)]
 pub struct Migrations<'a> {
     client: &'a mut Client,
-    missing: VecDeque<Migration>,
+    missing: VecDeque<&'static Migration>,
 }
 
 impl<'a> Migrations<'a> {
-    /// Waits for other runs and looks up what is missing.
+    /// Waits for other runs, verifies the history, and finds out which migrations are missing.
     pub async fn begin(client: &'a mut Client) -> Result<Self, MigrateError> {
-        client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
-        // Makes the table of the history where there is none, and refuses what has changed since it was applied.
-        runner().set_target(Target::Version(0)).run_async(client).await?;
-        let last = runner().get_last_applied_migration_async(client).await?;
-        let last = last.map_or(0, |last| last.version());
-        let known = runner();
-        let mut missing: Vec<Migration> =
-            known.get_migrations().iter().filter(|known| known.version() > last).cloned().collect();
-        // They are embedded in the order in which the file system listed them.
-        missing.sort_unstable_by_key(Migration::version);
-        Ok(Self { client, missing: missing.into() })
+        while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).await?.get::<_, bool>(0) {
+            tokio::time::sleep(LOCK_RETRY).await;
+        }
+        client.batch_execute(CREATE_HISTORY).await?;
+        let applied = read_history(client).await?;
+        Ok(Self { client, missing: missing(MIGRATIONS, &applied)?.into() })
     }
 
-    /// How many are missing.
-    pub fn left(&self) -> usize {
+    /// Number of migrations that are missing.
+    pub fn remaining(&self) -> usize {
         self.missing.len()
     }
 
     /// The name of the next one, such as `V1__tables`.
     pub fn next_name(&self) -> Option<String> {
-        self.missing.front().map(|next| format!("V{}__{}", next.version(), next.name()))
+        self.missing.front().map(|next| next.full_name())
     }
 
-    /// Applies the next one, in a transaction of its own.
-    pub async fn apply_next(&mut self) -> Result<(), MigrateError> {
-        if let Some(next) = self.missing.front() {
-            runner().set_target(Target::Version(next.version())).run_async(self.client).await?;
-            self.missing.pop_front();
-        }
+    /// Applies the next one and records it in the history. `progress` gets texts about one that has several steps.
+    pub async fn apply_next(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), MigrateError> {
+        let Some(next) = self.missing.front() else { return Ok(()) };
+        let failed = |error| match error {
+            MigrateError::Database(source) => MigrateError::Failed { migration: next.full_name(), source },
+            error @ (MigrateError::Failed { .. }
+            | MigrateError::InvalidIndex(_)
+            | MigrateError::Changed(_)
+            | MigrateError::Newer(_)
+            | MigrateError::Missing(_)) => error,
+        };
+        let (sql, last) = match outside_transaction::statements(next.sql) {
+            None => (next.sql, ""),
+            Some(statements) => {
+                let executed =
+                    outside_transaction::execute(self.client, next.version, &statements, progress).await;
+                executed.map_err(failed)?;
+                ("", DROP_PROGRESS)
+            }
+        };
+        complete(self.client, next, sql, last).await.map_err(|error| failed(error.into()))?;
+        self.missing.pop_front();
         Ok(())
     }
 
-    /// Lets the next run begin.
+    /// The session that holds the lock.
+    pub fn client(&self) -> &Client {
+        self.client
+    }
+
+    /// Releases the lock, so that the next run can begin.
     pub async fn end(self) -> Result<(), MigrateError> {
         self.client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await?;
         Ok(())
     }
 }
 
-fn runner() -> Runner {
-    embedded::migrations::runner()
+/// The names of the migrations that the database lacks, without waiting for a run that is under way. The error says that the history
+/// is of a later release, or differs.
+pub async fn missing_migrations(client: &Client) -> Result<Vec<String>, MigrateError> {
+    let exists = client.query_one("SELECT to_regclass('refinery_schema_history') IS NOT NULL", &[]).await?;
+    let applied = if exists.get(0) { read_history(client).await? } else { Vec::new() };
+    Ok(missing(MIGRATIONS, &applied)?.into_iter().map(Migration::full_name).collect())
+}
+
+async fn read_history(client: &Client) -> Result<Vec<Applied>, tokio_postgres::Error> {
+    let history = client.query(READ_HISTORY, &[]).await?;
+    let applied =
+        history.iter().map(|row| Applied { version: row.get(0), name: row.get(1), checksum: row.get(2) });
+    Ok(applied.collect())
+}
+
+/// A row of the history.
+#[derive(Debug)]
+struct Applied {
+    version: i32,
+    name: String,
+    checksum: String,
+}
+
+/// The migrations that the history lacks. It must consist of the first ones, unchanged.
+fn missing<'m>(known: &'m [Migration], applied: &[Applied]) -> Result<Vec<&'m Migration>, MigrateError> {
+    for (index, applied) in applied.iter().enumerate() {
+        let Some(known) = known.get(index) else { return Err(MigrateError::Newer(applied.version)) };
+        if applied.version > known.version {
+            return Err(MigrateError::Missing(known.full_name()));
+        }
+        if applied.version != known.version
+            || applied.name != known.name
+            || applied.checksum != known.checksum()
+        {
+            return Err(MigrateError::Changed(known.full_name()));
+        }
+    }
+    Ok(known.iter().skip(applied.len()).collect())
+}
+
+/// Executes statements and records the migration in one transaction.
+async fn complete(
+    client: &mut Client,
+    migration: &Migration,
+    sql: &str,
+    last: &str,
+) -> Result<(), tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(sql).await?;
+    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [&migration.version, &migration.name, &migration.checksum()];
+    transaction.execute(ADD_TO_HISTORY, &row).await?;
+    transaction.batch_execute(last).await?;
+    transaction.commit().await
+}
+
+/// Number and name of each migration that this program knows.
+pub(super) fn known_migrations() -> Vec<(i32, String)> {
+    MIGRATIONS.iter().map(|migration| (migration.version, migration.full_name())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Migration] = &[
+        Migration { version: 1, name: "first", sql: "SELECT 1;" },
+        Migration { version: 2, name: "second", sql: "SELECT 2;" },
+    ];
+
+    fn applied(migration: &Migration) -> Applied {
+        let (version, name, checksum) = (migration.version, migration.name.to_owned(), migration.checksum());
+        Applied { version, name, checksum }
+    }
+
+    #[test]
+    fn lists_what_the_history_lacks() {
+        let names = |applied: &[Applied]| -> Vec<String> {
+            missing(KNOWN, applied)
+                .expect("a valid history")
+                .iter()
+                .map(|missing| missing.full_name())
+                .collect()
+        };
+        assert_eq!(names(&[]), ["V1__first", "V2__second"]);
+        assert_eq!(names(&[applied(&KNOWN[0])]), ["V2__second"]);
+        assert!(names(&[applied(&KNOWN[0]), applied(&KNOWN[1])]).is_empty());
+    }
+
+    #[test]
+    fn refuses_a_history_that_differs() {
+        let changed = Applied { checksum: "1".to_owned(), ..applied(&KNOWN[0]) };
+        assert!(
+            matches!(missing(KNOWN, &[changed]), Err(MigrateError::Changed(name)) if name == "V1__first")
+        );
+        assert!(matches!(
+            missing(KNOWN, &[applied(&KNOWN[1])]),
+            Err(MigrateError::Missing(name)) if name == "V1__first"
+        ));
+        let later = Applied { version: 3, name: "third".to_owned(), checksum: "3".to_owned() };
+        let history = [applied(&KNOWN[0]), applied(&KNOWN[1]), later];
+        assert!(matches!(missing(KNOWN, &history), Err(MigrateError::Newer(3))));
+    }
+
+    /// Databases hold the checksums that earlier releases computed.
+    #[test]
+    fn checksums_are_those_of_earlier_releases() {
+        let checksum = |version| {
+            MIGRATIONS.iter().find(|migration| migration.version == version).expect("a migration").checksum()
+        };
+        assert_eq!(
+            (checksum(1).as_str(), checksum(12).as_str()),
+            ("13812758793934836738", "16120191322451441251")
+        );
+    }
+
+    #[test]
+    fn versions_ascend() {
+        assert!(MIGRATIONS.windows(2).all(|pair| pair[0].version < pair[1].version));
+    }
 }

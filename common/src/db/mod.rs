@@ -1,19 +1,34 @@
-//! The database: pools, transactions, sessions apart from the pools, migrations.
+//! The database: connection pools, transactions, single sessions outside of the pools, and migrations.
 
+mod conflict_retries;
 mod connect;
+mod demotion;
 mod error;
 mod master_key;
 mod migrate;
+mod outside_transaction;
 mod pipelined;
 mod pool;
-mod repeat;
+mod schema_check;
 mod session;
+mod session_settings;
+mod statement;
+mod tls;
+mod tls_report;
 
-pub use connect::{ConnectError, Connected, connect};
+pub use conflict_retries::transact;
+pub use connect::{ConnectError, DriverConnection, connect};
 pub use error::TxError;
-pub use master_key::{MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, verify_master_key};
-pub use migrate::{MigrateError, Migrations};
+pub use master_key::{
+    MASTER_KEY_STATEMENTS, MasterKeyState, is_verified, read_master_key_state, rewrap_canary,
+    verify_master_key,
+};
+pub use migrate::{MigrateError, Migrations, missing_migrations};
 pub use pipelined::{PipelinedTransaction, Query};
-pub use pool::{Attempts, Client, Database, PoolSettings, Work, planner_options};
-pub use repeat::{ConflictRetries, transact};
-pub use session::Session;
+pub use pool::{Client, Database, PoolSettings, RetryableTransaction, TransactionBody};
+pub(crate) use schema_check::verify_schema;
+pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};
+pub use session::{DatabaseSession, SessionSettings, SessionWork, run_session};
+pub use session_settings::{MissingSetting, missing_behind_pooler, planner_options, role_settings};
+pub use statement::{Sql, column};
+pub use tls_report::tls_reports;

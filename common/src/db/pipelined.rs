@@ -1,11 +1,11 @@
-//! A transaction in two flights: BEGIN travels with the first statements, COMMIT with the last ones.
+//! A transaction in two round trips: BEGIN is sent with the first statements, COMMIT with the last ones.
 //!
-//! Postgres works off what arrives on a connection in its order, each statement with a snapshot of its own (READ
-//! COMMITTED). A statement that fails aborts the transaction, and the COMMIT behind it rolls back: the caller is told
-//! the first failure.
+//! Postgres executes the statements of a connection in order, each with its own snapshot (READ COMMITTED). A statement that
+//! fails aborts the transaction, and the COMMIT after it rolls back; the caller gets the first error.
 
 use super::error::TxError;
 use super::pool::{Client, Database};
+use super::statement::{Sql, column};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
@@ -21,13 +21,13 @@ type Reply<'a> = BoxFuture<'a, Result<Vec<Row>, TxError>>;
 /// A statement with its parameters, ready to be sent. Prepared once for each connection.
 #[derive(Debug)]
 pub struct Query<'a> {
-    sql: &'static str,
+    sql: Sql,
     parameters: Vec<Parameter<'a>>,
 }
 
 impl<'a> Query<'a> {
     /// A statement without parameters yet.
-    pub const fn new(sql: &'static str) -> Self {
+    pub const fn new(sql: Sql) -> Self {
         Self { sql, parameters: Vec::new() }
     }
 
@@ -38,9 +38,13 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// The statement's text.
-    pub const fn sql(&self) -> &'static str {
-        self.sql
+    /// Adds an array as the next parameter: one value of each row.
+    #[must_use]
+    pub fn bind_column<'r, R, V>(self, rows: &'r [R], value: impl FnMut(&'r R) -> V) -> Self
+    where
+        Vec<V>: ToSql + Sync + Send + 'a,
+    {
+        self.bind(column(rows, value))
     }
 
     async fn run(&self, client: &Client, statement: &Statement) -> Result<Vec<Row>, TxError> {
@@ -66,30 +70,36 @@ impl Database {
 }
 
 impl PipelinedTransaction {
-    /// When its connection was made, or a little later. A connection that is used has been there since: the server has not
-    /// crashed meanwhile.
+    /// When its connection was established, or slightly later. The server has not crashed since then, or the connection would
+    /// be lost.
     pub fn connected_at(&self) -> Instant {
         Client::metrics(&self.client).created
     }
 
-    /// Begins the transaction and runs `queries` in one round trip. Gives the rows of each.
+    /// Begins the transaction and runs `queries` in one round trip. Returns the rows of each.
     pub async fn begin(&mut self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, TxError> {
         let statements = prepare(&self.client, queries).await?;
         self.is_open = true;
-        let mut flight: Vec<Reply<'_>> = vec![Box::pin(command(&self.client, "BEGIN"))];
-        flight.extend(sent(&self.client, queries, &statements));
-        let mut rows = pipeline(flight).await?;
+        let mut round_trip: Vec<Reply<'_>> = vec![Box::pin(command(&self.client, "BEGIN"))];
+        round_trip.extend(sent(&self.client, queries, &statements));
+        let mut rows = pipeline(round_trip).await?;
         rows.remove(0);
         Ok(rows)
     }
 
-    /// Runs `queries` and commits in one round trip. On an error nothing is committed, except that a connection which
-    /// breaks ([`TxError::Unavailable`]) leaves it open whether the commit happened.
+    /// Runs `queries` and commits in one round trip; a transaction that has not begun begins with it. On an error nothing
+    /// is committed, except that a connection which breaks ([`TxError::Unavailable`]) leaves it open whether the commit
+    /// happened. Once the statements are prepared everything is sent at once: dropping the future then cancels nothing.
     pub async fn commit(mut self, queries: &[Query<'_>]) -> Result<(), TxError> {
         let statements = prepare(&self.client, queries).await?;
-        let mut flight: Vec<Reply<'_>> = sent(&self.client, queries, &statements).collect();
-        flight.push(Box::pin(command(&self.client, "COMMIT")));
-        pipeline(flight).await?;
+        let mut round_trip: Vec<Reply<'_>> = Vec::with_capacity(queries.len() + 2);
+        if !self.is_open {
+            self.is_open = true;
+            round_trip.push(Box::pin(command(&self.client, "BEGIN")));
+        }
+        round_trip.extend(sent(&self.client, queries, &statements));
+        round_trip.push(Box::pin(command(&self.client, "COMMIT")));
+        pipeline(round_trip).await?;
         self.is_open = false;
         Ok(())
     }
@@ -98,7 +108,7 @@ impl PipelinedTransaction {
 impl Drop for PipelinedTransaction {
     fn drop(&mut self) {
         if self.is_open {
-            // The first poll sends it; nobody waits for the reply.
+            // The first poll sends the ROLLBACK; the reply is not awaited.
             drop(self.client.batch_execute("ROLLBACK").now_or_never());
         }
     }
@@ -117,24 +127,24 @@ async fn command(client: &Client, sql: &str) -> Result<Vec<Row>, TxError> {
     Ok(Vec::new())
 }
 
-/// All statements of a flight, before the first is sent: one that had to be prepared in between would be overtaken by
-/// those behind it. Takes a round trip for each statement that is new to the connection.
+/// Prepares all statements of a round trip before the first is sent, because later ones would overtake a statement that is
+/// still being prepared. Costs a round trip for each statement that is new to the connection.
 async fn prepare(client: &Client, queries: &[Query<'_>]) -> Result<Vec<Statement>, TxError> {
     let mut statements = Vec::with_capacity(queries.len());
     for query in queries {
-        statements.push(client.prepare_cached(query.sql).await?);
+        statements.push(client.prepare_cached(query.sql.as_str()).await?);
     }
     Ok(statements)
 }
 
-/// Sends everything in its order, then waits for the replies, which come in the same order. Gives the first error.
-async fn pipeline(flight: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, TxError> {
+/// Sends all statements in order, then waits for the replies, which arrive in the same order. Returns the first error.
+async fn pipeline(round_trip: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, TxError> {
     enum Step<'a> {
         Waiting(Reply<'a>),
         Done(Result<Vec<Row>, TxError>),
     }
-    let mut replies = Vec::with_capacity(flight.len());
-    let mut steps: VecDeque<Step<'_>> = flight.into_iter().map(Step::Waiting).collect();
+    let mut replies = Vec::with_capacity(round_trip.len());
+    let mut steps: VecDeque<Step<'_>> = round_trip.into_iter().map(Step::Waiting).collect();
     let mut is_sent = false;
     poll_fn(|context| {
         if !is_sent {

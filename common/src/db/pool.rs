@@ -1,54 +1,67 @@
-//! A bounded pool of connections, and transactions that run again after a conflict.
+//! A bounded connection pool, and transactions that are retried after a conflict.
 
-use super::connect::{OneOfServers, longest};
+use super::conflict_retries::ConflictRetries;
+use super::connect::{FailoverConnect, longest_connect};
+use super::demotion;
 use super::error::TxError;
-use super::repeat::ConflictRetries;
+use super::session_settings::{MissingSetting, missing_settings, pool_options};
+use crate::limited;
+use crate::log_limit::LogLimit;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
 use crate::settings::DatabaseUrl;
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts, Transaction};
+use deadpool_postgres::{
+    Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+    Timeouts, Transaction,
+};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::time::sleep;
+
+/// Limits the log lines about sessions with wrong settings.
+static WRONG_SETTING: LogLimit<1> = LogLimit::new();
 
 /// A connection from the pool.
 pub type Client = deadpool_postgres::Object;
 
-/// How a pool behaves.
+/// Size, timeouts and durability of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSettings {
-    /// Shown by the server, and the metrics' label.
+    /// The `application_name` of its sessions, and the metrics' label.
     pub name: &'static str,
-    /// Most connections.
+    /// Most connections at once.
     pub size: usize,
-    /// Longest wait for a connection, free or new; for a new one the URL's `connect_timeout` comes first.
+    /// Longest wait for a connection, idle or new; the URL's `connect_timeout` takes precedence for a new one.
     pub wait: Duration,
-    /// Longest that the server works on one statement, lock waits included.
+    /// Longest run time of one statement, lock waits included.
     pub statement_timeout: Duration,
     /// Whether a commit waits for the disk. Without it, a crash of the server may lose the pool's last commits, but
     /// never one that a durable commit came after: the log is written in order.
     pub durable: bool,
 }
 
-/// What a transaction does.
-pub trait Work: Sync {
-    /// What it gives when it has committed.
+/// The statements of a transaction.
+pub trait TransactionBody: Sync {
+    /// The result of a committed transaction.
     type Output: Send;
 
-    /// Reads and writes through `tx`, and nothing else: it may run more than once, and what it did before is undone.
+    /// Reads and writes through `tx` only: it may run more than once, and each run before is rolled back.
     fn run(&self, tx: &Transaction<'_>) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
 
-    /// Whether what gave `output` is to be committed; otherwise it is rolled back, and `output` is the answer.
-    fn is_kept(_output: &Self::Output) -> bool {
+    /// Whether to commit; otherwise the transaction is rolled back, and `output` is returned all the same.
+    fn should_commit(_output: &Self::Output) -> bool {
         true
     }
 }
 
-/// A transaction that is run again when another one was in its way, [`Work`] in its general form.
-pub trait Attempts: Sync {
-    /// What it gives once it has committed, or has nothing to commit.
+/// A transaction that is retried after a conflict and controls its own BEGIN and COMMIT; the general form of [`TransactionBody`].
+pub trait RetryableTransaction: Sync {
+    /// The result once it has committed, or has nothing to commit.
     type Output: Send;
 
-    /// Runs the transaction on `database` and commits it. `attempt` counts from 1; what the attempt before did is
-    /// undone.
+    /// Runs the transaction on `database` and commits it. `attempt` counts from 1; earlier attempts were
+    /// rolled back.
     fn attempt(
         &self,
         database: &Database,
@@ -56,10 +69,10 @@ pub trait Attempts: Sync {
     ) -> impl Future<Output = Result<Self::Output, TxError>> + Send;
 }
 
-/// A [`Work`] whose BEGIN and COMMIT are round trips of their own.
-struct Plain<'a, W>(&'a W);
+/// Runs a [`TransactionBody`], with separate round trips for BEGIN and COMMIT.
+struct SimpleTransaction<'a, W>(&'a W);
 
-impl<W: Work> Attempts for Plain<'_, W> {
+impl<W: TransactionBody> RetryableTransaction for SimpleTransaction<'_, W> {
     type Output = W::Output;
 
     async fn attempt(&self, database: &Database, _attempt: u32) -> Result<W::Output, TxError> {
@@ -67,7 +80,7 @@ impl<W: Work> Attempts for Plain<'_, W> {
     }
 }
 
-/// A pool; cheap to clone.
+/// A connection pool; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
     pool: Pool,
@@ -75,21 +88,28 @@ pub struct Database {
 }
 
 impl Database {
-    /// A pool for `url`. Connects when first used.
+    /// Creates a pool for `url`. It connects on first use.
     pub fn new(url: &DatabaseUrl, settings: PoolSettings) -> Self {
         let mut config = url.config();
-        // What the URL says of sessions holds where the programs don't need it otherwise.
-        let options = [config.get_options().map(str::to_owned), Some(server_options(&settings))];
+        // The URL's session options come first, so that the programs' own take precedence.
+        let options = [config.get_options().map(str::to_owned), Some(pool_options(&settings))];
         config
             .application_name(settings.name)
             .options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
-        let create = longest(url, settings.wait);
-        let connect = OneOfServers::new(url, settings.wait);
-        // Fast: broken connections are noticed by the driver; what slips through fails its first statement with
-        // `TxError::Unavailable` and isn't used again. Verifying would cost a round trip for every use.
+        let create = longest_connect(url, settings.wait);
+        let connect = FailoverConnect::new(url, settings.wait);
+        // Fast: the driver detects lost connections. One that it has not detected yet fails its first statement with
+        // `TxError::Unavailable` and is discarded. Verifying would cost a round trip for every use.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let is_for_writes = url.is_for_writes();
+        let reject_demoted = Hook::sync_fn(move |_client, metrics| {
+            let is_outdated = is_for_writes && demotion::is_outdated(metrics.created);
+            if is_outdated { Err(HookError::message("the server is read-only")) } else { Ok(()) }
+        });
         let pool = Pool::builder(Manager::from_connect(config, connect, recycling))
             .max_size(settings.size)
+            .pre_recycle(reject_demoted)
+            .post_create(verify_settings(settings))
             .timeouts(Timeouts {
                 wait: Some(settings.wait),
                 create: Some(create),
@@ -101,44 +121,62 @@ impl Database {
         Self { pool, name: settings.name }
     }
 
-    /// A connection.
+    /// Largest number of connections.
+    pub fn max_size(&self) -> usize {
+        self.pool.status().max_size
+    }
+
+    /// Takes a connection from the pool, waiting at most `PoolSettings::wait`.
     pub async fn client(&self) -> Result<Client, TxError> {
         self.pool.get().await.map_err(TxError::from)
     }
 
-    /// Runs `work` in a transaction and commits it.
-    ///
-    /// When another transaction is in the way (serialization, deadlock, a key written first), everything is rolled
-    /// back and `work` runs again.
-    pub async fn run_tx<W: Work>(&self, name: &'static str, work: &W) -> Result<W::Output, TxError> {
-        self.run_attempts(name, &Plain(work)).await
+    /// A connection, new or free; `None` when all of them are in use.
+    pub async fn free_client(&self) -> Result<Option<Client>, TxError> {
+        let timeouts = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
+        match self.pool.timeout_get(&timeouts).await {
+            Ok(client) => Ok(Some(client)),
+            Err(PoolError::Timeout(TimeoutType::Wait)) => Ok(None),
+            Err(error) => Err(TxError::from(error)),
+        }
     }
 
-    /// Runs a transaction until no other one is in its way, at most five times.
-    pub async fn run_attempts<A: Attempts>(
+    /// Runs `work` in a transaction and commits it.
+    ///
+    /// After a conflict with another transaction (serialization failure, deadlock, unique violation) everything is rolled
+    /// back, and `work` runs again.
+    pub async fn run_tx<W: TransactionBody>(
+        &self,
+        name: &'static str,
+        work: &W,
+    ) -> Result<W::Output, TxError> {
+        self.run_attempts(name, &SimpleTransaction(work)).await
+    }
+
+    /// Runs a transaction until it does not conflict with another one, at most five times.
+    pub async fn run_attempts<A: RetryableTransaction>(
         &self,
         name: &'static str,
         transaction: &A,
     ) -> Result<A::Output, TxError> {
-        let mut retries = ConflictRetries::new();
+        let mut retries = ConflictRetries::new(name);
         loop {
             let done = transaction.attempt(self, retries.run()).await;
             let outcome = done.as_ref().map_or_else(TxError::outcome, |_| "committed");
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
-            let Err(error @ (TxError::Conflict(_) | TxError::Stale(_))) = done else { return done };
-            tracing::debug!(name, runs = retries.run(), %error, "transaction rolled back");
-            if !retries.begin_next().await {
-                return Err(error);
-            }
+            let Err(error) = &done else { return done };
+            let is_conflict = matches!(error, TxError::Conflict(_) | TxError::Stale(_));
+            let Some(wait) = retries.wait_before_next(error, is_conflict) else { return done };
+            sleep(wait).await;
         }
     }
 
-    async fn run_once<W: Work>(&self, work: &W) -> Result<W::Output, TxError> {
+    async fn run_once<W: TransactionBody>(&self, work: &W) -> Result<W::Output, TxError> {
         let mut client = self.client().await?;
         let transaction = client.transaction().await?;
         // An early return drops the transaction, which rolls it back before the connection is used again.
         let value = work.run(&transaction).await?;
-        if W::is_kept(&value) {
+        if W::should_commit(&value) {
             transaction.commit().await?;
         } else {
             transaction.rollback().await?;
@@ -162,39 +200,94 @@ impl Database {
         }
     }
 
-    /// Whether the database answers within `within`.
-    pub async fn answers(&self, within: Duration) -> bool {
-        let ask = async { self.client().await?.simple_query("SELECT 1").await.map_err(TxError::from) };
-        matches!(tokio::time::timeout(within, ask).await, Ok(Ok(_)))
+    /// Whether the database responds within `within` and accepts writes. A server that does not is not used again.
+    pub async fn is_writable(&self, within: Duration) -> bool {
+        let ask = async { demotion::is_read_only(&*self.client().await?).await.map_err(TxError::from) };
+        matches!(tokio::time::timeout(within, ask).await, Ok(Ok(false)))
     }
 }
 
-/// Settings of the pool's sessions, each with its why.
-fn server_options(settings: &PoolSettings) -> String {
-    let options = [
-        ("statement_timeout", settings.statement_timeout.as_millis().to_string()),
-        // A client that stalls inside a transaction must not hold its locks for ever.
-        ("idle_in_transaction_session_timeout", "30000".to_owned()),
-        ("synchronous_commit", if settings.durable { "on" } else { "off" }.to_owned()),
-        ("timezone", "UTC".to_owned()),
-    ];
-    let options = options.map(|(name, value)| format!("-c {name}={value}")).join(" ");
-    format!("{options} {}", planner_options())
+/// Verifies the settings of the first connection that it is given. A program does not work with a session whose settings would lose
+/// commits or change results; it logs what only makes it slow.
+fn verify_settings(settings: PoolSettings) -> Hook {
+    let is_verified = Arc::new(AtomicBool::new(false));
+    Hook::async_fn(move |client, _metrics| {
+        let is_verified = Arc::clone(&is_verified);
+        Box::pin(async move {
+            if is_verified.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let missing = missing_settings(client, &settings).await.map_err(HookError::Backend)?;
+            let remedy = "see docs/operators.md, PgBouncer";
+            if let Some(wrong) = missing.iter().find(|missing| missing.is_error) {
+                let what = format!("{}; {remedy}", wrong.text);
+                limited!(WRONG_SETTING[0], error, pool = settings.name, "{what}");
+                return Err(HookError::message(what));
+            }
+            is_verified.store(true, Ordering::Relaxed);
+            for MissingSetting { text, .. } in &missing {
+                tracing::warn!(pool = settings.name, "{text}; {remedy}");
+            }
+            Ok(())
+        })
+    })
 }
 
-/// Settings of the planner for sessions whose statements find their rows by key, as `options` of a connection.
-pub fn planner_options() -> String {
-    let options = [
-        // It costs more than it gives on short statements.
-        ("jit", "off"),
-        // Every statement finds its rows by key. A plan is made once and kept, perhaps while the tables are still
-        // small: it must not scan them whole when they have grown.
-        ("plan_cache_mode", "force_generic_plan"),
-        ("enable_seqscan", "off"),
-        // It reads all rows of a key and sorts them where an index gives the newest one first.
-        ("enable_bitmapscan", "off"),
-        ("enable_hashjoin", "off"),
-        ("enable_mergejoin", "off"),
-    ];
-    options.map(|(name, value)| format!("-c {name}={value}")).join(" ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::SettingValue;
+    use std::net::TcpListener;
+
+    /// Longer than a busy machine takes for what is bounded by [`WAIT`].
+    const LONGEST_TEST_WAIT: Duration = Duration::from_secs(20);
+    const WAIT: Duration = Duration::from_millis(200);
+
+    /// A pool for the servers on these ports.
+    fn pool(ports: &[u16]) -> Database {
+        let servers: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let url = format!("postgres://connect@{}/connect", servers.join(","));
+        let settings = PoolSettings {
+            name: "test",
+            size: 1,
+            wait: WAIT,
+            statement_timeout: LONGEST_TEST_WAIT,
+            durable: true,
+        };
+        Database::new(&DatabaseUrl::parse_setting(&url).expect("a URL"), settings)
+    }
+
+    /// A server that never responds; the system accepts its connections.
+    fn unresponsive() -> (TcpListener, u16) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        (listener, port)
+    }
+
+    async fn error_of(database: &Database) -> TxError {
+        let client = tokio::time::timeout(LONGEST_TEST_WAIT, database.client()).await;
+        client.expect("the wait is bounded").expect_err("no server responds")
+    }
+
+    #[tokio::test]
+    async fn connecting_to_unresponsive_servers_fails_within_the_wait_for_a_connection() {
+        let ((_one, one), (_other, other)) = (unresponsive(), unresponsive());
+        for ports in [&[one][..], &[one, other]] {
+            let database = pool(ports);
+            // A second attempt shows that the first one has released its place in the pool.
+            for _ in 0..2 {
+                let error = error_of(&database).await;
+                assert!(matches!(&error, TxError::Unavailable(why) if why.contains("Timeout")), "{error}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_refusing_server_is_reported_when_another_one_is_unresponsive() {
+        let ((_unresponsive, unresponsive), (closed, refusing)) =
+            (self::unresponsive(), self::unresponsive());
+        drop(closed);
+        let error = error_of(&pool(&[refusing, unresponsive])).await.to_string();
+        assert!(error.contains("error connecting to server"), "{error}");
+    }
 }

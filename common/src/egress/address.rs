@@ -1,8 +1,8 @@
-//! Addresses by the IANA special-purpose registries: whatever isn't globally reachable is refused (D27).
+//! Addresses by the IANA special-purpose registries: addresses that are not globally reachable are refused (D27).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range by its first address and its prefix length, and what it is for.
+/// A range: its first address, its prefix length and its purpose.
 type Range<A> = (A, u32, &'static str);
 
 const fn v4(a: u8, b: u8, c: u8, d: u8) -> Ipv4Addr {
@@ -18,11 +18,11 @@ const REFUSED_V4: &[Range<Ipv4Addr>] = &[
     (v4(10, 0, 0, 0), 8, "private"),
     (v4(100, 64, 0, 0), 10, "shared by a carrier's customers"),
     (v4(127, 0, 0, 0), 8, "loopback"),
-    // A cloud's virtual public address of its host, reachable from inside only.
+    // A cloud platform's virtual address of the host, which is reachable only from inside that cloud.
     (v4(168, 63, 129, 16), 32, "a cloud platform's own"),
     (v4(169, 254, 0, 0), 16, "link-local"),
     (v4(172, 16, 0, 0), 12, "private"),
-    // Some of its anycast addresses are reachable, but none serves a webhook; so too in 2001::/23 below.
+    // Some of its anycast addresses are reachable, but none serves a webhook. The same holds for 2001::/23 below.
     (v4(192, 0, 0, 0), 24, "set aside for protocols"),
     (v4(192, 0, 2, 0), 24, "for documentation"),
     (v4(192, 88, 99, 0), 24, "a 6to4 relay's"),
@@ -35,10 +35,10 @@ const REFUSED_V4: &[Range<Ipv4Addr>] = &[
     (v4(240, 0, 0, 0), 4, "reserved"),
 ];
 
-/// Global unicast. All the rest is refused, named or not.
+/// Global unicast. All other addresses are refused, whether or not [`REFUSED_V6`] lists them.
 const GLOBAL_V6: Range<Ipv6Addr> = (v6(0x2000, 0, 0), 3, "global unicast");
 
-/// First what lies outside global unicast, for the sake of its name; then the holes in it.
+/// Ranges outside of global unicast come first, so that the refusal can name them; then the exceptions within it.
 const REFUSED_V6: &[Range<Ipv6Addr>] = &[
     (Ipv6Addr::UNSPECIFIED, 128, "unspecified"),
     (Ipv6Addr::LOCALHOST, 128, "loopback"),
@@ -59,18 +59,13 @@ const REFUSED_V6: &[Range<Ipv6Addr>] = &[
     (v6(0x3fff, 0, 0), 20, "for documentation"),
 ];
 
-/// Why an address must not be connected to; `None` when it is globally reachable. An IPv4-mapped address is judged
-/// as the IPv4 address it stands for, because that is where a connection to it goes.
+/// Why an address must not be connected to; `None` when it is globally reachable. An IPv4-mapped address is checked as the
+/// IPv4 address that a connection to it reaches.
 pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(address) => refusal_v4(address),
         IpAddr::V6(address) => refusal_v6(address),
     }
-}
-
-/// Whether an address is a public one that can be connected to.
-pub fn is_globally_reachable(address: IpAddr) -> bool {
-    refusal(address).is_none()
 }
 
 fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
@@ -220,7 +215,7 @@ mod tests {
         for (text, why) in REFUSED {
             let address: IpAddr = text.parse().unwrap();
             assert_eq!(refusal(address), Some(*why), "{text}");
-            assert!(!is_globally_reachable(address), "{text}");
+            assert!(refusal(address).is_some(), "{text}");
         }
     }
 

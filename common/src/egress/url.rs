@@ -1,15 +1,15 @@
-//! A receiver's URL, read strictly: what two readers might understand differently is no URL here, so that the host
-//! that was checked is the host that is connected to (D27).
+//! A receiver's URL, parsed strictly: URLs that two parsers might interpret differently are refused, so that the host that was
+//! checked is the host that is connected to (D27).
 
 use std::fmt;
 use std::net::IpAddr;
 
 /// Longest URL, in bytes.
 const MAX_BYTES: usize = 2_000;
-/// What stands for a value that isn't shown.
+/// Replaces a value that is not shown.
 const HIDDEN: &str = "***";
 
-/// How a receiver is spoken to.
+/// The scheme of a receiver's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// Without encryption: development only.
@@ -18,7 +18,7 @@ pub enum Scheme {
     Https,
 }
 
-/// Where a receiver is.
+/// The host of a receiver's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// A name to resolve, lower case.
@@ -38,7 +38,7 @@ pub struct ReceiverUrl {
 }
 
 impl ReceiverUrl {
-    /// Reads a URL. The error says what is wrong with it.
+    /// Parses a URL. The error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         check_characters(text)?;
         let (scheme, rest) = split_scheme(text)?;
@@ -58,22 +58,22 @@ impl ReceiverUrl {
         &self.text
     }
 
-    /// How the receiver is spoken to.
+    /// Whether the receiver is reached with TLS.
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// Where the receiver is.
+    /// The host, a name or an address.
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The port, written or the scheme's own.
+    /// The port, explicit or the scheme's default.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Host and port as written: what the `Host` header says.
+    /// Host and port as written: the value of the `Host` header.
     pub fn authority(&self) -> &str {
         let start = self.text.find("://").map_or(0, |at| at + 3);
         &self.text[start..self.authority_end]
@@ -118,7 +118,7 @@ fn check_characters(text: &str) -> Result<(), &'static str> {
     if plain && escaped {
         Ok(())
     } else {
-        Err("must not have white space or characters that a URL can't have")
+        Err("must not have white space or characters that a URL cannot have")
     }
 }
 
@@ -155,7 +155,8 @@ fn read_host(host: &str) -> Result<Host, &'static str> {
     if is_name(host) { Ok(Host::Name(host.to_ascii_lowercase())) } else { Err("must have a valid host name") }
 }
 
-/// A name's last label has a letter first: `127.1`, `0x7f.1` or `2130706433` are addresses to some readers.
+/// The last label of a name must begin with a letter, because some parsers take `127.1`, `0x7f.1` or `2130706433` for
+/// addresses.
 fn is_name(host: &str) -> bool {
     let last_begins_with_letter =
         host.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_alphabetic()));
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_fall_into_their_parts() {
+    fn splits_urls_into_their_parts() {
         let all = [
             ("https://Example.com", name("example.com"), 443, "Example.com", "/"),
             ("HTTPS://a.b:8443/x/y?z=[1]&e=a@b", name("a.b"), 8443, "a.b:8443", "/x/y?z=[1]&e=a@b"),
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_readers_might_understand_differently_is_refused() {
+    fn ambiguous_urls_are_refused() {
         for text in [
             "",
             "example.com",

@@ -1,7 +1,7 @@
 //! The inbound envelope (specification: Event envelope; D6).
 //!
-//! Ingest and worker read a batch with the same function, so that nothing ingest accepts can be unreadable
-//! at the queue's other end. Payloads stay the bytes they came as.
+//! Ingest and worker parse a batch with the same function, so that the worker can read everything that ingest accepts.
+//! Payloads are kept byte for byte.
 
 use super::fault::Faults;
 use super::json::{check_json, check_json_at};
@@ -14,29 +14,29 @@ use std::collections::HashMap;
 
 /// Most events in a batch.
 pub const BATCH_MAX: usize = 100;
-/// Event ids that the records API writes under; partners can't send them.
+/// Prefix of the event ids under which the records API writes; partners must not send it.
 pub const RESERVED_PREFIX: &str = "connect-api:";
-/// Objects and arrays around an event in the body of its batch.
+/// Nesting depth of an event in the body of its batch.
 const EVENT_DEPTH: u32 = 2;
 
 /// A valid inbound event.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
-    /// Idempotency key within the agency (D7).
+    /// Idempotency key within the tenant (D7).
     pub event_id: String,
-    /// What happened.
+    /// The event's type, one of the twelve inbound ones.
     pub event_type: InboundType,
-    /// When it happened.
+    /// When it happened, as sent; between the years 1 and 9999.
     pub occurred_at: DateTime<Utc>,
-    /// Emitting system.
+    /// The system that emitted the event.
     pub origin: String,
-    /// The traveller the event is about.
+    /// The traveler that the event is about.
     pub actor: Actor,
     /// A JSON object, byte for byte as sent; `None` when absent or null.
     pub payload: Option<&'a RawValue>,
 }
 
-/// The traveller an event is about. At least one of email, phone and external id is there.
+/// The traveler that an event is about. At least one of email, phone and external id is present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actor {
     /// Strongest identity.
@@ -52,21 +52,21 @@ pub struct Actor {
 /// The fields of an object, unparsed. Of a repeated name the last one counts.
 type Fields<'a> = HashMap<Cow<'a, str>, &'a RawValue>;
 
-/// A valid batch.
+/// A batch whose envelopes and payloads are valid.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
-    /// Its events.
+    /// The events in the order of the batch.
     pub envelopes: Vec<Envelope<'a>>,
-    /// The events as sent: what stands between the brackets of `events`.
+    /// The text of the events as sent: everything between the brackets of `events`.
     pub text: &'a str,
 }
 
-/// Reads a batch, `{"events": [..]}`, of the agency `tenant`. All-or-nothing: any fault refuses it whole.
+/// Parses a batch, `{"events": [..]}`, of `tenant`. Any fault refuses the whole batch.
 pub fn parse_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     read_batch(body, tenant).map(|batch| batch.envelopes)
 }
 
-/// Does the same and also gives the text of the events.
+/// Like [`parse_batch`], and also returns the text of the events.
 pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults> {
     check_json(body)?;
     let root: Fields = serde_json::from_slice(body).map_err(|_| Faults::one("", "must be an object"))?;
@@ -78,7 +78,7 @@ pub fn read_batch<'a>(body: &'a [u8], tenant: &str) -> Result<Batch<'a>, Faults>
     Ok(Batch { envelopes, text: inner.unwrap_or_default().trim_ascii() })
 }
 
-/// Reads the text between the brackets of an `events` array, by the rules of a whole batch.
+/// Parses the text between the brackets of an `events` array, by the rules of a whole batch.
 pub fn parse_events<'a>(text: &'a [u8], tenant: &str) -> Result<Vec<Envelope<'a>>, Faults> {
     let events = elements(text).ok_or_else(|| Faults::one("events", "is not valid JSON"))?;
     for event in &events {
@@ -111,7 +111,7 @@ fn read_envelopes<'a>(events: &[&'a RawValue], tenant: &str) -> Result<Vec<Envel
     if reader.faults.is_empty() { Ok(read) } else { Err(reader.faults) }
 }
 
-/// Reads envelopes and collects their faults. A method gives `None` after it has noted a fault.
+/// Parses envelopes and collects their faults. A method returns `None` after it has added a fault.
 struct Reader<'t> {
     tenant: &'t str,
     place: String,
@@ -234,7 +234,7 @@ impl Reader<'_> {
         Actor { email, phone, external_id, name }
     }
 
-    /// A string that is there and not empty after trimming.
+    /// A required string that is not blank.
     fn required(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
         let Some(value) = present(fields, field) else {
             self.fault(field, "is required");
@@ -280,7 +280,7 @@ fn present<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
     fields.get(field).copied().filter(|value| value.get() != "null")
 }
 
-/// Reads an RFC 3339 instant. One that isn't in the years 1 to 9999 in UTC couldn't be written as one again.
+/// Parses an RFC 3339 instant. In UTC it must lie in the years 1 to 9999, because others cannot be formatted as RFC 3339.
 fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
     let separated = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
     DateTime::parse_from_rfc3339(text)

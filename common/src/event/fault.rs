@@ -1,11 +1,11 @@
-//! What is wrong with a body: every place, not the first one only.
+//! The faults of a body: all of them, each with its place.
 
 use std::fmt;
 
-/// How many faults a message names; the rest is counted.
-pub const FAULTS_SHOWN: usize = 10;
+/// How many faults a message lists; the others are counted.
+const FAULTS_SHOWN: usize = 10;
 
-/// One fault: where and what.
+/// One fault of a body, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where, such as `events[3].actor.email`; empty for the body as a whole.
@@ -19,19 +19,19 @@ pub struct Fault {
 pub struct Faults(pub Vec<Fault>);
 
 impl Faults {
-    /// A single fault.
+    /// Faults with one entry, for a check that finds at most one.
     pub fn one(place: impl Into<String>, what: impl Into<String>) -> Self {
         let mut faults = Self::default();
         faults.push(place, what);
         faults
     }
 
-    /// Adds a fault.
+    /// Adds a fault at `place`, a path such as `events[0].email`.
     pub fn push(&mut self, place: impl Into<String>, what: impl Into<String>) {
         self.0.push(Fault { place: place.into(), what: what.into() });
     }
 
-    /// Whether nothing was found.
+    /// Whether there is no fault.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

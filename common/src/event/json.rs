@@ -1,5 +1,5 @@
-//! One pass over a body that refuses what could not be stored or read back (D6): invalid UTF-8, lone
-//! surrogates, numbers JSON can't represent, NUL characters, nesting over 64.
+//! A single pass over a body that refuses content which could not be stored or parsed again (D6): invalid UTF-8, lone
+//! surrogates, numbers that are out of range, NUL characters, and nesting deeper than 64 levels.
 
 use super::fault::Faults;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -8,15 +8,15 @@ use std::fmt;
 /// Deepest nesting of objects and arrays; the body's outermost one counts.
 pub const MAX_DEPTH: u32 = 64;
 
-/// Checks that `body` is one JSON value that the database can hold and the queue's other end can read.
-pub fn check_json(body: &[u8]) -> Result<(), Faults> {
+/// Checks that `body` is one JSON value that the database can store and the worker can parse.
+pub(crate) fn check_json(body: &[u8]) -> Result<(), Faults> {
     check_json_at(body, 0)
 }
 
-/// The same for a value that stands `depth` objects and arrays deep in its body.
+/// Like [`check_json`], for a value nested `depth` levels deep in its body.
 pub(super) fn check_json_at(value: &[u8], depth: u32) -> Result<(), Faults> {
     let mut reader = serde_json::Deserializer::from_slice(value);
-    Walk { depth }
+    ValueChecker { depth }
         .deserialize(&mut reader)
         .and_then(|()| reader.end())
         .map_err(|error| Faults::one("", describe(&error)))
@@ -30,12 +30,12 @@ fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-/// Visits every value and keeps none.
-struct Walk {
+/// Checks every value without keeping it.
+struct ValueChecker {
     depth: u32,
 }
 
-impl Walk {
+impl ValueChecker {
     fn inner<E: Error>(&self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
             return Err(E::custom("must not nest deeper than 64 levels"));
@@ -44,14 +44,14 @@ impl Walk {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Walk {
+impl<'de> DeserializeSeed<'de> for ValueChecker {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Walk {
+impl<'de> Visitor<'de> for ValueChecker {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +82,7 @@ impl<'de> Visitor<'de> for Walk {
         if text.contains('\0') {
             return Err(E::custom("must not contain a NUL character"));
         }
-        // The JSON library gives these names a meaning of its own, which would let one body be read in two ways.
+        // The JSON library interprets these names, so that the same body could be parsed in two ways.
         if text.starts_with("$serde_json::private::") {
             return Err(E::custom("must not contain a text that starts with $serde_json::private::"));
         }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_is_refused() {
+    fn content_that_cannot_be_stored_is_refused() {
         assert!(refusal(br#"{"a":"x\u0000"}"#).contains("NUL"));
         assert!(refusal(br#"{"a\u0000":1}"#).contains("NUL"));
         assert!(refusal(br#"{"a":1e999}"#).contains("number out of range"));
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_the_json_library_takes_for_its_own_is_refused() {
+    fn rejects_names_that_the_json_library_interprets() {
         assert!(refusal(br#"{"a":{"$serde_json::private::RawValue":"{}"}}"#).contains("$serde_json"));
         assert!(refusal(br#"{"a":{"\u0024serde_json::private::Number":"1"}}"#).contains("$serde_json"));
     }
 
     #[test]
-    fn an_escaped_backslash_before_u0000_is_no_nul() {
+    fn accepts_an_escaped_backslash_before_u0000() {
         check_json(br#"{"a":"\\u0000"}"#).unwrap();
     }
 

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// The type of the event that an operator sends to one subscription to test it. No event of a lead has it, and no subscription
+/// can select it.
+pub const TEST_EVENT_TYPE: &str = "webhook.test";
+
 macro_rules! event_types {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
@@ -9,7 +13,7 @@ macro_rules! event_types {
         pub enum $name { $($(#[$vdoc])* $variant,)+ }
 
         impl $name {
-            /// All types.
+            /// Each type once, in the order of the declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The name on the wire.
@@ -32,15 +36,15 @@ macro_rules! event_types {
 }
 
 event_types! {
-    /// What partners send (specification: Inbound event types).
+    /// The types that partners send (specification: Inbound event types).
     InboundType {
         /// Creates or updates a client.
         ContactIdentified = "contact.identified",
         /// Patches a client that exists.
         ContactUpdated = "contact.updated",
-        /// Opens an enquiry.
+        /// Opens a lead.
         EnquirySubmitted = "enquiry.submitted",
-        /// Records what a traveller looks for.
+        /// Stores or updates a traveler's discovery record.
         DiscoveryUpserted = "traveller.discovery_upserted",
         /// Timeline only.
         TripPlanningStarted = "trip.planning_started",
@@ -48,11 +52,11 @@ event_types! {
         TripDraftUpdated = "trip.draft_updated",
         /// Timeline only.
         QuoteRequested = "quote.requested",
-        /// Advances the open enquiry.
+        /// Advances the stage of the open lead.
         BookingStarted = "booking.started",
-        /// Flags the open enquiry for follow-up.
+        /// Flags the open lead for follow-up.
         BookingAbandoned = "booking.abandoned",
-        /// Books the enquiry.
+        /// Moves the lead to `trip_booked`.
         BookingCompleted = "booking.completed",
         /// Confirms the credit of an invoice; needs `credit:write`.
         BookingCreditApplied = "booking.credit_applied",
@@ -62,11 +66,11 @@ event_types! {
 }
 
 event_types! {
-    /// What subscribers receive. The two reserved types of the specification are never emitted and so aren't here.
+    /// The types that subscribers receive, without the two reserved types of the specification, which are never emitted.
     OutboundType {
         /// An advisor was assigned.
         LeadAssigned = "lead.assigned",
-        /// An enquiry moved between stages.
+        /// The stage of a lead changed.
         LeadStageChanged = "lead.stage_changed",
         /// A proposal was sent.
         ProposalSent = "proposal.sent",

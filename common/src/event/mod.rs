@@ -9,9 +9,10 @@ mod result;
 pub use envelope::{
     Actor, BATCH_MAX, Batch, Envelope, RESERVED_PREFIX, parse_batch, parse_events, read_batch,
 };
-pub use fault::{FAULTS_SHOWN, Fault, Faults};
-pub use json::{MAX_DEPTH, check_json};
-pub use kind::{InboundType, OutboundType};
+pub use fault::{Fault, Faults};
+pub use json::MAX_DEPTH;
+pub(crate) use json::check_json;
+pub use kind::{InboundType, OutboundType, TEST_EVENT_TYPE};
 pub use result::{BatchResult, EventResult, EventStatus, TravellerDiscovery};
 
 #[cfg(test)]

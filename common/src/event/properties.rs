@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 const REQUIRED: [&str; 7] =
     ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"];
 
-/// Text without the characters that trimming takes away.
+/// Text without white space, which trimming would remove.
 fn text() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9é☃_.-]{1,40}"
 }
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn a_required_field_that_is_missing_or_of_another_type_refuses_the_batch_and_is_named(
+    fn rejects_the_batch_and_names_a_required_field_that_is_missing_or_of_a_wrong_type(
         mut events in vec(envelope(), 1..6),
         at in any::<prop::sample::Index>(),
         field in prop::sample::select(&REQUIRED[..]),
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_sent_is_read_or_refused_and_never_panics(bytes in vec(any::<u8>(), 0..200), value in any_json()) {
+    fn any_input_is_accepted_or_refused_without_a_panic(bytes in vec(any::<u8>(), 0..200), value in any_json()) {
         drop(parse_batch(&bytes, "acme"));
         drop(parse_batch(value.to_string().as_bytes(), "acme"));
         drop(parse_batch(&body(&[value]), "acme"));

@@ -3,20 +3,20 @@
 use crate::model::{ClientId, DiscoveryId, LeadId, TripId};
 use serde::{Deserialize, Serialize};
 
-/// How an event fared.
+/// The status of one event of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EventStatus {
     /// Applied now.
     Accepted,
-    /// Applied before; no second effect.
+    /// Applied earlier; not applied again.
     Duplicate,
-    /// Not applied, not remembered.
+    /// Not applied, and not recorded in the ledger.
     Failed,
 }
 
 impl EventStatus {
-    /// All of them.
+    /// Each status once, in the order of the counts.
     pub const ALL: [Self; 3] = [Self::Accepted, Self::Duplicate, Self::Failed];
 
     /// The name on the wire and in metrics.
@@ -29,21 +29,21 @@ impl EventStatus {
     }
 }
 
-/// Answer to a `traveller.discovery_upserted`.
+/// The part of a result that only a `traveller.discovery_upserted` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TravellerDiscovery {
-    /// To be sent back as `payload.hosTripDiscoveryId`.
+    /// The caller sends it back as `payload.hosTripDiscoveryId`.
     pub discovery_id: DiscoveryId,
 }
 
-/// What became of one event.
+/// The result of one event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventResult {
-    /// The event's id.
+    /// `eventId` of the event.
     pub event_id: String,
-    /// How it fared.
+    /// Whether the event was applied now, applied before, or failed.
     pub status: EventStatus,
     /// Only on `failed`: a safe reason.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -51,13 +51,13 @@ pub struct EventResult {
     /// The client matched or created.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client_id: Option<ClientId>,
-    /// The enquiry opened or attached to.
+    /// The lead that was opened or attached to.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lead_id: Option<LeadId>,
-    /// Its trip workspace.
+    /// The trip workspace of this lead.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trip_id: Option<TripId>,
-    /// What was left out, and why.
+    /// Parts of the event that were ignored, and why.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<String>,
     /// Only for discovery events.
@@ -66,7 +66,7 @@ pub struct EventResult {
 }
 
 impl EventResult {
-    /// A failed event; `error` is a fixed word that leaks nothing.
+    /// A failed event; `error` is a fixed code that reveals nothing internal.
     pub fn failed(event_id: &str, error: &str) -> Self {
         Self {
             event_id: event_id.to_owned(),
@@ -81,7 +81,7 @@ impl EventResult {
     }
 }
 
-/// The answer of the events route: results in the order of the batch (D7).
+/// The response of the events route: results in the order of the batch (D7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchResult {
     /// Count of `accepted`.
@@ -95,7 +95,7 @@ pub struct BatchResult {
 }
 
 impl BatchResult {
-    /// Counts the results.
+    /// Counts the results by status; their order stays.
     pub fn new(results: Vec<EventResult>) -> Self {
         let count = |status| results.iter().filter(|result| result.status == status).count();
         Self {

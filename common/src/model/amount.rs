@@ -5,8 +5,8 @@ const DIGITS_MAX: usize = 15;
 /// The first amount in hundredths that is too large.
 const LIMIT: i64 = 1_000_000_000_000_000;
 
-/// The hundredths of an amount in major units, rounded half up: the digits are read as they were written, so that 1.005
-/// is 101. `None` for what is negative or too large. `number` is written as a JSON number.
+/// The hundredths of an amount in major units, rounded half up. The decimal digits are parsed exactly, so that 1.005 gives
+/// 101. `None` for a negative or too large amount. `number` must have the form of a JSON number.
 pub fn hundredths(number: &str) -> Option<i64> {
     let unsigned = number.trim_start_matches('-');
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
@@ -24,7 +24,7 @@ pub fn hundredths(number: &str) -> Option<i64> {
     round(significant, point.saturating_add(parse_exponent(exponent)))
 }
 
-/// An exponent; one beyond `i64` is as good as its end, halved so that sums don't overflow.
+/// Parses an exponent; one beyond `i64` is replaced by half of the limit, so that sums do not overflow.
 fn parse_exponent(exponent: &str) -> i64 {
     let end = if exponent.starts_with('-') { i64::MIN / 2 } else { i64::MAX / 2 };
     exponent.parse().unwrap_or(end)
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_negative_or_too_large_is_no_amount() {
+    fn negative_and_too_large_amounts_are_refused() {
         for number in ["-1", "-0.001", "1e13", "9999999999999.995", "1e300"] {
             assert_eq!(hundredths(number), None, "{number}");
         }

@@ -1,4 +1,4 @@
-//! What a traveller asked for. Lead and trip share one brief (D20). Omitted parts stay unstated.
+//! The brief: what a traveler asks for. A lead and its trip share one brief (D20). Omitted parts are unstated.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ pub struct Brief {
     /// Free text, at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
-    /// When.
+    /// Travel dates; `None` when unstated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub travel_dates: Option<TravelDates>,
-    /// Who.
+    /// Travel party; `None` when unstated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub party: Option<Party>,
-    /// For how much.
+    /// Budget; `None` when unstated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// ISO 3166-1 alpha-2 passport country of the party, upper case.
@@ -34,7 +34,7 @@ pub struct TravelDates {
     pub end_date: Option<NaiveDate>,
 }
 
-/// The party, stored as given and never inferred from a traveller list.
+/// The travel party, stored as sent and never derived from a list of travelers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Party {
@@ -48,7 +48,7 @@ pub struct Party {
     pub rooms: Option<u32>,
 }
 
-/// The budget: a figure with its currency, or notes (D22).
+/// The budget: an amount with its currency, or notes (D22).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budget {
@@ -56,11 +56,11 @@ pub struct Budget {
     pub amount: Option<f64>,
     /// ISO 4217 code; null when only notes are known.
     pub currency: Option<String>,
-    /// Free text.
+    /// Free text; null when an amount is stated.
     pub notes: Option<String>,
 }
 
-/// Reads a real calendar date of the exact form `YYYY-MM-DD`.
+/// Parses an existing calendar date of the exact form `YYYY-MM-DD`.
 pub fn parse_date(text: &str) -> Option<NaiveDate> {
     let shape = text.len() == 10
         && text
@@ -74,7 +74,7 @@ pub fn parse_date(text: &str) -> Option<NaiveDate> {
 }
 
 impl Party {
-    /// Largest number of people or rooms, and largest age, that is taken for meant.
+    /// Largest number of people or rooms, and largest age, that is accepted.
     pub const COUNT_MAX: u32 = 1_000;
 }
 
@@ -90,7 +90,7 @@ impl TravelDates {
 }
 
 impl Budget {
-    /// A figure with its currency; `None` when the code is no ISO 4217 code or the figure is negative.
+    /// An amount with its currency; `None` when the code is not an ISO 4217 code or the amount is negative.
     pub fn stated(amount: f64, currency: &str) -> Option<Self> {
         (is_currency(currency) && amount.is_finite() && amount >= 0.0).then(|| Self {
             amount: Some(amount),
@@ -99,7 +99,7 @@ impl Budget {
         })
     }
 
-    /// Free text, verbatim.
+    /// A budget of free text only, kept verbatim.
     pub fn notes(text: &str) -> Self {
         Self { notes: Some(text.to_owned()), ..Self::default() }
     }
@@ -110,7 +110,7 @@ pub fn is_currency(code: &str) -> bool {
     iso_currency::Currency::from_code(code).is_some()
 }
 
-/// Widely used and known to the library, but left to users by the standard, which assigns it to nobody.
+/// Widely used and known to the library, but a user-assigned code of the standard.
 const NOT_ASSIGNED: &str = "XK";
 
 /// Whether `code` is an assigned ISO 3166-1 alpha-2 code, upper case (D22).

@@ -1,4 +1,4 @@
-//! Emails and phones, as sent and as compared (D10).
+//! Email addresses and phone numbers, each as sent and in the form that is compared (D10).
 
 use super::text;
 use email_address::{EmailAddress, Options};
@@ -11,7 +11,7 @@ pub struct Email {
 }
 
 impl Email {
-    /// Reads an address. The error says what is wrong with it.
+    /// Parses an address. The error says what is wrong with it.
     pub fn parse(sent: &str) -> Result<Self, &'static str> {
         let sent = sent.trim();
         if !text::fits(sent, text::EMAIL) {
@@ -29,7 +29,7 @@ impl Email {
         &self.sent
     }
 
-    /// What is compared: lower-cased.
+    /// The form that is compared: lower case.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -62,13 +62,13 @@ impl Phone {
         &self.sent
     }
 
-    /// What is compared.
+    /// The digits, which are the form that is compared.
     pub fn digits(&self) -> &str {
         &self.digits
     }
 }
 
-/// Mailbox providers anyone can register with: never a company's domain (D13).
+/// Domains of mailbox providers that anyone can register with, which are never a company's domain (D13).
 const FREE_MAILBOXES: &[&str] = &[
     "126.com",
     "163.com",

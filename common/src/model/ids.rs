@@ -1,4 +1,4 @@
-//! Identifiers. Record ids are UUIDv7 as text (D18); a type each, so that they can't be mixed up.
+//! Identifiers. Record ids are UUIDv7 as text (D18), with a type each, so that they cannot be confused.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,7 +18,7 @@ macro_rules! record_id {
         }
 
         impl $name {
-            /// Reads the canonical text form; `None` for anything else.
+            /// Parses the canonical text form; `None` for any other text.
             pub fn parse(text: &str) -> Option<Self> {
                 (text.len() == 36).then(|| Uuid::try_parse(text).ok().map(Self)).flatten()
             }
@@ -27,13 +27,13 @@ macro_rules! record_id {
 }
 
 record_id! {
-    /// An agency.
+    /// A tenant: a travel agency.
     TenantId,
-    /// A client: a traveller or a company account.
+    /// A client: a traveler or a company account.
     ClientId,
-    /// A lead (enquiry).
+    /// A lead, which partners know as an enquiry.
     LeadId,
-    /// A trip workspace.
+    /// A lead's trip workspace.
     TripId,
     /// A proposal of a trip.
     ProposalId,
@@ -47,14 +47,14 @@ record_id! {
 pub struct KeyPrefix(String);
 
 impl KeyPrefix {
-    /// `None` when the text can't be a prefix, and so can't name a key.
+    /// `None` when the text does not have the form of a prefix, so that no key can have it.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=64).contains(&text.len());
         let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
         (fits && plain).then(|| Self(text.to_owned()))
     }
 
-    /// The text.
+    /// The prefix as sent in `X-Connect-Key`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Lists what is wrong with a snapshot; empty when it is valid. `bytes` is the length of its JSON.
 ///
 /// `title` and `days` are required, each day has a `title` and `items`, each item is an object with a `title`
-/// and whatever else it brings.
+/// and any further fields.
 pub fn check_itinerary(snapshot: &Value, bytes: usize) -> Vec<String> {
     let mut errors = Vec::new();
     if bytes > text::ITINERARY_BYTES {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn items_keep_whatever_else_they_bring() {
+    fn accepts_any_further_fields_of_items() {
         let snapshot = json!({"title": "Goa", "days": [{"title": "1", "items": []}, {"title": "2", "items": [{"title": "x", "y": 1}]}]});
         assert!(check_itinerary(&snapshot, 10).is_empty());
         assert!(!check_itinerary(&snapshot, 300 * 1024).is_empty());

@@ -1,27 +1,27 @@
-//! What a key may do (specification: Scopes).
+//! Scopes: the permissions of an API key (specification: Scopes).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One scope.
+/// A permission of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// POST /events.
+    /// Allows `POST /events`.
     EventsIngest,
     /// Read and look up clients.
     ClientsRead,
     /// Create and update clients.
     ClientsWrite,
-    /// Read enquiries and trips.
+    /// Read leads and trips.
     LeadsRead,
-    /// Create and change enquiries and trips.
+    /// Create and change leads and trips.
     LeadsWrite,
     /// The two credit events, besides `events:ingest`.
     CreditWrite,
 }
 
 impl Scope {
-    /// All scopes.
+    /// Each scope once.
     pub const ALL: [Self; 6] = [
         Self::EventsIngest,
         Self::ClientsRead,
@@ -55,13 +55,14 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The scopes of a key, as names on the wire. Names of a newer release are passed over when they are read there.
+/// The scopes of a key, serialized as their names. Unknown names, such as those of a newer release, are ignored when they
+/// are deserialized.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    /// Reads names; the error is the first one that is no scope.
+    /// Parses names; the error contains the first unknown one.
     pub fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, String> {
         let mut scopes = Vec::new();
         for name in names {
@@ -79,7 +80,7 @@ impl Scopes {
         self.0.contains(&scope)
     }
 
-    /// The names.
+    /// The names on the wire, in the order in which they were granted.
     pub fn names(&self) -> Vec<String> {
         self.0.iter().map(Scope::to_string).collect()
     }

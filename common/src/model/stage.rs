@@ -1,29 +1,29 @@
-//! Stages of an enquiry and their order (D11).
+//! The stages of a lead and their order (D11).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where an enquiry stands. The declared order is the pipeline's; `Lost` and `Archived` stand outside it.
+/// The stage of a lead. The declared order is the pipeline's, which does not include `Lost` and `Archived`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Just opened.
+    /// The lead was opened.
     Inquiry,
     /// To be followed up.
     FollowUp,
     /// An advisor is building the proposal.
     BuildingProposal,
-    /// Terms are being settled.
+    /// The terms are being negotiated.
     Negotiation,
-    /// The traveller agreed.
+    /// The traveler approved a proposal.
     ProposalApproved,
-    /// Booked.
+    /// The trip is booked.
     TripBooked,
-    /// Travelled.
+    /// The trip has taken place.
     Travelled,
     /// Lost, with a reason.
     Lost,
-    /// Put away.
+    /// Archived by an advisor.
     Archived,
 }
 
@@ -41,7 +41,8 @@ impl Stage {
         Self::Archived,
     ];
 
-    /// The name on the wire and in the database.
+    /// The name on the wire and in the database. Written out instead of derived with `strum`: stored names must not change when a
+    /// variant is renamed.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Inquiry => "inquiry",
@@ -61,7 +62,7 @@ impl Stage {
         Self::ALL.into_iter().find(|stage| stage.as_str() == name)
     }
 
-    /// Whether an enquiry at this stage is open (D11).
+    /// Whether a lead at this stage is open (D11).
     pub const fn is_open(self) -> bool {
         match self {
             Self::Inquiry
@@ -73,7 +74,7 @@ impl Stage {
         }
     }
 
-    /// Place in the pipeline; `None` outside it.
+    /// Position in the pipeline; `None` outside of it.
     const fn rank(self) -> Option<u8> {
         match self {
             Self::Inquiry => Some(0),
@@ -87,7 +88,7 @@ impl Stage {
         }
     }
 
-    /// Whether `self` is further along than `current`; never so for stages outside the pipeline.
+    /// Whether `self` comes after `current` in the pipeline; never true for stages outside of it.
     pub fn is_further_than(self, current: Self) -> bool {
         matches!((self.rank(), current.rank()), (Some(to), Some(from)) if to > from)
     }
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_and_archived_stand_outside_the_order() {
+    fn lost_and_archived_are_not_in_the_order() {
         for outside in [Stage::Lost, Stage::Archived] {
             for stage in Stage::ALL {
                 assert!(!stage.is_further_than(outside) && !outside.is_further_than(stage));

@@ -1,8 +1,8 @@
-//! The parts of a brief that hold together by a rule (D22): each is read as its fields first, then as a whole.
+//! The parts of a brief whose fields depend on each other (D22): the fields are parsed first, then the whole is checked.
 
 use super::fault::fault;
-use super::leaf::{Amount, Currency, Whole};
 use super::list::AtMost;
+use super::scalar::{Amount, Currency, Whole};
 use super::sent::Sent;
 use super::text::Prose;
 use crate::event::Faults;
@@ -93,7 +93,7 @@ impl Deserr<Faults> for Budget {
         let (amount, currency) = (fields.amount.into_option(), fields.currency.into_option());
         match (amount, currency, fields.notes.into_string()) {
             (Some(Amount(amount)), Some(Currency(currency)), None) => {
-                Self::stated(amount, &currency).ok_or_else(|| fault(at, "must be a figure and its currency"))
+                Self::stated(amount, &currency).ok_or_else(|| fault(at, "must be an amount and its currency"))
             }
             (None, None, Some(notes)) => Ok(Self::notes(&notes)),
             (None, None, None) => Err(fault(at, "must have amount and currency, or notes")),

@@ -1,17 +1,17 @@
-//! The canonical form of a body: two bodies are the same (D17) when their canonical forms are.
+//! The canonical form of a body: two bodies are the same (D17) if their canonical forms are equal.
 
 use super::tree::{Fields, Node};
 
-/// No integer of 64 bits is as large: 2 to the power of 64.
+/// 2 to the power of 64, which no 64-bit integer reaches.
 const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
 
-/// The JSON value of a body, written in one way: fields sorted by name, no white space, no needless escapes, and
-/// numbers by their value, so that `1`, `1.0` and `1e0` are one number.
+/// The canonical JSON text of a body: fields sorted by name, no white space, no unnecessary escapes, and numbers by their
+/// value, so that `1`, `1.0` and `1e0` are equal.
 ///
-/// Whole numbers of up to 64 bits are told apart exactly, others as the doubles that they are read as. Fields that are
-/// repeated stay in their order. What isn't JSON is its own form.
+/// Whole numbers of up to 64 bits are compared exactly, others as doubles. Repeated fields keep their order. Text that is not
+/// JSON is returned unchanged.
 pub fn canonical(body: &[u8]) -> Vec<u8> {
-    let Ok(tree) = Node::read(body) else { return body.to_vec() };
+    let Ok(tree) = Node::parse(body) else { return body.to_vec() };
     let mut form = String::with_capacity(body.len());
     write_node(&tree, &mut form);
     form.into_bytes()
@@ -38,7 +38,7 @@ fn write_node(node: &Node, form: &mut String) {
     }
 }
 
-/// A whole one as integers are written, if they could be as large; any other in few digits, however large it is.
+/// A whole number within the range of 64-bit integers is written as an integer, any other in its shortest form.
 fn write_float(number: f64, form: &mut String) {
     let number = number + 0.0; // negative zero is zero
     if number.fract() == 0.0 && number.abs() < INTEGERS_END {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn order_of_fields_white_space_escapes_and_ways_to_write_a_number_do_not_count() {
+    fn ignores_field_order_white_space_escapes_and_number_notation() {
         for (one, other) in [
             (
                 r#"{"a":1,"b":{"c":[true,null],"d":"x"}}"#,
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_value_differs_in_form() {
+    fn bodies_with_different_values_have_different_forms() {
         for (one, other) in [
             (r#"{"a":1}"#, r#"{"a":"1"}"#),
             (r#"{"a":1}"#, r#"{"a":2}"#),
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_hardly_longer_than_its_body() {
+    fn a_form_is_at_most_slightly_longer_than_its_body() {
         assert_eq!(canonical(b"[1e308,-5e-324]"), b"[1e+308,-5e-324]");
     }
 
     #[test]
-    fn what_is_not_json_is_its_own_form() {
+    fn text_that_is_not_json_is_unchanged() {
         for body in [&b""[..], b"{\"a\":", b"\xff", b"{} {}"] {
             assert_eq!(canonical(body), body);
         }

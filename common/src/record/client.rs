@@ -1,8 +1,8 @@
 //! The client body (specification: POST /clients and PATCH /clients/{clientId}).
 
 use super::RecordBody;
-use super::leaf::Whole;
 use super::list::AtMost;
+use super::scalar::Whole;
 use super::sent::Sent;
 use super::text::Line;
 use crate::event::Faults;
@@ -16,7 +16,7 @@ pub const AGE_MAX: u32 = 150;
 /// An age in years.
 pub type Age = Whole<AGE_MAX>;
 
-/// What a client is made of, or what changes of it. A PATCH changes only the fields that were sent.
+/// The fields of a client that is created or changed. A PATCH changes only the fields that were sent.
 #[derive(Clone, Debug, Default, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct ClientBody {
@@ -29,7 +29,7 @@ pub struct ClientBody {
     /// Weakest identity.
     #[deserr(default)]
     pub phone: Sent<Phone>,
-    /// Label.
+    /// Label, at most 500 characters.
     #[deserr(default)]
     pub company: Sent<Line<{ text::LINE }>>,
     /// The caller's own id for the person.
@@ -38,7 +38,7 @@ pub struct ClientBody {
     /// Marketing consent.
     #[deserr(default)]
     pub marketing_opt_in: Sent<bool>,
-    /// The whole roster; an empty one is a roster too.
+    /// The whole roster; an empty one removes all travelers.
     #[deserr(default)]
     pub travelers: Sent<AtMost<TRAVELERS_MAX, Traveler>>,
 }
@@ -51,21 +51,21 @@ impl RecordBody for ClientBody {}
 pub struct Traveler {
     /// Full name, required.
     pub name: Line<{ text::NAME }>,
-    /// An adult where nothing is said.
+    /// `adult` when omitted.
     #[deserr(rename = "type", default)]
     pub kind: TravelerType,
     /// In years.
     #[deserr(default)]
     pub age: Sent<Age>,
-    /// The traveler's own address; no identity of the client.
+    /// The traveler's own address, which does not identify the client.
     #[deserr(default)]
     pub email: Sent<Email>,
-    /// The traveler's own phone; no identity of the client.
+    /// The traveler's own phone, which does not identify the client.
     #[deserr(default)]
     pub phone: Sent<Phone>,
 }
 
-/// What a traveler counts as.
+/// The age group of a traveler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserr)]
 #[deserr(error = Faults, rename_all = lowercase)]
 pub enum TravelerType {

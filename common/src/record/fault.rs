@@ -1,12 +1,12 @@
-//! How the reader's errors become [`Faults`]: all of them, with our places and our words.
+//! Converts the deserializer's errors to [`Faults`]: collects all of them, with the API's places and texts.
 
 use crate::event::Faults;
 use deserr::{DeserializeError, ErrorKind, IntoValue, MergeWithError, ValueKind, ValuePointerRef};
 use std::ops::ControlFlow;
 
-/// After so many faults the reading ends, so that a hostile body costs little.
+/// Parsing ends after this many faults, so that a hostile body costs little.
 pub(super) const FAULTS_MAX: usize = 1_000;
-/// Longest name of a field that a place repeats, in characters.
+/// Longest field name in a place, in characters; longer ones are cut.
 const NAME_SHOWN: usize = 80;
 
 impl DeserializeError for Faults {
@@ -66,7 +66,7 @@ fn wrong_kind(actual: ValueKind, accepted: &[ValueKind]) -> &'static str {
     }
 }
 
-/// What a text must be that has to be one of these.
+/// The fault text of a value that must be one of these.
 pub(crate) fn one_of(accepted: &[&str]) -> String {
     format!("must be one of {}", accepted.join(", "))
 }
@@ -92,7 +92,7 @@ fn write_place(at: ValuePointerRef<'_>, text: &mut String) {
     }
 }
 
-/// Names that aren't words stand in brackets, so that the place can't be misread; long ones are cut.
+/// Writes a field name; names that are not plain words are quoted in brackets, and long ones are cut.
 fn write_name(name: &str, text: &mut String) {
     let shown: String = name.chars().take(NAME_SHOWN).collect();
     let cut = if shown.len() < name.len() { "…" } else { "" };

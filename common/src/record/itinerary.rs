@@ -1,7 +1,7 @@
-//! The itinerary of a body (D21b). Unknown fields and nulls outside its items are faults of the body, as they are
-//! everywhere else; all else that is wrong with it is told by the one check that events use as well.
+//! The itinerary of a body (D21b). Unknown fields and nulls outside of its items are faults of the body, as
+//! everywhere else; all other errors come from `check_itinerary`, which events use as well.
 
-use super::Refused;
+use super::BodyError;
 use super::fault::fault;
 use super::sent::Sent;
 use crate::event::Faults;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::marker::PhantomData;
 
-/// How many errors of an itinerary are told; the rest is counted.
+/// How many errors of an itinerary are listed; the others are counted.
 pub(super) const ERRORS_SHOWN: usize = 100;
 
 /// A valid itinerary snapshot: its JSON text as sent, so that the order of fields and the digits of numbers survive.
@@ -19,13 +19,13 @@ pub(super) const ERRORS_SHOWN: usize = 100;
 pub struct Itinerary(String);
 
 impl Itinerary {
-    /// The JSON text.
+    /// The JSON text, byte for byte as sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Takes the itinerary out of a body that is otherwise valid and has one.
-    pub(super) fn as_sent(body: &[u8]) -> Result<Self, Refused> {
+    /// Extracts and checks the itinerary of a body that is otherwise valid and has one.
+    pub(super) fn as_sent(body: &[u8]) -> Result<Self, BodyError> {
         let unreadable = |_| Faults::one("itinerary", "is not valid");
         let Holder { itinerary } = serde_json::from_slice(body).map_err(unreadable)?;
         let snapshot = serde_json::from_str(itinerary.get()).map_err(unreadable)?;
@@ -33,7 +33,7 @@ impl Itinerary {
         if errors.is_empty() {
             Ok(Self(itinerary.get().to_owned()))
         } else {
-            Err(Refused::InvalidItinerary(shown(errors)))
+            Err(BodyError::InvalidItinerary(shown(errors)))
         }
     }
 }
@@ -59,7 +59,7 @@ fn shown(mut errors: Vec<String>) -> Vec<String> {
     errors
 }
 
-/// Finds the faults only. The text is put in by `as_sent`, because a value no longer knows how it was written.
+/// Finds the faults only. `as_sent` adds the text, because a parsed value does not retain it.
 impl Deserr<Faults> for Itinerary {
     fn deserialize_from_value<V: IntoValue>(
         value: Value<V>,
@@ -101,7 +101,7 @@ impl Deserr<Faults> for Anything {
     }
 }
 
-/// What has the JSON type of a `T` is read as one; of what hasn't, only null is a fault here.
+/// Parses a value of the JSON type of `T` as one; of other values, only null is a fault here.
 struct If<T>(PhantomData<T>);
 
 trait Kind {

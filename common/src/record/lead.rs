@@ -1,8 +1,8 @@
-//! The lead body (specification: POST /leads) and what changes of an enquiry (PATCH /leads/{leadId}).
+//! The lead body (specification: POST /leads) and the patch of a lead (PATCH /leads/{leadId}).
 
 use super::RecordBody;
 use super::itinerary::Itinerary;
-use super::leaf::Nationality;
+use super::scalar::Nationality;
 use super::sent::Sent;
 use super::text::{Line, Prose, Verbatim};
 use crate::event::{Actor, Faults};
@@ -10,32 +10,32 @@ use crate::model::{Brief, Budget, Email, Party, Phone, Stage, TravelDates, text}
 use deserr::Deserr;
 use serde_json::{Map, Value};
 
-/// An enquiry to be opened.
+/// The fields of a lead to be opened.
 #[derive(Clone, Debug, Default, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct LeadBody {
-    /// Whose it is; needed unless `client_id` is sent, which is a rule (`identity_required`).
+    /// The lead's contact; the rules require it unless `client_id` is sent (`identity_required`).
     #[deserr(default)]
     pub contact: Sent<Contact>,
-    /// The client to attach it to. Text, because an id that can't be one is unknown (404) and not invalid (D18).
+    /// The client to attach it to. Text, because an id of a wrong form counts as unknown (404), not as invalid (D18).
     #[deserr(default)]
     pub client_id: Sent<Line<{ text::EXTERNAL_ID }>>,
-    /// The caller's own id for the enquiry.
+    /// The caller's own id for the lead.
     #[deserr(default)]
     pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
     /// Title advisors see.
     #[deserr(default)]
     pub title: Sent<Line<{ text::NAME }>>,
-    /// Where to.
+    /// Where the trip goes, in free text.
     #[deserr(default)]
     pub destination: Sent<Line<{ text::LINE }>>,
-    /// When.
+    /// When the trip takes place; both dates are optional.
     #[deserr(default)]
     pub travel_dates: Sent<TravelDates>,
-    /// Who.
+    /// Who travels, by number.
     #[deserr(default)]
     pub party: Sent<Party>,
-    /// For how much.
+    /// What the trip may cost.
     #[deserr(default)]
     pub budget: Sent<Budget>,
     /// Passport country of the party.
@@ -44,10 +44,10 @@ pub struct LeadBody {
     /// For the draft proposal.
     #[deserr(default)]
     pub itinerary: Sent<Itinerary>,
-    /// The customer's words: opens the inbox thread.
+    /// The customer's message, the first of the inbox thread.
     #[deserr(default)]
     pub message: Sent<Prose<{ text::MESSAGE }>>,
-    /// Where the enquiry came from.
+    /// Marketing attribution of the lead.
     #[deserr(default)]
     pub attribution: Sent<Attribution>,
 }
@@ -59,7 +59,7 @@ impl RecordBody for LeadBody {
 }
 
 impl LeadBody {
-    /// What the traveller asks for. What wasn't sent stays unstated.
+    /// The brief. Omitted fields are unstated.
     pub fn brief(&self) -> Brief {
         let nationality = self.guest_nationality.get().cloned();
         Brief {
@@ -72,7 +72,7 @@ impl LeadBody {
     }
 }
 
-/// The person an enquiry is of. Whether it identifies one is a rule (`identity_required`).
+/// The contact of a lead. Whether it identifies a client is decided by the rules (`identity_required`).
 #[derive(Clone, Debug, Default, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct Contact {
@@ -90,7 +90,7 @@ pub struct Contact {
     pub external_id: Sent<Line<{ text::EXTERNAL_ID }>>,
 }
 
-/// The same person as an event would name it, so that both go through one rule.
+/// The contact as an event's actor, so that one rule handles both.
 impl From<Contact> for Actor {
     fn from(contact: Contact) -> Self {
         Self {
@@ -102,35 +102,35 @@ impl From<Contact> for Actor {
     }
 }
 
-/// Where an enquiry came from. What is blank is not stated.
+/// Marketing attribution of a lead. Blank fields count as unstated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct Attribution {
-    /// Such as a search engine.
+    /// `utm_source`, such as the name of a search engine.
     #[deserr(default)]
     pub source: Sent<Verbatim<{ text::LINE }>>,
-    /// Such as an advertisement.
+    /// `utm_medium`, such as `cpc`.
     #[deserr(default)]
     pub medium: Sent<Verbatim<{ text::LINE }>>,
-    /// What the pipeline can be filtered by.
+    /// `utm_campaign`; the pipeline can be filtered by it.
     #[deserr(default)]
     pub campaign: Sent<Verbatim<{ text::LINE }>>,
-    /// What was searched for.
+    /// `utm_term`: the search term.
     #[deserr(default)]
     pub term: Sent<Verbatim<{ text::LINE }>>,
-    /// Which of several advertisements.
+    /// `utm_content`: identifies one of several advertisements.
     #[deserr(default)]
     pub content: Sent<Verbatim<{ text::LINE }>>,
     /// The first page seen.
     #[deserr(default)]
     pub landing_path: Sent<Verbatim<{ text::PAGE }>>,
-    /// The page before it.
+    /// The page that linked to the landing page.
     #[deserr(default)]
     pub referrer: Sent<Verbatim<{ text::PAGE }>>,
 }
 
 impl Attribution {
-    /// The marketing block as it is kept, a JSON object of what is stated; `None` when nothing is.
+    /// The stored marketing block: a JSON object of the stated fields; `None` when there are none.
     pub fn block(&self) -> Option<Value> {
         let fields = [
             ("source", self.source.get().map(Verbatim::as_str)),
@@ -150,17 +150,17 @@ impl Attribution {
     }
 }
 
-/// What changes of an enquiry. Without any field, nothing does.
+/// The fields of a lead to change; an empty patch changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct LeadPatch {
-    /// Any stage there is; which of them can be set is a rule (`stage_not_allowed`).
+    /// Any known stage; which of them may be set is decided by the rules (`stage_not_allowed`).
     #[deserr(default)]
     pub stage: Sent<Stage>,
-    /// Why it was lost, as sent; whether it is long enough is a rule (`reason_required`).
+    /// Why it was lost, as sent; whether it suffices is decided by the rules (`reason_required`).
     #[deserr(default)]
     pub reason: Sent<Verbatim<{ text::NOTES }>>,
-    /// The new owner's email; whether it is a member's is a rule (`owner_not_member`).
+    /// The new owner's email; whether it is a member's is decided by the rules (`owner_not_member`).
     #[deserr(default)]
     pub owner: Sent<Email>,
     /// Flag for follow-up.

@@ -11,18 +11,18 @@ use deserr::{
 pub struct AtMost<const MAX: usize, T>(Vec<T>);
 
 impl<const MAX: usize, T> AtMost<MAX, T> {
-    /// The items.
+    /// Borrows the items, in their order.
     pub fn as_slice(&self) -> &[T] {
         &self.0
     }
 
-    /// The items themselves.
+    /// Without the guarantee of the bound.
     pub fn into_vec(self) -> Vec<T> {
         self.0
     }
 }
 
-/// Items past the limit are not looked at.
+/// Items beyond the limit are not parsed.
 impl<const MAX: usize, T: Deserr<Faults>> Deserr<Faults> for AtMost<MAX, T> {
     fn deserialize_from_value<V: IntoValue>(
         value: Value<V>,

@@ -1,20 +1,20 @@
-//! The bodies of the records routes, read strictly (specification: Records routes; D18, D21-D22).
+//! The bodies of the records routes, parsed strictly (specification: Records routes; D18, D21-D22).
 //!
-//! A body is a type that says all about what it may hold, and [`parse`] reads every one of them the same way. It
-//! names every fault with its place, such as `travelers[2].type`, not the first one only:
+//! Each body is a type that declares its fields and their limits, and [`parse`] parses all of them in the same way. It
+//! reports all faults, each with its place, such as `travelers[2].type`:
 //!
-//! - a field that the route doesn't know, at any depth, and one that is given more than once;
+//! - an unknown field, at any depth, and a repeated one;
 //! - a null, and a wrong JSON type: 1 for true, `"2"` for 2. A whole number has no fraction and no exponent;
-//! - a date that doesn't exist, an end before the start, an unassigned code, half a budget (D22);
-//! - a text that is too long or blank (D6, D21a), and a phone without a digit. What isn't known is left out, it is not
-//!   sent empty. Three texts may be blank: an empty `guestNationality` clears it, `reason` is judged by the rule
-//!   that needs one, and the marketing block comes from addresses where `utm_term=` is no mistake;
-//! - `travelDates`, `party` and `budget` that state nothing. One of the two dates may stand alone.
+//! - a date that does not exist, an end before the start, an unassigned code, an amount without currency or the reverse (D22);
+//! - a text that is too long or blank (D6, D21a), and a phone without a digit. Unknown values must be omitted,
+//!   not sent empty. Three texts may be blank: an empty `guestNationality` clears it, `reason` is checked by the rule
+//!   that requires one, and the marketing block comes from URLs where `utm_term=` is valid;
+//! - an empty `travelDates`, `party` or `budget`. One of the two dates suffices.
 //!
-//! Only the items of an itinerary keep whatever they bring (D21b).
+//! Only the items of an itinerary may have any further fields (D21b).
 //!
-//! An object without any field is a body as well: a PATCH with it changes nothing. What a body needs beyond its form
-//! (an identity, a reason, a stage that can be set) is a rule and not judged here.
+//! An empty object is a valid body: a PATCH with it changes nothing. Further requirements (an identity, a reason, a stage that
+//! can be set) are checked by the rules.
 
 mod brief;
 mod canonical;
@@ -22,9 +22,9 @@ mod client;
 mod fault;
 mod itinerary;
 mod lead;
-mod leaf;
 mod list;
 mod repeated;
+mod scalar;
 mod sent;
 mod text;
 mod tree;
@@ -34,15 +34,15 @@ pub use canonical::canonical;
 pub use client::{AGE_MAX, Age, ClientBody, TRAVELERS_MAX, Traveler, TravelerType};
 pub use itinerary::Itinerary;
 pub use lead::{Attribution, Contact, LeadBody, LeadPatch};
-pub use leaf::{Nationality, Whole};
 pub use list::AtMost;
+pub use scalar::{Nationality, Whole};
 pub use sent::Sent;
 pub use text::{Line, Prose, Verbatim};
 pub use trip::TripPatch;
 
-// What other strict bodies are read with.
+// Used by the parser of advisor actions.
 pub(crate) use fault::{fault, one_of, other_kind};
-pub(crate) use leaf::{Currency, from_string};
+pub(crate) use scalar::{Currency, from_string};
 
 use crate::event::{Faults, check_json};
 use deserr::Deserr;
@@ -50,33 +50,33 @@ use tree::Node;
 
 /// A body of a records route.
 pub trait RecordBody: Deserr<Faults> {
-    /// The itinerary that came along; `None` also for a route that takes none.
+    /// The itinerary, if one was sent; `None` also for routes without itinerary.
     fn itinerary_mut(&mut self) -> Option<&mut Itinerary> {
         None
     }
 }
 
-/// Why a body is not taken: always 400.
+/// Why a body is refused, always with 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// `invalid_request`: these places are wrong.
+pub enum BodyError {
+    /// `invalid_request`: the faults of the body.
     #[error("{0}")]
     Invalid(Faults),
-    /// `invalid_itinerary`: nothing is wrong but the itinerary, and these are its `errors`.
+    /// `invalid_itinerary`: only the itinerary is wrong, with these `errors`.
     #[error("the itinerary is not valid")]
     InvalidItinerary(Vec<String>),
 }
 
-impl From<Faults> for Refused {
+impl From<Faults> for BodyError {
     fn from(faults: Faults) -> Self {
         Self::Invalid(faults)
     }
 }
 
-/// Reads the body of a records route.
-pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, Refused> {
+/// Parses the body of a records route.
+pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, BodyError> {
     check_json(body)?;
-    let tree = Node::read(body).map_err(|_| Faults::one("", "is not valid JSON"))?;
+    let tree = Node::parse(body).map_err(|_| Faults::one("", "is not valid JSON"))?;
     let mut faults = repeated::fields(&tree);
     match deserr::deserialize::<T, Node, Faults>(tree) {
         Ok(record) if faults.is_empty() => with_itinerary(record, body),
@@ -88,7 +88,7 @@ pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, Refused> {
     }
 }
 
-fn with_itinerary<T: RecordBody>(mut record: T, body: &[u8]) -> Result<T, Refused> {
+fn with_itinerary<T: RecordBody>(mut record: T, body: &[u8]) -> Result<T, BodyError> {
     if let Some(itinerary) = record.itinerary_mut() {
         *itinerary = Itinerary::as_sent(body)?;
     }

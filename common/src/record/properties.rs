@@ -1,16 +1,16 @@
-//! Whatever a valid body holds it is read, and one thing that doesn't belong in it is always found where it stands.
+//! Properties of the parser: every valid body is accepted, and a single fault is always reported with its place.
 
 mod bodies;
 
-use super::{ClientBody, LeadBody, LeadPatch, RecordBody, Refused, TripPatch, canonical, parse};
+use super::{BodyError, ClientBody, LeadBody, LeadPatch, RecordBody, TripPatch, canonical, parse};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
 /// Reads a body of one route.
-type Read = fn(&[u8]) -> Result<(), Refused>;
+type Read = fn(&[u8]) -> Result<(), BodyError>;
 
-fn read<T: RecordBody>(body: &[u8]) -> Result<(), Refused> {
+fn read<T: RecordBody>(body: &[u8]) -> Result<(), BodyError> {
     parse::<T>(body).map(drop)
 }
 
@@ -24,7 +24,7 @@ fn any_body() -> impl Strategy<Value = (Read, Value)> {
     ]
 }
 
-/// Where something stands: as a JSON pointer and as faults name it.
+/// The place of a value: as a JSON pointer, and as faults name it.
 #[derive(Clone, Debug, Default)]
 struct Place {
     pointer: String,
@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-/// All values of a body, outermost first. What is inside the items of an itinerary is not told, it is free.
+/// All values of a body, outermost first. The content of an itinerary's items is left out, because it may be any JSON.
 fn places(value: &Value, at: Place) -> Vec<Place> {
     let is_item = at.name.starts_with("itinerary.") && at.name.contains(".items[");
     let inner: Vec<Place> = match value {
@@ -61,7 +61,7 @@ fn places(value: &Value, at: Place) -> Vec<Place> {
 
 /// Whether `read` refuses the body with this fault, and names no other place than this one or what is around it.
 fn finds(read: Read, body: &Value, place: &str, what: &str) -> bool {
-    let Err(Refused::Invalid(faults)) = read(body.to_string().as_bytes()) else { return false };
+    let Err(BodyError::Invalid(faults)) = read(body.to_string().as_bytes()) else { return false };
     faults.0.iter().any(|fault| fault.place == place && fault.what == what)
         && faults.0.iter().all(|fault| place.starts_with(&fault.place))
 }

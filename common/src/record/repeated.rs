@@ -1,4 +1,4 @@
-//! Fields that one object gives more than once. Which of them counts would be a guess, so none does, at any depth.
+//! Finds fields that are repeated in one object, at any depth. They are refused, because it is ambiguous which value counts.
 
 use super::fault::{FAULTS_MAX, place};
 use super::tree::{Fields, Node};
@@ -6,7 +6,7 @@ use crate::event::Faults;
 use deserr::ValuePointerRef;
 use std::collections::HashSet;
 
-/// A fault for each field that has stood in its object before.
+/// A fault for each repetition of a field.
 pub(super) fn fields(tree: &Node) -> Faults {
     let mut faults = Faults::default();
     walk(tree, ValuePointerRef::Origin, &mut faults);

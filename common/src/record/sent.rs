@@ -1,16 +1,15 @@
-//! A field that may be left out.
+//! Optional fields.
 
 use super::fault::fault;
 use crate::event::Faults;
 use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
 
-/// A field that was sent, or was not. Unlike an `Option`, it takes no null for "not".
+/// A field that was sent or omitted. Unlike an `Option`, it does not accept null for an omitted field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent<T>(Option<T>);
 
 impl<T> Sent<T> {
-    /// A field that was left out.
-    pub const ABSENT: Self = Self(None);
+    pub(crate) const ABSENT: Self = Self(None);
 
     /// Whether it was sent.
     pub const fn is_sent(&self) -> bool {
@@ -70,11 +69,11 @@ mod tests {
     use crate::record::tree::Node;
 
     fn read(json: &str) -> Result<Sent<Option<bool>>, Faults> {
-        deserr::deserialize(Node::read(json.as_bytes()).unwrap())
+        deserr::deserialize(Node::parse(json.as_bytes()).unwrap())
     }
 
     #[test]
-    fn null_is_a_fault_even_for_a_value_that_would_take_it() {
+    fn rejects_null_even_if_the_value_type_accepts_it() {
         assert_eq!(read("true").unwrap().into_option(), Some(Some(true)));
         assert_eq!(read("null"), Err(Faults::one("", "must not be null")));
     }

@@ -1,6 +1,6 @@
-//! Texts with their limits (D6, D21a). A type each for how white space is seen.
+//! Texts with length limits (D6, D21a), a type for each treatment of white space.
 
-use super::leaf::from_string;
+use super::scalar::from_string;
 use crate::event::Faults;
 use crate::model::text::fits;
 use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
@@ -12,7 +12,7 @@ macro_rules! text {
         pub struct $name<const MAX: usize>(String);
 
         impl<const MAX: usize> $name<MAX> {
-            /// The text.
+            /// The text as it is stored: trimmed where the type says so.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -35,9 +35,9 @@ macro_rules! text {
 text! {
     /// A name, a title, an id: trimmed, not blank, at most `MAX` characters.
     Line = trimmed;
-    /// Somebody's words: as sent, not blank, at most `MAX` characters.
+    /// Free text: as sent, not blank, at most `MAX` characters.
     Prose = not_blank;
-    /// As sent, also blank, at most `MAX` characters.
+    /// As sent, possibly blank, at most `MAX` characters.
     Verbatim = as_sent;
 }
 

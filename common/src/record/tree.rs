@@ -1,5 +1,5 @@
-//! A body as a tree. Unlike `serde_json::Value` it keeps the order of fields, so that faults come in the order of the
-//! body, and it keeps fields that are repeated, so that they can be refused.
+//! A parsed body. Unlike `serde_json::Value` it keeps the order of fields, so that faults are reported in the order of the
+//! body, and repeated fields, so that they can be refused.
 
 use deserr::{IntoValue, Map, Value, ValueKind};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -20,9 +20,7 @@ pub(super) enum Node {
     Float(f64),
     /// A string, without its escapes.
     Text(String),
-    /// An array.
     Array(Vec<Node>),
-    /// An object.
     Object(Fields),
 }
 
@@ -32,7 +30,7 @@ pub(super) struct Fields(pub(super) Vec<(String, Node)>);
 
 impl Node {
     /// Reads one JSON value.
-    pub(super) fn read(json: &[u8]) -> serde_json::Result<Self> {
+    pub(super) fn parse(json: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(json)
     }
 }
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn fields_keep_their_order_and_their_repetitions() {
-        let Node::Object(Fields(fields)) = Node::read(br#"{"b": 1, "a": null, "b": "x"}"#).unwrap() else {
+        let Node::Object(Fields(fields)) = Node::parse(br#"{"b": 1, "a": null, "b": "x"}"#).unwrap() else {
             panic!("should be an object");
         };
         let expected = [("b", Node::Whole(1)), ("a", Node::Null), ("b", Node::Text("x".to_owned()))];
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_one_that_is_written_as_one() {
+    fn a_whole_number_has_no_fraction_and_no_exponent() {
         for (json, node) in [
             ("2", Node::Whole(2)),
             ("-2", Node::Negative(-2)),
@@ -168,7 +166,7 @@ mod tests {
             ("2e0", Node::Float(2.0)),
             ("18446744073709551616", Node::Float(18_446_744_073_709_551_616.0)),
         ] {
-            assert_eq!(Node::read(json.as_bytes()).unwrap(), node, "{json}");
+            assert_eq!(Node::parse(json.as_bytes()).unwrap(), node, "{json}");
         }
     }
 }

@@ -2,39 +2,39 @@
 
 use super::RecordBody;
 use super::itinerary::Itinerary;
-use super::leaf::Nationality;
+use super::scalar::Nationality;
 use super::sent::Sent;
 use super::text::{Line, Prose};
 use crate::event::Faults;
 use crate::model::{Budget, Party, TravelDates, text};
 use deserr::Deserr;
 
-/// What a customer changes of a trip. Without any field, nothing does.
+/// The fields of a trip that a customer changes; an empty patch changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct TripPatch {
-    /// Title.
+    /// At most 200 characters.
     #[deserr(default)]
     pub title: Sent<Line<{ text::NAME }>>,
-    /// Where to.
+    /// Free text, at most 500 characters.
     #[deserr(default)]
     pub destination: Sent<Line<{ text::LINE }>>,
-    /// When.
+    /// Travel dates; replace the stated ones.
     #[deserr(default)]
     pub travel_dates: Sent<TravelDates>,
-    /// Who.
+    /// Travel party; replaces the stated one.
     #[deserr(default)]
     pub party: Sent<Party>,
-    /// For how much; replaces the stated budget as a whole.
+    /// Budget; replaces the stated one as a whole.
     #[deserr(default)]
     pub budget: Sent<Budget>,
     /// Passport country of the party; can be cleared.
     #[deserr(default)]
     pub guest_nationality: Sent<Nationality>,
-    /// For the draft proposal; whether it is applied is a rule.
+    /// For the draft proposal; whether it is applied is decided by the rules.
     #[deserr(default)]
     pub itinerary: Sent<Itinerary>,
-    /// The customer's words, for the inbox thread.
+    /// The customer's message, for the inbox thread.
     #[deserr(default)]
     pub message: Sent<Prose<{ text::MESSAGE }>>,
     /// One line on what changed; also the reason of a date correction.

@@ -1,18 +1,21 @@
-//! `DATABASE_URL`: read strictly. What this version can't honor is refused at the start instead of being passed over
+//! `DATABASE_URL`: read strictly. Options that this version does not support are refused at the start instead of being ignored
 //! (operator's contract, Settings).
 
 use super::SettingValue;
+use super::database_tls::DatabaseTls;
 use crate::sealed::Secret;
+use crate::tls::TlsOptions;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio_postgres::Config;
+use tokio_postgres::config::TargetSessionAttrs;
 
 const FORM: &str = "must be a Postgres URL such as postgres://user@host:5432/connect";
 const ESCAPE: &str =
     "must have '@', '/' and '?' percent-encoded within user name, password and database name";
 
-/// What is handed to the driver as it is.
-const HONORED: [&str; 15] = [
+/// Options that are passed to the driver.
+const SUPPORTED_OPTIONS: [&str; 14] = [
     "user",
     "password",
     "dbname",
@@ -26,30 +29,22 @@ const HONORED: [&str; 15] = [
     "keepalives_idle",
     "keepalives_interval",
     "keepalives_retries",
-    "target_session_attrs",
     "load_balance_hosts",
 ];
 
-/// Options of libpq that need TLS.
-const OF_TLS: [&str; 14] = [
+/// Other options of libpq. The error names these only, because any other text may be part of a password.
+const UNSUPPORTED_OPTIONS: [&str; 28] = [
     "sslnegotiation",
     "sslcompression",
-    "sslcert",
-    "sslkey",
     "sslkeylogfile",
     "sslpassword",
     "sslcertmode",
-    "sslrootcert",
     "sslcrl",
     "sslcrldir",
     "sslsni",
     "ssl_min_protocol_version",
     "ssl_max_protocol_version",
     "requiressl",
-];
-
-/// Other options of libpq, which may be named in the refusal. Any other text may be a part of a password.
-const OTHERS: [&str; 17] = [
     "application_name",
     "fallback_application_name",
     "passfile",
@@ -69,26 +64,60 @@ const OTHERS: [&str; 17] = [
     "scram_server_key",
 ];
 
-/// A Postgres URL whose every part can be honored, and which of its servers answered last. Clones share the latter.
+/// A Postgres URL of which every part is supported, and what was learned about its servers, which clones share.
 #[derive(Clone, Debug)]
 pub struct DatabaseUrl {
-    text: Secret,
+    /// As written.
+    written: Secret,
+    /// What the driver knows of it: without the options for TLS.
+    driver: Secret,
+    tls: DatabaseTls,
+    is_for_writes: bool,
     servers: usize,
     preferred: Arc<AtomicUsize>,
+    omits_options: Arc<AtomicBool>,
 }
 
 impl DatabaseUrl {
-    /// The URL as written, with its password.
-    pub fn reveal(&self) -> &str {
-        self.text.reveal()
+    /// Whether sessions may be opened with options.
+    pub(crate) fn accepts_options(&self) -> bool {
+        !self.omits_options.load(Ordering::Relaxed)
     }
 
-    /// What the driver makes of it.
+    /// The server is a pooler that refuses options: sessions are opened without them from now on. Whether they were not before.
+    pub(crate) fn omit_options(&self) -> bool {
+        !self.omits_options.swap(true, Ordering::Relaxed)
+    }
+
+    /// The same servers, of which only those that accept writes are used if there are several; unless the URL has its own
+    /// `target_session_attrs`.
+    #[must_use]
+    pub fn for_writes(self) -> Self {
+        Self { is_for_writes: true, ..self }
+    }
+
+    /// Whether its connections are for writes.
+    pub(crate) const fn is_for_writes(&self) -> bool {
+        self.is_for_writes
+    }
+
+    /// The driver's configuration for it. TLS is not part of it, see [`tls`](Self::tls).
     pub fn config(&self) -> Config {
-        self.text.reveal().parse().expect("checked when the settings were read")
+        let mut config: Config = self.driver.reveal().parse().expect("checked when the settings were read");
+        let query = self.driver.reveal().split_once('?').map_or("", |(_, query)| query);
+        let has_own = query.contains("target_session_attrs=");
+        if self.is_for_writes && self.servers > 1 && !has_own {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        config
     }
 
-    /// How many servers it names, one at least.
+    /// TLS to the server at `place`; `None` for plain text.
+    pub(crate) fn tls(&self, config: &Config, place: usize) -> Option<&TlsOptions> {
+        self.tls.to_server(config, place)
+    }
+
+    /// The number of its servers, at least one.
     pub const fn servers(&self) -> usize {
         self.servers
     }
@@ -98,30 +127,31 @@ impl DatabaseUrl {
         self.preferred.load(Ordering::Relaxed) % self.servers
     }
 
-    /// The server at `place` answered: it is tried first from now on.
+    /// The server at `place` responded: it is tried first from now on.
     pub fn prefer(&self, place: usize) {
         self.preferred.store(place, Ordering::Relaxed);
     }
 
-    /// The server at `place` didn't answer: if it was tried first, the next one is from now on.
+    /// The server at `place` did not respond: if it was tried first, the next one is from now on.
     pub fn avoid(&self, place: usize) {
         let next = (place + 1) % self.servers;
-        // Where somebody else has found a better one meanwhile, that one stays.
+        // A server that another task has preferred meanwhile stays preferred.
         let _ = self.preferred.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
 impl PartialEq for DatabaseUrl {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.written == other.written
     }
 }
 
 impl SettingValue for DatabaseUrl {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
         check_parts(rest.ok_or(FORM)?)?;
-        let config: Config = text.parse().map_err(|_| FORM)?;
+        let (driver, tls) = DatabaseTls::split_from(text)?;
+        let config: Config = driver.parse().map_err(|_| FORM)?;
         let (names, addresses, ports) =
             (config.get_hosts().len(), config.get_hostaddrs().len(), config.get_ports().len());
         let servers = names.max(addresses);
@@ -131,11 +161,13 @@ impl SettingValue for DatabaseUrl {
         if (names > 0 && addresses > 0 && names != addresses) || (ports > 1 && ports != servers) {
             return Err("must have as many ports, and as many addresses in hostaddr, as hosts".to_owned());
         }
-        Ok(Self { text: Secret::new(text.to_owned()), servers, preferred: Arc::default() })
+        let (written, driver) = (Secret::new(text.to_owned()), Secret::new(driver));
+        let (preferred, omits_options) = (Arc::default(), Arc::default());
+        Ok(Self { written, driver, tls, is_for_writes: false, servers, preferred, omits_options })
     }
 }
 
-/// Checks what the driver reads leniently: the delimiters and the options.
+/// Checks what the driver parses leniently: the delimiters and the options.
 fn check_parts(rest: &str) -> Result<(), String> {
     // The driver ends user name and password at the first '@'.
     let (_, servers) = rest.split_once('@').unwrap_or(("", rest));
@@ -149,23 +181,19 @@ fn check_parts(rest: &str) -> Result<(), String> {
 }
 
 fn check_option((name, value): (&str, &str)) -> Result<(), String> {
-    const NO_TLS: &str = "this version connects without TLS only";
     match (name, value) {
-        ("sslmode", "disable") | ("channel_binding", "disable" | "prefer") => Ok(()),
-        ("sslmode", mode @ ("prefer" | "allow")) => Err(format!(
-            "sslmode={mode} may fall back to plain text and is not supported; use sslmode=disable"
-        )),
-        ("sslmode", mode @ ("require" | "verify-ca" | "verify-full")) => {
-            Err(format!("sslmode={mode} asks for TLS, but {NO_TLS}; use sslmode=disable"))
-        }
-        ("sslmode", _) => Err("sslmode must be disable".to_owned()),
-        ("channel_binding", _) => Err(format!("channel_binding needs TLS, but {NO_TLS}; leave it out")),
+        ("channel_binding", "disable" | "prefer") => Ok(()),
+        ("channel_binding", _) => Err("channel_binding must be disable or prefer".to_owned()),
         ("application_name" | "fallback_application_name", _) => {
             Err(format!("{name} is set by the programs themselves; leave it out"))
         }
-        _ if HONORED.contains(&name) => Ok(()),
-        _ if OF_TLS.contains(&name) => Err(format!("{name} needs TLS, but {NO_TLS}; leave it out")),
-        _ if OTHERS.contains(&name) => Err(format!("{name} is not supported; leave it out")),
+        ("target_session_attrs", "any" | "read-write" | "read-only") => Ok(()),
+        ("target_session_attrs", _) => {
+            Err("target_session_attrs must be any, read-write or read-only".to_owned())
+        }
+        _ if DatabaseTls::OPTIONS.contains(&name) => Ok(()),
+        _ if SUPPORTED_OPTIONS.contains(&name) => Ok(()),
+        _ if UNSUPPORTED_OPTIONS.contains(&name) => Err(format!("{name} is not supported; leave it out")),
         _ => Err("has an option after '?' that is not known".to_owned()),
     }
 }
@@ -175,35 +203,35 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> String {
-        DatabaseUrl::read(text).err().unwrap_or_else(|| panic!("{text} is accepted"))
+        DatabaseUrl::parse_setting(text).err().unwrap_or_else(|| panic!("{text} is accepted"))
     }
 
     #[test]
-    fn what_can_be_honored_is_accepted() {
+    fn supported_urls_are_accepted() {
         for (fine, servers) in [
             ("postgres://u:p@h:1/d", 1),
             ("postgresql://h", 1),
             ("postgres://u:p%40%2F@h/d?sslmode=disable&connect_timeout=3", 1),
+            ("postgres://u:hunter2@h/d?sslmode=require", 1),
             ("postgres://u@a:1,b:2,[::1]:3/d?target_session_attrs=read-write", 3),
             ("postgres://u@%2Fvar%2Frun/d", 1),
             ("postgres:///d?host=/var/run&options=-c%20search_path%3Dx", 1),
         ] {
-            assert_eq!(DatabaseUrl::read(fine).map(|url| url.servers()), Ok(servers), "{fine}");
+            assert_eq!(DatabaseUrl::parse_setting(fine).map(|url| url.servers()), Ok(servers), "{fine}");
         }
     }
 
     #[test]
-    fn what_cannot_be_honored_is_refused_and_no_secret_repeated() {
+    fn unsupported_urls_are_refused_without_repeating_secrets() {
         for (text, said) in [
             ("host=h password=hunter2", "must be a Postgres URL"),
             ("mysql://u:hunter2@h", "must be a Postgres URL"),
             ("postgres://u:hunter2@", "names no host"),
-            ("postgres://u:hunter2@h/d?sslmode=require", "sslmode=require asks for TLS"),
-            ("postgres://u:hunter2@h/d?sslmode=verify-full", "sslmode=verify-full"),
             ("postgres://u:hunter2@h/d?sslmode=prefer", "may fall back to plain text"),
             ("postgres://u:hunter2@h/d?sslmode=hunter2", "sslmode must be disable"),
-            ("postgres://u:hunter2@h/d?sslrootcert=/x.pem", "sslrootcert needs TLS"),
-            ("postgres://u:hunter2@h/d?channel_binding=require", "channel_binding needs TLS"),
+            ("postgres://u:hunter2@h/d?sslcrl=/x.pem", "sslcrl is not supported"),
+            ("postgres://u:hunter2@h/d?channel_binding=require", "channel_binding must be"),
+            ("postgres://u:hunter2@h/d?target_session_attrs=primary", "target_session_attrs must be any"),
             ("postgres://u:hunter2@h/d?gssencmode=require", "gssencmode is not supported"),
             ("postgres://u:hunter2@h/d?application_name=x", "application_name is set by the programs"),
             ("postgres://u:x@hunter2@h/d", "percent-encoded"),
@@ -217,8 +245,20 @@ mod tests {
     }
 
     #[test]
-    fn the_server_that_answered_last_is_tried_first() {
-        let url = DatabaseUrl::read("postgres://a,b,c/d").unwrap();
+    fn several_servers_for_writes_must_accept_writes() {
+        let attributes = |text: &str| {
+            let url = DatabaseUrl::parse_setting(text).unwrap();
+            [url.config(), url.for_writes().config()].map(|config| config.get_target_session_attrs())
+        };
+        use TargetSessionAttrs::{Any, ReadWrite};
+        assert_eq!(attributes("postgres://a,b/d"), [Any, ReadWrite]);
+        assert_eq!(attributes("postgres://a/d"), [Any, Any]);
+        assert_eq!(attributes("postgres://a,b/d?target_session_attrs=any"), [Any, Any]);
+    }
+
+    #[test]
+    fn the_server_that_responded_last_is_tried_first() {
+        let url = DatabaseUrl::parse_setting("postgres://a,b,c/d").unwrap();
         assert_eq!(url.preferred(), 0);
         url.avoid(0);
         assert_eq!(url.clone().preferred(), 1);

@@ -1,13 +1,22 @@
-//! Settings, from the environment, by noun. Each section declares its variables once; reading, `--help` and the
-//! README's table (a test compares it) all come from that declaration.
+//! Settings, from the environment, by noun. Each section declares its variables once; parsing and `--help`
+//! follow from that declaration, and a test compares them with the table in docs/operators.md.
 
 mod broker_urls;
+mod console;
+mod database_tls;
 mod database_url;
+mod networks;
+mod retention;
 mod sections;
 mod value;
 
 pub use broker_urls::BrokerUrls;
+pub(crate) use broker_urls::{BrokerTls, BrokerUrl, NAMES as BROKER_TLS_NAMES};
+pub use console::{CONSOLE_URL, ConsoleSettings, ConsoleUrl, is_loopback};
+pub(crate) use database_tls::NAMES as DATABASE_TLS_NAMES;
 pub use database_url::DatabaseUrl;
+pub use networks::Networks;
+pub use retention::{RetentionPeriod, RetentionSettings};
 pub use sections::{
     BrokerSettings, DatabaseSettings, LogSettings, MessageSettings, SealingSettings, ServiceSettings,
     TraceSettings,
@@ -17,14 +26,14 @@ pub use value::{ByteSize, SettingValue};
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// One environment variable.
+/// An environment variable that a setting is read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Its name.
+    /// The variable's name, in upper case.
     pub name: &'static str,
-    /// Its default; `None` when it must be set, empty when it may be left out.
+    /// The default; `None` for a required variable, empty for an optional one.
     pub default: Option<&'static str>,
-    /// What it is for, with its unit.
+    /// Purpose and unit, for `--help`.
     pub help: &'static str,
 }
 
@@ -33,16 +42,16 @@ pub trait Section: Sized {
     /// The variables it reads.
     const VARIABLES: &'static [Variable];
     /// Reads and checks them.
-    fn read(env: &Environment) -> Result<Self, SettingError>;
+    fn from_env(env: &Environment) -> Result<Self, SettingError>;
 }
 
-/// A setting that is missing or malformed. One line that names it.
+/// A setting that is missing or malformed; displayed as one line that names it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("setting {name}: {what}")]
 pub struct SettingError {
-    /// The variable.
+    /// The name, such as `CONNECT_LOG`.
     pub name: String,
-    /// What is wrong with it; never its value, which may be a secret.
+    /// What is wrong and what is expected; never the value, which may be a secret.
     pub what: String,
 }
 
@@ -51,9 +60,9 @@ pub struct SettingError {
 pub struct Environment(HashMap<String, String>);
 
 impl Environment {
-    /// The process's own.
+    /// The environment of this process.
     #[expect(clippy::disallowed_methods, reason = "settings are read here and nowhere else")]
-    pub fn of_process() -> Self {
+    pub fn from_process() -> Self {
         Self(
             std::env::vars_os()
                 .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
@@ -61,8 +70,8 @@ impl Environment {
         )
     }
 
-    /// One made of pairs, for tests.
-    pub fn of(pairs: &[(&str, &str)]) -> Self {
+    /// An environment of the given pairs, for tests.
+    pub fn from_pairs(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
     }
 
@@ -77,13 +86,13 @@ impl Environment {
             S::VARIABLES.iter().find(|variable| variable.name == name).expect("a declared variable");
         let set = self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
         match set.or(variable.default.filter(|default| !default.is_empty())) {
-            Some(text) => T::read(text).map(Some).map_err(|what| error(name, &what)),
+            Some(text) => T::parse_setting(text).map(Some).map_err(|what| error(name, &what)),
             None => Ok(None),
         }
     }
 }
 
-/// A refusal of the setting `name`.
+/// The error of the setting `name`.
 pub fn error(name: &str, what: &str) -> SettingError {
     SettingError { name: name.to_owned(), what: what.to_owned() }
 }
@@ -102,9 +111,13 @@ pub fn help(program: &str, about: &str, variables: &[&[Variable]]) -> String {
     text
 }
 
-/// Answers `--help` and `--version` on standard output. `true` when the program has nothing more to do;
-/// the error names an argument it doesn't know.
-pub fn answer_arguments(program: &str, about: &str, variables: &[&[Variable]]) -> Result<bool, String> {
+/// Handles `--help` and `--version`, which are printed on standard output. Returns `true` when the program should end; the
+/// error names an unknown argument.
+pub(crate) fn handle_arguments(
+    program: &str,
+    about: &str,
+    variables: &[&[Variable]],
+) -> Result<bool, String> {
     let Some(argument) = std::env::args().nth(1) else { return Ok(false) };
     match argument.as_str() {
         "-h" | "--help" => print!("{}", help(program, about, variables)),

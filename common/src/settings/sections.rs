@@ -1,18 +1,20 @@
 //! The sections that several programs share.
 
 use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, Section, SettingError, Variable, error};
-use crate::sealed::MasterKey;
+use crate::sealed::{MasterKey, MasterKeys};
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Where Postgres is.
+/// The Postgres servers for reads and writes.
 #[derive(Clone, Debug)]
 pub struct DatabaseSettings {
     /// Reads and writes. May hold a password, hence redacted.
     pub url: DatabaseUrl,
     /// Reads only: a replica, or the same.
     pub read_url: DatabaseUrl,
+    /// The same servers as `url`, past a connection pooler: for notifications, session locks, and commits whose order matters.
+    pub direct_url: DatabaseUrl,
 }
 
 impl Section for DatabaseSettings {
@@ -20,32 +22,41 @@ impl Section for DatabaseSettings {
         Variable {
             name: "DATABASE_URL",
             default: None,
-            help: "Postgres, such as postgres://user:password@host:5432/connect; several hosts separated by commas",
+            help: "Postgres, such as postgres://user:password@host:5432/connect; several hosts separated by commas; sslmode, sslrootcert, sslcert and sslkey as with libpq",
         },
         Variable {
             name: "DATABASE_READ_URL",
             default: Some(""),
             help: "Postgres for reads, such as a replica; DATABASE_URL when not set",
         },
+        Variable {
+            name: "DATABASE_DIRECT_URL",
+            default: Some(""),
+            help: "Postgres past a connection pooler such as PgBouncer, for notifications, session locks, the worker and connectctl; DATABASE_URL when not set",
+        },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
-        let url: DatabaseUrl = env.get::<Self, _>("DATABASE_URL")?;
-        let read_url = env.optional::<Self, _>("DATABASE_READ_URL")?.unwrap_or_else(|| url.clone());
-        Ok(Self { url, read_url })
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
+        let url = env.get::<Self, DatabaseUrl>("DATABASE_URL")?.for_writes();
+        // Without a replica, reads must see what was written before.
+        let read_url = env.optional::<Self, _>("DATABASE_READ_URL")?.filter(|read_url| *read_url != url);
+        let read_url = read_url.unwrap_or_else(|| url.clone());
+        let direct_url = env.optional::<Self, DatabaseUrl>("DATABASE_DIRECT_URL")?;
+        let direct_url = direct_url.map_or_else(|| url.clone(), DatabaseUrl::for_writes);
+        Ok(Self { url, read_url, direct_url })
     }
 }
 
-/// Where RabbitMQ is, and how its queues are named and bounded.
+/// The RabbitMQ servers, and the names and limits of the queues.
 #[derive(Clone, Debug)]
 pub struct BrokerSettings {
     /// Connection. May hold passwords, hence redacted.
     pub urls: BrokerUrls,
     /// First part of every queue's name.
     pub prefix: String,
-    /// Messages after which a queue refuses.
+    /// Most messages of a queue; the broker refuses more.
     pub max_length: u32,
-    /// Bytes after which a queue refuses.
+    /// Most bytes of a queue; the broker refuses more.
     pub max_bytes: i64,
 }
 
@@ -54,12 +65,12 @@ impl Section for BrokerSettings {
         Variable {
             name: "AMQP_URL",
             default: None,
-            help: "RabbitMQ, such as amqp://user:password@host:5672/%2f; several URLs separated by commas",
+            help: "RabbitMQ, such as amqp://user:password@host:5672/%2f; several URLs separated by commas; amqps:// for TLS, with cacertfile, certfile, keyfile and server_name_indication",
         },
         Variable {
             name: "CONNECT_QUEUE_PREFIX",
             default: Some("connect"),
-            help: "prefix of every queue, so that two deployments share a broker",
+            help: "prefix of every queue's name, so that several deployments can share a broker",
         },
         Variable {
             name: "CONNECT_QUEUE_MAX_LENGTH",
@@ -73,7 +84,7 @@ impl Section for BrokerSettings {
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let urls: BrokerUrls = env.get::<Self, _>("AMQP_URL")?;
         let ByteSize(max_bytes) = env.get::<Self, _>("CONNECT_QUEUE_MAX_BYTES")?;
         let prefix: String = env.get::<Self, _>("CONNECT_QUEUE_PREFIX")?;
@@ -93,26 +104,37 @@ impl Section for BrokerSettings {
     }
 }
 
-/// How secrets are sealed at rest.
+/// The master key that encrypts secrets at rest, and the other one during a rotation.
 #[derive(Clone, Debug)]
 pub struct SealingSettings {
-    /// The operator's master key (D5).
-    pub master_key: MasterKey,
+    /// The operator's master keys (D5).
+    pub master_keys: MasterKeys,
 }
 
 impl Section for SealingSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: "CONNECT_MASTER_KEY",
-        default: None,
-        help: "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions, and signs the messages between the programs",
-    }];
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "CONNECT_MASTER_KEY",
+            default: None,
+            help: "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions, and signs the messages between the programs",
+        },
+        Variable {
+            name: "CONNECT_MASTER_KEY_PREVIOUS",
+            default: Some(""),
+            help: "second master key while it is rotated: opens what is sealed and accepts messages that are signed with it, but seals and signs nothing",
+        },
+    ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self { master_key: env.get::<Self, _>("CONNECT_MASTER_KEY")? })
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
+        let current: MasterKey = env.get::<Self, _>("CONNECT_MASTER_KEY")?;
+        let previous = env.optional::<Self, MasterKey>("CONNECT_MASTER_KEY_PREVIOUS")?;
+        // The same key twice is one key.
+        let previous = previous.filter(|previous| previous.id() != current.id());
+        Ok(Self { master_keys: MasterKeys { current, previous } })
     }
 }
 
-/// Which messages are trusted.
+/// Which messages are accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageSettings {
     /// Whether messages and replies without a MAC are accepted, as the previous release publishes them.
@@ -126,17 +148,17 @@ impl Section for MessageSettings {
         help: "accept messages and replies without a MAC, as the previous release publishes them; true only while an upgrade from it is under way",
     }];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self { accepts_unsigned: env.get::<Self, _>("CONNECT_ACCEPT_UNSIGNED_MESSAGES")? })
     }
 }
 
-/// What every service has.
+/// Settings of every service.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceSettings {
     /// Where `/metrics`, `/livez` and `/readyz` are; `None` for the program's own default.
     pub metrics_addr: Option<SocketAddr>,
-    /// How long a drain may take.
+    /// Longest duration of the graceful shutdown.
     pub shutdown_timeout: Duration,
 }
 
@@ -145,7 +167,7 @@ impl Section for ServiceSettings {
         Variable {
             name: "CONNECT_METRICS_ADDR",
             default: Some(""),
-            help: "address of /metrics, /livez and /readyz; 127.0.0.1:9101 (ingest), :9102 (worker), :9103 (dispatcher) when not set",
+            help: "address of /metrics, /livez and /readyz; 127.0.0.1:9101 (ingest), :9102 (worker), :9103 (dispatcher), :9104 (console) when not set",
         },
         Variable {
             name: "CONNECT_SHUTDOWN_TIMEOUT",
@@ -154,7 +176,7 @@ impl Section for ServiceSettings {
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self {
             metrics_addr: env.optional::<Self, _>("CONNECT_METRICS_ADDR")?,
             shutdown_timeout: env.get::<Self, _>("CONNECT_SHUTDOWN_TIMEOUT")?,
@@ -162,12 +184,12 @@ impl Section for ServiceSettings {
     }
 }
 
-/// What is logged, and how.
+/// Filter and format of the log.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
     /// Directives of tracing's filter.
     pub filter: String,
-    /// One JSON object a line, or text for people.
+    /// Whether each line is a JSON object; otherwise text.
     pub json: bool,
 }
 
@@ -176,16 +198,16 @@ impl Section for LogSettings {
         Variable {
             name: "RUST_LOG",
             default: Some("info"),
-            help: "what is logged: levels, for all or for a target, such as info or worker=debug,info",
+            help: "log levels, for all targets or for one, such as info or worker=debug,info",
         },
         Variable {
             name: "CONNECT_LOG",
             default: Some("json"),
-            help: "form of the logs on standard error: json or text",
+            help: "format of the log on standard error: json or text",
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let form: String = env.get::<Self, _>("CONNECT_LOG")?;
         let json = match form.as_str() {
             "json" => true,
@@ -196,10 +218,10 @@ impl Section for LogSettings {
     }
 }
 
-/// Where spans are exported to.
+/// The collector that spans are exported to.
 #[derive(Clone, Debug)]
 pub struct TraceSettings {
-    /// Where traces are posted to (OTLP/HTTP); `None` to export none.
+    /// URL that traces are posted to (OTLP/HTTP); `None` disables the export.
     pub url: Option<Uri>,
 }
 
@@ -207,10 +229,10 @@ impl Section for TraceSettings {
     const VARIABLES: &'static [Variable] = &[Variable {
         name: "OTEL_EXPORTER_OTLP_ENDPOINT",
         default: Some(""),
-        help: "collector that spans are exported to with OTLP/HTTP (JSON), such as http://localhost:4318; none are when not set",
+        help: "collector that spans are exported to with OTLP/HTTP (JSON), such as http://localhost:4318; no export when not set",
     }];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
         let Some(base) = env.optional::<Self, String>(NAME)? else { return Ok(Self { url: None }) };
         let url = format!("{}/v1/traces", base.trim_end_matches('/')).parse::<Uri>().ok();
@@ -227,7 +249,9 @@ mod tests {
 
     #[test]
     fn traces_are_posted_below_the_endpoint() {
-        let of = |base| TraceSettings::read(&Environment::of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", base)]));
+        let of = |base| {
+            TraceSettings::from_env(&Environment::from_pairs(&[("OTEL_EXPORTER_OTLP_ENDPOINT", base)]))
+        };
         for (base, url) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
             ("https://collector.example/otlp/", "https://collector.example/otlp/v1/traces"),
@@ -242,19 +266,23 @@ mod tests {
 
     #[test]
     fn a_fault_names_the_setting_and_never_its_value() {
-        let broken = Environment::of(&[("DATABASE_URL", "postgres://u:hunter2@[")]);
-        let message = DatabaseSettings::read(&broken).unwrap_err().to_string();
+        let broken = Environment::from_pairs(&[("DATABASE_URL", "postgres://u:hunter2@[")]);
+        let message = DatabaseSettings::from_env(&broken).unwrap_err().to_string();
         assert!(
             message.starts_with("setting DATABASE_URL: must be") && !message.contains("hunter2"),
             "{message}"
         );
-        let missing = DatabaseSettings::read(&Environment::of(&[("DATABASE_URL", " ")])).unwrap_err();
+        let missing =
+            DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", " ")])).unwrap_err();
         assert_eq!(missing.to_string(), "setting DATABASE_URL: is required");
     }
 
     #[test]
-    fn reads_go_to_the_one_database_unless_told_otherwise() {
-        let read = DatabaseSettings::read(&Environment::of(&[("DATABASE_URL", "postgres://a/b")])).unwrap();
+    fn reads_use_database_url_by_default() {
+        let read =
+            DatabaseSettings::from_env(&Environment::from_pairs(&[("DATABASE_URL", "postgres://a/b")]))
+                .unwrap();
         assert_eq!(read.read_url, read.url);
+        assert_eq!(read.direct_url, read.url);
     }
 }

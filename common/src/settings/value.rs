@@ -1,13 +1,16 @@
-//! How values of settings are written.
+//! Parsers of settings' values.
+//!
+//! Durations and sizes are deliberately stricter than with `humantime` and `bytesize`: one whole number and one unit, and no `MB`,
+//! of which not everybody knows whether it means 10^6 or 2^20 bytes.
 
 use crate::sealed::{MasterKey, Secret};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A type that a setting can have. The error says what the text must be.
+/// A type of settings' values. The error says what the text must be.
 pub trait SettingValue: Sized {
-    /// Reads the text of a variable.
-    fn read(text: &str) -> Result<Self, String>;
+    /// Parses the text of a variable.
+    fn parse_setting(text: &str) -> Result<Self, String>;
 }
 
 /// A number of bytes, written `512KiB`, `4MiB`.
@@ -21,7 +24,7 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
 }
 
 impl SettingValue for Duration {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         let scaled = number_and_unit(text).and_then(|(number, unit)| {
             let seconds = match unit {
                 "ms" => return Some(Self::from_millis(number)),
@@ -40,7 +43,7 @@ impl SettingValue for Duration {
 }
 
 impl SettingValue for ByteSize {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         let scaled = number_and_unit(text).and_then(|(number, unit)| {
             let factor: usize = match unit {
                 "B" | "" => 1,
@@ -59,37 +62,40 @@ impl SettingValue for ByteSize {
 }
 
 impl SettingValue for u32 {
-    fn read(text: &str) -> Result<Self, String> {
-        text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number above zero".to_owned())
+    fn parse_setting(text: &str) -> Result<Self, String> {
+        text.parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .ok_or_else(|| format!("must be a whole number from 1 to {}", Self::MAX))
     }
 }
 
 impl SettingValue for bool {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "must be true or false".to_owned())
     }
 }
 
 impl SettingValue for SocketAddr {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "must be an address with a port such as 127.0.0.1:8080".to_owned())
     }
 }
 
 impl SettingValue for String {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
     }
 }
 
 impl SettingValue for Secret {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         Ok(Self::new(text.to_owned()))
     }
 }
 
 impl SettingValue for MasterKey {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse_setting(text: &str) -> Result<Self, String> {
         Self::parse(text).map_err(str::to_owned)
     }
 }
@@ -100,12 +106,12 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_have_units() {
-        assert_eq!(Duration::read("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(Duration::read("5m"), Ok(Duration::from_secs(300)));
-        assert_eq!(ByteSize::read("4MiB"), Ok(ByteSize(4 << 20)));
+        assert_eq!(Duration::parse_setting("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(Duration::parse_setting("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(ByteSize::parse_setting("4MiB"), Ok(ByteSize(4 << 20)));
         for wrong in ["", "5", "0s", "-1s", "1w", "99999999999999999999s", "1.5s"] {
-            assert!(Duration::read(wrong).is_err(), "{wrong}");
+            assert!(Duration::parse_setting(wrong).is_err(), "{wrong}");
         }
-        assert!(ByteSize::read("0").is_err() && ByteSize::read("4MB").is_err());
+        assert!(ByteSize::parse_setting("0").is_err() && ByteSize::parse_setting("4MB").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The signature of a webhook (specification: Outbound webhook signature): one `v1`, and while a rotated secret
 //! still signs, a second one.
 
-use super::{Refused, Signed, TOLERANCE_SECONDS, keyed};
+use super::{SignatureError, Signed, TOLERANCE_SECONDS, keyed};
 use hmac::Mac;
 
 /// Most digits of a timestamp: enough for 30,000 years.
@@ -22,22 +22,22 @@ pub fn sign_webhook<'a>(secrets: impl IntoIterator<Item = &'a [u8]>, timestamp: 
     header
 }
 
-/// What a receiver does with the header and the raw body at `now`, seconds since the epoch. There must be exactly one
-/// `t`. One `v1` that verifies is enough; what else there is, in whatever order, is ignored.
-pub fn verify_webhook(secret: &[u8], header: &str, body: &[u8], now: i64) -> Result<(), Refused> {
-    let (digits, macs) = read(header).ok_or(Refused::Malformed)?;
-    let timestamp: i64 = digits.parse().map_err(|_| Refused::Malformed)?;
+/// Verifies the header and the raw body as a receiver does, at `now`, seconds since the epoch. The header must have exactly
+/// one `t` and a `v1` that verifies; further elements, in any order, are ignored.
+pub fn verify_webhook(secret: &[u8], header: &str, body: &[u8], now: i64) -> Result<(), SignatureError> {
+    let (digits, macs) = parse_header(header).ok_or(SignatureError::Malformed)?;
+    let timestamp: i64 = digits.parse().map_err(|_| SignatureError::Malformed)?;
     if now.abs_diff(timestamp) > TOLERANCE_SECONDS.unsigned_abs() {
-        return Err(Refused::Stale);
+        return Err(SignatureError::Stale);
     }
     let mac = keyed(secret, digits, Signed::Body(body));
-    // Constant time each; how many there are is no secret.
+    // Each comparison takes constant time; the number of elements is not secret.
     let verifies = macs.iter().any(|sent| mac.clone().verify_slice(sent).is_ok());
-    if verifies { Ok(()) } else { Err(Refused::Mismatch) }
+    if verifies { Ok(()) } else { Err(SignatureError::Mismatch) }
 }
 
-/// The timestamp's digits, and what can be a MAC.
-fn read(header: &str) -> Option<(&str, Vec<[u8; 32]>)> {
+/// The timestamp's digits, and all well-formed MACs.
+fn parse_header(header: &str) -> Option<(&str, Vec<[u8; 32]>)> {
     let (mut times, mut macs) = (Vec::new(), Vec::new());
     for (name, value) in header.split(',').filter_map(|element| element.split_once('=')) {
         let mut mac = [0; 32];
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_is_the_vectors_header_and_each_secret_verifies_it() {
+    fn signs_the_vectors_header_and_each_secret_verifies_it() {
         let vectors = vectors();
         for made in &vectors.signed {
             let secrets = made.secrets.iter().map(String::as_bytes);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_vector_is_judged_as_it_says() {
+    fn every_vector_has_the_expected_result() {
         let vectors = vectors();
         for case in &vectors.cases {
             let verdict =

@@ -1,4 +1,4 @@
-//! The collector, over OTLP/HTTP.
+//! The client of a trace collector, over OTLP/HTTP.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -14,11 +14,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Longest that one export may take.
-const WITHIN: Duration = Duration::from_secs(10);
-/// The most that is read of an answer, in bytes.
-const MOST_READ: usize = 64 << 10;
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most bytes of a response that are read.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// Takes spans.
+/// An HTTP client that posts spans to the collector.
 #[derive(Debug)]
 pub(super) struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -26,7 +26,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// The one at `url`, where traces are posted to. The error says why there can't be TLS.
+    /// A client that posts to `url`. The error says why TLS cannot be set up.
     pub(super) fn new(url: Uri) -> Result<Self, String> {
         let builder = if url.scheme_str() == Some("https") {
             let provider = ring::default_provider();
@@ -36,17 +36,17 @@ impl Collector {
             let config = ClientConfig::builder_with_provider(ring::default_provider().into())
                 .with_safe_default_protocol_versions()
                 .map_err(|error| error.to_string())?;
-            let nobody = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-            HttpsConnectorBuilder::new().with_tls_config(nobody)
+            let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+            HttpsConnectorBuilder::new().with_tls_config(config)
         };
         let connector = builder.https_or_http().enable_http1().build();
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), url })
     }
 
-    /// Hands an export over. The error says why it wasn't taken; it names no header.
-    pub(super) async fn take(&self, body: Vec<u8>) -> Result<(), String> {
-        let exchange = timeout(WITHIN, self.exchange(body)).await;
-        exchange.unwrap_or_else(|_elapsed| Err(format!("no answer within {WITHIN:?}")))
+    /// Posts an export. The error says why the collector did not accept it, and contains no header.
+    pub(super) async fn export(&self, body: Vec<u8>) -> Result<(), String> {
+        let exchange = timeout(EXPORT_TIMEOUT, self.exchange(body)).await;
+        exchange.unwrap_or_else(|_elapsed| Err(format!("no response within {EXPORT_TIMEOUT:?}")))
     }
 
     async fn exchange(&self, body: Vec<u8>) -> Result<(), String> {
@@ -56,8 +56,8 @@ impl Collector {
             .map_err(|error| error.to_string())?;
         let response = self.client.request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
-        // Read, so that the connection can be used again.
-        drop(Limited::new(response.into_body(), MOST_READ).collect().await);
+        // The body is read so that the connection can be reused.
+        drop(Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await);
         if status.is_success() { Ok(()) } else { Err(format!("status {}", status.as_u16())) }
     }
 }

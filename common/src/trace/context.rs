@@ -1,6 +1,7 @@
-//! A place in a trace, as it travels (W3C Trace Context, level 1).
+//! Trace contexts as they are propagated (W3C Trace Context, level 1).
 
 use std::fmt;
+use uuid::Uuid;
 
 /// A trace: 16 bytes, not all zero. Shown as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,26 +11,36 @@ pub struct TraceId(u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(u64);
 
-/// A trace, and the span in it that is the parent of what comes next.
+/// A trace and the current span in it, the parent of the next spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace.
+    /// Shared by all spans of the trace.
     pub trace_id: TraceId,
-    /// The span.
+    /// The span that spans begun from this context have as their parent.
     pub span_id: SpanId,
     /// Whether its spans are exported.
     pub is_sampled: bool,
 }
 
-/// Bytes of a header of version 00, and of the part of a later one that is known.
+/// Bytes of a header of version 00, and of the known part of later versions.
 const LENGTH: usize = 55;
 /// The only flag of version 00.
 const SAMPLED: u8 = 1;
 
 impl TraceContext {
-    /// A new trace with a span.
+    /// Starts a new trace with a span.
     pub fn begin(is_sampled: bool) -> Self {
         Self { trace_id: TraceId(not_zero(rand::random)), span_id: SpanId::new(), is_sampled }
+    }
+
+    /// Starts the trace of a request whose caller has sent none. It is named like the request, so that either id finds it.
+    pub fn begin_for(request_id: Uuid, is_sampled: bool) -> Self {
+        let trace_id = TraceId(request_id.as_u128());
+        if request_id.is_nil() {
+            Self::begin(is_sampled)
+        } else {
+            Self { trace_id, ..Self::begin(is_sampled) }
+        }
     }
 
     /// Another span of the trace.
@@ -37,7 +48,7 @@ impl TraceContext {
         Self { span_id: SpanId::new(), ..self }
     }
 
-    /// Reads a `traceparent`. `None` for what isn't exactly one: its sender's trace can't be told then.
+    /// Parses a `traceparent`; `None` if it is malformed, which starts a new trace.
     pub fn parse(header: &str) -> Option<Self> {
         let (known, rest) = header.split_at_checked(LENGTH)?;
         let mut parts = known.split('-');
@@ -59,7 +70,7 @@ impl TraceContext {
         })
     }
 
-    /// As a `traceparent`.
+    /// Formats it as a `traceparent` of version 00.
     pub fn to_header(self) -> String {
         let flags = if self.is_sampled { SAMPLED } else { 0 };
         format!("00-{}-{}-{flags:02x}", self.trace_id, self.span_id)
@@ -67,10 +78,15 @@ impl TraceContext {
 }
 
 impl TraceId {
-    /// Digits of its text.
+    /// Number of digits of its text.
     pub const LENGTH: usize = 32;
 
-    /// Its text, written into `digits`: what [`Display`](fmt::Display) shows, without the cost of formatting.
+    /// Its bytes as they are stored. Most are no valid UUIDs.
+    pub const fn as_uuid(self) -> Uuid {
+        Uuid::from_u128(self.0)
+    }
+
+    /// Writes its text into `digits`: the same as [`Display`](fmt::Display), without the cost of formatting.
     pub fn encode(self, digits: &mut [u8; Self::LENGTH]) -> &str {
         hex::encode_to_slice(self.0.to_be_bytes(), digits).expect("two digits for each byte");
         str::from_utf8(digits).expect("digits")
@@ -95,7 +111,7 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// The first that isn't zero, which stands for "none".
+/// The first random value that is not zero, because zero is not a valid id.
 fn not_zero<T: Default + PartialEq>(mut random: impl FnMut() -> T) -> T {
     loop {
         let id = random();
@@ -118,6 +134,19 @@ mod tests {
     const SENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
+    fn a_trace_without_a_caller_is_named_like_its_request() {
+        let id = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
+        let begun = TraceContext::begin_for(id, true);
+        assert_eq!((begun.trace_id.to_string(), begun.is_sampled), (id.simple().to_string(), true));
+        assert_eq!(begun.trace_id.as_uuid(), id);
+        assert_ne!(
+            TraceContext::begin_for(Uuid::nil(), true).trace_id.as_uuid(),
+            Uuid::nil(),
+            "not a valid id"
+        );
+    }
+
+    #[test]
     fn a_header_is_read_and_written_as_it_was() {
         let context = TraceContext::parse(SENT).unwrap();
         assert_eq!(context.trace_id.to_string(), "0af7651916cd43dd8448eb211c80319c");
@@ -136,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_none() {
+    fn malformed_traceparents_are_ignored() {
         let (longer, extended) = (format!("{SENT}0"), format!("{SENT}-00"));
         let forbidden = SENT.replacen("00", "ff", 1);
         let wide = format!("{}é", &SENT[..54]);
@@ -162,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_later_version_the_known_part_is_read() {
+    fn the_known_part_of_a_later_version_is_parsed() {
         let later = SENT.replacen("00", "cc", 1);
         for good in [later.clone(), format!("{later}-what-comes-later")] {
             assert_eq!(TraceContext::parse(&good), TraceContext::parse(SENT), "{good}");

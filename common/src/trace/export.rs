@@ -1,4 +1,4 @@
-//! Exporting spans in the background: bounded, and never in anything's way.
+//! Exports spans in the background, through a bounded queue that never blocks.
 
 use super::collector::Collector;
 use super::otlp;
@@ -12,18 +12,18 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Spans that wait; further ones are dropped, and counted.
-const WAITING: usize = 4_096;
+/// Most spans that wait for export; further ones are dropped and counted.
+const QUEUE_MAX: usize = 4_096;
 /// Most spans of one export.
-const TOGETHER: usize = 512;
-/// How long a span waits for others to go with it.
-const GATHER: Duration = Duration::from_millis(500);
-/// Longest that a program's end waits for the last export.
+const BATCH_MAX: usize = 512;
+/// How long spans wait for further ones before they are exported.
+const BATCH_WAIT: Duration = Duration::from_millis(500);
+/// Longest that a program waits for the last export when it ends.
 const FLUSH_WITHIN: Duration = Duration::from_millis(800);
 
 static QUEUE: OnceLock<mpsc::Sender<FinishedSpan>> = OnceLock::new();
 
-/// The export of this program's spans, if there is one.
+/// The background export of this program's spans; empty when export is disabled.
 #[derive(Debug)]
 pub struct Exporter(Option<Running>);
 
@@ -33,27 +33,27 @@ struct Running {
     task: JoinHandle<()>,
 }
 
-/// Begins to export spans of the program `service`, if `settings` say where to. The error names the setting.
+/// Starts the export of the spans of the program `service`, if `settings` name a collector. The error names the setting.
 pub fn start(settings: &TraceSettings, service: &'static str) -> Result<Exporter, String> {
     let Some(url) = settings.url.clone() else { return Ok(Exporter(None)) };
     let collector =
         Collector::new(url).map_err(|error| format!("setting OTEL_EXPORTER_OTLP_ENDPOINT: {error}"))?;
-    let (sender, spans) = mpsc::channel(WAITING);
+    let (sender, spans) = mpsc::channel(QUEUE_MAX);
     let ending = CancellationToken::new();
     let export = Export { spans, collector, service, is_failing: false };
     if QUEUE.set(sender).is_err() {
-        return Err("spans are exported already".to_owned());
+        return Err("the span export was started already".to_owned());
     }
     Ok(Exporter(Some(Running { ending: ending.clone(), task: tokio::spawn(export.run(ending)) })))
 }
 
 /// Whether sampled spans are exported.
-pub fn is_exporting() -> bool {
+pub(crate) fn is_exporting() -> bool {
     QUEUE.get().is_some()
 }
 
-/// Exports `span` some time, if there is room.
-pub(super) fn hand_in(span: FinishedSpan) {
+/// Enqueues `span` for export, or drops it if the queue is full.
+pub(super) fn enqueue(span: FinishedSpan) {
     if let Some(queue) = QUEUE.get()
         && queue.try_send(span).is_err()
     {
@@ -62,14 +62,14 @@ pub(super) fn hand_in(span: FinishedSpan) {
 }
 
 impl Exporter {
-    /// Exports what waits, unless that takes too long.
+    /// Exports the spans that wait, within a time limit.
     pub async fn flush(self) {
         let Some(Running { ending, task }) = self.0 else { return };
         ending.cancel();
         let stop = task.abort_handle();
         if timeout(FLUSH_WITHIN, task).await.is_err() {
             stop.abort();
-            tracing::warn!("the last spans were not exported");
+            tracing::warn!("the last spans were not exported in time; dropping them");
         }
     }
 }
@@ -83,10 +83,10 @@ struct Export {
 
 impl Export {
     async fn run(mut self, ending: CancellationToken) {
-        let mut batch = Vec::with_capacity(TOGETHER);
-        while let Some(1..) = ending.run_until_cancelled(self.spans.recv_many(&mut batch, TOGETHER)).await {
-            if batch.len() < TOGETHER {
-                ending.run_until_cancelled(sleep(GATHER)).await;
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        while let Some(1..) = ending.run_until_cancelled(self.spans.recv_many(&mut batch, BATCH_MAX)).await {
+            if batch.len() < BATCH_MAX {
+                ending.run_until_cancelled(sleep(BATCH_WAIT)).await;
                 self.gather(&mut batch);
             }
             self.export(&mut batch).await;
@@ -96,32 +96,32 @@ impl Export {
         }
     }
 
-    /// Takes what waits, as much as goes together; whether there is anything.
+    /// Fills the batch with waiting spans; returns whether it has any.
     fn gather(&mut self, batch: &mut Vec<FinishedSpan>) -> bool {
-        while batch.len() < TOGETHER {
+        while batch.len() < BATCH_MAX {
             let Ok(span) = self.spans.try_recv() else { break };
             batch.push(span);
         }
         !batch.is_empty()
     }
 
-    /// Exports once. What isn't taken is dropped: spans are worth neither memory nor an outage.
+    /// Exports a batch, once. A batch that the collector does not accept is dropped, so that memory stays bounded.
     async fn export(&mut self, batch: &mut Vec<FinishedSpan>) {
         let body = otlp::body(self.service, batch);
         let spans = batch.len();
         batch.clear();
-        match self.collector.take(body).await {
+        match self.collector.export(body).await {
             Ok(()) => {
                 count("exported", spans);
                 if std::mem::take(&mut self.is_failing) {
-                    tracing::info!("spans are exported again");
+                    tracing::info!("exporting spans succeeded; no longer dropping spans");
                 }
             }
             Err(error) => {
                 count("failed", spans);
-                // Once for each outage.
+                // Logged once for each outage of the collector.
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(error, "spans can't be exported and are dropped");
+                    tracing::warn!(error, "exporting spans failed; dropping spans until it works again");
                 }
             }
         }

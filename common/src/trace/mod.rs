@@ -1,8 +1,8 @@
-//! Traces: which request something belongs to, in every program it reaches.
+//! Traces: which request a piece of work belongs to, across programs.
 //!
-//! A [`TraceContext`] comes with a request (W3C Trace Context) or is begun here. Beside the request's id it is the
-//! [`Trail`] that travels with all that the request causes: in messages, in the outbox, to receivers of webhooks. Log
-//! lines carry it, and [`TraceSpan`]s tell a collector of it when there is one (OTLP).
+//! A [`TraceContext`] comes with a request (W3C Trace Context) or is started here. With the request's id it forms the
+//! [`RequestContext`], which is propagated with everything that the request causes: messages, outbound events, webhooks.
+//! Log lines contain it, and [`TraceSpan`]s are exported to a collector if one is configured (OTLP).
 
 mod collector;
 mod context;
@@ -11,7 +11,7 @@ mod otlp;
 mod span;
 
 pub use context::{SpanId, TraceContext, TraceId};
-pub use export::{Exporter, is_exporting, start};
+pub use export::{Exporter, start};
 pub use span::{Attribute, SpanKind, TraceSpan};
 
 use uuid::Uuid;
@@ -19,11 +19,19 @@ use uuid::Uuid;
 /// The header of HTTP and of AMQP that carries a trace's context.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// What something is due to: a request, and the place in its trace.
+/// The request that caused a piece of work, and the trace context to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trail {
-    /// The request's id: what `X-Request-Id` said.
+pub struct RequestContext {
+    /// The request's id, as `X-Request-Id` shows it.
     pub request_id: Uuid,
-    /// Its trace, and the span that is the parent of what follows.
+    /// Its trace, and the parent of the next spans.
     pub context: TraceContext,
+}
+
+impl RequestContext {
+    /// The id of the trace if it is another one than `stored`, the id of a request or bundle beside which the ledger keeps it. So a
+    /// trace can be searched; one that ingest has begun is found by its request, unless that was bundled with others.
+    pub fn trace_beside(self, stored: Uuid) -> Option<Uuid> {
+        Some(self.context.trace_id.as_uuid()).filter(|trace| *trace != stored)
+    }
 }

@@ -1,4 +1,4 @@
-//! Spans as OTLP writes them in JSON (OpenTelemetry protocol: ids as hexadecimal digits, 64-bit numbers as text). Pure.
+//! Spans in the JSON format of OTLP (OpenTelemetry protocol: ids as hexadecimal digits, 64-bit numbers as text). Pure.
 
 use super::span::{Attribute, FinishedSpan, SpanKind};
 use serde_json::{Value, json};

@@ -1,36 +1,37 @@
-//! Something that takes time, for a collector.
+//! Spans: timed operations for the collector.
 
 use super::context::{SpanId, TraceContext};
 use super::export;
 use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime};
+use uuid::Uuid;
 
-/// A span under way. It ends with its value, also when what it measures is cut short.
+/// A running span. It ends when it is dropped, also when the measured operation is canceled.
 ///
-/// Without an exporter, or when the trace isn't sampled, it is its context and nothing more.
+/// Without an exporter, or in a trace that is not sampled, it holds only its context.
 #[derive(Debug)]
 pub struct TraceSpan {
     context: TraceContext,
     record: Option<Box<Record>>,
 }
 
-/// Which end of an exchange a span is.
+/// The role of a span, as OpenTelemetry defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Answers a request.
+    /// Serves a request.
     Server,
     /// Makes a request.
     Client,
-    /// Works on a message.
+    /// Handles a message.
     Consumer,
 }
 
-/// A fact about a span. Ids, names and numbers; no bodies, no person's data.
+/// The value of a span's attribute: ids, names and numbers; no bodies and no personal data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attribute {
-    /// A text.
+    /// Exported as a string.
     Text(Cow<'static, str>),
-    /// A number.
+    /// Exported as an integer.
     Number(i64),
 }
 
@@ -54,9 +55,35 @@ pub(super) struct FinishedSpan {
 }
 
 impl TraceSpan {
-    /// Begins a span below `parent`; without one it begins a trace, which is sampled when there is an exporter.
+    /// Starts a child span of `parent`; without one, starts a trace, which is sampled if there is an exporter.
     pub fn begin(parent: Option<TraceContext>, name: &'static str, kind: SpanKind) -> Self {
         let context = parent.map_or_else(|| TraceContext::begin(export::is_exporting()), TraceContext::child);
+        Self::of_context(context, parent, name, kind)
+    }
+
+    /// Starts the span of a request that arrived: a child of the caller's span, or a trace that is named like the request.
+    pub fn begin_request(parent: Option<TraceContext>, request_id: Uuid, name: &'static str) -> Self {
+        Self::begin_named_like(request_id, parent, name, SpanKind::Server)
+    }
+
+    /// Starts a span: a child of `parent`, or a trace that is named like the request.
+    pub fn begin_named_like(
+        request_id: Uuid,
+        parent: Option<TraceContext>,
+        name: &'static str,
+        kind: SpanKind,
+    ) -> Self {
+        let begin = || TraceContext::begin_for(request_id, export::is_exporting());
+        let context = parent.map_or_else(begin, TraceContext::child);
+        Self::of_context(context, parent, name, kind)
+    }
+
+    fn of_context(
+        context: TraceContext,
+        parent: Option<TraceContext>,
+        name: &'static str,
+        kind: SpanKind,
+    ) -> Self {
         let is_recorded = context.is_sampled && export::is_exporting();
         let record = is_recorded.then(|| {
             let parent = parent.map(|parent| parent.span_id);
@@ -68,19 +95,19 @@ impl TraceSpan {
         Self { context, record }
     }
 
-    /// The parent of what it causes.
+    /// The context to propagate: this span is the parent of the next ones.
     pub const fn context(&self) -> TraceContext {
         self.context
     }
 
-    /// Adds a fact, which is only asked for when it is exported.
+    /// Adds an attribute, which is computed only if the span is exported.
     pub fn set<A: Into<Attribute>>(&mut self, name: &'static str, value: impl FnOnce() -> A) {
         if let Some(record) = &mut self.record {
             record.span.attributes.push((name, value().into()));
         }
     }
 
-    /// Says that it failed, and not by its caller's fault.
+    /// Marks the span as failed for a reason that is not the caller's fault.
     pub fn fail(&mut self) {
         if let Some(record) = &mut self.record {
             record.span.is_failed = true;
@@ -92,7 +119,7 @@ impl Drop for TraceSpan {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
             let Record { begun, span } = *record;
-            export::hand_in(FinishedSpan { took: begun.elapsed(), ..span });
+            export::enqueue(FinishedSpan { took: begun.elapsed(), ..span });
         }
     }
 }

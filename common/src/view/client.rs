@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientView {
-    /// Its id.
+    /// UUIDv7 (D18).
     pub id: ClientId,
     /// Full name.
     pub name: String,
@@ -17,7 +17,7 @@ pub struct ClientView {
     pub email: Option<String>,
     /// As sent.
     pub phone: Option<String>,
-    /// Label.
+    /// Label, at most 500 characters.
     pub company: Option<String>,
     /// The caller's own id for the person.
     pub external_id: Option<String>,
@@ -27,10 +27,10 @@ pub struct ClientView {
     pub client_type: String,
     /// The roster, in its order.
     pub travelers: Vec<TravelerView>,
-    /// When it was made.
+    /// When the client was created.
     #[serde(serialize_with = "clock::serialize")]
     pub created_at: DateTime<Utc>,
-    /// Its version (D19).
+    /// Last change; the ETag is derived from it (D19).
     #[serde(serialize_with = "clock::serialize")]
     pub updated_at: DateTime<Utc>,
 }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_shows_null_for_what_is_not_known() {
+    fn shows_null_for_unknown_values() {
         let client = ClientView {
             id: ClientId(Uuid::nil()),
             name: "Ana".to_owned(),

@@ -1,45 +1,45 @@
-//! An enquiry, as shown, and what its trip shows as well.
+//! A lead as the API shows it, and the fields that its trip shows as well.
 
 use crate::clock;
 use crate::model::{Brief, Budget, ClientId, LeadId, Party, Stage, TravelDates, TripId};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-/// An enquiry (specification: Lead).
+/// A lead (specification: Lead).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeadView {
-    /// Its id.
+    /// UUIDv7 (D18).
     pub id: LeadId,
     /// `<prefix>-<year>-<six digits>`.
     pub enquiry_number: String,
     /// Title advisors see.
     pub title: String,
-    /// Its stage, and its trip's.
+    /// The stage of the lead and of its trip.
     pub stage: Stage,
     /// Flag for follow-up.
     pub follow_up: bool,
-    /// Whose it is.
+    /// The lead's client.
     pub client_id: ClientId,
-    /// Its trip; absent until there is one.
+    /// Id of the trip workspace; absent until it is opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trip_id: Option<TripId>,
-    /// The caller's own id for the enquiry.
+    /// The caller's own id for the lead.
     pub external_id: Option<String>,
-    /// Its advisor; null when nobody is (D16).
+    /// The advisor that the lead is assigned to; null for none (D16).
     pub owner: Option<OwnerView>,
-    /// What was asked for.
+    /// What the traveler asks for.
     #[serde(flatten)]
     pub brief: BriefView,
     /// When it was opened.
     #[serde(serialize_with = "clock::serialize")]
     pub created_at: DateTime<Utc>,
-    /// Its version (D19).
+    /// Last change; the ETag is derived from it (D19).
     #[serde(serialize_with = "clock::serialize")]
     pub updated_at: DateTime<Utc>,
 }
 
-/// The advisor of an enquiry.
+/// The advisor that a lead is assigned to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OwnerView {
     /// Lower case.
@@ -54,11 +54,11 @@ pub struct OwnerView {
 pub struct BriefView {
     /// Free text.
     pub destination: Option<String>,
-    /// When.
+    /// Travel dates; null when unstated.
     pub travel_dates: Option<TravelDates>,
-    /// Who.
+    /// Travel party; null when unstated.
     pub party: Option<Party>,
-    /// For how much.
+    /// Budget; null when unstated.
     pub budget: Option<Budget>,
 }
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_lead_has_no_trip_id_and_null_for_what_is_unstated() {
+    fn a_lead_without_brief_omits_the_trip_id_and_shows_nulls() {
         assert_eq!(
             to_value(lead()).unwrap(),
             json!({
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_brief_shows_its_parts_whole() {
+    fn shows_all_parts_of_a_stated_brief() {
         let stored = r#"{"travelDates": {"startDate": "2026-05-01"}, "party": {"adults": 2},
             "budget": {"notes": "modest"}, "guestNationality": "IN"}"#;
         let brief: Brief = serde_json::from_str(stored).unwrap();

@@ -1,4 +1,4 @@
-//! A trip workspace, as shown.
+//! A trip workspace as the API shows it.
 
 use super::{BriefView, OwnerView};
 use crate::clock;
@@ -10,32 +10,32 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TripView {
-    /// Its id.
+    /// UUIDv7 (D18).
     pub id: TripId,
-    /// Its enquiry.
+    /// The trip's lead.
     pub lead_id: LeadId,
-    /// The enquiry's number.
+    /// The lead's number: `<prefix>-<year>-<six digits>`.
     pub enquiry_number: String,
-    /// Title.
+    /// At most 200 characters.
     pub title: String,
-    /// The enquiry's stage.
+    /// The lead's stage.
     pub stage: Stage,
-    /// What was asked for.
+    /// What the traveler asks for.
     #[serde(flatten)]
     pub brief: BriefView,
     /// ISO 3166-1 alpha-2 passport country of the party.
     pub guest_nationality: Option<String>,
-    /// The enquiry's advisor; null when nobody is (D16).
+    /// The advisor that the lead is assigned to; null for none (D16).
     pub owner: Option<OwnerView>,
-    /// Its newest proposal.
+    /// Status of the newest proposal.
     pub proposal: ProposalView,
     /// When it was opened.
     #[serde(serialize_with = "clock::serialize")]
     pub created_at: DateTime<Utc>,
-    /// Its version (D19).
+    /// Last change; the ETag is derived from it (D19).
     #[serde(serialize_with = "clock::serialize")]
     pub updated_at: DateTime<Utc>,
-    /// Whether the itinerary that a PATCH brought was applied; absent when it brought none (D21b).
+    /// Whether the itinerary of a PATCH was applied; absent when it had none (D21b).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub itinerary_applied: Option<bool>,
     /// Why it was not: `advisor_working`, `proposal_sent`, `no_proposal`, `update_failed`.
@@ -43,7 +43,7 @@ pub struct TripView {
     pub itinerary_not_applied_reason: Option<&'static str>,
 }
 
-/// Where a proposal stands.
+/// The status of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposalView {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trip_speaks_of_an_itinerary_only_when_asked_to_take_one() {
+    fn shows_the_itinerary_result_only_after_a_patch_with_an_itinerary() {
         let trip = TripView {
             id: TripId(Uuid::nil()),
             lead_id: LeadId(Uuid::nil()),

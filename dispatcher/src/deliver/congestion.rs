@@ -1,36 +1,35 @@
-//! Which subscriptions have enough to do, and which could do with more, as told to the relay.
+//! Tells the relay which subscriptions' lanes are full, and which can take deliveries again.
 
-use std::collections::HashSet;
+use super::lanes::PARK_WAIT_MAX;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Subscriptions whose lane here is or was full. Cheap to clone.
+/// Subscriptions whose lane in this program is or was full. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Congestion(Arc<Mutex<Sets>>);
+pub(crate) struct Congestion(Arc<Mutex<Sets>>);
 
 #[derive(Debug, Default)]
 struct Sets {
     full: HashSet<Uuid>,
-    recovered: HashSet<Uuid>,
+    /// Recovered lanes, and when they recovered.
+    recovered: HashMap<Uuid, Instant>,
 }
 
 impl Congestion {
-    /// Subscriptions whose lane is full: what is parked for them stays parked.
-    pub fn full(&self) -> Vec<Uuid> {
+    /// Subscriptions whose lane is full: their parked deliveries stay parked.
+    pub(crate) fn full(&self) -> Vec<Uuid> {
         self.sets().full.iter().copied().collect()
     }
 
-    /// Subscriptions whose lane was full and isn't any more: what was parked for later may come now.
-    pub fn recovered(&self) -> Vec<Uuid> {
-        self.sets().recovered.iter().copied().collect()
-    }
-
-    /// Nothing is parked for these any more.
-    pub fn is_over(&self, ids: impl IntoIterator<Item = Uuid>) {
+    /// Subscriptions whose lane is no longer full: deliveries that were parked for later may be relayed now. A lane is
+    /// remembered for the longest time for which a delivery is parked, because a delivery may be parked by an uncommitted
+    /// transaction when its lane recovers.
+    pub(crate) fn recovered(&self, now: Instant) -> Vec<Uuid> {
         let mut sets = self.sets();
-        for id in ids {
-            sets.recovered.remove(&id);
-        }
+        sets.recovered.retain(|_, at| now.saturating_duration_since(*at) <= PARK_WAIT_MAX);
+        sets.recovered.keys().copied().collect()
     }
 
     pub(super) fn begin(&self, id: Uuid) {
@@ -39,16 +38,18 @@ impl Congestion {
         sets.recovered.remove(&id);
     }
 
-    pub(super) fn end(&self, id: Uuid) {
+    pub(super) fn end(&self, id: Uuid, now: Instant) {
         let mut sets = self.sets();
         if sets.full.remove(&id) {
-            sets.recovered.insert(id);
+            sets.recovered.insert(id, now);
         }
     }
 
-    /// Nothing is known of its lane any more: it is like any other.
-    pub(super) fn clear(&self, id: Uuid) {
-        self.sets().full.remove(&id);
+    /// Forgets a lane. Its parked deliveries wait for as long as they were parked for.
+    pub(super) fn forget(&self, id: Uuid) {
+        let mut sets = self.sets();
+        sets.full.remove(&id);
+        sets.recovered.remove(&id);
     }
 
     fn sets(&self) -> MutexGuard<'_, Sets> {

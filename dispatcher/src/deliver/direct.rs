@@ -1,20 +1,20 @@
-//! First attempts straight from the outbox: the relay hands deliveries to this program's own lanes, without a message and
-//! without a row for each. They go on record when their attempts have ended.
+//! First attempts directly from the outbox: the relay passes deliveries to the lanes of this program, without a message or a
+//! row for each. They are recorded when their attempts have ended.
 //!
-//! The number of direct deliveries is bounded, and receivers that have not proved to respond soon get a quarter of it. What
-//! is beyond goes through the queue, where every copy takes its share, or waits in the outbox.
+//! The number of direct deliveries is bounded, and receivers that are slow or new get a quarter of it. Deliveries beyond that
+//! go through the queue, from which every copy consumes, or wait in the outbox.
 
-use super::entry::{Entry, Opened};
-use super::job::Job;
+use super::attempt_job::AttemptJob;
+use super::delivery_update::{DeliveryUpdate, Opened};
 use super::lanes::Placement;
-use super::ledger::Note;
-use super::origin::{Origin, OutboxPart, Slot};
+use super::origin::{Origin, OutboxDelivery, Slot};
+use super::recorder::RecorderItem;
 use super::scheduler::AttemptScheduler;
-use crate::fan_out::{OutboxEvent, delivery_id};
+use crate::fan_out::OutboxEvent;
 use crate::store::Subscriber;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use common::message::DeliveryMeta;
+use common::message::{DeliveryMeta, delivery_id};
 use common::model::TenantId;
 use std::fmt;
 use std::sync::Arc;
@@ -23,36 +23,36 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The part of the direct deliveries for receivers that have not proved to respond soon, as a divisor.
-const UNPROVEN_DIVISOR: usize = 4;
-/// The part of the direct deliveries that must be free before a relay which found no room goes on, as a divisor: fewer
-/// would be read one by one.
+/// Share of the direct deliveries for receivers that are slow or new, as a divisor.
+const SLOW_OR_NEW_DIVISOR: usize = 4;
+/// Share of the direct deliveries that must be free before a saturated relay continues, as a divisor, so that it reads events
+/// in batches.
 const REFILL_DIVISOR: usize = 8;
 
-/// The way from the relay into the lanes. Cheap to clone.
+/// Passes deliveries from the relay to the lanes. Cheap to clone.
 #[derive(Clone)]
-pub struct DirectPath {
+pub(crate) struct DirectPath {
     scheduler: Arc<AttemptScheduler>,
     slots: Arc<Semaphore>,
-    unproven: Arc<Semaphore>,
+    slow_or_new: Arc<Semaphore>,
     capacity: usize,
 }
 
-/// What to do with deliveries for which there is no room.
+/// What to do with deliveries when no slot is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
+pub(crate) enum Overflow {
     /// They wait in the outbox.
     Waits,
     /// They go through the queue.
     ToQueue,
 }
 
-/// What became of an event.
+/// The result of handing off an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HandOff {
+pub(crate) enum HandOff {
     /// It is in flight.
     Taken,
-    /// There is no room for it now; it needs that much.
+    /// Not enough slots are free; it needs this many.
     Deferred(usize),
 }
 
@@ -61,39 +61,39 @@ impl DirectPath {
         Self {
             scheduler,
             slots: Arc::new(Semaphore::new(capacity)),
-            unproven: Arc::new(Semaphore::new((capacity / UNPROVEN_DIVISOR).max(1))),
+            slow_or_new: Arc::new(Semaphore::new((capacity / SLOW_OR_NEW_DIVISOR).max(1))),
             capacity,
         }
     }
 
-    /// Events of the outbox that are in flight here.
-    pub fn in_flight(&self) -> Vec<Uuid> {
+    /// Ids of the events that are in flight in this program.
+    pub(crate) fn in_flight(&self) -> Vec<Uuid> {
         self.scheduler.in_flight.list()
     }
 
-    /// How many more deliveries there is room for.
-    pub fn room(&self) -> usize {
+    /// The number of further deliveries that can be taken.
+    pub(crate) fn free_slots(&self) -> usize {
         self.slots.available_permits()
     }
 
-    /// Room for enough deliveries to be worth a look at the outbox.
-    pub fn refill(&self) -> usize {
+    /// The number of free slots for which reading the outbox is worth a round trip.
+    pub(crate) fn refill(&self) -> usize {
         (self.capacity / REFILL_DIVISOR).max(1)
     }
 
-    /// Room that becomes free in any case while receivers respond.
-    pub fn trickle(&self) -> usize {
+    /// The number of slots that become free within the time that the relay waits, if receivers respond.
+    pub(crate) fn min_release(&self) -> usize {
         (self.refill() / REFILL_DIVISOR).max(1)
     }
 
-    /// Waits for [`refill`](Self::refill), and for as much as is `needed`.
-    pub async fn wait_for_room(&self, needed: usize) {
-        let room = needed.max(self.refill()).min(self.capacity);
-        drop(self.slots.acquire_many(u32::try_from(room).unwrap_or(u32::MAX)).await);
+    /// Waits for [`refill`](Self::refill) free slots, and for `needed` ones if that is more.
+    pub(crate) async fn wait_for_slots(&self, needed: usize) {
+        let slots = needed.max(self.refill()).min(self.capacity);
+        drop(self.slots.acquire_many(u32::try_from(slots).unwrap_or(u32::MAX)).await);
     }
 
-    /// Takes an event with those of its deliveries that are not on record yet.
-    pub async fn hand_off(
+    /// Takes an event with those of its deliveries that are not recorded yet.
+    pub(crate) async fn hand_off(
         &self,
         event: OutboxEvent,
         subscribers: &[&Subscriber],
@@ -102,29 +102,29 @@ impl DirectPath {
     ) -> HandOff {
         if subscribers.is_empty() {
             let event = self.scheduler.in_flight.add(event.event_id, 0);
-            self.scheduler.note(Note::Event(event)).await;
+            self.scheduler.record(RecorderItem::Event(event)).await;
             return HandOff::Taken;
         }
         match self.place(&event, subscribers, overflow, now) {
             Err(needed) => HandOff::Deferred(needed),
             Ok(rest) => {
-                for entry in rest {
-                    self.scheduler.hand_in(entry).await;
+                for update in rest {
+                    self.scheduler.submit(update).await;
                 }
                 HandOff::Taken
             }
         }
     }
 
-    /// Puts deliveries into their lanes and starts what can be started. Gives those that go another way, or the
-    /// room that is needed.
+    /// Enqueues deliveries in their lanes and starts attempts. Returns the deliveries that are parked or published instead, or
+    /// the number of slots that are needed.
     fn place(
         &self,
         event: &OutboxEvent,
         subscribers: &[&Subscriber],
         overflow: Overflow,
         now: DateTime<Utc>,
-    ) -> Result<Vec<Entry>, usize> {
+    ) -> Result<Vec<DeliveryUpdate>, usize> {
         let scheduler = &self.scheduler;
         let endpoint = |one: &&Subscriber| scheduler.endpoints.of(one.subscription.id, &one.target);
         let endpoints: Vec<_> = subscribers.iter().map(endpoint).collect();
@@ -135,12 +135,12 @@ impl DirectPath {
             false => lanes.place(one.subscription.id, instant),
         };
         let placements: Vec<Placement> = subscribers.iter().map(place).collect();
-        let wanted = placements.iter().filter(|placement| **placement == Placement::Proven).count();
-        // An event that takes half of all room or more would wait too long for it.
-        if overflow == Overflow::Waits && wanted > self.room() && wanted <= self.capacity / 2 {
+        let wanted = placements.iter().filter(|placement| **placement == Placement::FastLane).count();
+        // An event that needs half of all slots or more is not deferred, because it would wait too long.
+        if overflow == Overflow::Waits && wanted > self.free_slots() && wanted <= self.capacity / 2 {
             return Err(wanted);
         }
-        let part = scheduler.in_flight.add(event.event_id, subscribers.len());
+        let in_flight = scheduler.in_flight.add(event.event_id, subscribers.len());
         let body = Bytes::from(event.envelope.clone());
         let mut rest = Vec::new();
         for ((one, endpoint), placement) in subscribers.iter().zip(endpoints).zip(placements) {
@@ -148,20 +148,20 @@ impl DirectPath {
             let (slot, wait) = match placement {
                 Placement::Park(wait) => (None, Some(wait)),
                 Placement::Queue => (None, None),
-                Placement::Proven | Placement::Unproven => (self.slot(placement), None),
+                Placement::FastLane | Placement::SlowOrNewLane => (self.slot(placement), None),
             };
             let Some(slot) = slot else {
-                let origin = Origin::Outbox(OutboxPart::new(Arc::clone(&part)));
+                let origin = Origin::Outbox(OutboxDelivery::new(Arc::clone(&in_flight)));
                 rest.push(match wait {
-                    Some(wait) => Entry::parked(meta, body, origin, wait, Opened::No),
-                    None => Entry::queued(meta, body, origin, Opened::No),
+                    Some(wait) => DeliveryUpdate::parked(meta, body, origin, wait, Opened::No),
+                    None => DeliveryUpdate::queued(meta, body, origin, Opened::No),
                 });
                 continue;
             };
-            let origin = Origin::Outbox(OutboxPart::with_slot(Arc::clone(&part), slot));
-            // A message of it may be under way: then this goes on record with it.
+            let origin = Origin::Outbox(OutboxDelivery::with_slot(Arc::clone(&in_flight), slot));
+            // If a message for the same attempt is open, this delivery is recorded with it.
             if let Some(origin) = scheduler.open.begin(&meta, origin) {
-                let job = Job { meta, body, origin, endpoint, made: 0 };
+                let job = AttemptJob { meta, body, origin, endpoint, made: 0 };
                 lanes.queue(one.subscription.id, job, instant);
             }
         }
@@ -172,11 +172,11 @@ impl DirectPath {
     }
 
     fn slot(&self, placement: Placement) -> Option<Slot> {
-        let of_unproven = match placement {
-            Placement::Unproven => Some(Arc::clone(&self.unproven).try_acquire_owned().ok()?),
-            Placement::Proven | Placement::Queue | Placement::Park(_) => None,
+        let of_slow_or_new = match placement {
+            Placement::SlowOrNewLane => Some(Arc::clone(&self.slow_or_new).try_acquire_owned().ok()?),
+            Placement::FastLane | Placement::Queue | Placement::Park(_) => None,
         };
-        Some(Slot::new(Arc::clone(&self.slots).try_acquire_owned().ok()?, of_unproven))
+        Some(Slot::new(Arc::clone(&self.slots).try_acquire_owned().ok()?, of_slow_or_new))
     }
 }
 

@@ -1,65 +1,65 @@
-//! Receivers, ready to be sent to: the URL read, the secrets decrypted. Kept from one attempt to the next.
+//! Receivers with parsed URL and decrypted secrets, cached between attempts.
 
 use crate::store::Target;
 use common::egress::ReceiverUrl;
 use common::model::TenantId;
-use common::sealed::{MasterKey, Secret, subscription_binding, subscription_url_binding};
+use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
-/// Receivers that are kept. When there are more all are forgotten: it costs one decryption each to know them again.
+/// Most cached receivers. Beyond that the cache is cleared, which costs one decryption for each receiver.
 const KEPT: usize = 4_096;
 
-/// A receiver.
+/// A receiver with its URL and secrets.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    /// What it was made of.
+    /// The stored values that it was derived from.
     pub target: Target,
-    /// `None` when the stored URL can't be read.
+    /// `None` when the stored URL cannot be decrypted or parsed.
     pub url: Option<ReceiverUrl>,
-    /// What signs, the current secret first; `None` when decryption failed.
+    /// Signing secrets, the current one first; `None` when decryption failed.
     pub secrets: Option<Vec<Secret>>,
 }
 
-/// Receivers by subscription.
+/// A cache of receivers by subscription.
 #[derive(Debug)]
 pub(super) struct Endpoints {
-    master: MasterKey,
-    known: Mutex<HashMap<Uuid, Arc<Endpoint>>>,
+    masters: MasterKeys,
+    cache: Mutex<HashMap<Uuid, Arc<Endpoint>>>,
 }
 
 impl Endpoints {
-    pub(super) fn new(master: MasterKey) -> Self {
-        Self { master, known: Mutex::default() }
+    pub(super) fn new(masters: MasterKeys) -> Self {
+        Self { masters, cache: Mutex::default() }
     }
 
-    /// The receiver of a subscription, as `target` says now.
+    /// The receiver of a subscription, by the current `target`.
     pub(super) fn of(&self, subscription: Uuid, target: &Target) -> Arc<Endpoint> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(endpoint) = known.get(&subscription)
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = cache.get(&subscription)
             && endpoint.target == *target
         {
             return Arc::clone(endpoint);
         }
-        if known.len() >= KEPT {
-            known.clear();
+        if cache.len() >= KEPT {
+            cache.clear();
         }
-        let endpoint = Arc::new(self.make(subscription, target));
-        known.insert(subscription, Arc::clone(&endpoint));
+        let endpoint = Arc::new(self.decrypt(subscription, target));
+        cache.insert(subscription, Arc::clone(&endpoint));
         endpoint
     }
 
-    /// `None` when it can't be opened or read.
+    /// `None` when it cannot be decrypted or parsed.
     fn url(&self, subscription: Uuid, target: &Target) -> Option<ReceiverUrl> {
         let Some(sealed) = &target.url_sealed else { return ReceiverUrl::parse(&target.url).ok() };
         let binding = subscription_url_binding(TenantId(target.tenant_id), subscription);
-        ReceiverUrl::parse(self.master.open(sealed, &binding).ok()?.reveal()).ok()
+        ReceiverUrl::parse(self.masters.open(sealed, &binding).ok()?.reveal()).ok()
     }
 
-    fn make(&self, subscription: Uuid, target: &Target) -> Endpoint {
+    fn decrypt(&self, subscription: Uuid, target: &Target) -> Endpoint {
         let binding = subscription_binding(TenantId(target.tenant_id), subscription);
-        let open = |sealed: &Vec<u8>| self.master.open(sealed, &binding).ok();
+        let open = |sealed: &Vec<u8>| self.masters.open(sealed, &binding).ok();
         Endpoint {
             target: target.clone(),
             url: self.url(subscription, target),

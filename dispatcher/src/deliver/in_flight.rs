@@ -1,12 +1,12 @@
-//! Events of the outbox whose deliveries are handled by this program. The relay leaves them out when it reads.
+//! Events of the outbox whose deliveries this program handles. The relay excludes them when it reads the outbox.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
-/// The ids of events in flight. Bounded by the deliveries that may be direct and by the ledger's channel: an event stays
-/// for as long as one of its deliveries is there. Cheap to clone.
+/// The ids of events in flight. Bounded by the number of direct deliveries and by the recorder's channel: an event stays
+/// until all of its deliveries are recorded. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight(Arc<Mutex<HashSet<Uuid>>>);
 
@@ -14,7 +14,7 @@ pub(super) struct InFlight(Arc<Mutex<HashSet<Uuid>>>);
 #[derive(Debug)]
 pub(super) struct EventInFlight {
     pub(super) event_id: Uuid,
-    /// Deliveries that are not on record yet. Only the ledger counts down.
+    /// Deliveries that are not recorded yet. Only the recorder decrements it.
     unrecorded: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl InFlight {
         Arc::new(EventInFlight { event_id, unrecorded: AtomicUsize::new(deliveries) })
     }
 
-    /// The events are marked as relayed, and that is committed.
+    /// Removes events whose mark as relayed is committed.
     pub(super) fn remove(&self, event_ids: &[Uuid]) {
         let mut ids = self.ids();
         for id in event_ids {
@@ -33,7 +33,7 @@ impl InFlight {
         }
     }
 
-    /// All of them.
+    /// The ids of all events in flight.
     pub(super) fn list(&self) -> Vec<Uuid> {
         self.ids().iter().copied().collect()
     }
@@ -44,7 +44,7 @@ impl InFlight {
 }
 
 impl EventInFlight {
-    /// One of its deliveries goes on record; whether it is the last one.
+    /// Counts one delivery as recorded; returns whether it was the last one.
     pub(super) fn record_one(&self) -> bool {
         self.unrecorded.fetch_sub(1, Ordering::Relaxed) == 1
     }

@@ -1,12 +1,13 @@
-//! A lane for each subscription, so that a slow or dead receiver delays only itself (D28). Pure: time is handed in.
+//! A lane for each subscription, so that a slow or unavailable receiver delays only its own deliveries (D28). Pure: time is an
+//! argument.
 //!
-//! - All lanes together have a bounded number of attempts under way, and so has each lane.
-//! - Slow lanes together have three eighths of that, lanes of which nothing is known yet an eighth, and an eighth is kept
-//!   for lanes with nothing under way: however many receivers hang, known ones or not, the others go on. An attempt
-//!   under way that takes much longer than usual makes its lane slow at once.
-//! - A lane takes no more than it can work off soon. The rest is handed back, to wait in the database: it holds neither
-//!   the queue's head nor the share of messages that this program may have open.
-//! - Lanes that have something waiting start it in turn.
+//! - The number of concurrent attempts is bounded, for all lanes together and for each lane.
+//! - Slow lanes share three eighths of the attempts, new lanes one eighth, and an eighth is reserved for fast lanes without a
+//!   running attempt, so that receivers that hang do not block the others. A running attempt that takes much longer than
+//!   usual makes its lane slow at once.
+//! - A lane accepts only deliveries that it can attempt soon. The others are parked in the database, so that they occupy
+//!   neither the queue's head nor the prefetch of this program.
+//! - Lanes with waiting deliveries start them in round-robin order.
 
 mod placement;
 
@@ -18,148 +19,148 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Longest expected wait of what a lane takes, while there is room.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The same when half of the open messages wait.
-const IMPATIENCE: Duration = Duration::from_millis(100);
+/// Longest expected wait of a delivery that a lane accepts.
+const EXPECTED_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The same while more than half of the prefetched messages wait in lanes.
+const EXPECTED_WAIT_MAX_WHEN_FULL: Duration = Duration::from_millis(100);
 /// A receiver that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
-/// An attempt under way that takes longer than this, and than [`UNUSUAL`] times the mean, is stuck.
+/// A running attempt that takes longer than this, and than [`STUCK_FACTOR`] times the mean, is stuck.
 const STUCK: Duration = Duration::from_millis(250);
-const UNUSUAL: u32 = 4;
-/// How long what is handed back waits: at least and at most.
-const AWAY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// The same when it waited in vain, because lanes like its own have all the attempts that they may have.
-const IN_VAIN: Duration = Duration::from_secs(5);
+const STUCK_FACTOR: u32 = 4;
+/// Shortest and longest time for which a delivery is parked because its lane is full.
+const PARK_WAIT: (Duration, Duration) = (Duration::from_secs(1), PARK_WAIT_MAX);
+pub(super) const PARK_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Time for which a delivery is parked that was not started, because other lanes of its class use all their attempts.
+const STARVED_PARK_WAIT: Duration = Duration::from_secs(5);
 /// Weight of the newest attempt in a lane's mean duration.
-const NEWEST: f64 = 0.2;
-/// A lane that nothing came for is forgotten after this.
+const NEWEST_WEIGHT: f64 = 0.2;
+/// Idle time after which a lane is removed.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// The share of a lane whose receiver answered once and doesn't, as a divisor of the share of one that does. A lane of
-/// which nothing is known has one attempt.
-const DOUBTFUL_DIVISOR: usize = 8;
+/// Divisor of a lane's share of attempts while its receiver does not respond. A new lane has one attempt.
+const FAILING_DIVISOR: usize = 8;
 
-/// How much is under way at once.
+/// Limits of concurrent attempts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct LaneLimits {
     /// Attempts of all lanes.
     pub in_all: usize,
     /// Attempts of one lane.
     pub each: usize,
-    /// Messages that may be open.
+    /// Most unacknowledged messages, of all lanes.
     pub open: usize,
 }
 
-impl Bounds {
+impl LaneLimits {
     const fn most_slow(&self) -> usize {
         if self.in_all < 3 { 1 } else { self.in_all * 3 / 8 }
     }
 }
 
-/// How an attempt went, as far as lanes care.
+/// Whether the receiver responded to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// The receiver answered, whatever it said.
-    Came,
-    /// It didn't, or couldn't be reached.
-    Failed,
+pub(super) enum Responsiveness {
+    /// The receiver sent a status, whichever it was.
+    Responded,
+    /// It did not respond, or could not be reached.
+    Unresponsive,
 }
 
-/// A job that a lane doesn't take now, and how long it had better wait.
+/// A job that its lane does not accept, and for how long to park it.
 #[derive(Debug)]
-pub(super) struct Away<J> {
+pub(super) struct JobToPark<J> {
     pub job: J,
     pub wait: Duration,
 }
 
-/// The lanes.
+/// The lanes of all subscriptions.
 #[derive(Debug)]
-pub(super) struct Lanes<J> {
-    lanes: HashMap<Uuid, Lane<J>>,
-    /// Lanes that could start something, each once.
+pub(super) struct SubscriptionLanes<J> {
+    lanes: HashMap<Uuid, SubscriptionLane<J>>,
+    /// Lanes that may be able to start a job, each once.
     ready: VecDeque<Uuid>,
-    bounds: Bounds,
+    bounds: LaneLimits,
     running: usize,
     running_slow: usize,
     running_new: usize,
     waiting: usize,
     congestion: Congestion,
-    /// Nothing is taken or started any more.
+    /// Set when draining: no job is accepted or started any more.
     is_closed: bool,
 }
 
-/// What is known of a lane.
+/// A lane's class, by the durations of its attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    /// Nothing has ended yet.
+enum LaneClass {
+    /// No attempt has ended yet.
     New,
-    /// It takes long, or doesn't answer.
+    /// The receiver is slow or does not respond.
     Slow,
-    /// It answers soon.
+    /// The receiver responds quickly.
     Fast,
 }
 
 #[derive(Debug)]
-struct Lane<J> {
-    /// What waits, and since when.
+struct SubscriptionLane<J> {
+    /// Waiting jobs, and since when each waits.
     waiting: VecDeque<(J, Instant)>,
-    /// When each attempt under way began, oldest first, and what the lane was then.
-    began: VecDeque<(Instant, Class)>,
-    /// How long attempts take; `None` before the first has ended.
+    /// When each running attempt began, oldest first, and the lane's class then.
+    began: VecDeque<(Instant, LaneClass)>,
+    /// Weighted mean duration of attempts; `None` before the first has ended.
     mean: Option<Duration>,
-    /// The last attempt got no answer.
-    is_suspect: bool,
+    /// The receiver did not respond to the last attempt.
+    last_attempt_failed: bool,
     is_ready: bool,
     last_used: Instant,
 }
 
-impl<J> Lane<J> {
+impl<J> SubscriptionLane<J> {
     fn new(now: Instant) -> Self {
         Self {
             waiting: VecDeque::new(),
             began: VecDeque::new(),
             mean: None,
-            is_suspect: false,
+            last_attempt_failed: false,
             is_ready: false,
             last_used: now,
         }
     }
 
-    /// How long the oldest attempt under way has taken.
+    /// How long the oldest running attempt has taken.
     fn oldest(&self, now: Instant) -> Duration {
         self.began.front().map(|(began, _)| now - *began).unwrap_or_default()
     }
 
-    /// How long an attempt takes: as they did, or as the oldest under way has taken.
+    /// Expected duration of an attempt: the mean, or the age of the oldest running one if that is longer.
     fn duration(&self, now: Instant) -> Duration {
         self.mean.unwrap_or_default().max(self.oldest(now))
     }
 
     fn is_stuck(&self, now: Instant) -> bool {
-        self.oldest(now) > STUCK.max(self.mean.unwrap_or_default() * UNUSUAL)
+        self.oldest(now) > STUCK.max(self.mean.unwrap_or_default() * STUCK_FACTOR)
     }
 
-    fn class(&self, now: Instant) -> Class {
+    fn class(&self, now: Instant) -> LaneClass {
         match self.mean {
-            _ if self.is_suspect || self.is_stuck(now) => Class::Slow,
-            None => Class::New,
-            Some(mean) if mean > SLOW => Class::Slow,
-            Some(_) => Class::Fast,
+            _ if self.last_attempt_failed || self.is_stuck(now) => LaneClass::Slow,
+            None => LaneClass::New,
+            Some(mean) if mean > SLOW => LaneClass::Slow,
+            Some(_) => LaneClass::Fast,
         }
     }
 
-    /// How many attempts the lane may have under way.
+    /// The number of concurrent attempts that the lane may have.
     fn share(&self, each: usize, now: Instant) -> usize {
         if self.mean.is_none() {
             1
-        } else if self.is_suspect || self.is_stuck(now) {
-            (each / DOUBTFUL_DIVISOR).max(1)
+        } else if self.last_attempt_failed || self.is_stuck(now) {
+            (each / FAILING_DIVISOR).max(1)
         } else {
             each
         }
     }
 
-    /// How long the job at place `at` waits until it is started.
+    /// Expected wait of the job at index `at` until it is started.
     fn expected_wait(&self, at: usize, each: usize, now: Instant) -> Duration {
         let share = self.share(each, now);
         let rounds = (at + self.began.len()) / share;
@@ -167,8 +168,8 @@ impl<J> Lane<J> {
     }
 }
 
-impl<J> Lanes<J> {
-    pub(super) fn new(bounds: Bounds, congestion: Congestion) -> Self {
+impl<J> SubscriptionLanes<J> {
+    pub(super) fn new(bounds: LaneLimits, congestion: Congestion) -> Self {
         Self {
             lanes: HashMap::new(),
             ready: VecDeque::new(),
@@ -182,23 +183,23 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// Takes a job into its lane, or hands it back.
-    pub(super) fn admit(&mut self, id: Uuid, job: J, now: Instant) -> Result<(), Away<J>> {
-        let patience = self.patience();
-        let lane = self.lanes.entry(id).or_insert_with(|| Lane::new(now));
+    /// Accepts a job into its lane, or returns it to be parked.
+    pub(super) fn admit(&mut self, id: Uuid, job: J, now: Instant) -> Result<(), JobToPark<J>> {
+        let expected_wait_max = self.expected_wait_max();
+        let lane = self.lanes.entry(id).or_insert_with(|| SubscriptionLane::new(now));
         lane.last_used = now;
         let wait = lane.expected_wait(lane.waiting.len(), self.bounds.each, now);
-        if wait > patience {
+        if wait > expected_wait_max {
             self.congestion.begin(id);
-            return Err(Away { job, wait: wait.clamp(AWAY.0, AWAY.1) });
+            return Err(JobToPark { job, wait: wait.clamp(PARK_WAIT.0, PARK_WAIT.1) });
         }
         self.queue(id, job, now);
         Ok(())
     }
 
-    /// Takes a job into its lane: there is a place for it.
+    /// Appends a job to its lane without checking the expected wait.
     pub(super) fn queue(&mut self, id: Uuid, job: J, now: Instant) {
-        let lane = self.lanes.entry(id).or_insert_with(|| Lane::new(now));
+        let lane = self.lanes.entry(id).or_insert_with(|| SubscriptionLane::new(now));
         lane.last_used = now;
         lane.waiting.push_back((job, now));
         self.waiting += 1;
@@ -208,7 +209,7 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// All that can be started now, in turn.
+    /// Starts all jobs that can be started now, in round-robin order.
     pub(super) fn start(&mut self, now: Instant) -> Vec<(Uuid, J)> {
         let mut started = Vec::new();
         let mut passed_over = VecDeque::new();
@@ -217,11 +218,11 @@ impl<J> Lanes<J> {
             let Some(lane) = self.lanes.get_mut(&id) else { continue };
             let class = lane.class(now);
             let has_room = match class {
-                Class::Fast => {
+                LaneClass::Fast => {
                     self.running < self.bounds.in_all - self.bounds.in_all / 8 || lane.began.is_empty()
                 }
-                Class::Slow => self.running_slow < self.bounds.most_slow(),
-                Class::New => self.running_new < (self.bounds.in_all / 8).max(1),
+                LaneClass::Slow => self.running_slow < self.bounds.most_slow(),
+                LaneClass::New => self.running_new < (self.bounds.in_all / 8).max(1),
             };
             if !has_room {
                 passed_over.push_back(id);
@@ -236,9 +237,9 @@ impl<J> Lanes<J> {
             self.running += 1;
             self.waiting -= 1;
             match class {
-                Class::Fast => {}
-                Class::Slow => self.running_slow += 1,
-                Class::New => self.running_new += 1,
+                LaneClass::Fast => {}
+                LaneClass::Slow => self.running_slow += 1,
+                LaneClass::New => self.running_new += 1,
             }
             if !lane.waiting.is_empty() {
                 lane.is_ready = true;
@@ -250,85 +251,82 @@ impl<J> Lanes<J> {
         started
     }
 
-    /// An attempt of the lane has ended.
-    pub(super) fn finish(&mut self, id: Uuid, began: Instant, answer: Answer, now: Instant) {
+    /// Ends an attempt of the lane that began at `began`.
+    pub(super) fn finish(&mut self, id: Uuid, began: Instant, responsiveness: Responsiveness, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let position = lane.began.iter().position(|(other, _)| *other == began).unwrap_or(0);
         let Some((_, class)) = lane.began.remove(position) else { return };
         self.running -= 1;
         match class {
-            Class::Fast => {}
-            Class::Slow => self.running_slow -= 1,
-            Class::New => self.running_new -= 1,
+            LaneClass::Fast => {}
+            LaneClass::Slow => self.running_slow -= 1,
+            LaneClass::New => self.running_new -= 1,
         }
         lane.last_used = now;
         let took = now - began;
-        let has_recovered = lane.is_suspect && answer == Answer::Came;
+        let has_recovered = lane.last_attempt_failed && responsiveness == Responsiveness::Responded;
         lane.mean = match lane.mean {
-            Some(mean) if !has_recovered => Some(mean.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST)),
+            Some(mean) if !has_recovered => {
+                Some(mean.mul_f64(1.0 - NEWEST_WEIGHT) + took.mul_f64(NEWEST_WEIGHT))
+            }
             Some(_) | None => Some(took),
         };
-        lane.is_suspect = answer == Answer::Failed;
+        lane.last_attempt_failed = responsiveness == Responsiveness::Unresponsive;
         if !lane.waiting.is_empty() && !lane.is_ready {
             lane.is_ready = true;
             self.ready.push_back(id);
         }
-        if lane.expected_wait(lane.waiting.len(), self.bounds.each, now) <= IMPATIENCE {
-            self.congestion.end(id);
+        if lane.expected_wait(lane.waiting.len(), self.bounds.each, now) <= EXPECTED_WAIT_MAX_WHEN_FULL {
+            self.congestion.end(id, now);
         }
     }
 
-    /// What lanes took when it seemed that they would get to it soon, and won't. To be called several times a second.
-    pub(super) fn evict(&mut self, now: Instant) -> Vec<Away<J>> {
-        let patience = self.patience();
-        let mut away = Vec::new();
+    /// Removes jobs that wait longer than expected, to be parked. Called several times a second.
+    pub(super) fn evict(&mut self, now: Instant) -> Vec<JobToPark<J>> {
+        let expected_wait_max = self.expected_wait_max();
+        let mut to_park = Vec::new();
         for (id, lane) in &mut self.lanes {
             while let Some(last) = lane.waiting.len().checked_sub(1) {
                 let wait = lane.expected_wait(last, self.bounds.each, now);
-                if wait <= patience {
+                if wait <= expected_wait_max {
                     break;
                 }
                 self.congestion.begin(*id);
                 let newest = lane.waiting.pop_back();
-                away.extend(newest.map(|(job, _)| Away { job, wait: wait.clamp(AWAY.0, AWAY.1) }));
+                to_park.extend(
+                    newest.map(|(job, _)| JobToPark { job, wait: wait.clamp(PARK_WAIT.0, PARK_WAIT.1) }),
+                );
             }
-            while lane.waiting.front().is_some_and(|(_, since)| now - *since > patience) {
+            while lane.waiting.front().is_some_and(|(_, since)| now - *since > expected_wait_max) {
                 let oldest = lane.waiting.pop_front();
-                away.extend(oldest.map(|(job, _)| Away { job, wait: IN_VAIN }));
+                to_park.extend(oldest.map(|(job, _)| JobToPark { job, wait: STARVED_PARK_WAIT }));
+                if lane.began.is_empty() {
+                    // Its receiver is not the cause, and no attempt will end that could show a recovery.
+                    self.congestion.forget(*id);
+                }
             }
         }
-        self.waiting -= away.len();
+        self.waiting -= to_park.len();
         self.recount(now);
-        for (id, lane) in &self.lanes {
-            if lane.began.is_empty() && lane.waiting.is_empty() {
-                // Nothing ends here that could say so later.
-                self.congestion.clear(*id);
-            }
-        }
-        self.lanes.retain(|id, lane| {
-            let keep =
-                !lane.began.is_empty() || !lane.waiting.is_empty() || now - lane.last_used < FORGET_AFTER;
-            if !keep {
-                self.congestion.clear(*id);
-            }
-            keep
+        self.lanes.retain(|_, lane| {
+            !lane.began.is_empty() || !lane.waiting.is_empty() || now - lane.last_used < FORGET_AFTER
         });
-        away
+        to_park
     }
 
-    /// Attempts of new lanes that don't end soon count among the slow ones, and leave their place to other new lanes.
+    /// Counts long attempts of new lanes as slow, so that they do not use up the share of new lanes.
     fn recount(&mut self, now: Instant) {
         let most = self.bounds.most_slow();
         for (began, class) in self.lanes.values_mut().flat_map(|lane| &mut lane.began) {
-            if *class == Class::New && now - *began > STUCK && self.running_slow < most {
-                *class = Class::Slow;
+            if *class == LaneClass::New && now - *began > STUCK && self.running_slow < most {
+                *class = LaneClass::Slow;
                 self.running_new -= 1;
                 self.running_slow += 1;
             }
         }
     }
 
-    /// Gives back all that waits: it isn't started any more, and nothing more is taken directly.
+    /// Closes the lanes: returns all waiting jobs, and accepts no direct deliveries any more.
     pub(super) fn close(&mut self) -> Vec<J> {
         self.is_closed = true;
         self.ready.clear();
@@ -342,8 +340,8 @@ impl<J> Lanes<J> {
             .collect()
     }
 
-    const fn patience(&self) -> Duration {
-        if self.waiting * 2 > self.bounds.open { IMPATIENCE } else { PATIENCE }
+    const fn expected_wait_max(&self) -> Duration {
+        if self.waiting * 2 > self.bounds.open { EXPECTED_WAIT_MAX_WHEN_FULL } else { EXPECTED_WAIT_MAX }
     }
 }
 

@@ -1,42 +1,42 @@
-//! To the receivers: from the outbox directly or from the queue, through a lane, and on record.
+//! Delivers webhooks: from the outbox or the queue through a lane to the receiver, and records the outcome.
 //!
-//! Before each attempt the subscription is looked at, and for a message its delivery, too: what was paused waits in the
-//! database, what was removed is dropped, what is done already is forgotten. The number of deliveries that this program
-//! holds is bounded: those from the queue by the broker's prefetch, those from the outbox by [`DirectPath`].
+//! Before each attempt the subscription is checked, and for a message its delivery as well: deliveries of a paused subscription
+//! are parked, those of a removed one are dropped, and those already recorded are acknowledged. The number of deliveries held
+//! is bounded: those from the queue by the prefetch, those from the outbox by [`DirectPath`].
 
+mod attempt_job;
 mod congestion;
-mod dead_letters;
+mod consumer;
+mod dead_letter_queue;
+mod delivery_publisher;
+mod delivery_update;
 mod direct;
 mod endpoint;
-mod entry;
 mod in_flight;
-mod intake;
-mod job;
-mod judge;
 mod lanes;
-mod ledger;
-mod messages;
-mod open;
+mod message_decision;
+mod open_attempts;
 mod origin;
+mod recorder;
 mod scheduler;
 
-pub use congestion::Congestion;
-pub use direct::{DirectPath, HandOff, Overflow};
+pub(crate) use congestion::Congestion;
+pub(crate) use direct::{DirectPath, HandOff, Overflow};
 
 use crate::schedule::Schedule;
 use crate::send::Sender;
-use common::broker::{Broker, Queue, run_intake};
+use attempt_job::AttemptRunner;
+use common::broker::{Broker, Queue, run_message_consumer};
 use common::db::Database;
-use common::sealed::MasterKey;
+use common::sealed::MasterKeys;
 use common::settings::BrokerSettings;
-use dead_letters::DeadLetters;
+use consumer::DeliveryConsumer;
+use dead_letter_queue::DeadLetterQueue;
 use endpoint::Endpoints;
 use in_flight::InFlight;
-use intake::DeliveryIntake;
-use job::Means;
-use lanes::{Bounds, Lanes};
-use ledger::{Ledger, Note};
-use open::OpenAttempts;
+use lanes::{LaneLimits, SubscriptionLanes};
+use open_attempts::OpenAttempts;
+use recorder::{DeliveryRecorder, RecorderItem};
 use scheduler::AttemptScheduler;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -44,93 +44,89 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Messages looked at together.
+/// Most messages whose deliveries are looked up together.
 const UNIT: usize = 128;
 
-/// How much is delivered at once.
+/// Limits of concurrent attempts and of deliveries held.
 #[derive(Clone, Copy, Debug)]
-pub struct DeliveryBounds {
-    /// Attempts under way.
+pub(crate) struct DeliveryBounds {
+    /// Concurrent attempts of all subscriptions.
     pub in_all: usize,
-    /// Of these, the ones to one subscription.
+    /// Concurrent attempts to one subscription.
     pub each: usize,
-    /// Deliveries held that came from the queue: its messages that may be unacknowledged.
+    /// Deliveries held from the queue: the prefetch.
     pub from_queue: u16,
-    /// Deliveries held that came straight from the outbox.
+    /// Deliveries held directly from the outbox.
     pub direct: usize,
 }
 
-/// What delivering needs.
+/// Dependencies and settings of the delivery service.
 #[derive(Debug)]
-pub struct Delivering {
-    /// Where messages are taken from.
+pub(crate) struct DeliveryDependencies {
+    /// The connection that consumes the webhooks queue.
     pub broker: Broker,
-    /// Where messages of next attempts are published: a broker short of memory blocks connections that publish, and
-    /// the queue must be worked off all the same.
+    /// The connection that publishes: a broker short of memory or disk blocks publishing connections, and consuming must
+    /// continue.
     pub publishing: Broker,
     /// The queues' names and bounds.
     pub queues: BrokerSettings,
-    /// Where everything is looked up and put on record.
     pub database: Database,
-    /// Sends.
     pub sender: Sender,
-    /// Opens the secrets.
-    pub master: MasterKey,
-    /// When to try again.
+    /// Decrypts the subscriptions' secrets and URLs.
+    pub masters: MasterKeys,
     pub schedule: Schedule,
-    /// How much at once.
     pub bounds: DeliveryBounds,
-    /// For the relay.
+    /// Shared with the relay.
     pub congestion: Congestion,
-    /// Whether messages are being taken.
+    /// Set while the webhooks queue is consumed.
     pub consuming: Arc<AtomicBool>,
 }
 
-/// Deliveries, ready to begin.
-pub struct Deliveries {
+/// The delivery service, before [`run`](Self::run) starts it.
+pub(crate) struct DeliveryService {
     broker: Broker,
     queues: BrokerSettings,
     prefetch: u16,
     scheduler: Arc<AttemptScheduler>,
     direct: DirectPath,
-    intake: DeliveryIntake,
-    ledger: Ledger,
-    notes: mpsc::Receiver<Note>,
+    consumer: DeliveryConsumer,
+    recorder: DeliveryRecorder,
+    items: mpsc::Receiver<RecorderItem>,
     shutdown: CancellationToken,
 }
 
-impl std::fmt::Debug for Deliveries {
+impl std::fmt::Debug for DeliveryService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Deliveries").field("prefetch", &self.prefetch).finish_non_exhaustive()
+        f.debug_struct("DeliveryService").field("prefetch", &self.prefetch).finish_non_exhaustive()
     }
 }
 
-impl Deliveries {
-    /// Sets everything up; nothing is taken before [`run`](Self::run).
-    pub fn new(delivering: Delivering, shutdown: CancellationToken) -> Self {
-        let Delivering { database, publishing, bounds, schedule, .. } = delivering;
-        job::show_counters(&schedule);
+impl DeliveryService {
+    /// Sets the service up; nothing is consumed before [`run`](Self::run).
+    pub(crate) fn new(delivering: DeliveryDependencies, shutdown: CancellationToken) -> Self {
+        let DeliveryDependencies { database, publishing, bounds, schedule, .. } = delivering;
+        attempt_job::register_counters(&schedule);
         let from_queue = usize::from(bounds.from_queue);
-        let lane_bounds = Bounds { in_all: bounds.in_all, each: bounds.each, open: from_queue };
-        let (ledger, notes) = mpsc::channel(from_queue + bounds.direct);
+        let lane_bounds = LaneLimits { in_all: bounds.in_all, each: bounds.each, open: from_queue };
+        let (recorder, items) = mpsc::channel(from_queue + bounds.direct);
         let scheduler = Arc::new(AttemptScheduler {
-            means: Means { sender: delivering.sender, schedule },
-            endpoints: Endpoints::new(delivering.master),
-            lanes: Mutex::new(Lanes::new(lane_bounds, delivering.congestion)),
-            ledger,
+            runner: AttemptRunner { sender: delivering.sender, schedule },
+            endpoints: Endpoints::new(delivering.masters),
+            lanes: Mutex::new(SubscriptionLanes::new(lane_bounds, delivering.congestion)),
+            recorder,
             open: OpenAttempts::default(),
             in_flight: InFlight::default(),
-            dead_letters: DeadLetters::default(),
+            dead_letter_queue: DeadLetterQueue::default(),
             attempts: TaskTracker::new(),
         });
-        let ledger = Ledger {
+        let recorder = DeliveryRecorder {
             database: database.clone(),
             broker: publishing,
             open: scheduler.open.clone(),
             in_flight: scheduler.in_flight.clone(),
-            dead_letters: scheduler.dead_letters.clone(),
+            dead_letter_queue: scheduler.dead_letter_queue.clone(),
         };
-        let intake = DeliveryIntake {
+        let consumer = DeliveryConsumer {
             scheduler: Arc::clone(&scheduler),
             database,
             consuming: delivering.consuming,
@@ -142,35 +138,39 @@ impl Deliveries {
             prefetch: bounds.from_queue,
             direct: DirectPath::new(Arc::clone(&scheduler), bounds.direct),
             scheduler,
-            intake,
-            ledger,
-            notes,
+            consumer,
+            recorder,
+            items,
             shutdown,
         }
     }
 
-    /// For the relay.
-    pub fn direct(&self) -> DirectPath {
+    /// The path through which the relay hands off events.
+    pub(crate) fn direct(&self) -> DirectPath {
         self.direct.clone()
     }
 
-    /// Delivers until the shutdown, then finishes the attempts under way and puts them on record. Ends after the relay,
-    /// which may still hand something in.
-    pub async fn run(self) {
-        let Self { broker, queues, prefetch, scheduler, direct, mut intake, ledger, notes, shutdown } = self;
-        let dead_letters = scheduler.dead_letters.clone();
-        let watch = dead_letters.watch(broker.clone(), queues.prefix, queues.max_length, shutdown.clone());
-        drop(common::vital::spawn("room for dead letters", watch));
-        let keeper = common::vital::spawn("ledger", ledger.keep(notes));
-        let evictions = common::vital::spawn("lanes", Arc::clone(&scheduler).keep_lanes(shutdown.clone()));
-        let open = run_intake(&broker, Queue::Webhooks, (prefetch, UNIT), &mut intake, &shutdown).await;
+    /// Delivers until shutdown, then finishes and records the running attempts. Ends after the relay, which may still hand off
+    /// events.
+    pub(crate) async fn run(self) {
+        let Self { broker, queues, prefetch, scheduler, direct, mut consumer, recorder, items, shutdown } =
+            self;
+        let dead_letter_queue = scheduler.dead_letter_queue.clone();
+        let watch =
+            dead_letter_queue.watch(broker.clone(), queues.prefix, queues.max_length, shutdown.clone());
+        drop(common::critical_task::spawn("dead-letter queue length", watch));
+        let keeper = common::critical_task::spawn("recorder", recorder.run(items));
+        let evictions =
+            common::critical_task::spawn("lanes", Arc::clone(&scheduler).run_evictions(shutdown.clone()));
+        let open =
+            run_message_consumer(&broker, Queue::Webhooks, (prefetch, UNIT), &mut consumer, &shutdown).await;
 
-        drop((intake, direct));
+        drop((consumer, direct));
         scheduler.drain().await;
         drop(evictions.await);
         scheduler.attempts.close();
         scheduler.attempts.wait().await;
-        // With the last one that hands in notes the ledger ends, once it has written them.
+        // Dropping the last sender ends the recorder after it has written everything.
         drop(scheduler);
         drop(keeper.await);
         if let Some(open) = open {

@@ -1,37 +1,37 @@
-//! Where a delivery came from: the queue, or straight from the outbox. That decides who is told once it is on record.
+//! Where a delivery came from, which decides what is settled once it is recorded.
 
 use super::in_flight::EventInFlight;
-use common::broker::{Held, Queue, Receipt};
+use common::broker::{AckHandle, Queue, UnacknowledgedGuard};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Where a delivery came from.
 #[derive(Debug)]
 pub(super) enum Origin {
-    /// A message of the queue, to be acknowledged.
-    Queue(Receipt),
-    /// The outbox, directly: its event is marked as relayed when its last delivery goes on record.
-    Outbox(OutboxPart),
+    /// A message of the webhooks queue, to be acknowledged.
+    Queue(AckHandle),
+    /// Directly from the outbox: its event is marked as relayed when its last delivery is recorded.
+    Outbox(OutboxDelivery),
 }
 
-/// A delivery's part in its event.
+/// One delivery of an event in flight.
 #[derive(Debug)]
-pub(super) struct OutboxPart {
+pub(super) struct OutboxDelivery {
     pub(super) event: Arc<EventInFlight>,
-    /// Its place among the direct deliveries, free again when this is dropped. None for what is only put on record.
+    /// Its slot among the direct deliveries, released when it is dropped. `None` for a delivery that is only recorded.
     _slot: Option<Slot>,
 }
 
-/// A direct delivery's place.
+/// A slot of a direct delivery.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Of all direct deliveries, and of those to receivers that have not proved to respond soon.
+    /// A permit of all direct deliveries, and one of those to slow and new receivers.
     _permits: [Option<OwnedSemaphorePermit>; 2],
-    /// It counts as unacknowledged for as long.
-    _held: Held,
+    /// Counts the delivery as unacknowledged meanwhile.
+    _held: UnacknowledgedGuard,
 }
 
-impl OutboxPart {
+impl OutboxDelivery {
     pub(super) const fn new(event: Arc<EventInFlight>) -> Self {
         Self { event, _slot: None }
     }
@@ -42,7 +42,7 @@ impl OutboxPart {
 }
 
 impl Slot {
-    pub(super) fn new(of_all: OwnedSemaphorePermit, of_unproven: Option<OwnedSemaphorePermit>) -> Self {
-        Self { _permits: [Some(of_all), of_unproven], _held: Held::new(Queue::Webhooks) }
+    pub(super) fn new(of_all: OwnedSemaphorePermit, of_slow_or_new: Option<OwnedSemaphorePermit>) -> Self {
+        Self { _permits: [Some(of_all), of_slow_or_new], _held: UnacknowledgedGuard::new(Queue::Webhooks) }
     }
 }

@@ -1,14 +1,14 @@
-//! Takes deliveries into their lanes, starts their attempts, and hands to the ledger what has become of them.
+//! Admits deliveries to their lanes, starts attempts, and passes the outcomes to the recorder.
 
-use super::dead_letters::DeadLetters;
+use super::attempt_job::{AttemptJob, AttemptRunner};
+use super::dead_letter_queue::DeadLetterQueue;
+use super::delivery_update::{DeliveryUpdate, Opened};
 use super::endpoint::Endpoints;
-use super::entry::{Entry, Opened};
 use super::in_flight::InFlight;
-use super::job::{Job, Means};
-use super::lanes::{Away, Lanes};
-use super::ledger::Note;
-use super::open::OpenAttempts;
+use super::lanes::{JobToPark, SubscriptionLanes};
+use super::open_attempts::OpenAttempts;
 use super::origin::Origin;
+use super::recorder::RecorderItem;
 use common::broker::Queue;
 use common::clock;
 use common::message::DeliveryMeta;
@@ -21,27 +21,27 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-/// How often lanes are looked at.
-const LOOK_AT_LANES: Duration = Duration::from_millis(200);
+/// How often lanes are checked for jobs to evict.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Schedules attempts; shared by what takes from the queue, by the relay and by attempts under way.
+/// Schedules attempts; shared by the consumer, the relay and running attempts.
 pub(super) struct AttemptScheduler {
-    pub(super) means: Means,
+    pub(super) runner: AttemptRunner,
     pub(super) endpoints: Endpoints,
-    pub(super) lanes: Mutex<Lanes<Job>>,
-    pub(super) ledger: mpsc::Sender<Note>,
+    pub(super) lanes: Mutex<SubscriptionLanes<AttemptJob>>,
+    pub(super) recorder: mpsc::Sender<RecorderItem>,
     pub(super) open: OpenAttempts,
     pub(super) in_flight: InFlight,
-    pub(super) dead_letters: DeadLetters,
+    pub(super) dead_letter_queue: DeadLetterQueue,
     pub(super) attempts: TaskTracker,
 }
 
 impl AttemptScheduler {
-    pub(super) fn lanes(&self) -> MutexGuard<'_, Lanes<Job>> {
+    pub(super) fn lanes(&self) -> MutexGuard<'_, SubscriptionLanes<AttemptJob>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts what can be started.
+    /// Starts all jobs that lanes can start now.
     pub(super) fn start(self: &Arc<Self>) {
         let now = Instant::now();
         let started = self.lanes().start(now);
@@ -49,74 +49,74 @@ impl AttemptScheduler {
     }
 
     /// Runs attempts that lanes have started.
-    pub(super) fn run(self: &Arc<Self>, started: Vec<(Uuid, Job)>, now: Instant) {
+    pub(super) fn run(self: &Arc<Self>, started: Vec<(Uuid, AttemptJob)>, now: Instant) {
         for (id, job) in started {
             if matches!(job.origin, Origin::Outbox(_)) {
                 observe_lag(&job.meta);
             }
             let scheduler = Arc::clone(self);
             let attempt = self.attempts.track_future(async move { scheduler.attempt(id, job, now).await });
-            drop(common::vital::spawn("attempt", attempt));
+            drop(common::critical_task::spawn("attempt", attempt));
         }
     }
 
-    async fn attempt(self: Arc<Self>, id: Uuid, job: Job, began: Instant) {
-        let (entry, answer) = self.means.attempt(job).await;
+    async fn attempt(self: Arc<Self>, id: Uuid, job: AttemptJob, began: Instant) {
+        let (update, responsiveness) = self.runner.attempt(job).await;
         let ended = Instant::now();
         metrics::histogram!(APPLY_DURATION, "queue" => Queue::Webhooks.as_str()).record(ended - began);
         let started = {
             let mut lanes = self.lanes();
-            lanes.finish(id, began, answer, ended);
+            lanes.finish(id, began, responsiveness, ended);
             lanes.start(ended)
         };
         self.run(started, ended);
-        self.hand_in(entry).await;
+        self.submit(update).await;
     }
 
-    pub(super) async fn hand_in(&self, entry: Entry) {
-        self.note(Note::Delivery(Box::new(entry))).await;
+    pub(super) async fn submit(&self, update: DeliveryUpdate) {
+        self.record(RecorderItem::Delivery(Box::new(update))).await;
     }
 
-    pub(super) async fn note(&self, note: Note) {
-        // The ledger outlives everything that hands in.
-        drop(self.ledger.send(note).await);
+    pub(super) async fn record(&self, item: RecorderItem) {
+        // Sending cannot fail: the recorder outlives all senders.
+        drop(self.recorder.send(item).await);
     }
 
-    /// Ends the lanes: nothing more is begun. What waits goes back to the queue, or into it, for other copies.
+    /// Closes the lanes: no further attempt is started. Waiting deliveries are requeued or published, for other copies.
     pub(super) async fn drain(&self) {
         let waiting = self.lanes().close();
         for job in waiting {
             let repeats = self.open.end(&job.meta);
             for origin in repeats.into_iter().chain([job.origin]) {
                 match origin {
-                    Origin::Queue(receipt) => receipt.back().await,
+                    Origin::Queue(ack) => ack.requeue().await,
                     Origin::Outbox(_) => {
                         let (meta, body) = (job.meta.clone(), job.body.clone());
-                        self.hand_in(Entry::queued(meta, body, origin, Opened::No)).await;
+                        self.submit(DeliveryUpdate::queued(meta, body, origin, Opened::No)).await;
                     }
                 }
             }
         }
     }
 
-    pub(super) async fn put_off(&self, Away { job, wait }: Away<Job>) {
-        self.hand_in(Entry::parked(job.meta, job.body, job.origin, wait, Opened::Yes)).await;
+    pub(super) async fn park_job(&self, JobToPark { job, wait }: JobToPark<AttemptJob>) {
+        self.submit(DeliveryUpdate::parked(job.meta, job.body, job.origin, wait, Opened::Yes)).await;
     }
 
-    /// Parks what lanes can't get to soon.
-    pub(super) async fn keep_lanes(self: Arc<Self>, shutdown: CancellationToken) {
-        let mut every = interval(LOOK_AT_LANES);
+    /// Parks deliveries that lanes cannot attempt soon, until `shutdown`.
+    pub(super) async fn run_evictions(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut every = interval(EVICTION_INTERVAL);
         while shutdown.run_until_cancelled(every.tick()).await.is_some() {
-            let away = self.lanes().evict(Instant::now());
-            for away in away {
-                self.put_off(away).await;
+            let to_park = self.lanes().evict(Instant::now());
+            for to_park in to_park {
+                self.park_job(to_park).await;
             }
             self.start();
         }
     }
 }
 
-/// How long a delivery has waited that is tried for the first time.
+/// Records the lag of a delivery's first attempt.
 pub(super) fn observe_lag(meta: &DeliveryMeta) {
     if meta.attempt == 1 {
         let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();

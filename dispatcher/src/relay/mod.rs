@@ -1,95 +1,109 @@
-//! From the database to the receivers: new events of the outbox, and deliveries that are parked.
+//! The relay: passes new events of the outbox and parked deliveries on.
 //!
-//! One copy of the dispatcher at a time does it, the leader, which holds the lock of [`Turn`]; that saves work, nothing
-//! more. What is relayed twice, because a leader died half-way or two believed that they were it, is the same delivery
-//! twice, and the record of its attempt counts once.
+//! One copy of the dispatcher at a time is the leader, which holds the session lock of [`RelayLeadership`]. Leadership only
+//! avoids duplicate work; correctness does not depend on it: an
+//! event that is relayed twice, because a leader crashed or two copies considered themselves the leader, has the same
+//! delivery ids, and each attempt is recorded once.
 //!
-//! New events go straight into this program's lanes, as far as there is room, and are marked by the ledger once all their
-//! deliveries are on record. Parked deliveries go into the queue: read, published with confirms, then marked. The two
-//! don't wait for each other.
+//! New events go directly to the lanes of this program while slots are free, and the recorder marks them as relayed once all
+//! their deliveries are recorded. Parked deliveries are published to the queue with confirms, then marked. Replay jobs park
+//! deliveries. The three run independently.
 
+mod leadership;
 mod outbox;
 mod parked;
-mod turn;
+mod replay_jobs;
+mod replayed_letters;
 
 use crate::deliver::{Congestion, DirectPath};
 use common::broker::{Broker, PublishError};
-use common::db::{Database, TxError};
+use common::db::{Database, DatabaseSession, SessionWork, TxError, run_session};
 use common::limited;
 use common::log_limit::LogLimit;
-use common::settings::DatabaseUrl;
+use common::retry::RetryWaits;
+use common::settings::{BrokerSettings, DatabaseUrl};
 use futures_util::join;
+use leadership::RelayLeadership;
 use outbox::OutboxRelay;
 use parked::ParkedRelay;
+use replay_jobs::ReplayJobs;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use turn::Turn;
 
-/// Which failures of the relay are logged.
+/// Limits the log lines about failures of the relay.
 static FAILED: LogLimit<1> = LogLimit::new();
 
-/// Waits after faults of the database or the broker: the first and the longest.
-const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+/// Waits after failures of the database or the broker. They double, because messages of a failed step are published again.
+const RETRY_WAITS: RetryWaits = RetryWaits::doubling(Duration::from_millis(250), Duration::from_secs(15));
 
-/// What relaying needs.
+/// Dependencies and settings of the relay.
 #[derive(Clone, Debug)]
-pub struct Relay {
-    /// For a connection of its own.
+pub(crate) struct Relay {
+    /// For the leader's own session.
     pub url: DatabaseUrl,
-    /// Where everything is read and marked.
     pub database: Database,
-    /// The broker.
     pub broker: Broker,
-    /// Which subscriptions have enough to do here.
+    /// For a connection of its own when a replay job removes dead letters.
+    pub broker_settings: BrokerSettings,
+    /// Which subscriptions' lanes are full.
     pub congestion: Congestion,
-    /// Where new events go.
+    /// Hands new events to the lanes.
     pub direct: DirectPath,
-    /// How long past its due time a delivery counts as lost by the queue.
+    /// Time past its due time after which a pending delivery counts as lost by the queue.
     pub rescue_after: Duration,
 }
 
-/// Relays until `shutdown`.
-pub async fn run(relay: Relay, shutdown: CancellationToken) {
-    let mut parked = ParkedRelay::new(relay.clone());
-    let mut faults = Faults::default();
-    while let Some(turn) = shutdown.run_until_cancelled(Turn::take(&relay.url)).await {
-        let ended = match turn {
-            Ok(turn) => {
-                faults = Faults::default();
-                lead(&turn, relay.clone(), &mut parked, &shutdown).await
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = ended {
-            limited!(FAILED[0], warn, %error, "relay begins anew");
-            shutdown.run_until_cancelled(sleep(faults.next_wait())).await;
-        }
+/// Runs the relay until `shutdown`, with retries after failures.
+pub(crate) async fn run(relay: Relay, shutdown: CancellationToken) {
+    let settings = RelayLeadership::session_settings(&relay.url);
+    let parked = ParkedRelay::new(relay.clone());
+    let mut work = RelayWork { relay, parked, shutdown: shutdown.clone() };
+    run_session(&settings, RETRY_WAITS, &mut work, &shutdown).await;
+}
+
+/// Relays while the session holds the leadership.
+struct RelayWork {
+    relay: Relay,
+    parked: ParkedRelay,
+    shutdown: CancellationToken,
+}
+
+impl SessionWork for RelayWork {
+    async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
+        let acquired = self.shutdown.run_until_cancelled(RelayLeadership::acquire(session)).await;
+        let Some(leadership) = acquired else { return Ok(()) };
+        run_as_leader(&leadership?, self.relay.clone(), &mut self.parked, &self.shutdown).await
+    }
+
+    fn failed(&mut self, error: &TxError) {
+        limited!(FAILED[0], warn, %error, "relay failed; retrying");
     }
 }
 
-/// Relays for as long as this copy is the leader, or until `shutdown`. A step that has begun is finished.
-async fn lead(
-    turn: &Turn,
+/// Relays while this copy is the leader, until `shutdown`. A step that has begun is finished.
+async fn run_as_leader(
+    leadership: &RelayLeadership,
     relay: Relay,
     parked: &mut ParkedRelay,
     shutdown: &CancellationToken,
 ) -> Result<(), TxError> {
-    tracing::info!("relaying the outbox");
-    let (over, called_for_parked) = (shutdown.child_token(), Notify::new());
-    let mut outbox = OutboxRelay::new(relay);
+    tracing::info!("became the relay leader; relaying the outbox");
+    let (over, parked_notified) = (shutdown.child_token(), Notify::new());
+    let mut outbox = OutboxRelay::new(relay.clone());
+    let mut jobs = ReplayJobs::new(relay);
     let new = async {
-        let ended = outbox.run(turn, &called_for_parked, &over).await;
+        let ended = outbox.run(leadership, &parked_notified, &over).await;
         over.cancel();
         ended
     };
     let parked = async {
-        let ended = parked.run(&called_for_parked, &over).await;
+        let ended = parked.run(&parked_notified, &over).await;
         over.cancel();
         ended
     };
-    let (new, parked) = join!(new, parked);
+    let (new, parked, ()) = join!(new, parked, jobs.run(&parked_notified, &over));
     new.and(parked)
 }
 
@@ -100,17 +114,4 @@ enum RelayError {
     Database(#[from] TxError),
     #[error("{0}")]
     Broker(#[from] PublishError),
-}
-
-/// Faults one after the other.
-#[derive(Debug, Default)]
-struct Faults(u32);
-
-impl Faults {
-    /// How long to wait after another one: longer each time, since what was published may have to be published again.
-    fn next_wait(&mut self) -> Duration {
-        let wait = RETRY.0.saturating_mul(1_u32.checked_shl(self.0).unwrap_or(u32::MAX)).min(RETRY.1);
-        self.0 += 1;
-        wait
-    }
 }

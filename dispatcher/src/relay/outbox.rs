@@ -1,13 +1,14 @@
-//! New events: read with the subscriptions of their agencies in one round trip, fanned out, handed to this program's lanes.
+//! New events: read with the subscriptions of their tenants in one round trip, fanned out, and handed to the lanes.
 
 use super::Relay;
-use super::turn::Turn;
+use super::leadership::RelayLeadership;
 use crate::deliver::{HandOff, Overflow};
-use crate::fan_out::{OutboxEvent, delivery_id};
-use crate::store::{self, Pending, Subscriber};
+use crate::fan_out::OutboxEvent;
+use crate::store::{self, PendingEvents, Subscriber};
 use common::broker::Queue;
 use common::clock;
 use common::db::{Client, TxError};
+use common::message::delivery_id;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -15,39 +16,39 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Longest wait for a notification: what a lost one costs.
+/// Longest wait for a notification, in case one is lost.
 const POLL: Duration = Duration::from_millis(250);
 /// Most events read at once.
 const EVENTS: usize = 256;
-/// How long events wait for room, when no other copy takes from the queue.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// How often the broker is asked whether other copies take from the queue, at most.
-const ASK_FOR_OTHERS: Duration = Duration::from_secs(1);
+/// How long events wait for free slots when no other copy consumes the queue.
+const SLOT_WAIT: Duration = Duration::from_millis(250);
+/// Shortest time between two checks of whether other copies consume the queue.
+const OTHERS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is left in the outbox after a step.
+/// What a step leaves in the outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
-    /// Nothing that isn't in flight, as far as is known.
+enum Remaining {
+    /// No event that is not in flight.
     Nothing,
-    /// Perhaps more.
+    /// The batch was full, so more events may wait.
     More,
-    /// More, but there is no room for it; that much is needed.
-    NoRoom(usize),
+    /// More events, but too few free slots; this many are needed.
+    NoFreeSlots(usize),
 }
 
 /// Relays new events while this copy is the leader.
 #[derive(Debug)]
 pub(super) struct OutboxRelay {
     relay: Relay,
-    /// Everything that was pending when this copy became the leader has been handed off. Until then an event may be
-    /// one that a leader before was about to record: its deliveries are looked up.
+    /// Whether all events that were pending when this copy became the leader have been handed off. Until then the deliveries
+    /// of each event are looked up, because the previous leader may have recorded some of them.
     is_caught_up: bool,
-    /// Deliveries of an event, as it was lately.
+    /// Recent average number of deliveries of an event.
     fan_out: usize,
     overflow: Overflow,
-    /// Room that the event needs for which there was none; 0 when there was.
+    /// Slots needed by a deferred event; 0 for none.
     needed: usize,
-    /// Whether another copy takes from the queue, and when that was asked.
+    /// Whether another copy consumes the queue, and when this was checked.
     others: Option<(bool, Instant)>,
 }
 
@@ -56,53 +57,55 @@ impl OutboxRelay {
         Self { relay, is_caught_up: false, fan_out: 1, overflow: Overflow::Waits, needed: 0, others: None }
     }
 
-    /// Relays until the leadership is `over`. Passes on calls for parked deliveries.
+    /// Relays until the leadership is `over`. Passes notifications about parked deliveries on.
     pub(super) async fn run(
         &mut self,
-        turn: &Turn,
-        called_for_parked: &Notify,
+        leadership: &RelayLeadership,
+        parked_notified: &Notify,
         over: &CancellationToken,
     ) -> Result<(), TxError> {
         while !over.is_cancelled() {
-            turn.check()?;
-            if turn.was_called_for_parked() {
-                called_for_parked.notify_one();
+            leadership.check()?;
+            if leadership.take_parked_notification() {
+                parked_notified.notify_one();
             }
             match self.step().await? {
-                Left::More => {}
-                Left::NoRoom(needed) => drop(over.run_until_cancelled(self.wait_for_room(needed)).await),
-                Left::Nothing => drop(over.run_until_cancelled(turn.wait(POLL)).await),
+                Remaining::More => {}
+                Remaining::NoFreeSlots(needed) => {
+                    over.run_until_cancelled(self.wait_for_slots(needed)).await;
+                }
+                Remaining::Nothing => drop(over.run_until_cancelled(leadership.wait(POLL)).await),
             }
         }
         Ok(())
     }
 
-    /// Hands off what waits in the outbox.
-    async fn step(&mut self) -> Result<Left, TxError> {
-        let room = self.relay.direct.room();
-        if room >= self.relay.direct.refill().max(self.needed) {
+    /// Hands off pending events.
+    async fn step(&mut self) -> Result<Remaining, TxError> {
+        let free = self.relay.direct.free_slots();
+        if free >= self.relay.direct.refill().max(self.needed) {
             (self.overflow, self.needed) = (Overflow::Waits, 0);
         }
         let limit = match self.overflow {
-            Overflow::Waits if room == 0 => return Ok(Left::NoRoom(1)),
-            Overflow::Waits => (room / self.fan_out).clamp(1, EVENTS),
+            Overflow::Waits if free == 0 => return Ok(Remaining::NoFreeSlots(1)),
+            Overflow::Waits => (free / self.fan_out).clamp(1, EVENTS),
             Overflow::ToQueue => EVENTS,
         };
         let in_flight = self.relay.direct.in_flight();
         let client = self.relay.database.client().await?;
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
-        let pending = store::pending(&client, most, &in_flight, clock::now()).await?;
+        let pending = store::load_pending(&client, most, &in_flight, clock::now()).await?;
         let read = pending.events.len();
         let by_tenant = by_tenant(&pending.subscribers);
         let recorded = self.recorded(&client, &pending, &by_tenant).await?;
         drop(client);
 
         match self.hand_off(pending.events, &by_tenant, &recorded).await {
-            HandOff::Deferred(needed) => Ok(Left::NoRoom(needed)),
-            HandOff::Taken if read == limit => Ok(Left::More),
+            HandOff::Deferred(needed) => Ok(Remaining::NoFreeSlots(needed)),
+            HandOff::Taken if read == limit => Ok(Remaining::More),
             HandOff::Taken => {
                 self.is_caught_up = true;
-                Ok(Left::Nothing)
+                Ok(Remaining::Nothing)
             }
         }
     }
@@ -134,11 +137,11 @@ impl OutboxRelay {
         HandOff::Taken
     }
 
-    /// Deliveries that are on record already. Only events that another leader may have begun can have some.
+    /// Deliveries that are recorded already, which only events of a previous leader can have.
     async fn recorded(
         &self,
         client: &Client,
-        pending: &Pending,
+        pending: &PendingEvents,
         subscribers: &HashMap<Uuid, Vec<&Subscriber>>,
     ) -> Result<HashSet<Uuid>, TxError> {
         if self.is_caught_up {
@@ -155,25 +158,25 @@ impl OutboxRelay {
         if keys.is_empty() {
             return Ok(HashSet::new());
         }
-        Ok(store::known(client, &keys).await?.into_keys().collect())
+        Ok(store::load_progress(client, &keys).await?.into_keys().collect())
     }
 
-    /// Waits until there is room for a good part of the direct deliveries. When hardly any becomes free, because receivers
-    /// that used to respond soon do not, or when other copies take from the queue, what waits goes there.
-    async fn wait_for_room(&mut self, needed: usize) {
+    /// Waits until enough slots are free. If hardly any slot becomes free, because receivers stopped responding quickly, or if
+    /// other copies consume the queue, waiting events go through the queue.
+    async fn wait_for_slots(&mut self, needed: usize) {
         self.needed = needed;
-        let patience = if self.has_others().await { Duration::ZERO } else { PATIENCE };
+        let wait = if self.has_others().await { Duration::ZERO } else { SLOT_WAIT };
         let direct = &self.relay.direct;
-        let is_refilled = timeout(patience, direct.wait_for_room(needed)).await.is_ok();
-        if !is_refilled && (patience.is_zero() || direct.room() < direct.trickle()) {
+        let is_refilled = timeout(wait, direct.wait_for_slots(needed)).await.is_ok();
+        if !is_refilled && (wait.is_zero() || direct.free_slots() < direct.min_release()) {
             self.overflow = Overflow::ToQueue;
         }
     }
 
-    /// Whether another copy takes from the queue, as of late.
+    /// Whether another copy consumes the queue; cached for a second.
     async fn has_others(&mut self) -> bool {
         match self.others {
-            Some((has_others, asked)) if asked.elapsed() < ASK_FOR_OTHERS => has_others,
+            Some((has_others, checked)) if checked.elapsed() < OTHERS_CHECK_INTERVAL => has_others,
             Some(_) | None => {
                 let queue = self.relay.broker.depth(&self.relay.broker.queue_name(Queue::Webhooks)).await;
                 let has_others = queue.is_some_and(|queue| queue.consumers > 1);
@@ -192,7 +195,7 @@ fn by_tenant(subscribers: &[Subscriber]) -> HashMap<Uuid, Vec<&Subscriber>> {
     by_tenant
 }
 
-/// Who hears of an event.
+/// The subscribers that receive an event.
 fn wanting<'s>(event: &OutboxEvent, subscribers: &HashMap<Uuid, Vec<&'s Subscriber>>) -> Vec<&'s Subscriber> {
     let of_tenant = subscribers.get(&event.tenant_id).into_iter().flatten();
     of_tenant.filter(|one| one.subscription.wants(event)).copied().collect()

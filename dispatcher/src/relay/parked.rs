@@ -1,42 +1,45 @@
-//! Deliveries that wait in the database: back into the queue when it is their time.
+//! Publishes parked deliveries to the queue when they are due.
 
-use super::{Faults, Relay, RelayError};
-use crate::store::{self, Lanes, Parked};
+use super::{RETRY_WAITS, Relay, RelayError};
+use crate::store::{self, LaneFilter, ParkedDelivery};
 use chrono::{DateTime, Utc};
-use common::broker::{Outgoing, Publisher, Queue};
+use common::broker::{OutgoingMessage, Publisher, Queue};
 use common::clock;
-use common::db::{TxError, Work};
+use common::db::{TransactionBody, TxError};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
+use common::retry::RetryWaits;
 use deadpool_postgres::Transaction;
-use std::collections::HashSet;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Deliveries of one step: of a subscription, and in all.
+/// Most deliveries of one step: of a subscription, and in total.
 const STEP: (i64, i64) = (128, 1_024);
-/// Lost deliveries found in one step.
-const LOST: i64 = 1_000;
-/// How often parked deliveries are looked for.
-const LOOK_AT_PARKED: Duration = Duration::from_millis(500);
-/// How often what the queue has lost is looked for.
-const LOOK_FOR_LOST: Duration = Duration::from_secs(15);
-/// Longest that the broker may take to confirm what is published together.
+/// Most lost deliveries that are parked in one step.
+const LOST_MAX: i64 = 1_000;
+/// How often due parked deliveries are read.
+const PARKED_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How often the database is searched for deliveries that the queue has lost.
+const LOST_POLL_INTERVAL: Duration = Duration::from_secs(15);
+/// Longest that the broker may take to confirm a batch of messages.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
-/// Puts parked deliveries into the queue while this copy is the leader.
+/// Publishes parked deliveries while this copy is the leader.
 #[derive(Debug)]
 pub(super) struct ParkedRelay {
     relay: Relay,
     publisher: Publisher,
     queue: String,
-    /// The subscription after which parked deliveries are looked for, so that each has its turn.
+    /// The subscription after which the next step begins, so that all are served in round-robin order.
     parked_after: Uuid,
+    /// Whether this copy has published all parked deliveries that it found when it became the leader. Until then no delivery
+    /// waits because its lane was full: this was known to the previous leader, which may have ended.
+    is_caught_up: bool,
     lost_due: Instant,
-    faults: Faults,
+    waits: RetryWaits,
 }
 
 impl ParkedRelay {
@@ -45,91 +48,95 @@ impl ParkedRelay {
             queue: relay.broker.queue_name(Queue::Webhooks),
             publisher: Publisher::new(relay.broker.clone(), Queue::Webhooks, "webhooks"),
             parked_after: Uuid::nil(),
+            is_caught_up: false,
             lost_due: Instant::now(),
-            faults: Faults::default(),
+            waits: RETRY_WAITS,
             relay,
         }
     }
 
-    /// Looks for parked deliveries, from time to time and when somebody `called`, until the leadership is `over`.
-    pub(super) async fn run(&mut self, called: &Notify, over: &CancellationToken) -> Result<(), TxError> {
+    /// Publishes due parked deliveries, periodically and when `notification` is notified, until the leadership is `over`.
+    pub(super) async fn run(
+        &mut self,
+        notification: &Notify,
+        over: &CancellationToken,
+    ) -> Result<(), TxError> {
+        self.is_caught_up = false;
         while !over.is_cancelled() {
             let pause = match self.step().await {
                 Ok(has_more) => {
-                    self.faults = Faults::default();
-                    if has_more { Duration::ZERO } else { LOOK_AT_PARKED }
+                    self.waits.reset();
+                    if has_more { Duration::ZERO } else { PARKED_POLL_INTERVAL }
                 }
                 Err(RelayError::Database(error)) => return Err(error),
-                // It stays the leader: the broker is no nearer to another copy.
+                // This copy stays the leader: another one would not reach the broker either.
                 Err(RelayError::Broker(error)) => {
-                    let wait = self.faults.next_wait();
-                    tracing::warn!(%error, ?wait, "parked deliveries not published, trying again");
+                    let wait = self.waits.next_wait();
+                    tracing::warn!(%error, ?wait, "publishing parked deliveries failed; retrying");
                     wait
                 }
             };
-            over.run_until_cancelled(timeout(pause, called.notified())).await;
+            over.run_until_cancelled(timeout(pause, notification.notified())).await;
         }
         Ok(())
     }
 
-    /// Puts parked deliveries into the queue, from time to time what it has lost as well; whether there may be more.
+    /// Publishes due parked deliveries, and parks lost ones from time to time. Returns whether there may be more.
     async fn step(&mut self) -> Result<bool, RelayError> {
         let now = Instant::now();
         if now >= self.lost_due {
-            self.lost_due = now + LOOK_FOR_LOST;
+            self.lost_due = now + LOST_POLL_INTERVAL;
             self.rescue().await?;
         }
         self.unpark().await
     }
 
-    /// Puts parked deliveries that are due into the queue; whether there may be more.
+    /// Publishes due parked deliveries. Returns whether there may be more.
     async fn unpark(&mut self) -> Result<bool, RelayError> {
         let now = clock::now();
         let parked = self.due(now).await?;
         let metas: Vec<DeliveryMeta> = parked.iter().map(|parked| meta(parked, now)).collect();
-        let messages: Vec<Outgoing<'_>> = parked
+        let messages: Vec<OutgoingMessage<'_>> = parked
             .iter()
             .zip(&metas)
             .map(|(parked, meta)| message(&self.queue, meta, &parked.envelope))
             .collect();
         let published = self.publisher.publish(&messages, CONFIRM_WITHIN).await;
-        let mut queued: Vec<&Parked> = parked
+        let mut queued: Vec<&ParkedDelivery> = parked
             .iter()
             .zip(&published)
             .filter(|(_, result)| result.is_ok())
             .map(|(parked, _)| parked)
             .collect();
         if !queued.is_empty() {
-            // In the order in which the ledger takes its rows: these two meet.
+            // The recorder's lock order, because both write the same rows.
             queued.sort_unstable_by_key(|parked| (parked.tenant_id, parked.delivery_id));
             self.relay.database.run_tx("unpark", &Unpark { queued: &queued }).await?;
         }
         published.into_iter().collect::<Result<(), _>>()?;
+        self.is_caught_up |= parked.is_empty();
         Ok(!parked.is_empty())
     }
 
-    /// What is due; for a lane that has recovered also what was put off because it hadn't. Goes through the
-    /// subscriptions in turn.
-    async fn due(&mut self, now: DateTime<Utc>) -> Result<Vec<Parked>, RelayError> {
+    /// Due parked deliveries; for recovered lanes, and for all lanes at first, also those that were parked for later because
+    /// the lane was full. Serves the subscriptions in round-robin order.
+    async fn due(&mut self, now: DateTime<Utc>) -> Result<Vec<ParkedDelivery>, RelayError> {
         let congestion = &self.relay.congestion;
-        let (full, recovered) = (congestion.full(), congestion.recovered());
-        let lanes = Lanes { full: &full, recovered: &recovered };
+        let (full, recovered) = (congestion.full(), congestion.recovered(Instant::now()));
+        let all = !self.is_caught_up;
+        let lanes = LaneFilter { full: &full, recovered: &recovered, all };
         let client = self.relay.database.client().await?;
-        let mut parked = store::parked(&client, now, lanes, self.parked_after, STEP).await?;
+        let mut parked = store::load_parked(&client, now, lanes, self.parked_after, STEP).await?;
         if parked.is_empty() && !self.parked_after.is_nil() {
-            parked = store::parked(&client, now, lanes, Uuid::nil(), STEP).await?;
+            parked = store::load_parked(&client, now, lanes, Uuid::nil(), STEP).await?;
         }
         let is_part = i64::try_from(parked.len()).unwrap_or(i64::MAX) >= STEP.1;
         let last = parked.last().map(|parked| parked.subscription_id);
         self.parked_after = last.filter(|_| is_part).unwrap_or_default();
-        if !is_part {
-            let come: HashSet<Uuid> = parked.iter().map(|parked| parked.subscription_id).collect();
-            congestion.is_over(recovered.iter().copied().filter(|id| !come.contains(id)));
-        }
         Ok(parked)
     }
 
-    /// Parks what is long overdue while the queue is empty: the queue has lost it.
+    /// Parks pending deliveries that are long overdue while the queue is empty, because the queue has lost them.
     async fn rescue(&mut self) -> Result<(), RelayError> {
         let queue = self.relay.broker.depth(&self.queue).await;
         if queue.is_none_or(|queue| queue.ready > 0) {
@@ -137,20 +144,23 @@ impl ParkedRelay {
         }
         let now = clock::now();
         let client = self.relay.database.client().await?;
-        let rescued = store::rescue(&client, now, now - self.relay.rescue_after, LOST).await?;
+        let rescued = store::rescue(&client, now, now - self.relay.rescue_after, LOST_MAX).await?;
         if rescued > 0 {
-            tracing::warn!(rescued, "overdue deliveries are put into the queue again");
+            tracing::warn!(
+                rescued,
+                "overdue deliveries are missing from the queue; parking them to be published again"
+            );
         }
         Ok(())
     }
 }
 
-/// Says that deliveries are in the queue now.
+/// Marks deliveries as no longer parked.
 struct Unpark<'a> {
-    queued: &'a [&'a Parked],
+    queued: &'a [&'a ParkedDelivery],
 }
 
-impl Work for Unpark<'_> {
+impl TransactionBody for Unpark<'_> {
     type Output = ();
 
     async fn run(&self, tx: &Transaction<'_>) -> Result<(), TxError> {
@@ -158,7 +168,7 @@ impl Work for Unpark<'_> {
     }
 }
 
-fn meta(parked: &Parked, now: DateTime<Utc>) -> DeliveryMeta {
+fn meta(parked: &ParkedDelivery, now: DateTime<Utc>) -> DeliveryMeta {
     DeliveryMeta {
         tenant_id: TenantId(parked.tenant_id),
         delivery_id: parked.delivery_id,
@@ -173,7 +183,7 @@ fn meta(parked: &Parked, now: DateTime<Utc>) -> DeliveryMeta {
 }
 
 /// A delivery's message for `queue`.
-fn message<'a>(queue: &'a str, meta: &DeliveryMeta, envelope: &'a str) -> Outgoing<'a> {
+fn message<'a>(queue: &'a str, meta: &DeliveryMeta, envelope: &'a str) -> OutgoingMessage<'a> {
     let traceparent = meta.traceparent.clone();
-    Outgoing { queue, meta: meta.to_header(), traceparent, body: envelope.as_bytes(), waits: None }
+    OutgoingMessage { queue, meta: meta.to_header(), traceparent, body: envelope.as_bytes(), ttl: None }
 }

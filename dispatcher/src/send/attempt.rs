@@ -1,33 +1,33 @@
-//! What came of an attempt.
+//! The result of an attempt.
 
 use std::time::Duration;
 
-/// One try of a delivery, as it is put on record (D26).
+/// The result of one attempt, as it is recorded (D26).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// What came of it.
+pub(crate) struct Attempt {
+    /// The outcome, by which the dispatcher decides about a retry.
     pub outcome: Outcome,
     /// The response's status, if there was one.
     pub status: Option<u16>,
-    /// Why there is no status, in words for an operator: names addresses, no part of the URL and no secret. `None`
-    /// when there is one.
+    /// Why there is no status, for operators. It may name addresses, but no part of the URL and no secret. `None` if
+    /// there is a status.
     pub error: Option<String>,
-    /// The first KiB of a failed attempt's response body, without NUL and with U+FFFD for what isn't UTF-8. `None`
-    /// when it had none.
+    /// The first KiB of a failed attempt's response body, with U+FFFD in place of NUL and of invalid UTF-8. `None`
+    /// if the body was empty.
     pub response: Option<String>,
-    /// How long the receiver asked to be left alone, counted from the end of the attempt: `Retry-After` of a 429
-    /// or 503, at most 366 days (D26).
+    /// The wait that the receiver asks for, counted from the end of the attempt: `Retry-After` of a 429 or 503, at most
+    /// 366 days (D26).
     pub retry_after: Option<Duration>,
-    /// From the begin to the status, or to the failure.
+    /// Time from the start to the status or the failure.
     pub duration: Duration,
 }
 
-/// What came of an attempt, as a kind.
+/// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// A 2xx (Delivery rules 1).
     Delivered,
-    /// A 3xx, which isn't followed (D26).
+    /// A 3xx, which is not followed (D26).
     Redirect,
     /// A 4xx.
     ClientError,
@@ -37,20 +37,20 @@ pub enum Outcome {
     OtherStatus,
     /// No status in time.
     Timeout,
-    /// The name has no address, or the name service fails.
+    /// The host name has no address, or its resolution failed.
     NotResolved,
-    /// The URL or one of its addresses isn't public (D27). Nothing was connected to.
+    /// The URL or one of its addresses is not public (D27). No connection was made.
     AddressRefused,
-    /// No address takes connections.
+    /// No address accepted the connection.
     ConnectFailed,
-    /// TLS can't be agreed on, or the certificate doesn't hold.
+    /// The TLS handshake failed, or the certificate is not valid.
     TlsFailed,
-    /// The connection broke before a status, or what came is no HTTP.
+    /// The connection was lost before a status, or the response is not HTTP.
     ConnectionLost,
 }
 
 impl Outcome {
-    /// All of them.
+    /// Each outcome once.
     pub const ALL: [Self; 11] = [
         Self::Delivered,
         Self::Redirect,
@@ -65,7 +65,7 @@ impl Outcome {
         Self::ConnectionLost,
     ];
 
-    /// The metric's label.
+    /// Value of the label `outcome` of the metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
@@ -82,12 +82,12 @@ impl Outcome {
         }
     }
 
-    /// Whether the receiver has it.
+    /// Whether the receiver accepted the webhook.
     pub const fn is_delivered(self) -> bool {
         matches!(self, Self::Delivered)
     }
 
-    /// The kind of a status.
+    /// The outcome for a status code.
     pub(super) const fn of_status(status: u16) -> Self {
         match status {
             200..=299 => Self::Delivered,

@@ -4,22 +4,22 @@ use super::attempt::Outcome;
 use std::io;
 use thiserror::Error;
 
-/// Why there is no connection. The texts are an operator's to read.
+/// Why there is no connection. The texts are for operators.
 #[derive(Debug, Error)]
 pub(super) enum ConnectError {
-    /// The URL or an address isn't public (D27).
+    /// The URL or an address is not public (D27).
     #[error("{0}")]
     Refused(String),
     /// The name has no address.
-    #[error("host doesn't resolve: {0}")]
+    #[error("host does not resolve: {0}")]
     NotResolved(String),
-    /// No address takes connections; tells of the last that was tried.
-    #[error("can't connect to {0}: {1}")]
+    /// No address accepted a connection; holds the last one that was tried.
+    #[error("cannot connect to {0}: {1}")]
     NotConnected(std::net::SocketAddr, io::Error),
-    /// TLS can't be agreed on.
+    /// The TLS handshake failed.
     #[error("TLS: {0}")]
     Tls(io::Error),
-    /// It took too long.
+    /// The time for connecting has passed.
     #[error("no connection in time")]
     TimedOut,
 }

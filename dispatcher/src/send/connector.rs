@@ -1,8 +1,9 @@
-//! The one way to a receiver: resolve, vet every address, connect to exactly one that was vetted, agree on TLS (D27).
+//! The only way to connect to a receiver: resolves the host, checks every address, connects to one of the checked addresses, and
+//! performs the TLS handshake (D27).
 
 use super::connect_error::ConnectError;
 use super::network::Network;
-use super::stream::{Open, ReceiverStream};
+use super::stream::{OpenConnections, ReceiverStream};
 use common::egress::{EgressSettings, Host, ReceiverUrl, Scheme};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -20,56 +21,56 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-/// Addresses of one name that are tried; the others are vetted, too.
+/// Most addresses of a host that are tried; all of them are checked.
 const TRIED: usize = 8;
 
-/// Makes connections to receivers. Whatever names the host, the URL or the name service, its addresses are vetted here.
+/// Connects to receivers. It checks every address, whether it comes from the URL or from name resolution.
 #[derive(Clone)]
-pub(super) struct Connector(Arc<Parts>);
+pub(super) struct Connector(Arc<ConnectorInner>);
 
-struct Parts {
+struct ConnectorInner {
     network: Box<dyn Network>,
     egress: EgressSettings,
     tls: TlsConnector,
     timeout: Duration,
-    open: Open,
+    open: OpenConnections,
 }
 
 impl Connector {
-    /// `timeout` is for one connection in all, and for each request to go out on it.
+    /// `timeout` limits the time to connect, and the time to send each request.
     pub(super) fn new(
         network: Box<dyn Network>,
         egress: EgressSettings,
         tls: Arc<ClientConfig>,
         timeout: Duration,
     ) -> Self {
-        let open = Open::default();
-        Self(Arc::new(Parts { network, egress, tls: TlsConnector::from(tls), timeout, open }))
+        let open = OpenConnections::default();
+        Self(Arc::new(ConnectorInner { network, egress, tls: TlsConnector::from(tls), timeout, open }))
     }
 
     async fn connect(self, target: String) -> Result<TokioIo<ReceiverStream>, ConnectError> {
-        // It goes on when who asked for it has given up, hence a limit of its own.
+        // The connection is established even if its request has timed out, so it has its own deadline.
         let deadline = Instant::now() + self.0.timeout;
         let connecting = self.0.connect(&target, deadline);
         timeout_at(deadline, connecting).await.unwrap_or(Err(ConnectError::TimedOut)).map(TokioIo::new)
     }
 }
 
-impl Parts {
+impl ConnectorInner {
     async fn connect(&self, target: &str, deadline: Instant) -> Result<ReceiverStream, ConnectError> {
-        // Read by what read the subscription's URL, so that there is one understanding of a host.
+        // The same parser as for the subscription's URL, so that both mean the same host.
         let url = ReceiverUrl::parse(target).map_err(refused_url)?;
         self.egress.check_url(&url).map_err(refused_url)?;
-        let addresses = self.vetted(url.host()).await?;
+        let addresses = self.resolve_and_check(url.host()).await?;
         let stream = self.dial(&addresses, url.port(), deadline).await?;
         match url.scheme() {
             Scheme::Http => Ok(ReceiverStream::plain(stream, self.timeout, &self.open)),
-            Scheme::Https => self.agree_on_tls(stream, url.host()).await,
+            Scheme::Https => self.perform_tls_handshake(stream, url.host()).await,
         }
     }
 
-    /// One address that must not be reached refuses the host, as when the subscription was made.
-    async fn vetted(&self, host: &Host) -> Result<Vec<IpAddr>, ConnectError> {
+    /// The addresses of a host. If one of them is refused, the host is refused, as when a subscription is created.
+    async fn resolve_and_check(&self, host: &Host) -> Result<Vec<IpAddr>, ConnectError> {
         let addresses = match host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.network.resolve(name).await.map_err(ConnectError::NotResolved)?,
@@ -78,13 +79,14 @@ impl Parts {
             return Err(ConnectError::NotResolved("it has no address".to_owned()));
         }
         for address in &addresses {
-            let judged = self.egress.check_address(*address);
-            judged.map_err(|why| ConnectError::Refused(format!("address {address} is not public: {why}")))?;
+            let checked = self.egress.check_address(*address);
+            checked
+                .map_err(|why| ConnectError::Refused(format!("address {address} is not public: {why}")))?;
         }
         Ok(addresses)
     }
 
-    /// Tries the addresses in turn. Each has its share of the time, the last all that is left.
+    /// Tries the addresses in turn. Each has an equal share of the remaining time.
     async fn dial(
         &self,
         addresses: &[IpAddr],
@@ -94,12 +96,12 @@ impl Parts {
         let tried = &addresses[..addresses.len().min(TRIED)];
         let mut last = ConnectError::TimedOut;
         for (left, address) in (1..=tried.len() as u32).rev().zip(tried) {
-            // Mapped or not, it is the address that was judged.
+            // The canonical form is the address that was checked.
             let address = SocketAddr::new(address.to_canonical(), port);
             let share = deadline.duration_since(Instant::now()) / left;
             match timeout(share, self.network.dial(address)).await {
                 Ok(Ok(stream)) => {
-                    // A request is one small write, and must not wait for the answer to another.
+                    // A request is one small write, which must not wait for an acknowledgement (Nagle's algorithm).
                     stream.set_nodelay(true).map_err(|error| ConnectError::NotConnected(address, error))?;
                     return Ok(stream);
                 }
@@ -110,11 +112,16 @@ impl Parts {
         Err(last)
     }
 
-    async fn agree_on_tls(&self, stream: TcpStream, host: &Host) -> Result<ReceiverStream, ConnectError> {
+    async fn perform_tls_handshake(
+        &self,
+        stream: TcpStream,
+        host: &Host,
+    ) -> Result<ReceiverStream, ConnectError> {
         let name = match host {
             Host::Address(address) => ServerName::from(*address),
-            Host::Name(name) => ServerName::try_from(name.clone())
-                .map_err(|error| ConnectError::Refused(format!("host is no name for TLS: {error}")))?,
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|error| {
+                ConnectError::Refused(format!("the host is not a valid name for TLS: {error}"))
+            })?,
         };
         let stream = self.tls.connect(name, stream).await.map_err(ConnectError::Tls)?;
         Ok(ReceiverStream::tls(stream, self.timeout, &self.open))

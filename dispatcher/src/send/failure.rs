@@ -1,4 +1,4 @@
-//! Why no status came: an error of the client as a kind and a text.
+//! The failure of an attempt without a status: an outcome and a text, derived from the error of the HTTP client.
 
 use super::attempt::Outcome;
 use super::connect_error::ConnectError;
@@ -10,7 +10,7 @@ use std::io;
 /// Longest text, in bytes. Parts of it can come from the receiver, such as its certificate's names.
 const MAX_TEXT: usize = 300;
 
-/// Why no status came.
+/// Why an attempt has no status.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) outcome: Outcome,
@@ -26,7 +26,7 @@ impl Failure {
         if let Some(cause) = cause::<ConnectError>(error) {
             return Self::new(cause.outcome(), &cause.to_string());
         }
-        // TLS 1.3 has a receiver's refusal come after the handshake.
+        // In TLS 1.3 a receiver may reject the connection after the handshake.
         if let Some(cause) = cause::<rustls::Error>(error) {
             return Self::new(Outcome::TlsFailed, &format!("TLS: {cause}"));
         }
@@ -34,7 +34,7 @@ impl Failure {
     }
 }
 
-/// Whether nothing of the request was sent, because the receiver had closed the connection it was to go out on.
+/// Whether nothing of the request was sent, because the receiver had closed the idle connection.
 pub(super) fn is_not_begun(error: &legacy::Error) -> bool {
     cause::<NotBegun>(error).is_some()
 }

@@ -1,7 +1,7 @@
-//! One attempt of a delivery: sign, send, classify. Knows neither queues nor tables.
+//! One attempt of a delivery: signs the request, sends it, and classifies the response. It uses neither queues nor tables.
 //!
-//! Receivers are strangers. What they can't do, whatever they answer: have an address connected to that isn't public
-//! (D27), hold an attempt longer than its time, fill memory, keep a connection open that nobody waits for.
+//! Receivers are not trusted. Whatever they respond, they cannot make the sender connect to an address that is not public (D27),
+//! prolong an attempt beyond its timeout, exhaust memory, or keep an unused connection open.
 
 mod attempt;
 mod connect_error;
@@ -17,7 +17,8 @@ mod stream;
 mod tests;
 mod tls;
 
-pub use attempt::{Attempt, Outcome};
+pub(crate) use attempt::Attempt;
+pub use attempt::Outcome;
 pub use settings::{SenderError, SenderSettings};
 
 use bytes::Bytes;
@@ -32,8 +33,8 @@ use hyper::Response;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use network::{Network, System};
-use response::Drain;
+use network::{Network, SystemNetwork};
+use response::BodyDrain;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -47,62 +48,62 @@ const MAX_HEAD: usize = 16 << 10;
 
 /// A webhook to be sent.
 #[derive(Clone, Debug)]
-pub struct WebhookRequest<'a> {
-    /// Where to.
+pub(crate) struct WebhookRequest<'a> {
+    /// The receiver's URL.
     pub url: &'a ReceiverUrl,
-    /// `X-Connect-Tenant`: the agency's slug.
+    /// `X-Connect-Tenant`: the tenant's slug.
     pub tenant: &'a str,
     /// `X-Connect-Event`.
     pub event_type: &'a str,
     /// `X-Connect-Delivery`.
     pub delivery_id: Uuid,
-    /// What signs it; while a rotated secret still signs, the new one first.
+    /// Signing secrets; during the overlap of a rotation the new one first.
     pub secrets: &'a [Secret],
-    /// The envelope, byte by byte as it is signed and sent.
+    /// The envelope, byte for byte as it is signed and sent.
     pub body: Bytes,
-    /// Now: the signature's `t`.
+    /// The current time, which becomes the signature's `t`.
     pub now: DateTime<Utc>,
-    /// The attempt's place in its trace: the receiver's parent.
+    /// The trace context of the attempt, which is sent to the receiver.
     pub context: TraceContext,
 }
 
 /// Sends webhooks. Connections are kept alive; cheap to clone, and to use from many tasks at once.
 #[derive(Clone, Debug)]
-pub struct Sender {
+pub(crate) struct Sender {
     client: Client<Connector, Full<Bytes>>,
     timeout: Duration,
-    drain: Drain,
+    drain: BodyDrain,
 }
 
 impl Sender {
     /// A sender. Reads the root certificates.
-    pub fn new(settings: &SenderSettings) -> Result<Self, SenderError> {
-        Self::on(Box::new(System::default()), settings)
+    pub(crate) fn new(settings: &SenderSettings) -> Result<Self, SenderError> {
+        Self::with_network(Box::new(SystemNetwork::default()), settings)
     }
 
-    fn on(network: Box<dyn Network>, settings: &SenderSettings) -> Result<Self, SenderError> {
+    fn with_network(network: Box<dyn Network>, settings: &SenderSettings) -> Result<Self, SenderError> {
         let tls = tls::client(settings.ca_file.as_deref())?;
         let connector = Connector::new(network, settings.egress.clone(), tls, settings.timeout);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_PER_RECEIVER)
-            // A request that hasn't begun to go out on a connection that was just closed takes another one.
+            // A request of which nothing was sent, because its connection was just closed, is sent on another connection.
             .retry_canceled_requests(true)
             .http1_max_buf_size(MAX_HEAD)
-            // Header names as the specification writes them, for receivers that compare them so.
+            // Header names are written as in the specification, for receivers that compare them case-sensitively.
             .http1_title_case_headers(true)
-            // Of headers only Retry-After is looked at: a bad one doesn't spoil a status.
+            // Only Retry-After is used, so an invalid other header must not fail the attempt.
             .http1_ignore_invalid_headers_in_responses(true)
             .build(connector);
-        Ok(Self { client, timeout: settings.timeout, drain: Drain::default() })
+        Ok(Self { client, timeout: settings.timeout, drain: BodyDrain::default() })
     }
 
-    /// Makes one attempt, within the timeout. Cancelled, it may have been received all the same.
-    pub async fn send(&self, webhook: &WebhookRequest<'_>) -> Attempt {
+    /// Makes one attempt, within the timeout. If it is canceled the receiver may have received it.
+    pub(crate) async fn send(&self, webhook: &WebhookRequest<'_>) -> Attempt {
         let begun = Instant::now();
         match self.exchange(webhook).await {
-            Ok(response) => self.answered(response, begun, webhook.now).await,
+            Ok(response) => self.classify(response, begun, webhook.now).await,
             Err(failure) => Attempt {
                 outcome: failure.outcome,
                 status: None,
@@ -115,22 +116,22 @@ impl Sender {
     }
 
     async fn exchange(&self, webhook: &WebhookRequest<'_>) -> Result<Response<Incoming>, Failure> {
-        let in_time = timeout(self.timeout, self.exchange_in_any_time(webhook)).await;
+        let in_time = timeout(self.timeout, self.exchange_without_timeout(webhook)).await;
         in_time.unwrap_or_else(|_elapsed| {
             Err(Failure::new(Outcome::Timeout, &format!("no status within {:?}", self.timeout)))
         })
     }
 
-    /// A request that wasn't begun because its connection had been closed takes another one. As many as can be idle
-    /// may have been closed at once.
-    async fn exchange_in_any_time(
+    /// Retries on another connection if the receiver had closed an idle one before the request was sent. All idle connections
+    /// may have been closed.
+    async fn exchange_without_timeout(
         &self,
         webhook: &WebhookRequest<'_>,
     ) -> Result<Response<Incoming>, Failure> {
         let mut idle_left = IDLE_PER_RECEIVER;
         loop {
             let request = outgoing::request(webhook).map_err(|error| {
-                Failure::new(Outcome::AddressRefused, &format!("url can't be sent to: {error}"))
+                Failure::new(Outcome::AddressRefused, &format!("url is not valid: {error}"))
             })?;
             match self.client.request(request).await {
                 Ok(response) => return Ok(response),
@@ -140,7 +141,7 @@ impl Sender {
         }
     }
 
-    async fn answered(&self, response: Response<Incoming>, begun: Instant, at: DateTime<Utc>) -> Attempt {
+    async fn classify(&self, response: Response<Incoming>, begun: Instant, at: DateTime<Utc>) -> Attempt {
         let duration = begun.elapsed();
         let (head, body) = response.into_parts();
         let outcome = Outcome::of_status(head.status.as_u16());
@@ -155,7 +156,7 @@ impl Sender {
             status: Some(head.status.as_u16()),
             error: None,
             response: kept,
-            retry_after: retry_after::asked(head.status, &head.headers, at + duration),
+            retry_after: retry_after::requested_wait(head.status, &head.headers, at + duration),
             duration,
         }
     }

@@ -1,4 +1,4 @@
-//! The name service and TCP, behind a trait: what a test can answer in their place.
+//! Name resolution and TCP behind a trait, so that tests can replace them.
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
@@ -11,33 +11,33 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
 /// A name's addresses, or why it has none.
-pub(super) type Answer = Result<Vec<IpAddr>, String>;
+pub(super) type ResolveResult = Result<Vec<IpAddr>, String>;
 
-/// What a connector needs of the system. It decides nothing.
+/// The system calls of a connector, without any policy.
 pub(super) trait Network: Send + Sync + 'static {
     /// The addresses of a name.
-    fn resolve(&self, name: &str) -> BoxFuture<'static, Answer>;
+    fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult>;
     /// A connection to exactly this address.
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>;
 }
 
-/// Look-ups at once, each on a thread of its own. Further ones wait, within their attempt's time.
+/// Most concurrent lookups, each on its own thread. Further ones wait, within their attempt's timeout.
 const LOOK_UPS: usize = 256;
 
 /// The system's resolver and TCP.
 ///
-/// A look-up occupies a thread until the system answers, also when nobody waits for it any more. So there is one at
-/// a time for a name, whoever asks: a name whose servers are dead holds one thread, however long its backlog (D28).
+/// A lookup occupies a thread until the system responds, even if its caller has timed out. So a name has at most one lookup at
+/// a time: a name whose servers do not respond occupies one thread, however long its backlog (D28).
 #[derive(Debug, Default)]
-pub(super) struct System {
+pub(super) struct SystemNetwork {
     under_way: Arc<Mutex<LookUps>>,
 }
 
-type LookUps = HashMap<String, Shared<BoxFuture<'static, Answer>>>;
+type LookUps = HashMap<String, Shared<BoxFuture<'static, ResolveResult>>>;
 
-impl Network for System {
-    fn resolve(&self, name: &str) -> BoxFuture<'static, Answer> {
-        once(&self.under_way, name, look_up)
+impl Network for SystemNetwork {
+    fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult> {
+        join_or_start(&self.under_way, name, look_up)
     }
 
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
@@ -45,42 +45,42 @@ impl Network for System {
     }
 }
 
-/// Joins the look-up of `name` that is under way, or begins it.
-fn once<F: Future<Output = Answer> + Send + 'static>(
+/// Joins the running lookup of `name`, or starts one.
+fn join_or_start<F: Future<Output = ResolveResult> + Send + 'static>(
     under_way: &Arc<Mutex<LookUps>>,
     name: &str,
     look_up: fn(String) -> F,
-) -> BoxFuture<'static, Answer> {
+) -> BoxFuture<'static, ResolveResult> {
     let mut look_ups = lock(under_way);
     if let Some(joined) = look_ups.get(name) {
         return joined.clone().boxed();
     }
     let (all, key) = (Arc::clone(under_way), name.to_owned());
-    // A task of its own, so that it ends and is forgotten even if all who asked have given up.
+    // A separate task, so that the lookup is removed even if all callers have timed out.
     let task = tokio::spawn(async move {
-        let answer = look_up(key.clone()).await;
+        let result = look_up(key.clone()).await;
         lock(&all).remove(&key);
-        answer
+        result
     });
     let begun = task.map(|ended| ended.unwrap_or_else(|error| Err(error.to_string()))).boxed().shared();
     look_ups.insert(name.to_owned(), begun.clone());
     begun.boxed()
 }
 
-/// Not on the runtime's own threads for what blocks: the runtime's end would wait for them, and with it a drain.
-async fn look_up(name: String) -> Answer {
+/// Runs on its own thread instead of the runtime's blocking pool, for which the shutdown of the runtime would wait.
+async fn look_up(name: String) -> ResolveResult {
     static PERMITS: Semaphore = Semaphore::const_new(LOOK_UPS);
     let permit = PERMITS.acquire().await.map_err(|error| error.to_string())?;
-    let (answer, answered) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let looking_up = move || {
         let found = (name.as_str(), 0).to_socket_addrs();
         drop(permit);
-        // Nobody is left to hear it when the runtime has ended.
-        drop(answer.send(found.map(|all| all.map(|address| address.ip()).collect())));
+        // Sending fails if the runtime has ended, because the receiver was dropped then.
+        drop(sender.send(found.map(|all| all.map(|address| address.ip()).collect())));
     };
     let thread = thread::Builder::new().name("look-up".to_owned());
     thread.spawn(looking_up).map_err(|error| error.to_string())?;
-    answered.await.map_err(|error| error.to_string())?.map_err(|error: io::Error| error.to_string())
+    receiver.await.map_err(|error| error.to_string())?.map_err(|error: io::Error| error.to_string())
 }
 
 fn lock(look_ups: &Mutex<LookUps>) -> MutexGuard<'_, LookUps> {
@@ -94,8 +94,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test]
-    async fn the_systems_resolver_knows_localhost_and_not_what_is_invalid() {
-        let system = System::default();
+    async fn resolves_localhost_and_no_invalid_name() {
+        let system = SystemNetwork::default();
         let local = system.resolve("localhost").await.unwrap();
         assert!(!local.is_empty() && local.iter().all(IpAddr::is_loopback), "{local:?}");
         assert!(system.resolve("nowhere.invalid").await.is_err());
@@ -103,16 +103,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_looked_up_once_at_a_time_whoever_asks() {
+    async fn concurrent_lookups_of_a_name_are_shared() {
         static BEGUN: AtomicU32 = AtomicU32::new(0);
-        async fn never(_name: String) -> Answer {
+        async fn never(_name: String) -> ResolveResult {
             BEGUN.fetch_add(1, Ordering::SeqCst);
             pending().await
         }
         let under_way = Arc::default();
         for _ in 0..3 {
-            let asked = once(&under_way, "slow.example", never);
-            // Whoever asked gives up.
+            let asked = join_or_start(&under_way, "slow.example", never);
+            // Every caller times out.
             assert_eq!(tokio::time::timeout(std::time::Duration::from_millis(1), asked).await.ok(), None);
         }
         assert_eq!(BEGUN.load(Ordering::SeqCst), 1);

@@ -1,4 +1,4 @@
-//! The request as it goes out (specification: Delivery request).
+//! The request that is sent to a receiver (specification: Delivery request).
 
 use super::WebhookRequest;
 use bytes::Bytes;
@@ -17,7 +17,7 @@ const TENANT: HeaderName = HeaderName::from_static("x-connect-tenant");
 const EVENT: HeaderName = HeaderName::from_static("x-connect-event");
 const TRACEPARENT: HeaderName = HeaderName::from_static(common::trace::TRACEPARENT);
 const DELIVERY: HeaderName = HeaderName::from_static("x-connect-delivery");
-/// Those here, and `Content-Length`.
+/// Number of headers, including `Content-Length`.
 const HEADERS: usize = 9;
 
 /// The request, signed. Its length is added when it is written.
@@ -46,7 +46,7 @@ fn headers(webhook: &WebhookRequest<'_>) -> HeaderMap {
     headers
 }
 
-/// Slugs, types and hosts have no control characters, so that nothing is ever left out.
+/// Slugs, types and hosts have no control characters, so the fallback is never used.
 fn value(text: &str) -> HeaderValue {
     HeaderValue::from_bytes(text.as_bytes()).unwrap_or(EMPTY)
 }

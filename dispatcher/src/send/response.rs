@@ -1,4 +1,4 @@
-//! What is read of a response beside its status: little, and for a short time.
+//! Reads response bodies, with limits on size and time.
 
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
@@ -8,30 +8,30 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// The most that is read of a body, in bytes. With more, or when it is late, its connection is closed.
+/// Most bytes of a body that are read. If a body is longer, or late, its connection is closed.
 const READ: usize = 4 << 10;
-/// The most that is kept of a failed attempt's body, in bytes.
+/// Most bytes of a failed attempt's body that are kept.
 const KEPT: usize = 1 << 10;
-/// The longest that a body is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Bodies of delivered webhooks that are waited for at once.
-const WAITED_FOR: usize = 256;
+/// Longest time to wait for a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most bodies of delivered webhooks that are read at once.
+const CONCURRENT_BODIES_MAX: usize = 256;
 
-/// Reads away the bodies of delivered webhooks, so that their connections can be used again.
+/// Reads and discards the bodies of accepted webhooks, so that their connections can be reused.
 #[derive(Clone, Debug)]
-pub(super) struct Drain(Arc<Semaphore>);
+pub(super) struct BodyDrain(Arc<Semaphore>);
 
-impl Default for Drain {
+impl Default for BodyDrain {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(WAITED_FOR)))
+        Self(Arc::new(Semaphore::new(CONCURRENT_BODIES_MAX)))
     }
 }
 
-impl Drain {
-    /// Takes a body that nobody is interested in. Doesn't wait.
+impl BodyDrain {
+    /// Discards a body in the background.
     pub(super) fn take(&self, mut body: Incoming) {
         let is_short = body.size_hint().lower() <= READ as u64;
-        // Mostly there is none, or it came with the status.
+        // Most bodies are empty or arrive together with the status.
         if body.is_end_stream() || !is_short {
             return;
         }
@@ -42,17 +42,17 @@ impl Drain {
         if let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() {
             tokio::spawn(async move {
                 let _permit = permit;
-                drop(timeout(PATIENCE, kept.read(&mut body)).await);
+                drop(timeout(BODY_TIMEOUT, kept.read(&mut body)).await);
             });
         }
     }
 }
 
-/// The begin of a failed attempt's body, as text. Waits for it, but not longer than `left`.
+/// The beginning of a failed attempt's body, as text. Waits at most `left` for it.
 pub(super) async fn excerpt(mut body: Incoming, left: Duration) -> Option<String> {
     let mut excerpt = Excerpt::default();
     if !body.is_end_stream() {
-        drop(timeout(PATIENCE.min(left), excerpt.read(&mut body)).await);
+        drop(timeout(BODY_TIMEOUT.min(left), excerpt.read(&mut body)).await);
     }
     excerpt.into_text()
 }
@@ -64,13 +64,13 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    /// Reads until the body ends, fails, or is longer than anyone wants to know. Can be called again when cut off.
+    /// Reads until the body ends, fails, or exceeds the limit. Can be called again after it was canceled.
     async fn read(&mut self, body: &mut Incoming) {
         while self.read <= READ {
             let Some(Ok(frame)) = body.frame().await else { return };
             let data = frame.data_ref().map_or(&[][..], |data| data);
             self.read += data.len();
-            // A few more, for a character that begins before the limit.
+            // Up to three more bytes, for a character that begins before the limit.
             let room = (KEPT + 3).saturating_sub(self.bytes.len());
             self.bytes.extend_from_slice(&data[..data.len().min(room)]);
         }

@@ -5,15 +5,19 @@ use hyper::header::RETRY_AFTER;
 use hyper::{HeaderMap, StatusCode};
 use std::time::{Duration, SystemTime};
 
-/// The longest wait that is understood; whoever takes it caps it anyway.
+/// The longest wait that is returned; the schedule limits it further.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
-/// What a 429 or 503 asks for at `now`. What can't be read asks for nothing.
-pub(super) fn asked(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
-    let heard = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let text = headers.get(RETRY_AFTER).filter(|_| heard)?.to_str().ok()?.trim();
+/// The wait that a 429 or 503 asks for at `now`; `None` if the header is absent or malformed.
+pub(super) fn requested_wait(
+    status: StatusCode,
+    headers: &HeaderMap,
+    now: DateTime<Utc>,
+) -> Option<Duration> {
+    let is_supported = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let text = headers.get(RETRY_AFTER).filter(|_| is_supported)?.to_str().ok()?.trim();
     let wait = if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // Too large for a number is longer than the longest as well.
+        // A number that is too large to parse exceeds the limit as well.
         text.parse().map_or(LONGEST, Duration::from_secs)
     } else {
         let until = httpdate::parse_http_date(text).ok()?;
@@ -29,7 +33,7 @@ mod tests {
     fn wait(status: u16, value: &str) -> Option<u64> {
         let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").unwrap().to_utc();
         let headers = HeaderMap::from_iter([(RETRY_AFTER, value.parse().unwrap())]);
-        asked(StatusCode::from_u16(status).unwrap(), &headers, now).map(|wait| wait.as_secs())
+        requested_wait(StatusCode::from_u16(status).unwrap(), &headers, now).map(|wait| wait.as_secs())
     }
 
     #[test]
@@ -44,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cant_be_read_or_isnt_for_us_asks_for_nothing() {
+    fn malformed_values_and_other_statuses_are_ignored() {
         for unreadable in ["", "soon", "-1", "1.5", "+3", "2026-01-01T00:05:00Z"] {
             assert_eq!(wait(503, unreadable), None, "{unreadable}");
         }

@@ -1,4 +1,4 @@
-//! How receivers are reached.
+//! Settings of the sender.
 
 use common::egress::EgressSettings;
 use common::settings::{Environment, Section, SettingError, Variable};
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// How receivers are reached.
+/// Settings of the sender.
 #[derive(Clone, Debug)]
 pub struct SenderSettings {
-    /// All the time that an attempt has, from resolving the name to the status.
+    /// Longest duration of an attempt, from resolving the name to the status.
     pub timeout: Duration,
     /// Which receivers may be reached (D27).
     pub egress: EgressSettings,
-    /// Root certificates (PEM) beside the system's.
+    /// File of root certificates (PEM) in addition to the system's.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -23,32 +23,32 @@ impl Section for SenderSettings {
         Variable {
             name: "CONNECT_WEBHOOK_TIMEOUT",
             default: Some("10s"),
-            help: "how long a receiver may take to answer, name look-up and connecting included",
+            help: "how long a receiver may take to respond, including name resolution and connecting",
         },
         Variable {
             name: "CONNECT_WEBHOOK_CA_FILE",
             default: Some(""),
-            help: "file of extra root certificates (PEM) for receivers, beside the system's",
+            help: "file of root certificates (PEM) for receivers, in addition to the system's",
         },
     ];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let ca_file: Option<String> = env.optional::<Self, _>("CONNECT_WEBHOOK_CA_FILE")?;
         Ok(Self {
             timeout: env.get::<Self, _>("CONNECT_WEBHOOK_TIMEOUT")?,
-            egress: EgressSettings::read(env)?,
+            egress: EgressSettings::from_env(env)?,
             ca_file: ca_file.map(PathBuf::from),
         })
     }
 }
 
-/// Why there is no sender.
+/// Why the sender cannot be created.
 #[derive(Debug, Error)]
 pub enum SenderError {
-    /// The extra root certificates can't be read. Names the setting.
+    /// The operator's root certificates cannot be read. The text names the setting.
     #[error("setting CONNECT_WEBHOOK_CA_FILE: {0}")]
     CaFile(String),
     /// The TLS library refuses its settings.
-    #[error("TLS can't be set up: {0}")]
+    #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
 }

@@ -14,95 +14,93 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
-/// Connections kept for the next request, in all. Those beyond are for one request each, so that idle connections
-/// to many receivers can't use up the process's descriptors.
+/// Most connections that are reused. Further ones serve one request each, so that idle connections to many receivers cannot
+/// exhaust the process's file descriptors.
 const KEPT: usize = 512;
 
-/// How many connections there are.
+/// Counts the open connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Open(Arc<AtomicUsize>);
+pub(super) struct OpenConnections(Arc<AtomicUsize>);
 
 #[derive(Debug)]
 pub(super) struct ReceiverStream {
     transport: Transport,
     phase: Phase,
-    /// How long a request may take to go out.
+    /// Longest time to send a request.
     limit: Duration,
-    /// Runs from when a request could go no further at once. A receiver that reads nothing would otherwise hold the
-    /// connection for ever: who has given up on the request no longer waits for it, but hyper does.
+    /// Timeout that starts when a write blocks. Otherwise a receiver that reads nothing would keep the connection open forever,
+    /// because hyper waits for it after the request has timed out.
     stalled: Option<Pin<Box<Sleep>>>,
-    counted: Counted,
+    counted: CountedConnection,
 }
 
-/// Where in an exchange a connection is.
+/// The phase of an exchange on a connection.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// A request goes out, the first one or one that is begun.
+    /// A request is being sent.
     Sending,
-    /// It is out.
+    /// The request was sent completely.
     Sent,
-    /// The response came, at least its begin. What is written next is another request.
-    Answered,
+    /// The response has begun. The next write belongs to the next request.
+    ResponseBegun,
 }
 
-/// The receiver had closed the connection before a request was begun on it: nothing of it was sent.
+/// The receiver had closed the connection before a request was sent on it: nothing of the request was sent.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the connection was closed before the request")]
 pub(super) struct NotBegun;
 
-#[derive(Debug)]
-enum Transport {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// Left is plain, right is TLS.
+type Transport = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// Counts while it lives.
+/// Counts a connection as open until it is dropped.
 #[derive(Debug)]
-struct Counted {
-    open: Open,
+struct CountedConnection {
+    open: OpenConnections,
     keep: bool,
 }
 
-impl Open {
-    fn count(&self) -> Counted {
+impl OpenConnections {
+    fn count(&self) -> CountedConnection {
         let before = self.0.fetch_add(1, Ordering::Relaxed);
-        Counted { open: self.clone(), keep: before < KEPT }
+        CountedConnection { open: self.clone(), keep: before < KEPT }
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         self.open.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl ReceiverStream {
-    /// `limit` is for each request to go out.
-    pub(super) fn plain(stream: TcpStream, limit: Duration, open: &Open) -> Self {
-        Self::new(Transport::Plain(stream), limit, open)
+    /// `limit` is the longest time to send a request.
+    pub(super) fn plain(stream: TcpStream, limit: Duration, open: &OpenConnections) -> Self {
+        Self::new(Either::Left(stream), limit, open)
     }
 
-    /// `limit` is for each request to go out.
-    pub(super) fn tls(stream: TlsStream<TcpStream>, limit: Duration, open: &Open) -> Self {
-        Self::new(Transport::Tls(Box::new(stream)), limit, open)
+    /// `limit` is the longest time to send a request.
+    pub(super) fn tls(stream: TlsStream<TcpStream>, limit: Duration, open: &OpenConnections) -> Self {
+        Self::new(Either::Right(Box::new(stream)), limit, open)
     }
 
-    fn new(transport: Transport, limit: Duration, open: &Open) -> Self {
+    fn new(transport: Transport, limit: Duration, open: &OpenConnections) -> Self {
         Self { transport, phase: Phase::Sending, limit, stalled: None, counted: open.count() }
     }
 
-    /// Before each write. A receiver may close an idle connection at any time; the runtime hears of it a little later,
-    /// and a request that is written meanwhile is lost without a trace. So the system itself is asked.
+    /// Called before each write. A receiver may close an idle connection at any time, and the runtime learns of it later; a
+    /// request written meanwhile would be lost. So the socket itself is checked.
     fn begin(&mut self) -> io::Result<()> {
-        if matches!(self.phase, Phase::Answered) && !is_quiet(self.transport.tcp()) {
+        if matches!(self.phase, Phase::ResponseBegun) && !is_quiet(tcp(&self.transport)) {
             return Err(io::Error::other(NotBegun));
         }
         self.phase = Phase::Sending;
         Ok(())
     }
 
-    /// After each write.
+    /// Applies the timeout to a write that blocks.
     fn in_time<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             return written;
@@ -112,16 +110,14 @@ impl ReceiverStream {
     }
 }
 
-impl Transport {
-    fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.get_ref().0,
-        }
+fn tcp(transport: &Transport) -> &TcpStream {
+    match transport {
+        Either::Left(stream) => stream,
+        Either::Right(stream) => stream.get_ref().0,
     }
 }
 
-/// Whether nothing is there to be read. Between two exchanges, all that can come is an end, or word of one.
+/// Whether there is nothing to read. Between two exchanges the receiver can only send a close notification.
 fn is_quiet(stream: &TcpStream) -> bool {
     let peeked = SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]);
     matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -144,12 +140,9 @@ impl AsyncRead for ReceiverStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        })?;
+        ready!(Pin::new(&mut self.transport).poll_read(cx, buffer))?;
         if matches!(self.phase, Phase::Sent) && buffer.filled().len() > before {
-            self.phase = Phase::Answered;
+            self.phase = Phase::ResponseBegun;
         }
         Poll::Ready(Ok(()))
     }
@@ -158,10 +151,7 @@ impl AsyncRead for ReceiverStream {
 impl AsyncWrite for ReceiverStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.begin()?;
-        let written = match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Transport::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        };
+        let written = Pin::new(&mut self.transport).poll_write(cx, bytes);
         self.in_time(cx, written)
     }
 
@@ -171,26 +161,17 @@ impl AsyncWrite for ReceiverStream {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.begin()?;
-        let written = match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Transport::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        };
+        let written = Pin::new(&mut self.transport).poll_write_vectored(cx, slices);
         self.in_time(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.transport {
-            Transport::Plain(stream) => stream.is_write_vectored(),
-            Transport::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.transport.is_write_vectored()
     }
 
     /// Called when all of a request is written.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        };
+        let flushed = Pin::new(&mut self.transport).poll_flush(cx);
         ready!(self.in_time(cx, flushed))?;
         self.stalled = None;
         if matches!(self.phase, Phase::Sending) {
@@ -199,13 +180,10 @@ impl AsyncWrite for ReceiverStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Says goodbye, but doesn't wait for a receiver that reads no more: it could hold the connection for ever.
+    /// Shuts the connection down without waiting for a receiver that does not read, which could keep it open forever.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let farewell = match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        };
-        if farewell.is_pending() { Poll::Ready(Ok(())) } else { farewell }
+        let closed = Pin::new(&mut self.transport).poll_shutdown(cx);
+        if closed.is_pending() { Poll::Ready(Ok(())) } else { closed }
     }
 }
 
@@ -215,20 +193,20 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     #[tokio::test]
-    async fn what_a_receiver_does_not_read_is_given_up() {
+    async fn a_blocked_write_times_out() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let _unread = listener.accept().await.unwrap();
         let limit = Duration::from_millis(50);
-        let mut stream = ReceiverStream::plain(stream, limit, &Open::default());
+        let mut stream = ReceiverStream::plain(stream, limit, &OpenConnections::default());
         let error = stream.write_all(&vec![0; 64 << 20]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
     fn beyond_the_bound_connections_are_for_one_request() {
-        let open = Open::default();
-        let mut all: Vec<Counted> = (0..KEPT).map(|_| open.count()).collect();
+        let open = OpenConnections::default();
+        let mut all: Vec<CountedConnection> = (0..KEPT).map(|_| open.count()).collect();
         assert!(all.iter().all(|counted| counted.keep));
         assert!(!open.count().keep);
         all.pop();

@@ -1,14 +1,16 @@
-//! Deliveries: one event on its way to one subscription.
+//! Deliveries: one outbound event for one subscription.
 
-use super::{column, execute, query};
+use super::{AttemptRow, execute, query};
 use chrono::{DateTime, Utc};
-use common::db::TxError;
+use common::db::{Query, Sql, TxError, column};
 use common::message::DeliveryMeta;
+use common::model::DeliveryState;
 use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-pub(super) const KNOWN: &str = "
+common::statements! {
+    const KNOWN = "
     -- deliveries.known
     SELECT d.delivery_id, d.state, d.attempts, d.attempts_before
     FROM unnest($1::uuid[], $2::uuid[]) AS asked (tenant_id, delivery_id)
@@ -17,16 +19,18 @@ pub(super) const KNOWN: &str = "
         WHERE d.tenant_id = asked.tenant_id AND d.delivery_id = asked.delivery_id LIMIT 1
     ) AS d";
 
-// Makes the row of a delivery that none is there for yet, mostly in its final state: its first attempt has ended.
-// What was delivered stays so, and an attempt that is on record isn't undone by a second one of its number.
-pub(super) const CONCLUDE: &str = "
-    -- deliveries.conclude
+    // Inserts the row of a delivery, mostly in its final state after the first attempt, or updates it. A delivered one stays
+    // delivered, and a recorded attempt is not replaced by a duplicate with its number.
+    const RECORD = "
+    -- deliveries.record
     INSERT INTO deliveries AS d (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at,
                                  parked_at, parked_until, created_at)
-    SELECT tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, parked_until, $10
+    SELECT tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, parked_until,
+           created_at
     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::smallint[], $7::timestamptz[],
-                $8::timestamptz[], $9::timestamptz[])
-         AS new (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at, parked_until)
+                $8::timestamptz[], $9::timestamptz[], $10::timestamptz[])
+         AS new (tenant_id, delivery_id, event_id, subscription_id, state, attempts, next_attempt_at, parked_at,
+                 parked_until, created_at)
     ORDER BY tenant_id, delivery_id
     ON CONFLICT (tenant_id, delivery_id) DO UPDATE
     SET state = excluded.state, attempts = greatest(d.attempts, excluded.attempts),
@@ -36,10 +40,10 @@ pub(super) const CONCLUDE: &str = "
                                    OR excluded.attempts = d.attempts
                                       AND (excluded.state = 'dropped' OR excluded.parked_at IS NOT NULL))";
 
-// Of each subscription what is due first, one subscription after the other from the given one on, so that none keeps
-// the others waiting. Only subscriptions of which something is parked are visited: each step finds the next one in the
-// index. What was parked for one while it was removed goes through the queue, too: there it is dropped.
-pub(super) const PARKED: &str = "
+    // The earliest due deliveries of each subscription, in order of subscriptions after the given one, so that none delays the
+    // others. Each recursive step finds the next subscription with parked deliveries in the index. Deliveries of a removed
+    // subscription are published as well, because the consumer drops them.
+    const PARKED = "
     -- deliveries.parked
     WITH RECURSIVE waiting AS (
         (SELECT subscription_id FROM deliveries WHERE parked_at IS NOT NULL AND subscription_id > $6
@@ -61,7 +65,7 @@ pub(super) const PARKED: &str = "
         SELECT * FROM deliveries d
         WHERE d.subscription_id = s.subscription_id AND d.tenant_id IS NOT DISTINCT FROM s.tenant_id
           AND d.parked_at IS NOT NULL AND d.next_attempt_at <= $1
-          AND (d.parked_until <= $1 OR d.parked_until IS NULL OR s.subscription_id = ANY($5::uuid[]))
+          AND (d.parked_until <= $1 OR d.parked_until IS NULL OR $7::boolean OR s.subscription_id = ANY($5::uuid[]))
         ORDER BY d.next_attempt_at LIMIT $3::bigint
     ) AS d
     CROSS JOIN LATERAL (
@@ -72,9 +76,9 @@ pub(super) const PARKED: &str = "
     ORDER BY s.subscription_id
     LIMIT $4::bigint";
 
-// Only what hasn't been parked anew since it was read. Rows are locked first and then updated where they are: an UPDATE
-// that joins a list of keys may be planned to read the whole table for it.
-pub(super) const UNPARK: &str = "
+    // Only deliveries that were not parked again since they were read. Rows are locked first and then updated by ctid, because
+    // an UPDATE that joins a list of keys may be planned as a scan of the whole table.
+    const UNPARK = "
     -- deliveries.unpark
     UPDATE deliveries SET parked_at = NULL, parked_until = NULL
     WHERE ctid = ANY(ARRAY(
@@ -88,7 +92,7 @@ pub(super) const UNPARK: &str = "
         ) AS found
     ))";
 
-pub(super) const RESCUE: &str = "
+    const RESCUE = "
     -- deliveries.rescue
     UPDATE deliveries SET parked_at = $1, next_attempt_at = $1
     WHERE ctid = ANY(ARRAY(
@@ -97,93 +101,55 @@ pub(super) const RESCUE: &str = "
         ORDER BY next_attempt_at LIMIT $3::bigint FOR UPDATE SKIP LOCKED
     ))";
 
-pub(super) const OPEN: &str = "
+    const OPEN = "
     -- deliveries.open
     SELECT (SELECT count(*) FROM deliveries WHERE state = 'pending' AND parked_at IS NULL)
            + (SELECT count(*) FROM deliveries WHERE parked_at IS NOT NULL),
            (SELECT count(*) FROM deliveries WHERE state = 'dead')";
 
-// Reads all of them.
-pub(super) const ENDED: &str = "
+    // Scans the whole table.
+    const ENDED = "
     -- deliveries.ended
     SELECT count(*) FILTER (WHERE state = 'delivered'), count(*) FILTER (WHERE state = 'dropped') FROM deliveries";
-
-/// What has become of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Attempts to come.
-    Pending,
-    /// A 2xx.
-    Delivered,
-    /// Attempts used up; stays until it is replayed.
-    Dead,
-    /// Its subscription was removed.
-    Dropped,
 }
 
-impl State {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Delivered, Self::Dead, Self::Dropped];
-
-    /// As stored; also the metric's label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Delivered => "delivered",
-            Self::Dead => "dead",
-            Self::Dropped => "dropped",
-        }
-    }
-
-    fn parse(text: &str) -> Result<Self, TxError> {
-        let known = Self::ALL.into_iter().find(|state| state.as_str() == text);
-        known.ok_or_else(|| TxError::Abandoned(format!("unknown state of a delivery: {text:?}")))
-    }
-}
-
-/// What is known of a delivery when a message for it comes.
+/// The stored progress of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// What has become of it.
-    pub state: State,
-    /// Attempts made.
+pub(crate) struct DeliveryProgress {
+    pub state: DeliveryState,
+    /// Attempts that are recorded; those in progress do not count.
     pub attempts: i16,
-    /// Of these, the ones made before the last replay.
+    /// The part of them that was made before the last replay.
     pub attempts_before: i16,
 }
 
-/// How a message ends.
+/// The row of a delivery to be inserted or updated.
 #[derive(Clone, Debug)]
-pub struct Conclusion {
-    /// The agency.
+pub(crate) struct DeliveryRow {
     pub tenant_id: Uuid,
-    /// The delivery.
     pub delivery_id: Uuid,
-    /// The outbound event.
     pub event_id: Uuid,
-    /// Who it goes to.
     pub subscription_id: Uuid,
-    /// What has become of it.
-    pub state: State,
-    /// Attempts made by now.
+    pub state: DeliveryState,
+    /// Attempts made so far.
     pub attempts: i16,
-    /// When the next is due.
+    /// When the next attempt is due.
     pub next_attempt_at: Option<DateTime<Utc>>,
-    /// Since when it waits in the database.
+    /// Since when it is parked.
     pub parked_at: Option<DateTime<Utc>>,
-    /// Until when its receiver is busy with others.
+    /// Until when its lane is expected to be full.
     pub parked_until: Option<DateTime<Utc>>,
 }
 
-impl Conclusion {
-    /// What is known from a message alone: the attempt that it stands for isn't made.
-    pub fn unchanged(meta: &DeliveryMeta) -> Self {
+impl DeliveryRow {
+    /// The row as the message implies it, before its attempt is made.
+    pub(crate) fn unchanged(meta: &DeliveryMeta) -> Self {
         Self {
             tenant_id: meta.tenant_id.0,
             delivery_id: meta.delivery_id,
             event_id: meta.event_id,
             subscription_id: meta.subscription_id,
-            state: State::Pending,
+            state: DeliveryState::Pending,
             attempts: meta.attempt - 1,
             next_attempt_at: None,
             parked_at: None,
@@ -192,87 +158,90 @@ impl Conclusion {
     }
 }
 
-/// A delivery that waits in the database, with its event.
+/// A parked delivery with its event.
 #[derive(Clone, Debug)]
-pub struct Parked {
-    /// The agency.
+pub(crate) struct ParkedDelivery {
     pub tenant_id: Uuid,
-    /// The delivery.
     pub delivery_id: Uuid,
-    /// The outbound event.
     pub event_id: Uuid,
-    /// Who it goes to.
     pub subscription_id: Uuid,
-    /// Attempts made.
+    /// Attempts that are recorded; those in progress do not count.
     pub attempts: i16,
-    /// Since when it waits.
+    /// Since when it is parked, which identifies this parking.
     pub parked_at: DateTime<Utc>,
-    /// The event's type.
+    /// The type, such as `lead.assigned`.
     pub event_type: String,
-    /// The webhook's body.
+    /// The JSON text that is signed and sent.
     pub envelope: String,
-    /// The place of what caused the event in its trace, where that is known.
+    /// The trace context of the event's cause, if known.
     pub traceparent: Option<String>,
-    /// The request that caused the event, where that is known.
+    /// The request that caused the event, if known.
     pub request_id: Option<Uuid>,
 }
 
-/// What is known of deliveries, given as agency and id.
-pub async fn known(on: &impl GenericClient, asked: &[(Uuid, Uuid)]) -> Result<HashMap<Uuid, Known>, TxError> {
+/// Loads the progress of deliveries, given by tenant and id.
+pub(crate) async fn load_progress(
+    on: &impl GenericClient,
+    asked: &[(Uuid, Uuid)],
+) -> Result<HashMap<Uuid, DeliveryProgress>, TxError> {
     let rows = query(on, KNOWN, &[&column(asked, |asked| asked.0), &column(asked, |asked| asked.1)]).await?;
     let known = |row: &tokio_postgres::Row| {
-        let state = State::parse(row.get(1))?;
-        Ok((row.get(0), Known { state, attempts: row.get(2), attempts_before: row.get(3) }))
+        let state = state(row.get(1))?;
+        Ok((row.get(0), DeliveryProgress { state, attempts: row.get(2), attempts_before: row.get(3) }))
     };
     rows.iter().map(known).collect()
 }
 
-/// Writes how messages ended.
-pub(super) async fn conclude(
-    on: &impl GenericClient,
-    ends: &[&Conclusion],
-    now: DateTime<Utc>,
-) -> Result<(), TxError> {
-    execute(
-        on,
-        CONCLUDE,
-        &[
-            &column(ends, |end| end.tenant_id),
-            &column(ends, |end| end.delivery_id),
-            &column(ends, |end| end.event_id),
-            &column(ends, |end| end.subscription_id),
-            &column(ends, |end| end.state.as_str()),
-            &column(ends, |end| end.attempts),
-            &column(ends, |end| end.next_attempt_at),
-            &column(ends, |end| end.parked_at),
-            &column(ends, |end| end.parked_until),
-            &now,
-        ],
-    )
-    .await
-    .map(drop)
+fn state(text: &str) -> Result<DeliveryState, TxError> {
+    let unknown = || TxError::Abandoned(format!("unknown state of a delivery: {text:?}"));
+    DeliveryState::parse(text).ok_or_else(unknown)
 }
 
-/// Subscriptions whose lanes are not as usual.
+/// The creation time of a delivery that has no row yet: before its attempts, which are sorted by tenant and delivery.
+fn made_at(end: &DeliveryRow, attempts: &[AttemptRow], now: DateTime<Utc>) -> DateTime<Utc> {
+    let delivery = (end.tenant_id, end.delivery_id);
+    let of = |row: &AttemptRow| (row.tenant_id, row.delivery_id);
+    let own = &attempts[attempts.partition_point(|row| of(row) < delivery)..];
+    own.iter().take_while(|row| of(row) == delivery).fold(now, |made, row| made.min(row.at))
+}
+
+/// Inserts or updates deliveries, which must be sorted by tenant and id. `attempts` are written with it, in the order of `ends`.
+pub(super) fn record(ends: &[&DeliveryRow], attempts: &[AttemptRow], now: DateTime<Utc>) -> Query<'static> {
+    Query::new(RECORD)
+        .bind_column(ends, |end| end.tenant_id)
+        .bind_column(ends, |end| end.delivery_id)
+        .bind_column(ends, |end| end.event_id)
+        .bind_column(ends, |end| end.subscription_id)
+        .bind_column(ends, |end| end.state.as_str())
+        .bind_column(ends, |end| end.attempts)
+        .bind_column(ends, |end| end.next_attempt_at)
+        .bind_column(ends, |end| end.parked_at)
+        .bind_column(ends, |end| end.parked_until)
+        .bind_column(ends, |end| made_at(end, attempts, now))
+}
+
+/// Subscriptions whose lanes are full or have recovered.
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes<'a> {
-    /// They get nothing.
+pub(crate) struct LaneFilter<'a> {
+    /// Full lanes: nothing is loaded for them.
     pub full: &'a [Uuid],
-    /// They get what was put off, too.
+    /// Recovered lanes: deliveries that were parked for later are loaded as well.
     pub recovered: &'a [Uuid],
+    /// Whether all lanes count as recovered.
+    pub all: bool,
 }
 
-/// Deliveries that wait in the database and are due, of the subscriptions `after` this one, `each` of a subscription and
-/// `limit` in all at most.
-pub async fn parked(
+/// Loads due parked deliveries of the subscriptions `after` this one: at most `each` of a subscription and `limit` in total.
+pub(crate) async fn load_parked(
     on: &impl GenericClient,
     now: DateTime<Utc>,
-    lanes: Lanes<'_>,
+    lanes: LaneFilter<'_>,
     after: Uuid,
     (each, limit): (i64, i64),
-) -> Result<Vec<Parked>, TxError> {
-    let rows = query(on, PARKED, &[&now, &lanes.full, &each, &limit, &lanes.recovered, &after]).await?;
-    let parked = |row: &tokio_postgres::Row| Parked {
+) -> Result<Vec<ParkedDelivery>, TxError> {
+    let rows =
+        query(on, PARKED, &[&now, &lanes.full, &each, &limit, &lanes.recovered, &after, &lanes.all]).await?;
+    let parked = |row: &tokio_postgres::Row| ParkedDelivery {
         tenant_id: row.get(0),
         delivery_id: row.get(1),
         event_id: row.get(2),
@@ -287,16 +256,17 @@ pub async fn parked(
     Ok(rows.iter().map(parked).collect())
 }
 
-/// Says that deliveries are in the queue now.
-pub async fn unpark(on: &impl GenericClient, queued: &[&Parked]) -> Result<(), TxError> {
+/// Marks deliveries as no longer parked.
+pub(crate) async fn unpark(on: &impl GenericClient, queued: &[&ParkedDelivery]) -> Result<(), TxError> {
     let tenants = column(queued, |row| row.tenant_id);
     let ids = column(queued, |row| row.delivery_id);
     let since = column(queued, |row| row.parked_at);
     execute(on, UNPARK, &[&tenants, &ids, &since]).await.map(drop)
 }
 
-/// Parks what was due before `overdue` and isn't: the queue has lost it. Gives how many, `limit` at most.
-pub async fn rescue(
+/// Parks pending deliveries that were due before `overdue`, because the queue has lost them. Returns their number, at most
+/// `limit`.
+pub(crate) async fn rescue(
     on: &impl GenericClient,
     now: DateTime<Utc>,
     overdue: DateTime<Utc>,
@@ -305,22 +275,62 @@ pub async fn rescue(
     execute(on, RESCUE, &[&now, &overdue, &limit]).await
 }
 
-/// Deliveries that are pending and dead, from their indexes.
-pub async fn count_open(on: &impl GenericClient) -> Result<[(State, i64); 2], TxError> {
-    pair(on, OPEN, [State::Pending, State::Dead]).await
+/// Counts pending and dead deliveries, from their indexes.
+pub(crate) async fn count_open(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
+    pair(on, OPEN, [DeliveryState::Pending, DeliveryState::Dead]).await
 }
 
-/// Deliveries that are delivered and dropped. Reads them all.
-pub async fn count_ended(on: &impl GenericClient) -> Result<[(State, i64); 2], TxError> {
-    pair(on, ENDED, [State::Delivered, State::Dropped]).await
+/// Counts delivered and dropped deliveries with a scan of the whole table.
+pub(crate) async fn count_ended(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
+    pair(on, ENDED, [DeliveryState::Delivered, DeliveryState::Dropped]).await
 }
 
 async fn pair(
     on: &impl GenericClient,
-    sql: &str,
-    [first, second]: [State; 2],
-) -> Result<[(State, i64); 2], TxError> {
+    sql: Sql,
+    [first, second]: [DeliveryState; 2],
+) -> Result<[(DeliveryState, i64); 2], TxError> {
     let rows = query(on, sql, &[]).await?;
     let counts = rows.first().map_or((0, 0), |row| (row.get(0), row.get(1)));
     Ok([(first, counts.0), (second, counts.1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeDelta;
+
+    fn end(delivery: u128) -> DeliveryRow {
+        DeliveryRow {
+            tenant_id: Uuid::nil(),
+            delivery_id: Uuid::from_u128(delivery),
+            event_id: Uuid::nil(),
+            subscription_id: Uuid::nil(),
+            state: DeliveryState::Delivered,
+            attempts: 1,
+            next_attempt_at: None,
+            parked_at: None,
+            parked_until: None,
+        }
+    }
+
+    #[test]
+    fn a_delivery_was_made_before_its_attempts() {
+        let now = DateTime::UNIX_EPOCH + TimeDelta::days(1);
+        let attempt = |delivery, seconds_before: i64| AttemptRow {
+            tenant_id: Uuid::nil(),
+            delivery_id: Uuid::from_u128(delivery),
+            attempt: 1,
+            at: now - TimeDelta::seconds(seconds_before),
+            status: Some(204),
+            error: None,
+            response: None,
+            duration_ms: 1,
+        };
+        // The clock of another machine may be ahead.
+        let attempts = [attempt(2, 7), attempt(3, 1), attempt(3, 5), attempt(3, 2), attempt(4, -9)];
+        let seconds_before =
+            [1, 2, 3, 4, 5].map(|id| (now - made_at(&end(id), &attempts, now)).num_seconds());
+        assert_eq!(seconds_before, [0, 7, 5, 0, 0]);
+    }
 }

@@ -1,31 +1,32 @@
-//! The outbox: what is to be relayed, and to whom.
+//! The outbox: pending events and their subscribers.
 
 use super::subscriptions::Subscriber;
 use super::{execute, query};
-use crate::fan_out::{Key, OutboxEvent, Subscription};
+use crate::fan_out::{OutboxEvent, Subscription, SubscriptionKey};
 use crate::store::Target;
 use chrono::{DateTime, Utc};
-use common::db::TxError;
+use common::db::{Query, TxError};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-// One snapshot gives the oldest pending events, each once, and the subscriptions of their agencies, each once: rows of
-// two kinds, told apart by event_id. What is in flight in this program is left out.
-pub(super) const PENDING: &str = "
+common::statements! {
+    // One snapshot returns the oldest pending events and the subscriptions of their tenants, each once: two kinds of rows, which
+    // event_id distinguishes. Events in flight in this program are excluded.
+    const PENDING = "
     -- outbox.pending
     WITH pending AS MATERIALIZED (
-        SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id
+        SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id, subscription_id
         FROM outbox WHERE relayed_at IS NULL AND event_id <> ALL($2::uuid[])
         ORDER BY event_id LIMIT $1::bigint
     )
     SELECT tenant_id, event_id, key_prefix, origin, event_type, envelope::text, traceparent, request_id,
            NULL::text[] AS event_types, NULL::bytea AS secret_sealed, NULL::bytea AS old_secret_sealed,
-           false AS is_paused, NULL::bytea AS url_sealed
+           false AS is_paused, NULL::bytea AS url_sealed, subscription_id AS only_for
     FROM pending
     UNION ALL
     SELECT p.tenant_id, NULL, s.key_prefix, k.origin, t.slug, s.url, NULL, s.subscription_id,
-           s.event_types, s.secret_sealed, s.old_secret_sealed, s.is_paused, s.url_sealed
+           s.event_types, s.secret_sealed, s.old_secret_sealed, s.is_paused, s.url_sealed, NULL
     FROM (SELECT DISTINCT tenant_id FROM pending) AS p
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = p.tenant_id LIMIT 1) AS t
     CROSS JOIN LATERAL (
@@ -39,44 +40,45 @@ pub(super) const PENDING: &str = "
         WHERE k.prefix = s.key_prefix AND k.tenant_id IS NOT DISTINCT FROM p.tenant_id LIMIT 1
     ) AS k ON true";
 
-// By the index of what is pending alone. An event's id is unique across agencies (UUIDv7).
-pub(super) const RELAYED: &str = "
+    // Uses the index of pending events. An event's id is unique across tenants (UUIDv7).
+    const RELAYED = "
     -- outbox.relayed
     UPDATE outbox SET relayed_at = $2 WHERE relayed_at IS NULL AND event_id = ANY($1::uuid[])";
 
-// Looks at a bounded number of rows: a longer queue is as bad as this.
-pub(super) const WAITING: &str = "
+    // Reads a bounded number of rows: beyond that the exact number does not matter.
+    const WAITING = "
     -- outbox.waiting
     SELECT count(*), min(created_at) FROM (
         SELECT created_at FROM outbox WHERE relayed_at IS NULL ORDER BY event_id LIMIT 100000
     ) AS waiting";
+}
 
-/// Pending events with the subscriptions of their agencies.
+/// Pending events with the subscriptions of their tenants.
 #[derive(Clone, Debug, Default)]
-pub struct Pending {
-    /// The oldest first.
+pub(crate) struct PendingEvents {
+    /// Oldest first.
     pub events: Vec<OutboxEvent>,
     /// Without those that were removed.
     pub subscribers: Vec<Subscriber>,
 }
 
-/// What waits in the outbox.
+/// Number and age of pending events.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub(crate) struct OutboxBacklog {
     /// Events, counted up to 100,000.
     pub events: i64,
     /// When the oldest of them was written.
     pub oldest: Option<DateTime<Utc>>,
 }
 
-/// The oldest events that are not relayed, `limit` at most, without those `in_flight`.
-pub async fn pending(
+/// Loads the oldest events that are not relayed, at most `limit`, without those `in_flight`.
+pub(crate) async fn load_pending(
     on: &impl GenericClient,
     limit: i64,
     in_flight: &[Uuid],
     now: DateTime<Utc>,
-) -> Result<Pending, TxError> {
-    let mut pending = Pending::default();
+) -> Result<PendingEvents, TxError> {
+    let mut pending = PendingEvents::default();
     for row in query(on, PENDING, &[&limit, &in_flight, &now]).await? {
         match row.get(1) {
             Some(event_id) => pending.events.push(event(&row, event_id)),
@@ -97,6 +99,7 @@ fn event(row: &Row, event_id: Uuid) -> OutboxEvent {
         envelope: row.get(5),
         traceparent: row.get(6),
         request_id: row.get(7),
+        only_for: row.get(13),
     }
 }
 
@@ -106,7 +109,7 @@ fn subscriber(row: &Row) -> Subscriber {
     let subscription = Subscription {
         tenant_id,
         id: row.get(7),
-        key: row.get::<_, Option<String>>(2).map(|prefix| Key { prefix, origin: row.get(3) }),
+        key: row.get::<_, Option<String>>(2).map(|prefix| SubscriptionKey { prefix, origin: row.get(3) }),
         event_types: row.get(8),
         is_paused,
     };
@@ -122,8 +125,13 @@ fn subscriber(row: &Row) -> Subscriber {
     Subscriber { subscription, target }
 }
 
+/// Marks events as relayed, in a transaction.
+pub(super) fn mark_relayed(events: &[Uuid], now: DateTime<Utc>) -> Query<'_> {
+    Query::new(RELAYED).bind(events).bind(now)
+}
+
 /// Marks events as relayed.
-pub(super) async fn relayed(
+pub(super) async fn relay(
     on: &impl GenericClient,
     events: &[Uuid],
     now: DateTime<Utc>,
@@ -131,9 +139,9 @@ pub(super) async fn relayed(
     execute(on, RELAYED, &[&events, &now]).await.map(drop)
 }
 
-/// How much waits, and since when.
-pub async fn waiting(on: &impl GenericClient) -> Result<Waiting, TxError> {
+/// Counts pending events and finds the oldest.
+pub(crate) async fn measure_backlog(on: &impl GenericClient) -> Result<OutboxBacklog, TxError> {
     let rows = query(on, WAITING, &[]).await?;
-    let waiting = rows.first().map(|row| Waiting { events: row.get(0), oldest: row.get(1) });
-    Ok(waiting.unwrap_or(Waiting { events: 0, oldest: None }))
+    let waiting = rows.first().map(|row| OutboxBacklog { events: row.get(0), oldest: row.get(1) });
+    Ok(waiting.unwrap_or(OutboxBacklog { events: 0, oldest: None }))
 }

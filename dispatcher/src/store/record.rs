@@ -1,63 +1,45 @@
-//! The record of what has become of deliveries: one transaction in one round trip.
+//! Records outcomes of deliveries: one transaction in one round trip.
 
-use super::{AttemptRow, Conclusion, attempts, deliveries, outbox};
+use super::{AttemptRow, DeliveryRow, attempts, deliveries, outbox};
 use chrono::{DateTime, Utc};
-use common::db::{Database, TxError};
-use common::metrics::TRANSACTIONS;
-use deadpool_postgres::GenericClient;
-use futures_util::join;
+use common::db::{Database, RetryableTransaction, TxError};
 use uuid::Uuid;
 
-/// What one transaction writes.
+/// The rows that one transaction writes.
 #[derive(Clone, Debug)]
-pub struct Record<'a> {
-    /// Deliveries, sorted by agency and id, each once.
-    pub conclusions: &'a [&'a Conclusion],
+pub(crate) struct RecordTransaction<'a> {
+    /// Deliveries, sorted by tenant and id, each once.
+    pub delivery_rows: &'a [&'a DeliveryRow],
     /// Attempts at them, in the same order.
     pub attempts: &'a [AttemptRow],
-    /// Events of the outbox whose deliveries are all on record with this.
+    /// Events whose deliveries are all recorded with this transaction.
     pub relayed: &'a [Uuid],
-    /// Now.
+    /// The creation time of new deliveries, and of the relay marks.
     pub now: DateTime<Utc>,
 }
 
-impl Record<'_> {
-    /// Writes it. Once this is polled everything is on its way, the COMMIT included; dropping it takes nothing back.
-    pub async fn write(&self, database: &Database) -> Result<(), TxError> {
-        let written = self.flight(database).await;
-        let outcome = written.as_ref().map_or_else(TxError::outcome, |()| "committed");
-        metrics::counter!(TRANSACTIONS, "name" => "conclude", "outcome" => outcome).increment(1);
-        written
+impl RecordTransaction<'_> {
+    /// Writes the rows. Retries after a conflict with another transaction.
+    pub(crate) async fn write(&self, database: &Database) -> Result<(), TxError> {
+        database.run_attempts("record", self).await
     }
+}
 
-    async fn flight(&self, database: &Database) -> Result<(), TxError> {
-        let client = database.client().await?;
-        if self.conclusions.is_empty() {
-            return outbox::relayed(&client, self.relayed, self.now).await;
-        }
-        // What isn't prepared yet on this connection would be overtaken by what is.
-        for sql in [deliveries::CONCLUDE, attempts::INSERT, outbox::RELAYED] {
-            client.prepare_cached(sql).await?;
-        }
-        // Sent in this order without waiting. When a statement fails those after it fail, too, and COMMIT rolls back.
-        let (begun, concluded, attempted, relayed, committed) = join!(
-            client.batch_execute("BEGIN"),
-            deliveries::conclude(&client, self.conclusions, self.now),
-            attempts::insert(&client, self.attempts),
-            self.relay(&client),
-            client.batch_execute("COMMIT"),
-        );
-        begun?;
-        concluded?;
-        attempted?;
-        relayed?;
-        Ok(committed?)
-    }
+impl RetryableTransaction for RecordTransaction<'_> {
+    type Output = ();
 
-    async fn relay(&self, client: &impl GenericClient) -> Result<(), TxError> {
-        if self.relayed.is_empty() {
-            return Ok(());
+    async fn attempt(&self, database: &Database, _attempt: u32) -> Result<(), TxError> {
+        if self.delivery_rows.is_empty() {
+            // One statement is a transaction by itself.
+            return outbox::relay(&database.client().await?, self.relayed, self.now).await;
         }
-        outbox::relayed(client, self.relayed, self.now).await
+        let mut queries = vec![deliveries::record(self.delivery_rows, self.attempts, self.now)];
+        if !self.attempts.is_empty() {
+            queries.push(attempts::insert(self.attempts));
+        }
+        if !self.relayed.is_empty() {
+            queries.push(outbox::mark_relayed(self.relayed, self.now));
+        }
+        database.pipelined().await?.commit(&queries).await
     }
 }

@@ -1,4 +1,4 @@
-//! Subscriptions: who hears of what, where, signed with which secret.
+//! Subscriptions: which events they receive, at which URL, signed with which secrets.
 
 use super::query;
 use crate::fan_out::Subscription;
@@ -8,7 +8,8 @@ use deadpool_postgres::GenericClient;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-pub(super) const TARGETS: &str = "
+common::statements! {
+    const TARGETS = "
     -- subscriptions.targets
     SELECT s.subscription_id, s.tenant_id, t.slug, s.url, s.secret_sealed,
            CASE WHEN s.old_secret_until > $2::timestamptz THEN s.old_secret_sealed END,
@@ -16,37 +17,37 @@ pub(super) const TARGETS: &str = "
     FROM unnest($1::uuid[]) AS wanted (subscription_id)
     CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.subscription_id = wanted.subscription_id LIMIT 1) AS s
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = s.tenant_id LIMIT 1) AS t";
+}
 
-/// A subscription with the place that its deliveries go to.
+/// A subscription with its receiver.
 #[derive(Clone, Debug)]
-pub struct Subscriber {
-    /// What it wants.
+pub(crate) struct Subscriber {
+    /// Which events it receives.
     pub subscription: Subscription,
-    /// Where its deliveries go.
+    /// The receiver of its deliveries.
     pub target: Target,
 }
 
-/// Where a subscription's deliveries go.
+/// The receiver of a subscription's deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The agency.
+pub(crate) struct Target {
     pub tenant_id: Uuid,
     /// `X-Connect-Tenant`.
     pub slug: String,
-    /// The receiver's URL as stored: without the values of its query where it is sealed.
+    /// The receiver's URL as stored, without the values of its query if the whole URL is sealed.
     pub url: String,
-    /// The whole URL, sealed; `None` where it was stored before URLs were.
+    /// The whole URL, sealed; `None` for a row that was stored before URLs were sealed.
     pub url_sealed: Option<Vec<u8>>,
-    /// Sealed signing secrets, the current one first; then the one before, while it is still of use.
+    /// Sealed signing secrets: the current one, then the previous one during a rotation's overlap.
     pub sealed: Vec<Vec<u8>>,
-    /// Whether its deliveries wait.
+    /// Whether its deliveries are parked.
     pub is_paused: bool,
     /// Whether its deliveries are dropped.
     pub is_removed: bool,
 }
 
-/// Where the deliveries of subscriptions go at `now`, by the subscription's id.
-pub async fn targets(
+/// Loads the receivers of subscriptions at `now`, by the subscription's id.
+pub(crate) async fn load_targets(
     on: &impl GenericClient,
     ids: &[Uuid],
     now: DateTime<Utc>,

@@ -1,50 +1,67 @@
 //! The three headers that every request carries (specification: Authentication).
 
-use super::failure::Failure;
+use super::failure::AuthFailure;
 use common::model::KeyPrefix;
 use common::signature::Signature;
 use hyper::HeaderMap;
 
-const KEY: &str = "x-connect-key";
-const TENANT: &str = "x-connect-tenant";
-const SIGNATURE: &str = "x-connect-signature";
+/// Header names are compared in any case.
+const KEY: &str = "X-Connect-Key";
+const TENANT: &str = "X-Connect-Tenant";
+const SIGNATURE: &str = "X-Connect-Signature";
 
-/// What a caller says of itself. Well formed, and not yet believed.
+/// A header that is missing, repeated or malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials<'a> {
-    /// The key it names.
-    pub key: KeyPrefix,
-    /// The agency it names, trimmed, in whatever case.
-    pub tenant: &'a str,
-    /// The signature.
-    pub signature: Signature,
+pub(crate) struct HeaderFault {
+    pub(crate) failure: AuthFailure,
+    /// The name of the header.
+    pub(crate) header: &'static str,
+    /// The prefix of the key that the request names, which is not looked up.
+    pub(crate) key: Option<KeyPrefix>,
+}
+
+impl HeaderFault {
+    pub(crate) const SIGNATURE: &str = SIGNATURE;
+}
+
+/// The credentials of a request: well formed, not verified yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Credentials<'a> {
+    /// The prefix of the API key.
+    pub(crate) key: KeyPrefix,
+    /// The slug of the tenant, trimmed, in upper or lower case.
+    pub(crate) tenant: &'a str,
+    pub(crate) signature: Signature,
 }
 
 impl<'a> Credentials<'a> {
-    /// Reads the headers: each exactly once, in ASCII, not empty, of the right form (D1, D2).
-    pub fn read(headers: &'a HeaderMap) -> Result<Self, Failure> {
-        let key = only(headers, KEY)?;
-        let tenant = only(headers, TENANT)?.trim();
-        let signature = only(headers, SIGNATURE)?;
+    /// Parses the three headers: each exactly once, in ASCII, not empty, of the right form (D1, D2).
+    pub(crate) fn parse(headers: &'a HeaderMap) -> Result<Self, HeaderFault> {
+        let named = || only(headers, KEY).ok().and_then(KeyPrefix::parse);
+        let fault = |header| move |failure| HeaderFault { failure, header, key: named() };
+        let malformed = |header| fault(header)(AuthFailure::MalformedHeader);
+        let key = only(headers, KEY).map_err(fault(KEY))?;
+        let tenant = only(headers, TENANT).map_err(fault(TENANT))?.trim();
+        let signature = only(headers, SIGNATURE).map_err(fault(SIGNATURE))?;
         if tenant.is_empty() {
-            return Err(Failure::Malformed);
+            return Err(malformed(TENANT));
         }
         Ok(Self {
-            key: KeyPrefix::parse(key).ok_or(Failure::Malformed)?,
+            key: KeyPrefix::parse(key).ok_or_else(|| malformed(KEY))?,
             tenant,
-            signature: Signature::parse(signature).map_err(|_| Failure::Malformed)?,
+            signature: Signature::parse(signature).map_err(|_| malformed(SIGNATURE))?,
         })
     }
 }
 
 /// The header's value, if there is exactly one.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, Failure> {
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, AuthFailure> {
     let mut values = headers.get_all(name).iter();
-    let value = values.next().ok_or(Failure::Missing)?;
+    let value = values.next().ok_or(AuthFailure::MissingHeader)?;
     if values.next().is_some() {
-        return Err(Failure::Repeated);
+        return Err(AuthFailure::RepeatedHeader);
     }
-    value.to_str().map_err(|_| Failure::Malformed)
+    value.to_str().map_err(|_| AuthFailure::MalformedHeader)
 }
 
 #[cfg(test)]
@@ -54,17 +71,18 @@ mod tests {
 
     const SIGNED: &str = "t=1,v1=00000000000000000000000000000000000000000000000000000000000000aa";
 
-    fn read(pairs: &[(&str, &[u8])]) -> Result<(String, String), Failure> {
+    fn read(pairs: &[(&str, &[u8])]) -> Result<(String, String), AuthFailure> {
         let headers: HeaderMap = pairs
             .iter()
             .map(|(name, value)| {
                 (HeaderName::try_from(*name).unwrap(), HeaderValue::from_bytes(value).unwrap())
             })
             .collect();
-        Credentials::read(&headers).map(|read| (read.key.to_string(), read.tenant.to_owned()))
+        let read = Credentials::parse(&headers).map_err(|fault| fault.failure)?;
+        Ok((read.key.to_string(), read.tenant.to_owned()))
     }
 
-    fn with(key: &[u8], tenant: &[u8], signature: &[u8]) -> Result<(String, String), Failure> {
+    fn with(key: &[u8], tenant: &[u8], signature: &[u8]) -> Result<(String, String), AuthFailure> {
         read(&[("X-Connect-Key", key), ("X-Connect-Tenant", tenant), ("X-Connect-Signature", signature)])
     }
 
@@ -76,8 +94,11 @@ mod tests {
     #[test]
     fn one_that_is_missing_empty_or_not_ascii_is_refused() {
         let signature = SIGNED.as_bytes();
-        assert_eq!(read(&[("X-Connect-Key", b"k"), ("X-Connect-Tenant", b"t")]), Err(Failure::Missing));
-        assert_eq!(read(&[]), Err(Failure::Missing));
+        assert_eq!(
+            read(&[("X-Connect-Key", b"k"), ("X-Connect-Tenant", b"t")]),
+            Err(AuthFailure::MissingHeader)
+        );
+        assert_eq!(read(&[]), Err(AuthFailure::MissingHeader));
         for (key, tenant, signature) in [
             (b"".as_slice(), b"t".as_slice(), signature),
             (b"k", b"  ", signature),
@@ -88,8 +109,26 @@ mod tests {
             (b"k", b"\xff", signature),
             (b"k", b"t", b"t=1,v1=zz"),
         ] {
-            assert_eq!(with(key, tenant, signature), Err(Failure::Malformed));
+            assert_eq!(with(key, tenant, signature), Err(AuthFailure::MalformedHeader));
         }
+    }
+
+    #[test]
+    fn a_fault_names_the_header_and_the_key_if_that_is_well_formed() {
+        let fault = |pairs: &[(&str, &str)]| {
+            let pair = |(name, value): &(&str, &str)| {
+                (HeaderName::try_from(*name).unwrap(), HeaderValue::from_str(value).unwrap())
+            };
+            let headers: HeaderMap = pairs.iter().map(pair).collect();
+            let fault = Credentials::parse(&headers).unwrap_err();
+            (fault.header, fault.key.map(String::from))
+        };
+        let named = Some("ck_1".to_owned());
+        assert_eq!(fault(&[("X-Connect-Key", "ck_1")]), (TENANT, named.clone()));
+        assert_eq!(fault(&[("X-Connect-Key", "ck_1"), ("X-Connect-Tenant", "t")]), (SIGNATURE, named));
+        assert_eq!(fault(&[("X-Connect-Tenant", "t")]), (KEY, None));
+        let twice = [("X-Connect-Key", "ck_1"), ("X-Connect-Key", "ck_2"), ("X-Connect-Tenant", "t")];
+        assert_eq!(fault(&twice), (KEY, None));
     }
 
     #[test]
@@ -102,7 +141,7 @@ mod tests {
         for again in pairs {
             let mut repeated = pairs.to_vec();
             repeated.push(again);
-            assert_eq!(read(&repeated), Err(Failure::Repeated));
+            assert_eq!(read(&repeated), Err(AuthFailure::RepeatedHeader));
         }
     }
 }

@@ -1,35 +1,37 @@
-//! Why authentication refused, for the operator only: callers are told `Invalid Connect credentials`.
+//! Why authentication failed, for the operator only: callers get `Invalid Connect credentials`.
 
-use crate::error::Refusal;
+use crate::refusal::Refusal;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{AUTH_FAILURES, Handles};
 use common::model::KeyPrefix;
 use common::signature;
 use metrics::Counter;
+use strum::{EnumCount, IntoStaticStr, VariantArray};
 
 /// A check that failed, in the order of D1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// A header isn't there.
-    Missing,
-    /// A header is there twice.
-    Repeated,
-    /// A header doesn't have its form.
-    Malformed,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum AuthFailure {
+    /// A header is missing.
+    MissingHeader,
+    /// A header is repeated.
+    RepeatedHeader,
+    /// A header is malformed.
+    MalformedHeader,
     /// No key has that prefix.
     UnknownKey,
     /// The key was revoked.
     RevokedKey,
     /// The key has expired.
     ExpiredKey,
-    /// A signature of the other routes' scheme.
+    /// The signature uses the scheme of the other routes.
     WrongScheme,
-    /// Outside ±300 s.
+    /// The timestamp is more than 300 s away from the clock.
     Stale,
-    /// The MAC is another.
+    /// The MAC does not match.
     Mismatch,
-    /// The agency named isn't the key's.
+    /// The tenant named is not the key's.
     Tenant,
     /// The key lacks the route's scope.
     Scope,
@@ -37,60 +39,33 @@ pub enum Failure {
     Replayed,
 }
 
-/// The counters of refusals.
-static COUNTERS: Handles<Counter, { Failure::ALL.len() }> = Handles::new();
+static COUNTERS: Handles<Counter, { AuthFailure::COUNT }> = Handles::new();
 
-/// Which refusals are logged.
-static REFUSED: LogLimit<{ Failure::ALL.len() }> = LogLimit::new();
+/// Bounds the log lines of refusals, by reason.
+static REFUSED: LogLimit<{ AuthFailure::COUNT }> = LogLimit::new();
 
-impl Failure {
-    /// All of them, in their order.
-    pub const ALL: [Self; 12] = [
-        Self::Missing,
-        Self::Repeated,
-        Self::Malformed,
-        Self::UnknownKey,
-        Self::RevokedKey,
-        Self::ExpiredKey,
-        Self::WrongScheme,
-        Self::Stale,
-        Self::Mismatch,
-        Self::Tenant,
-        Self::Scope,
-        Self::Replayed,
-    ];
+impl AuthFailure {
+    /// All failures, in the order of D1.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The metric's label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "missing_header",
-            Self::Repeated => "repeated_header",
-            Self::Malformed => "malformed_header",
-            Self::UnknownKey => "unknown_key",
-            Self::RevokedKey => "revoked_key",
-            Self::ExpiredKey => "expired_key",
-            Self::WrongScheme => "wrong_scheme",
-            Self::Stale => "stale",
-            Self::Mismatch => "mismatch",
-            Self::Tenant => "tenant",
-            Self::Scope => "scope",
-            Self::Replayed => "replayed",
-        }
+    /// The value of the metric's label `reason`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
-    /// Counts it and gives what the caller is told (D1: steps 5 and 6 are 403, all others 401). `key` is the prefix that
-    /// the request names, where it names one: whose requests are refused is told to the operator, once a second for each
-    /// reason, so that nobody can fill the log. A prefix that nobody has isn't: it may be a secret in the wrong header.
-    pub fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
+    /// Counts the failure and returns the refusal for the caller (D1: steps 5 and 6 are 403, all others 401). `key` is the
+    /// prefix that the request names, if any. It is logged at most once a second for each reason, so that callers cannot
+    /// flood the log. An unknown prefix is not logged: it may be a secret in the wrong header.
+    pub(crate) fn refuse(self, key: Option<&KeyPrefix>) -> Refusal {
         let counter = || metrics::counter!(AUTH_FAILURES, "reason" => self.as_str());
         COUNTERS.get(self as usize, counter).increment(1);
         let (reason, key) = (self.as_str(), key.filter(|_| self != Self::UnknownKey).map(KeyPrefix::as_str));
         limited!(REFUSED[self as usize], info, reason, key, "authentication refused");
         match self {
             Self::Tenant | Self::Scope => Refusal::Forbidden,
-            Self::Missing
-            | Self::Repeated
-            | Self::Malformed
+            Self::MissingHeader
+            | Self::RepeatedHeader
+            | Self::MalformedHeader
             | Self::UnknownKey
             | Self::RevokedKey
             | Self::ExpiredKey
@@ -102,25 +77,13 @@ impl Failure {
     }
 }
 
-impl From<signature::Refused> for Failure {
-    fn from(refused: signature::Refused) -> Self {
+impl From<signature::SignatureError> for AuthFailure {
+    fn from(refused: signature::SignatureError) -> Self {
         match refused {
-            signature::Refused::Malformed => Self::Malformed,
-            signature::Refused::WrongScheme => Self::WrongScheme,
-            signature::Refused::Stale => Self::Stale,
-            signature::Refused::Mismatch => Self::Mismatch,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_failure_is_listed_at_its_place() {
-        for (place, failure) in Failure::ALL.into_iter().enumerate() {
-            assert_eq!(failure as usize, place);
+            signature::SignatureError::Malformed => Self::MalformedHeader,
+            signature::SignatureError::WrongScheme => Self::WrongScheme,
+            signature::SignatureError::Stale => Self::Stale,
+            signature::SignatureError::Mismatch => Self::Mismatch,
         }
     }
 }

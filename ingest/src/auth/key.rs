@@ -1,41 +1,75 @@
 //! An API key as authentication needs it.
 
-use super::failure::Failure;
+use super::failure::AuthFailure;
+use super::key_uses::NotedMinutes;
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::sealed::Secret;
 
-/// An API key with its agency. The secret is redacted in `Debug`.
-#[derive(Clone, Debug)]
-pub struct Key {
-    /// Who calls with it.
-    pub caller: Caller,
-    /// What it signs with.
-    pub secret: Secret,
-    /// From when on it is refused.
-    pub expires_at: Option<DateTime<Utc>>,
-    /// Whether it was revoked.
-    pub is_revoked: bool,
+/// An API key with its tenant. The secrets are redacted in `Debug`.
+#[derive(Debug)]
+pub(crate) struct ApiKey {
+    /// The tenant, scopes and origin of requests with this key.
+    pub(crate) caller: Caller,
+    /// The secret of its signatures.
+    pub(crate) secret: Secret,
+    /// Counts the secrets that the key has had, from 1 on.
+    pub(crate) secret_number: i32,
+    /// The secret before the current one, while both verify (D33).
+    pub(crate) old_secret: Option<OldSecret>,
+    /// When its secrets were last used.
+    pub(super) noted_minutes: NotedMinutes,
+    /// The time from which it is refused.
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+    pub(crate) is_revoked: bool,
     /// Records reads that it may do per second (D23).
-    pub reads_per_second: u32,
+    pub(crate) reads_per_second: u32,
 }
 
-impl Key {
-    /// Whether it may be used at `now` (D1, 2).
-    pub fn check_active(&self, now: DateTime<Utc>) -> Result<(), Failure> {
+/// The secret before the last rotation.
+#[derive(Debug)]
+pub(crate) struct OldSecret {
+    pub(crate) secret: Secret,
+    /// The time from which it is refused.
+    pub(crate) until: DateTime<Utc>,
+}
+
+/// One of the two secrets that a key can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretKind {
+    Current,
+    Old,
+}
+
+impl ApiKey {
+    /// The old secret, if it may be used at `now`.
+    pub(super) fn old_secret(&self, now: DateTime<Utc>) -> Option<&Secret> {
+        self.old_secret.as_ref().filter(|old| now < old.until).map(|old| &old.secret)
+    }
+
+    /// The number of one of its secrets.
+    pub(super) const fn number_of(&self, secret: SecretKind) -> i32 {
+        match secret {
+            SecretKind::Current => self.secret_number,
+            SecretKind::Old => self.secret_number - 1,
+        }
+    }
+
+    /// Whether the key may be used at `now` (D1, step 2).
+    pub(crate) fn check_active(&self, now: DateTime<Utc>) -> Result<(), AuthFailure> {
         if self.is_revoked {
-            return Err(Failure::RevokedKey);
+            return Err(AuthFailure::RevokedKey);
         }
         if self.expires_at.is_some_and(|at| at <= now) {
-            return Err(Failure::ExpiredKey);
+            return Err(AuthFailure::ExpiredKey);
         }
         Ok(())
     }
 }
 
 #[cfg(test)]
-impl Key {
-    /// A key of the agency `acme` that may send events, and signs with `s3cret`.
+impl ApiKey {
+    /// A key of the tenant `acme` that may send events, and signs with `s3cret`.
     pub(crate) fn for_tests() -> Self {
         use common::model::{KeyPrefix, Scopes, TenantId};
         let caller = Caller {
@@ -48,6 +82,9 @@ impl Key {
         Self {
             caller,
             secret: Secret::new("s3cret".to_owned()),
+            secret_number: 1,
+            old_secret: None,
+            noted_minutes: NotedMinutes::default(),
             expires_at: None,
             is_revoked: false,
             reads_per_second: 100,
@@ -62,10 +99,10 @@ mod tests {
     #[test]
     fn a_key_is_refused_once_revoked_and_from_its_expiry_on() {
         let now = DateTime::from_timestamp(1_767_225_600, 0).unwrap();
-        let key = Key { expires_at: Some(now), ..Key::for_tests() };
+        let key = ApiKey { expires_at: Some(now), ..ApiKey::for_tests() };
         assert_eq!(key.check_active(now - chrono::TimeDelta::milliseconds(1)), Ok(()));
-        assert_eq!(key.check_active(now), Err(Failure::ExpiredKey));
-        let revoked = Key { is_revoked: true, ..key };
-        assert_eq!(revoked.check_active(now), Err(Failure::RevokedKey));
+        assert_eq!(key.check_active(now), Err(AuthFailure::ExpiredKey));
+        let revoked = ApiKey { is_revoked: true, ..key };
+        assert_eq!(revoked.check_active(now), Err(AuthFailure::RevokedKey));
     }
 }

@@ -1,63 +1,61 @@
-//! Keys that were looked up, for as long as they are known to be what the database holds (D5).
+//! A cache of API keys, each used only while it is known to match the database (D5).
 //!
-//! An entry may be used within [`TRUST`] of the moment at which the database last said that nothing had changed, or at
-//! which the entry itself was read. So a key revoked anywhere is refused here within that time, whether or not a
-//! notification of it arrives, and when the database can't be asked nothing is believed any longer.
+//! An entry may be used within [`MAX_STALENESS`] of the last confirmation by the database that no key has changed, or of the time
+//! at which the entry itself was read. So a revoked key is refused within that time even if its notification is lost, and
+//! while the database is unavailable no entry is used.
 
-use super::key::Key;
-use crate::bounded::BoundedMap;
+use super::key::ApiKey;
+use crate::bounded_map::BoundedMap;
 use common::model::KeyPrefix;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long what the database said holds. Below the second of D5, so that the refusal is sent within it.
-pub(super) const TRUST: Duration = Duration::from_millis(900);
+/// How long a confirmation or an entry is valid. Less than the second of D5, so that the refusal is sent within it.
+pub(super) const MAX_STALENESS: Duration = Duration::from_millis(900);
 
-/// Entries of each kind, in halves. Prefixes that are refused have their own, so that guessing can't push keys out.
+/// Half of the capacity of each map. Refused prefixes have their own map, so that guessing cannot evict keys.
 const HALF: usize = 5_000;
 
 /// The cache; shared by all requests.
 #[derive(Debug)]
-pub struct KeyCache {
+pub(crate) struct KeyCache {
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Grows with each clearing, so that what was read before one isn't put in after it.
+    /// Grows with each `clear`, so that a row read before it is not inserted after it.
     generation: u64,
     /// The revision at which the entries were last found valid.
     revision: Option<i64>,
-    /// When that was asked.
+    /// When the database was asked for that revision.
     confirmed: Option<Instant>,
-    known: BoundedMap<KeyPrefix, (Arc<Key>, Instant)>,
-    refused: BoundedMap<KeyPrefix, Refused>,
+    known: BoundedMap<KeyPrefix, (Arc<ApiKey>, Instant)>,
+    refused: BoundedMap<KeyPrefix, RefusedPrefix>,
 }
 
-/// A prefix that a request was refused with: nobody's, or that of a key whose request failed its checks. Both are in one
-/// map, so that the one is looked up in the database as often as the other (D1).
+/// The prefix of a refused request: unknown, or of a key whose request failed a check. Both are in one map, so that both
+/// are looked up in the database equally often (D1).
 #[derive(Clone, Copy, Debug)]
-struct Refused {
+struct RefusedPrefix {
     /// When it was looked up.
     read: Instant,
     is_unknown: bool,
 }
 
-/// What the cache says of a prefix.
+/// The cache's result for a prefix.
 #[derive(Debug)]
-pub(super) enum Cached {
-    /// The key of that prefix.
-    Key(Arc<Key>),
-    /// There is none.
-    NoKey,
-    /// Ask the database and then [`put`](KeyCache::put) what it says.
-    Ask(Ticket),
+pub(super) enum CacheLookup {
+    Found(Arc<ApiKey>),
+    NoSuchKey,
+    /// Not cached: look the key up in the database and [`put`](KeyCache::put) the result.
+    Miss(LookupTicket),
 }
 
 /// When a look-up in the database began.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ticket {
+pub(super) struct LookupTicket {
     generation: u64,
     begun: Instant,
 }
@@ -76,21 +74,21 @@ impl Default for KeyCache {
 }
 
 impl KeyCache {
-    /// What is known of `prefix` at `now`.
-    pub(super) fn get(&self, prefix: &KeyPrefix, now: Instant) -> Cached {
+    /// Looks `prefix` up in the cache.
+    pub(super) fn get(&self, prefix: &KeyPrefix, now: Instant) -> CacheLookup {
         let mut state = self.state();
-        let holds = state.trust(now);
+        let holds = state.freshness_check(now);
         if let Some((key, _)) = state.known.get(prefix).filter(|(_, read)| holds(*read)) {
-            return Cached::Key(Arc::clone(key));
+            return CacheLookup::Found(Arc::clone(key));
         }
         if state.refused.get(prefix).is_some_and(|refused| refused.is_unknown && holds(refused.read)) {
-            return Cached::NoKey;
+            return CacheLookup::NoSuchKey;
         }
-        Cached::Ask(Ticket { generation: state.generation, begun: now })
+        CacheLookup::Miss(LookupTicket { generation: state.generation, begun: now })
     }
 
-    /// Keeps what the database said of `prefix`, unless something changed since the look-up began.
-    pub(super) fn put(&self, ticket: Ticket, prefix: &KeyPrefix, key: Option<&Arc<Key>>) {
+    /// Stores the database's result for `prefix`, unless the cache was cleared since the look-up began.
+    pub(super) fn put(&self, ticket: LookupTicket, prefix: &KeyPrefix, key: Option<&Arc<ApiKey>>) {
         let mut state = self.state();
         if state.generation != ticket.generation {
             return;
@@ -102,33 +100,33 @@ impl KeyCache {
             state.known.insert(prefix.clone(), (Arc::clone(key), ticket.begun));
         } else {
             state.known.remove(prefix);
-            state.refused.insert(prefix.clone(), Refused { read: ticket.begun, is_unknown: true });
+            state.refused.insert(prefix.clone(), RefusedPrefix { read: ticket.begun, is_unknown: true });
         }
     }
 
-    /// A request with the key of `prefix` was refused. Gives a ticket when the database is to be asked for the key once
-    /// more, as it is for a prefix that nobody has: when that was not done lately.
-    pub(super) fn ask_again(&self, prefix: &KeyPrefix, now: Instant) -> Option<Ticket> {
+    /// To be called when a request with the key of `prefix` is refused. Returns a ticket when the database must be asked for
+    /// the key again, which happens as often as for an unknown prefix.
+    pub(super) fn begin_recheck(&self, prefix: &KeyPrefix, now: Instant) -> Option<LookupTicket> {
         let mut state = self.state();
-        let holds = state.trust(now);
+        let holds = state.freshness_check(now);
         let is_known = state.refused.get(prefix).is_some_and(|refused| holds(refused.read));
-        (!is_known).then_some(Ticket { generation: state.generation, begun: now })
+        (!is_known).then_some(LookupTicket { generation: state.generation, begun: now })
     }
 
-    /// The database was asked for a key whose request was refused.
-    pub(super) fn asked_again(&self, ticket: Ticket, prefix: &KeyPrefix) {
+    /// Records that the database was asked again for the key of a refused request.
+    pub(super) fn finish_recheck(&self, ticket: LookupTicket, prefix: &KeyPrefix) {
         let mut state = self.state();
         if state.generation == ticket.generation {
-            state.refused.insert(prefix.clone(), Refused { read: ticket.begun, is_unknown: false });
+            state.refused.insert(prefix.clone(), RefusedPrefix { read: ticket.begun, is_unknown: false });
         }
     }
 
-    /// Forgets everything: a key or an agency changed.
+    /// Removes all entries, because a key or a tenant has changed.
     pub(super) fn clear(&self) {
         self.state().clear();
     }
 
-    /// The database, asked at `asked`, said that keys and agencies are at `revision`.
+    /// Records that keys and tenants were at `revision` when the database was asked at `asked`.
     pub(super) fn confirm(&self, revision: i64, asked: Instant) {
         let mut state = self.state();
         if state.revision != Some(revision) {
@@ -144,10 +142,10 @@ impl KeyCache {
 }
 
 impl State {
-    /// Whether what was read at a time is still to be believed at `now`.
-    fn trust(&self, now: Instant) -> impl Fn(Instant) -> bool + use<> {
+    /// Tells whether an entry that was read at a given time may still be used at `now`.
+    fn freshness_check(&self, now: Instant) -> impl Fn(Instant) -> bool + use<> {
         let confirmed = self.confirmed;
-        move |read| now.duration_since(confirmed.map_or(read, |at| at.max(read))) < TRUST
+        move |read| now.duration_since(confirmed.map_or(read, |at| at.max(read))) < MAX_STALENESS
     }
 
     fn clear(&mut self) {
@@ -165,10 +163,10 @@ mod tests {
         KeyPrefix::parse("ck_1").unwrap()
     }
 
-    fn ticket(cache: &KeyCache, now: Instant) -> Ticket {
+    fn ticket(cache: &KeyCache, now: Instant) -> LookupTicket {
         match cache.get(&prefix(), now) {
-            Cached::Ask(ticket) => ticket,
-            Cached::Key(_) | Cached::NoKey => panic!("should ask the database"),
+            CacheLookup::Miss(ticket) => ticket,
+            CacheLookup::Found(_) | CacheLookup::NoSuchKey => panic!("should ask the database"),
         }
     }
 
@@ -176,28 +174,28 @@ mod tests {
     fn filled(now: Instant) -> KeyCache {
         let cache = KeyCache::default();
         cache.confirm(1, now);
-        cache.put(ticket(&cache, now), &prefix(), Some(&Arc::new(Key::for_tests())));
-        assert!(matches!(cache.get(&prefix(), now), Cached::Key(_)));
+        cache.put(ticket(&cache, now), &prefix(), Some(&Arc::new(ApiKey::for_tests())));
+        assert!(matches!(cache.get(&prefix(), now), CacheLookup::Found(_)));
         cache
     }
 
     #[test]
-    fn a_key_holds_while_the_database_confirms_it_and_no_longer() {
+    fn a_key_is_used_while_the_database_confirms_it_and_no_longer() {
         let now = Instant::now();
         let cache = filled(now);
-        cache.confirm(1, now + TRUST / 2);
-        assert!(matches!(cache.get(&prefix(), now + TRUST), Cached::Key(_)));
-        ticket(&cache, now + TRUST + TRUST / 2);
+        cache.confirm(1, now + MAX_STALENESS / 2);
+        assert!(matches!(cache.get(&prefix(), now + MAX_STALENESS), CacheLookup::Found(_)));
+        ticket(&cache, now + MAX_STALENESS + MAX_STALENESS / 2);
     }
 
     #[test]
-    fn without_confirmation_a_key_holds_from_when_it_was_read() {
+    fn without_confirmation_a_key_is_used_for_a_limited_time_after_it_was_read() {
         let now = Instant::now();
         let cache = filled(now);
-        let later = now + 10 * TRUST;
-        cache.put(ticket(&cache, later), &prefix(), Some(&Arc::new(Key::for_tests())));
-        assert!(matches!(cache.get(&prefix(), later + TRUST / 2), Cached::Key(_)));
-        ticket(&cache, later + TRUST);
+        let later = now + 10 * MAX_STALENESS;
+        cache.put(ticket(&cache, later), &prefix(), Some(&Arc::new(ApiKey::for_tests())));
+        assert!(matches!(cache.get(&prefix(), later + MAX_STALENESS / 2), CacheLookup::Found(_)));
+        ticket(&cache, later + MAX_STALENESS);
     }
 
     #[test]
@@ -212,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_a_change_is_not_put_in_after_it() {
+    fn a_row_read_before_a_change_is_not_cached_after_it() {
         let now = Instant::now();
         let cache = KeyCache::default();
         let before = ticket(&cache, now);
         cache.clear();
-        cache.put(before, &prefix(), Some(&Arc::new(Key::for_tests())));
+        cache.put(before, &prefix(), Some(&Arc::new(ApiKey::for_tests())));
         ticket(&cache, now);
     }
 
@@ -226,23 +224,23 @@ mod tests {
         let now = Instant::now();
         let cache = KeyCache::default();
         cache.put(ticket(&cache, now), &prefix(), None);
-        assert!(matches!(cache.get(&prefix(), now), Cached::NoKey));
+        assert!(matches!(cache.get(&prefix(), now), CacheLookup::NoSuchKey));
         cache.confirm(1, now);
-        cache.put(ticket(&cache, now), &prefix(), Some(&Arc::new(Key::for_tests())));
-        assert!(matches!(cache.get(&prefix(), now), Cached::Key(_)));
+        cache.put(ticket(&cache, now), &prefix(), Some(&Arc::new(ApiKey::for_tests())));
+        assert!(matches!(cache.get(&prefix(), now), CacheLookup::Found(_)));
     }
 
     #[test]
     fn a_refused_key_is_asked_for_as_often_as_a_prefix_without_one() {
         let now = Instant::now();
         let cache = filled(now);
-        let again = cache.ask_again(&prefix(), now).expect("the first refusal asks");
-        cache.asked_again(again, &prefix());
-        assert!(cache.ask_again(&prefix(), now + TRUST / 2).is_none(), "the second doesn't");
-        assert!(matches!(cache.get(&prefix(), now), Cached::Key(_)), "it is still a key");
-        assert!(cache.ask_again(&prefix(), now + TRUST).is_some());
+        let again = cache.begin_recheck(&prefix(), now).expect("the first refusal asks");
+        cache.finish_recheck(again, &prefix());
+        assert!(cache.begin_recheck(&prefix(), now + MAX_STALENESS / 2).is_none(), "the second does not");
+        assert!(matches!(cache.get(&prefix(), now), CacheLookup::Found(_)), "it is still a key");
+        assert!(cache.begin_recheck(&prefix(), now + MAX_STALENESS).is_some());
         cache.clear();
-        assert!(cache.ask_again(&prefix(), now).is_some());
+        assert!(cache.begin_recheck(&prefix(), now).is_some());
         ticket(&cache, now);
     }
 }

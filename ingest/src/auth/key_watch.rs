@@ -1,90 +1,83 @@
 //! Keeps the key cache current, on a connection of its own (D5).
 //!
-//! A notification clears the cache at once. Besides, the revision is asked for several times a second, which makes a
-//! lost notification harmless and is what the cache's trust rests on. Its own connection, because look-ups of unknown
-//! keys may take all of the pool.
+//! A notification clears the cache at once. In addition the revision is polled several times a second: this makes a lost
+//! notification harmless, and each poll confirms the cache's entries. The connection is not from the pool, because look-ups
+//! of unknown keys may use up the pool.
 
-use super::key_cache::{KeyCache, TRUST};
+use super::key_cache::{KeyCache, MAX_STALENESS};
 use crate::outage::Outage;
 use crate::store::key_revision;
-use common::db::{self, Connected};
+use common::db::{DatabaseSession, SessionSettings, SessionWork, TxError, run_session};
+use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
-use futures_util::future::poll_fn;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
-/// How often the revision is asked for.
+/// How often the revision is polled.
 const POLL: Duration = Duration::from_millis(400);
-/// The wait before a new connection.
-const RECONNECT: Duration = Duration::from_millis(200);
+/// After so many polls it checks that the server has not been demoted: changes are made on another one then.
+const POLLS_BETWEEN_CHECKS: u32 = 5;
+/// The waits before a new connection.
+const RECONNECT_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(200));
+/// Notification channel of [`key_revision::LISTEN`].
+const CHANNEL: &str = "connect_keys";
 
-/// Why the watch has to begin anew.
-#[derive(Debug, Error)]
-enum Lost {
-    #[error("{0}")]
-    NotConnected(#[from] db::ConnectError),
-    #[error("{0}")]
-    Failed(#[from] tokio_postgres::Error),
-    #[error("no answer in time")]
-    Late(#[from] tokio::time::error::Elapsed),
+/// Confirms and clears the cache on a session.
+struct KeyWatch {
+    cache: Arc<KeyCache>,
+    outage: Outage,
 }
 
 /// Watches for as long as the program lives.
-pub async fn watch_keys(url: DatabaseUrl, cache: Arc<KeyCache>) {
-    let mut config = url.config();
-    config.application_name("ingest_key_watch").tcp_user_timeout(Duration::from_secs(2));
-    let outage = Outage::new("key watch");
-    loop {
-        let Err(lost) = watch(&url, &config, &cache, &outage).await;
-        outage.failed(&lost);
-        sleep(RECONNECT).await;
+pub(crate) async fn watch_keys(url: DatabaseUrl, cache: Arc<KeyCache>) {
+    let setup = key_revision::LISTEN;
+    let settings = SessionSettings { url, name: "ingest_key_watch", within: MAX_STALENESS, setup };
+    let mut watch = KeyWatch { cache, outage: Outage::new("key watch") };
+    run_session(&settings, RECONNECT_WAITS, &mut watch, &CancellationToken::new()).await;
+}
+
+impl SessionWork for KeyWatch {
+    async fn run(&mut self, session: &Arc<DatabaseSession>) -> Result<(), TxError> {
+        tokio::select! {
+            // In this order, so that a notification clears the cache before a later poll confirms it.
+            biased;
+            never = clear_when_notified(session, &self.cache) => match never {},
+            polled = poll(session, &self.cache, &self.outage) => polled.map(|never| match never {}),
+        }
+    }
+
+    fn failed(&mut self, error: &TxError) {
+        self.outage.report_failure(error);
     }
 }
 
-async fn watch(
-    url: &DatabaseUrl,
-    config: &Config,
-    cache: &Arc<KeyCache>,
-    outage: &Outage,
-) -> Result<Infallible, Lost> {
-    let (client, connection) = db::connect(url, config, TRUST).await?;
-    let _driver = AbortOnDrop(tokio::spawn(drive(connection, Arc::clone(cache))));
-    timeout(TRUST, client.batch_execute(key_revision::LISTEN)).await??;
-    poll(&client, cache, outage).await
-}
-
-async fn poll(client: &Client, cache: &KeyCache, outage: &Outage) -> Result<Infallible, Lost> {
-    let statement = timeout(TRUST, client.prepare(key_revision::READ)).await??;
-    let mut next = interval(POLL);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+async fn clear_when_notified(session: &DatabaseSession, cache: &KeyCache) -> Infallible {
     loop {
-        next.tick().await;
-        // What is confirmed is what held when it was asked, not when the answer came.
-        let asked = Instant::now();
-        let row = timeout(TRUST, client.query_one(&statement, &[])).await??;
-        cache.confirm(row.try_get(0)?, asked);
-        outage.worked();
-    }
-}
-
-/// Moves the connection's bytes; ends with it, upon which the client's calls fail.
-async fn drive(mut connection: Connected, cache: Arc<KeyCache>) {
-    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-        if matches!(message, AsyncMessage::Notification(_)) {
+        session.notified().await;
+        if session.take_notification(CHANNEL) {
             cache.clear();
         }
     }
 }
 
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+async fn poll(session: &DatabaseSession, cache: &KeyCache, outage: &Outage) -> Result<Infallible, TxError> {
+    let statement = session.prepare(key_revision::READ.as_str()).await?;
+    let mut next = interval(POLL);
+    let mut polls = 0_u32;
+    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        next.tick().await;
+        // The row confirms the state at the time of the query, not at the time of its response.
+        let asked = Instant::now();
+        let row = session.query_one(&statement, &[]).await?;
+        cache.confirm(row.try_get(0)?, asked);
+        outage.report_success();
+        polls = polls.wrapping_add(1);
+        if polls.is_multiple_of(POLLS_BETWEEN_CHECKS) {
+            session.keep_alive().await?;
+        }
     }
 }

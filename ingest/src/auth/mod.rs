@@ -1,37 +1,36 @@
 //! Authentication: the checks of D1, in its order, for any route.
 //!
 //! [`Auth::verify`] does steps 1 to 6, which change nothing. [`Auth::admit`] is step 7, which uses the signature up.
-//! Between the two a handler makes sure that it can go on, so that a request refused for want of room, or of a broker,
-//! may be sent again as it is.
+//! Between the two a handler checks limits and the broker, so that a request that is refused as `overloaded` may be sent
+//! again unchanged.
 
 mod checks;
 mod credentials;
 mod failure;
-pub(crate) mod flights;
-mod idempotency;
 mod key;
 mod key_cache;
+mod key_uses;
 mod key_watch;
 mod keys;
-mod look_ups;
-mod replay;
-mod replay_group;
-mod used_signatures;
+mod lookup_limiter;
 
-pub use credentials::Credentials;
-pub use failure::Failure;
-pub use idempotency::IdempotencyKey;
-pub use key::Key;
-pub use key_cache::KeyCache;
-pub use key_watch::watch_keys;
-pub use keys::Keys;
-pub use replay::{Admission, ReplayStore};
-pub use replay_group::{Entry, Stored};
+pub(crate) use credentials::{Credentials, HeaderFault};
+pub use failure::AuthFailure;
+pub(crate) use key::ApiKey;
+pub(crate) use key_cache::KeyCache;
+pub(crate) use key_uses::KeyUses;
+pub(crate) use key_watch::watch_keys;
+pub(crate) use keys::KeyStore;
 
-use crate::error::Refusal;
-use crate::reads::{Found, Reads};
-use crate::request::RequestHead;
-use crate::store::records::{RecordQuery, Wanted};
+use crate::http::RequestHead;
+use crate::http::idempotency_key::IdempotencyKey;
+use crate::reads::{ReadResult, RecordReader};
+use crate::refusal::Refusal;
+use crate::refused::RefusedRequests;
+use crate::replay::{Admission, ReplayStore};
+use crate::store::records::{RecordLookup, RecordQuery};
+use crate::store::replay_entries::ReplayEntry;
+use bytes::Bytes;
 use common::caller::Caller;
 use common::clock;
 use common::model::Scope;
@@ -42,129 +41,145 @@ use tokio::time::Instant;
 
 /// Checks credentials; shared by all routes.
 #[derive(Debug)]
-pub struct Auth {
-    keys: Keys,
+pub(crate) struct Auth {
+    keys: KeyStore,
+    uses: KeyUses,
     replays: ReplayStore,
+    refused: RefusedRequests,
     within: Duration,
 }
 
 /// A request that passed steps 1 to 6.
 #[derive(Clone, Debug)]
-pub struct Verified {
-    key: Arc<Key>,
+pub(crate) struct Verified {
+    key: Arc<ApiKey>,
     signature: Signature,
-    /// Until when it waits for the database.
+    /// Until when the request waits for the database.
     deadline: Instant,
 }
 
 impl Verified {
-    /// Who sent it.
-    pub fn caller(&self) -> &Caller {
+    pub(crate) fn caller(&self) -> &Caller {
         &self.key.caller
     }
 
     /// Records reads that its key may do per second (D23).
-    pub fn reads_per_second(&self) -> u32 {
+    pub(crate) fn reads_per_second(&self) -> u32 {
         self.key.reads_per_second
     }
 
-    /// Until when it waits for the database.
-    pub const fn deadline(&self) -> Instant {
+    pub(crate) const fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Until when the request waits for the database.
+    pub(crate) const fn deadline(&self) -> Instant {
         self.deadline
     }
 }
 
 impl Auth {
     /// `within` bounds what one request waits for the database, keys and replay protection together.
-    pub const fn new(keys: Keys, replays: ReplayStore, within: Duration) -> Self {
-        Self { keys, replays, within }
+    pub(crate) const fn new(
+        keys: KeyStore,
+        uses: KeyUses,
+        replays: ReplayStore,
+        refused: RefusedRequests,
+        within: Duration,
+    ) -> Self {
+        Self { keys, uses, replays, refused, within }
     }
 
     /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`.
     ///
-    /// 401 and 403 as D1 says, counted by reason; 503 `replay_store_unavailable` when the key can't be looked up, and
-    /// `overloaded` when too many look-ups of the same peer are before it.
-    pub async fn verify(
+    /// 401 and 403 as in D1, counted by reason and noted for the owner of the key (D35); 503 `replay_store_unavailable` when the key cannot be looked up, and
+    /// `overloaded` when too many look-ups of the same peer are waiting.
+    pub(crate) async fn verify(
         &self,
         head: &RequestHead,
-        body: &[u8],
+        body: &Bytes,
         scheme: Scheme,
         scope: Scope,
     ) -> Result<Verified, Refusal> {
         let deadline = Instant::now() + self.within;
-        let credentials = Credentials::read(&head.headers).map_err(|failure| failure.refuse(None))?;
-        let refuse = |failure: Failure| failure.refuse(Some(&credentials.key));
+        let credentials = Credentials::parse(&head.headers).map_err(|fault| {
+            let failure = fault.failure;
+            self.refused.note_headers(head, body, &fault);
+            failure.refuse(None)
+        })?;
+        let refuse = |failure: AuthFailure| failure.refuse(Some(&credentials.key));
         let found = self.keys.find(&credentials.key, head.origin.peer(), deadline).await?;
         let signature = credentials.signature;
         let signed = checks::signed(scheme, head, body);
-        let key = match checks::check_signature(found.key.clone(), &signature, signed, clock::now()) {
-            Ok(key) => key,
+        let now = clock::now();
+        let key = match checks::check_signature(found.key.clone(), &signature, signed, now) {
+            Ok((key, secret)) => {
+                self.uses.note(&key, secret, now);
+                key
+            }
             Err(failure) => {
-                self.keys.refused(&credentials.key, &found, head.origin.peer(), deadline).await?;
+                let named = (&credentials.key, found.key.is_some());
+                self.refused.note_signature(head, body, named, &signature, failure);
+                self.keys
+                    .equalize_refusal_cost(&credentials.key, &found, head.origin.peer(), deadline)
+                    .await?;
                 return Err(refuse(failure));
             }
         };
-        checks::check_use(&key.caller, credentials.tenant, scope).map_err(refuse)?;
+        checks::check_use(&key.caller, credentials.tenant, scope).map_err(|failure| {
+            self.refused.note_use(head, body, (&credentials.key, &signature), failure, scope);
+            refuse(failure)
+        })?;
         Ok(Verified { key, signature, deadline })
     }
 
     /// Step 7: uses the signature up. `idempotency_key` is a records POST's (D3), `None` for all else.
     ///
-    /// Gives whether the same request came before with that key. 401 when the signature was used otherwise, 503
-    /// `replay_store_unavailable` when that can't be told in time.
-    pub async fn admit(
+    /// 401 when the signature was used before, unless it was with the same key (an idempotent replay); 503
+    /// `replay_store_unavailable` when the database does not tell in time.
+    pub(crate) async fn admit(
         &self,
         verified: &Verified,
         idempotency_key: Option<IdempotencyKey>,
-    ) -> Result<Seen, Refusal> {
-        let entry = Entry::new(verified.caller(), &verified.signature, idempotency_key);
-        seen(verified, self.replays.admit(entry, verified.deadline).await?)
+    ) -> Result<(), Refusal> {
+        let entry = ReplayEntry::new(verified.caller(), &verified.signature, idempotency_key);
+        check_admission(verified, self.replays.admit(entry, verified.deadline).await?)
     }
 
     /// Step 7 of a read, and what it reads: in one round trip where the entry and the records are in the same database,
-    /// else both at the same time. Gives what was found only if the signature is admitted; `None` when nothing is
-    /// `wanted`. Refuses as [`admit`](Self::admit) does.
-    pub async fn admit_read(
+    /// else both at the same time. Returns the result only if the signature is admitted; `None` when there is no query.
+    /// Refuses as [`admit`](Self::admit) does.
+    pub(crate) async fn admit_read(
         &self,
         verified: &Verified,
-        reads: &Reads,
-        wanted: Option<RecordQuery>,
-    ) -> Result<Option<Found>, Refusal> {
-        let Some(query) = wanted else {
+        reads: &RecordReader,
+        lookup: Option<RecordQuery>,
+    ) -> Result<Option<ReadResult>, Refusal> {
+        let Some(query) = lookup else {
             self.admit(verified, None).await?;
             return Ok(None);
         };
-        let wanted = Wanted { tenant: verified.caller().tenant_id, query };
+        let lookup = RecordLookup { tenant: verified.caller().tenant_id, query };
         if !reads.is_on_primary() {
             // A signature that is refused does not wait for the record.
-            let found = async { Ok(reads.find(wanted, verified.deadline).await) };
-            let (_, found) = tokio::try_join!(self.admit(verified, None), found)?;
+            let found = async { Ok(reads.find(lookup, verified.deadline).await) };
+            let ((), found) = tokio::try_join!(self.admit(verified, None), found)?;
             return Ok(Some(found));
         }
-        let entry = Entry::new(verified.caller(), &verified.signature, None);
+        let entry = ReplayEntry::new(verified.caller(), &verified.signature, None);
         if self.replays.is_used(&entry) {
-            seen(verified, Admission::Replayed)?;
+            check_admission(verified, Admission::Replayed)?;
         }
-        let (admission, found) = reads.admit_and_find(entry, wanted, verified.deadline).await?;
-        seen(verified, admission)?;
+        let (admission, found) = reads.admit_and_find(entry, lookup, verified.deadline).await?;
+        check_admission(verified, admission)?;
         Ok(Some(found))
     }
 }
 
-/// What an admission means; 401 for a replay.
-fn seen(verified: &Verified, admission: Admission) -> Result<Seen, Refusal> {
+/// 401 for a replay.
+fn check_admission(verified: &Verified, admission: Admission) -> Result<(), Refusal> {
     match admission {
-        Admission::Fresh => Ok(Seen::Never),
-        Admission::SameKeyAgain => Ok(Seen::WithThisKey),
-        Admission::Replayed => Err(Failure::Replayed.refuse(Some(&verified.caller().key))),
+        Admission::Admitted => Ok(()),
+        Admission::Replayed => Err(AuthFailure::Replayed.refuse(Some(&verified.caller().key))),
     }
-}
-
-/// Whether an admitted request was seen before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// Its signature is new.
-    Never,
-    /// A POST whose signature came before with the same `Idempotency-Key`: an idempotent replay (D3).
-    WithThisKey,
 }

@@ -1,8 +1,7 @@
-//! Whom `Forwarded` (RFC 7239) and `X-Forwarded-For` name as the peer.
+//! Finds the peer that `Forwarded` (RFC 7239) and `X-Forwarded-For` name.
 //!
-//! Each proxy appends to the list the address that it was called from. So lists are read from their end, and no further
-//! than to the first address that is no trusted proxy: what stands before it was sent by that peer, who may have written
-//! anything.
+//! Each proxy appends the address of its caller to the list. So lists are read from their end, up to the first address that
+//! is not a trusted proxy: that peer may have forged everything before it.
 
 use hyper::HeaderMap;
 use hyper::header::{FORWARDED, HeaderName, HeaderValue};
@@ -10,8 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The peer that the headers of a trusted proxy's request name. `None` when they name none or can't be read, and when
-/// both are there and differ: a proxy that sets one of them passes on what its caller has sent as the other.
+/// The peer that the headers of a trusted proxy's request name. `None` when they name none or are malformed, and when
+/// they differ: a proxy that sets one of the headers may pass on the other one as its caller has sent it.
 pub(super) fn peer(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
     let is_trusted = &is_trusted;
     let named = |name: &HeaderName, address: fn(&[u8]) -> Option<IpAddr>| {
@@ -25,15 +24,15 @@ pub(super) fn peer(headers: &HeaderMap, is_trusted: impl Fn(IpAddr) -> bool) -> 
     }
 }
 
-/// The last address of a list, whose lines are given from the last to the first, that is not trusted; the first one of
-/// all when all are trusted. `None` when something before it can't be read.
+/// The last address of a list that is not trusted, or the first address when all are trusted. `lines` are given from the
+/// last to the first. `None` when an element after that address is malformed.
 fn last_untrusted<'h>(
     lines: impl Iterator<Item = &'h HeaderValue>,
     address: fn(&[u8]) -> Option<IpAddr>,
     is_trusted: impl Fn(IpAddr) -> bool,
 ) -> Option<IpAddr> {
     let mut found = None;
-    for element in lines.flat_map(|line| FromTheEnd(Some(line.as_bytes()))) {
+    for element in lines.flat_map(|line| ElementsFromEnd(Some(line.as_bytes()))) {
         let element = element.trim_ascii();
         // A list may have empty elements (RFC 9110, 5.6.1).
         if element.is_empty() {
@@ -48,10 +47,10 @@ fn last_untrusted<'h>(
     found
 }
 
-/// The elements of a list from the last to the first: what commas outside of quoted strings separate.
-struct FromTheEnd<'l>(Option<&'l [u8]>);
+/// The elements of a list, separated by commas outside of quoted strings, from the last to the first.
+struct ElementsFromEnd<'l>(Option<&'l [u8]>);
 
-impl<'l> Iterator for FromTheEnd<'l> {
+impl<'l> Iterator for ElementsFromEnd<'l> {
     type Item = &'l [u8];
 
     fn next(&mut self) -> Option<&'l [u8]> {
@@ -72,7 +71,7 @@ impl<'l> Iterator for FromTheEnd<'l> {
     }
 }
 
-/// Whether the byte after these is escaped: an odd number of backslashes precedes it.
+/// Whether the next byte is escaped: an odd number of backslashes precedes it.
 fn ends_with_escape(before: &[u8]) -> bool {
     before.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
     use proptest::prelude::{Strategy, any, prop, proptest};
 
-    /// Whom these headers name, where 10.0.0.0/8 is trusted.
+    /// The peer that these headers name, with 10.0.0.0/8 trusted.
     fn named(headers: &[(&HeaderName, &[u8])]) -> Option<String> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn x_forwarded_for_names_the_last_address_that_is_no_trusted_proxy() {
+    fn x_forwarded_for_names_the_last_address_that_is_not_a_trusted_proxy() {
         for (lists, expected) in [
             (["192.0.2.1"].as_slice(), Some("192.0.2.1")),
             (&["198.51.100.1, 192.0.2.1"], Some("192.0.2.1")),

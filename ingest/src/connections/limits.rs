@@ -1,23 +1,25 @@
-//! The bounds on connections, and what is refused beyond them.
+//! The limits on connections, and the reasons for refusing one.
 
-use super::shares::UsedUpShare;
+use super::shares::ExhaustedShare;
 use std::time::Duration;
+use strum::{IntoStaticStr, VariantArray};
 
-/// Most connections at once, and how long one may idle.
+/// The most open connections, and how long one may be idle.
 #[derive(Clone, Copy, Debug)]
-pub struct ConnectionLimits {
-    /// Altogether.
-    pub all: u32,
-    /// Of one address.
-    pub per_peer: u32,
-    /// Of one network.
-    pub per_network: u32,
-    /// How long a head may take, and a connection may idle, while the table is at most half full.
-    pub header_timeout: Duration,
+pub(crate) struct ConnectionLimits {
+    /// The most connections of all peers together.
+    pub(crate) all: u32,
+    /// The most connections of one address.
+    pub(crate) per_peer: u32,
+    /// The most connections of one network (IPv4 /24, IPv6 /64).
+    pub(crate) per_network: u32,
+    /// How long a head may take to arrive, and a connection may be idle, while the table is at most half full.
+    pub(crate) header_timeout: Duration,
 }
 
-/// Why a connection is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum ConnectionRefusal {
     /// `CONNECT_MAX_CONNECTIONS` connections are open, none of which is idle or has a body that arrives slowly.
     All,
@@ -28,24 +30,20 @@ pub enum ConnectionRefusal {
 }
 
 impl ConnectionRefusal {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::All, Self::Peer, Self::Network];
+    /// Each reason once.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The metric's label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Peer => "peer",
-            Self::Network => "network",
-        }
+    /// The value of the metric's label `reason`.
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
-impl From<UsedUpShare> for ConnectionRefusal {
-    fn from(share: UsedUpShare) -> Self {
+impl From<ExhaustedShare> for ConnectionRefusal {
+    fn from(share: ExhaustedShare) -> Self {
         match share {
-            UsedUpShare::Peer => Self::Peer,
-            UsedUpShare::Network => Self::Network,
+            ExhaustedShare::Peer => Self::Peer,
+            ExhaustedShare::Network => Self::Network,
         }
     }
 }

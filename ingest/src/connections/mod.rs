@@ -1,25 +1,30 @@
-//! The bound on connections, so that no peer keeps the others out: a share for each peer and network, shorter timeouts
-//! as the table fills, and at a full table the longest idle connection is closed for a new one, or the one whose body has
-//! been arriving for longest.
+//! Limits connections, so that no peer can exclude the others: each peer and network has a share, timeouts get shorter as the
+//! table fills, and a full table closes the longest idle connection for a new one, or the one whose body has been arriving
+//! for longest.
 //!
-//! All peers behind a trusted proxy share its connections. So these count against nobody's share, and the requests that
-//! arrive on them count against the share of the peer that the proxy names.
+//! All peers behind a trusted proxy share its connections. So these connections have no share, and each request that arrives
+//! on them counts against the share of the peer that the proxy names.
 
 mod forwarded;
+pub(crate) mod framing;
+pub(crate) mod head_timer;
 mod limits;
+pub(crate) mod linger;
 mod origin;
 mod peer;
 mod proxies;
 mod shares;
+pub(crate) mod socket;
 mod table;
 
-pub use limits::{ConnectionLimits, ConnectionRefusal};
-pub use origin::RequestOrigin;
+pub(crate) use limits::ConnectionLimits;
+pub use limits::ConnectionRefusal;
+pub(crate) use origin::RequestOrigin;
 pub(crate) use peer::Network;
-pub use proxies::TrustedProxies;
-pub(crate) use shares::UsedUpShare;
+pub(crate) use proxies::TrustedProxies;
+pub(crate) use shares::ExhaustedShare;
 
-use crate::bound::Bound;
+use crate::overload::OverloadReason;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{
@@ -33,13 +38,13 @@ use std::time::Instant;
 use table::{ConnectionId, ConnectionTable};
 use tokio_util::sync::CancellationToken;
 
-/// Which refused connections are logged.
+/// Bounds the log lines of refused connections.
 static REFUSED: LogLimit<3> = LogLimit::new();
 
-/// Which refused requests of a peer behind a proxy are logged.
+/// Bounds the log lines of refused requests of peers behind a proxy.
 static REFUSED_REQUESTS: LogLimit<2> = LogLimit::new();
 
-/// All connections that are open.
+/// All open connections; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connections(Arc<Shared>);
 
@@ -50,19 +55,18 @@ struct Shared {
     active: Gauge,
 }
 
-/// A connection's place, which is given back when this is dropped.
-pub(crate) struct ConnectionPlace {
+/// An open connection in the table; removed from it when dropped.
+pub(crate) struct ConnectionSlot {
     id: ConnectionId,
-    /// Who is at the other end.
     peer: IpAddr,
-    /// Whether that is a trusted proxy.
+    /// Whether the peer is a trusted proxy.
     is_proxy: bool,
     connections: Connections,
     closed: CancellationToken,
 }
 
 /// A request that is under way on a connection.
-pub(crate) struct RequestUnderWay<'p>(&'p ConnectionPlace);
+pub(crate) struct RequestUnderWay<'p>(&'p ConnectionSlot);
 
 /// A request's part of the share of the peer that sent it through a proxy.
 pub(crate) struct PeerShare<'p> {
@@ -71,30 +75,29 @@ pub(crate) struct PeerShare<'p> {
 }
 
 impl Connections {
-    /// None yet.
     pub(crate) fn new(limits: ConnectionLimits, proxies: TrustedProxies) -> Self {
         metrics::gauge!(HTTP_CONNECTIONS_MAX).set(limits.all);
         let gauge = |state: &'static str| metrics::gauge!(HTTP_CONNECTIONS, "state" => state);
         let table = Mutex::new(ConnectionTable::new(limits));
         let shared = Shared { table, proxies, idle: gauge("idle"), active: gauge("active") };
         let connections = Self(Arc::new(shared));
-        connections.show(&connections.table());
+        connections.update_gauges(&connections.table());
         connections
     }
 
-    /// Takes a new connection of `peer` in. `None` when it must be closed.
-    pub(crate) fn open(&self, peer: IpAddr) -> Option<ConnectionPlace> {
+    /// Registers a new connection of `peer`. `None` when it must be closed.
+    pub(crate) fn open(&self, peer: IpAddr) -> Option<ConnectionSlot> {
         let closed = CancellationToken::new();
-        let is_proxy = self.0.proxies.contain(peer);
+        let is_proxy = self.0.proxies.contains(peer);
         let mut table = self.table();
         let counted = (!is_proxy).then_some(peer);
         let opened = table.open(counted, closed.clone(), Instant::now());
-        self.show(&table);
+        self.update_gauges(&table);
         drop(table);
         match opened {
             Ok((id, evicted)) => {
                 close(evicted);
-                Some(ConnectionPlace { id, peer, is_proxy, connections: self.clone(), closed })
+                Some(ConnectionSlot { id, peer, is_proxy, connections: self.clone(), closed })
             }
             Err(refusal) => {
                 refuse(refusal, peer);
@@ -103,11 +106,11 @@ impl Connections {
         }
     }
 
-    /// Closes what has been idle for longer than the fill of the table allows.
+    /// Closes the connections that have been idle for longer than the current idle timeout.
     pub(crate) fn close_idle(&self) {
         let mut table = self.table();
         let closed = table.close_idle(Instant::now());
-        self.show(&table);
+        self.update_gauges(&table);
         drop(table);
         close(closed);
     }
@@ -116,7 +119,7 @@ impl Connections {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn show(&self, table: &ConnectionTable<CancellationToken>) {
+    fn update_gauges(&self, table: &ConnectionTable<CancellationToken>) {
         let (idle, active) = table.counts();
         self.0.idle.set(idle as f64);
         self.0.active.set(active as f64);
@@ -139,14 +142,14 @@ fn refuse(refusal: ConnectionRefusal, peer: IpAddr) {
 }
 
 /// Counts a refused request and logs its peer's network.
-fn refuse_request(share: UsedUpShare, peer: IpAddr) -> Bound {
-    let (bound, network) = (Bound::of_share(share), Network::of(peer));
+fn refuse_request(share: ExhaustedShare, peer: IpAddr) -> OverloadReason {
+    let (bound, network) = (OverloadReason::from(share), Network::of(peer));
     let reason = bound.as_str();
     limited!(REFUSED_REQUESTS[share as usize], warn, reason, %network, "request refused: too many requests of its peer");
     bound
 }
 
-impl ConnectionPlace {
+impl ConnectionSlot {
     /// Where a request with these headers came from.
     pub(crate) fn origin(&self, headers: &HeaderMap) -> RequestOrigin {
         let proxies = &self.connections.0.proxies;
@@ -156,7 +159,7 @@ impl ConnectionPlace {
 
     /// Takes a part of the share of the peer that has sent a request, when a proxy passes it on. The error says which
     /// share is used up.
-    pub(crate) fn take_share(&self, origin: &RequestOrigin) -> Result<Option<PeerShare<'_>>, Bound> {
+    pub(crate) fn take_share(&self, origin: &RequestOrigin) -> Result<Option<PeerShare<'_>>, OverloadReason> {
         if !self.is_proxy {
             return Ok(None);
         }
@@ -166,7 +169,7 @@ impl ConnectionPlace {
         Ok(Some(PeerShare { connections: &self.connections, peer }))
     }
 
-    /// Ends when the connection must be closed to make room.
+    /// Completes when the connection is evicted and must be closed.
     pub(crate) async fn until_evicted(&self) {
         self.closed.cancelled().await;
     }
@@ -175,30 +178,30 @@ impl ConnectionPlace {
     pub(crate) fn begin(&self) -> Option<RequestUnderWay<'_>> {
         let mut table = self.connections.table();
         let has_begun = table.begin(self.id);
-        self.connections.show(&table);
+        self.connections.update_gauges(&table);
         has_begun.then_some(RequestUnderWay(self))
     }
 }
 
 impl Drop for RequestUnderWay<'_> {
     fn drop(&mut self) {
-        let Self(place) = self;
-        let mut table = place.connections.table();
-        table.end(place.id, Instant::now());
-        place.connections.show(&table);
+        let Self(slot) = self;
+        let mut table = slot.connections.table();
+        table.end(slot.id, Instant::now());
+        slot.connections.update_gauges(&table);
     }
 }
 
 impl Drop for PeerShare<'_> {
     fn drop(&mut self) {
-        self.connections.table().give_back(self.peer);
+        self.connections.table().release_share(self.peer);
     }
 }
 
-impl Drop for ConnectionPlace {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.connections.table();
         drop(table.close(self.id));
-        self.connections.show(&table);
+        self.connections.update_gauges(&table);
     }
 }

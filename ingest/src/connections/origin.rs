@@ -1,4 +1,4 @@
-//! Where a request came from: its peer, and the connection that its body arrives on.
+//! The origin of a request: its peer, and the connection on which its body arrives.
 
 use super::Connections;
 use super::table::ConnectionId;
@@ -6,43 +6,42 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Where a request came from.
+/// The origin of a request.
 #[derive(Clone)]
-pub struct RequestOrigin {
+pub(crate) struct RequestOrigin {
     peer: IpAddr,
     connection: Option<(ConnectionId, Connections)>,
 }
 
 /// A body that is arriving slowly, until this is dropped. Its connection may be closed at a full table.
-pub(crate) struct ArrivingBody<'o>(&'o RequestOrigin);
+pub(crate) struct BodyArrivalGuard<'o>(&'o RequestOrigin);
 
 impl RequestOrigin {
-    /// A request of `peer` on a connection.
     pub(super) fn new(peer: IpAddr, id: ConnectionId, connections: Connections) -> Self {
         Self { peer, connection: Some((id, connections)) }
     }
 
-    /// A request that came on no connection.
+    /// A request without a connection.
     #[cfg(test)]
     pub(crate) fn of(peer: IpAddr) -> Self {
         Self { peer, connection: None }
     }
 
-    /// Who sent it: the other end of its connection, or whom a trusted proxy names.
-    pub fn peer(&self) -> IpAddr {
+    /// The caller's address: the other end of the connection, or the address that a trusted proxy names.
+    pub(crate) fn peer(&self) -> IpAddr {
         self.peer
     }
 
-    /// Notes that the request's body has to be waited for.
-    pub(crate) fn begin_body(&self) -> ArrivingBody<'_> {
+    /// Notes that the request's body is arriving slowly.
+    pub(crate) fn begin_body(&self) -> BodyArrivalGuard<'_> {
         if let Some((id, connections)) = &self.connection {
             connections.table().begin_body(*id, Instant::now());
         }
-        ArrivingBody(self)
+        BodyArrivalGuard(self)
     }
 }
 
-impl Drop for ArrivingBody<'_> {
+impl Drop for BodyArrivalGuard<'_> {
     fn drop(&mut self) {
         if let Some((id, connections)) = &self.0.connection {
             connections.table().end_body(*id);

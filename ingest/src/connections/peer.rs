@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as far as limits tell callers apart.
+//! Networks of peers, by which limits are shared.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

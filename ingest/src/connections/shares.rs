@@ -1,20 +1,30 @@
-//! How much each peer and each network has: connections of its own, and requests that trusted proxies pass on for it.
+//! The shares of peers and networks: their own connections, and their requests through trusted proxies.
 
 use super::peer::Network;
+use crate::overload::OverloadReason;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// Which share is used up.
+/// Which share is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UsedUpShare {
+pub(crate) enum ExhaustedShare {
     /// The share of the address.
     Peer,
     /// The share of its network.
     Network,
 }
 
-/// Counts by address and by network. Has an entry only for what has something, so it is as bounded as connections are.
+impl From<ExhaustedShare> for OverloadReason {
+    fn from(share: ExhaustedShare) -> Self {
+        match share {
+            ExhaustedShare::Peer => Self::Peer,
+            ExhaustedShare::Network => Self::Network,
+        }
+    }
+}
+
+/// Counts by address and by network. Has entries only for non-zero counts, so it is as bounded as connections are.
 #[derive(Debug)]
 pub(super) struct PeerShares {
     per_peer: u32,
@@ -29,27 +39,26 @@ impl PeerShares {
         Self { per_peer, per_network, peers: HashMap::new(), networks: HashMap::new() }
     }
 
-    /// Counts one more for `peer`, unless its share or that of its network is used up.
-    pub(super) fn take(&mut self, peer: IpAddr) -> Result<(), UsedUpShare> {
+    /// Counts one more connection or request of `peer`, unless its share or that of its network is exhausted.
+    pub(super) fn take(&mut self, peer: IpAddr) -> Result<(), ExhaustedShare> {
         let (peer, network) = (peer.to_canonical(), Network::of(peer));
         if self.peers.get(&peer).is_some_and(|count| *count >= self.per_peer) {
-            return Err(UsedUpShare::Peer);
+            return Err(ExhaustedShare::Peer);
         }
         if self.networks.get(&network).is_some_and(|count| *count >= self.per_network) {
-            return Err(UsedUpShare::Network);
+            return Err(ExhaustedShare::Network);
         }
         *self.peers.entry(peer).or_insert(0) += 1;
         *self.networks.entry(network).or_insert(0) += 1;
         Ok(())
     }
 
-    /// Counts one less for `peer`, which has taken one.
-    pub(super) fn give_back(&mut self, peer: IpAddr) {
+    /// Counts one less for `peer`, for which [`take`](Self::take) has counted one.
+    pub(super) fn release(&mut self, peer: IpAddr) {
         decrement(&mut self.peers, &peer.to_canonical());
         decrement(&mut self.networks, &Network::of(peer));
     }
 
-    /// Whether nobody has anything.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.peers.is_empty() && self.networks.is_empty()
@@ -75,12 +84,12 @@ mod tests {
         let mut shares = PeerShares::new(2, 3);
         assert_eq!(shares.take(address("192.0.2.1")), Ok(()));
         assert_eq!(shares.take(address("::ffff:192.0.2.1")), Ok(()));
-        assert_eq!(shares.take(address("192.0.2.1")), Err(UsedUpShare::Peer));
+        assert_eq!(shares.take(address("192.0.2.1")), Err(ExhaustedShare::Peer));
         assert_eq!(shares.take(address("192.0.2.2")), Ok(()));
-        assert_eq!(shares.take(address("192.0.2.3")), Err(UsedUpShare::Network));
+        assert_eq!(shares.take(address("192.0.2.3")), Err(ExhaustedShare::Network));
         assert_eq!(shares.take(address("192.0.3.1")), Ok(()));
         for peer in ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "192.0.3.1"] {
-            shares.give_back(address(peer));
+            shares.release(address(peer));
         }
         assert!(shares.is_empty());
     }

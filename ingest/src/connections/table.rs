@@ -1,36 +1,35 @@
-//! Which connections there are, whose they are, and which of them have been idle longest. Pure: time is handed in.
+//! The table of open connections: their peers, and which of them have been idle longest. Pure: time is an argument.
 
 use super::limits::{ConnectionLimits, ConnectionRefusal};
-use super::shares::{PeerShares, UsedUpShare};
+use super::shares::{ExhaustedShare, PeerShares};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// A used connection is kept for that long after a response, however full the table is: its caller may be about to
-/// send the next request, and could not know whether that was taken. So is one whose request's body is arriving.
-const KEPT: Duration = Duration::from_secs(1);
+/// A used connection is not evicted for that long after a response, however full the table is: its caller may be sending
+/// the next request, and could not know whether that was processed. The same holds for one whose body is arriving.
+const EVICTION_GRACE: Duration = Duration::from_secs(1);
 
 /// How much longer than `header_timeout` a connection may idle while the table is at most half full. The HTTP library
-/// closes those that send no request in that time; of what is left nobody reads the response.
+/// closes those that send no request in that time; the others are connections whose response is not read.
 const UNREAD_GRACE: Duration = Duration::from_secs(1);
 
-/// The part of `header_timeout` that is left when the table is full.
-const SHORTEST: u32 = 10;
+/// At a full table the timeout is `header_timeout` divided by this.
+const MIN_TIMEOUT_DIVISOR: u32 = 10;
 
-/// Names a connection. Ids grow: the smaller of two is the older.
+/// Ids increase: of two connections the older one has the smaller id.
 pub(super) type ConnectionId = u64;
 
 #[derive(Debug)]
-struct Entry<C> {
+struct TableEntry<C> {
     /// Whose share it counts against; `None` for a trusted proxy, whose connections carry requests of many peers.
     peer: Option<IpAddr>,
-    /// Since when it is idle, as its place in `idle` is; `None` with a request under way.
+    /// Since when it is idle: its key in `used` or `unused`. `None` with a request under way.
     idle: Option<(Instant, ConnectionId)>,
-    /// Since when its request's body is arriving, as its place in `bodies` is.
+    /// Since when the body of its request is arriving: its key in `bodies`.
     body: Option<(Instant, ConnectionId)>,
     /// Whether it has had a request.
     is_used: bool,
-    /// What closes it.
     closer: C,
 }
 
@@ -39,17 +38,16 @@ struct Entry<C> {
 pub(super) struct ConnectionTable<C> {
     limits: ConnectionLimits,
     last: ConnectionId,
-    entries: HashMap<ConnectionId, Entry<C>>,
+    entries: HashMap<ConnectionId, TableEntry<C>>,
     /// Idle connections, longest idle first: those that have had a request, and those that have not.
     used: BTreeMap<(Instant, ConnectionId), ()>,
     unused: BTreeMap<(Instant, ConnectionId), ()>,
-    /// Connections with a body that is arriving, the one that has been for longest first.
+    /// Connections on which a body is arriving, by the time at which it began.
     bodies: BTreeMap<(Instant, ConnectionId), ()>,
     shares: PeerShares,
 }
 
 impl<C> ConnectionTable<C> {
-    /// No connections.
     pub(super) fn new(limits: ConnectionLimits) -> Self {
         Self {
             limits,
@@ -62,8 +60,8 @@ impl<C> ConnectionTable<C> {
         }
     }
 
-    /// Takes a connection in, which counts against the share of `peer`. At a full table the longest idle connection makes
-    /// room, or the one whose body has been arriving for longest; it is given, too.
+    /// Adds a connection, which counts against the share of `peer`. A full table evicts the longest idle connection, or the
+    /// one whose body has been arriving for longest, and returns its closer, too.
     pub(super) fn open(
         &mut self,
         peer: Option<IpAddr>,
@@ -75,8 +73,8 @@ impl<C> ConnectionTable<C> {
         }
         let mut evicted = None;
         if self.entries.len() >= self.limits.all as usize {
-            let Some(longest) = self.making_room(now) else {
-                self.give_back(peer);
+            let Some(longest) = self.eviction_candidate(now) else {
+                self.release_share(peer);
                 return Err(ConnectionRefusal::All);
             };
             evicted = self.close(longest);
@@ -84,23 +82,24 @@ impl<C> ConnectionTable<C> {
         self.last += 1;
         let id = self.last;
         self.unused.insert((now, id), ());
-        self.entries.insert(id, Entry { peer, idle: Some((now, id)), body: None, is_used: false, closer });
+        self.entries
+            .insert(id, TableEntry { peer, idle: Some((now, id)), body: None, is_used: false, closer });
         Ok((id, evicted))
     }
 
     /// Counts a request that a trusted proxy passes on for `peer` against the peer's share, as a connection of its own.
-    pub(super) fn take_share(&mut self, peer: IpAddr) -> Result<(), UsedUpShare> {
+    pub(super) fn take_share(&mut self, peer: IpAddr) -> Result<(), ExhaustedShare> {
         self.shares.take(peer)
     }
 
-    /// The request that had such a share has ended.
-    pub(super) fn give_back(&mut self, peer: impl Into<Option<IpAddr>>) {
+    /// Ends the count of a connection or request against the share of `peer`.
+    pub(super) fn release_share(&mut self, peer: impl Into<Option<IpAddr>>) {
         if let Some(peer) = peer.into() {
-            self.shares.give_back(peer);
+            self.shares.release(peer);
         }
     }
 
-    /// Notes that a request begins. False when the connection was taken out: the request must not begin.
+    /// Notes that a request begins. False when the connection was removed: the request must not begin.
     pub(super) fn begin(&mut self, id: ConnectionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         if let Some(place) = entry.idle.take() {
@@ -111,7 +110,7 @@ impl<C> ConnectionTable<C> {
         true
     }
 
-    /// Notes that the body of the connection's request has to be waited for.
+    /// Notes that the body of the connection's request is arriving slowly.
     pub(super) fn begin_body(&mut self, id: ConnectionId, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Some(before) = entry.body.replace((now, id)) {
@@ -120,7 +119,7 @@ impl<C> ConnectionTable<C> {
         self.bodies.insert((now, id), ());
     }
 
-    /// Notes that the body is there, or is not waited for any longer.
+    /// Notes that the body is complete, or no longer awaited.
     pub(super) fn end_body(&mut self, id: ConnectionId) {
         if let Some(place) = self.entries.get_mut(&id).and_then(|entry| entry.body.take()) {
             self.bodies.remove(&place);
@@ -136,7 +135,7 @@ impl<C> ConnectionTable<C> {
         }
     }
 
-    /// Takes a connection out and gives what closes it, unless it was taken out before.
+    /// Removes a connection and returns its closer, unless it was removed before.
     pub(super) fn close(&mut self, id: ConnectionId) -> Option<C> {
         let entry = self.entries.remove(&id)?;
         if let Some(place) = entry.idle {
@@ -146,11 +145,11 @@ impl<C> ConnectionTable<C> {
         if let Some(place) = entry.body {
             self.bodies.remove(&place);
         }
-        self.give_back(entry.peer);
+        self.release_share(entry.peer);
         Some(entry.closer)
     }
 
-    /// Takes out all that have been idle for longer than the fill of the table allows.
+    /// Removes all connections that have been idle for longer than the current idle timeout.
     pub(super) fn close_idle(&mut self, now: Instant) -> Vec<C> {
         let mut closed = Vec::new();
         while let Some((since, id)) = self.first_idle()
@@ -175,7 +174,7 @@ impl<C> ConnectionTable<C> {
             return whole + UNREAD_GRACE;
         }
         let free = all.saturating_sub(u32::try_from(self.entries.len()).unwrap_or(u32::MAX));
-        let shortest = whole / SHORTEST;
+        let shortest = whole / MIN_TIMEOUT_DIVISOR;
         let share = f64::from(free) / (f64::from(all) / 2.0);
         shortest + (whole - shortest).mul_f64(share.min(1.0))
     }
@@ -188,10 +187,11 @@ impl<C> ConnectionTable<C> {
         }
     }
 
-    /// The one that makes room for another: the longest idle one or the one whose body has been arriving for longest, when
+    /// The connection to evict for a new one: the longest idle one or the one whose body has been arriving for longest, when
     /// that is long enough, and otherwise one that has had no request.
-    fn making_room(&self, now: Instant) -> Option<ConnectionId> {
-        let is_long = |(since, _): &(Instant, ConnectionId)| now.saturating_duration_since(*since) >= KEPT;
+    fn eviction_candidate(&self, now: Instant) -> Option<ConnectionId> {
+        let is_long =
+            |(since, _): &(Instant, ConnectionId)| now.saturating_duration_since(*since) >= EVICTION_GRACE;
         let first = |places: &BTreeMap<_, ()>| places.first_key_value().map(|(place, ())| *place);
         let idle = self.first_idle().filter(is_long);
         let body = || first(&self.bodies).filter(is_long);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_idle_connection_makes_room_at_a_full_table() {
+    fn a_full_table_evicts_the_longest_idle_connection() {
         let (mut table, now) = table(&[1, 2, 3, 4]);
         assert!(table.begin(1));
         let (id, evicted) = table.open(peer(5), 5, now).unwrap();
@@ -246,7 +246,7 @@ mod tests {
         assert!((1..=4).all(|id| table.begin(id)));
         (1..=2).for_each(|id| table.end(id, now));
         assert_eq!(table.open(peer(5), 5, now), Err(ConnectionRefusal::All));
-        let later = now + KEPT;
+        let later = now + EVICTION_GRACE;
         assert_eq!(table.open(peer(5), 5, later), Ok((5, Some(1))));
         // The unused one goes before one that has just been used, although it is idle for a shorter time.
         table.end(3, later);
@@ -263,23 +263,27 @@ mod tests {
         table.open(peer(3), 3, now).unwrap();
         assert_eq!(table.idle_timeout(), Duration::from_millis(16_500));
         table.open(peer(4), 4, now).unwrap();
-        assert_eq!(table.idle_timeout(), LIMITS.header_timeout / SHORTEST);
+        assert_eq!(table.idle_timeout(), LIMITS.header_timeout / MIN_TIMEOUT_DIVISOR);
         // Two of four were idle for more than 3 s; without the first there may be 16.5 s.
         assert_eq!(table.close_idle(now + Duration::from_secs(2)), [1]);
     }
 
     #[test]
-    fn the_body_that_has_been_arriving_for_longest_makes_room_at_a_full_table() {
+    fn a_full_table_evicts_the_connection_whose_body_has_been_arriving_for_longest() {
         let (mut table, now) = table(&[1, 2, 3, 4]);
         assert!((1..=4).all(|id| table.begin(id)));
         table.begin_body(2, now);
-        table.begin_body(1, now + KEPT);
-        assert_eq!(table.open(peer(5), 5, now + KEPT / 2), Err(ConnectionRefusal::All), "it takes no time");
-        assert_eq!(table.open(peer(5), 5, now + KEPT), Ok((5, Some(2))));
+        table.begin_body(1, now + EVICTION_GRACE);
+        assert_eq!(
+            table.open(peer(5), 5, now + EVICTION_GRACE / 2),
+            Err(ConnectionRefusal::All),
+            "it takes no time"
+        );
+        assert_eq!(table.open(peer(5), 5, now + EVICTION_GRACE), Ok((5, Some(2))));
         assert!(table.begin(5));
-        // A body that is there is none that arrives.
+        // A complete body is no longer arriving.
         table.end_body(1);
-        assert_eq!(table.open(peer(6), 6, now + 3 * KEPT), Err(ConnectionRefusal::All));
+        assert_eq!(table.open(peer(6), 6, now + 3 * EVICTION_GRACE), Err(ConnectionRefusal::All));
     }
 
     #[test]
@@ -309,8 +313,8 @@ mod tests {
         let direct = peer(1).unwrap();
         assert_eq!(table.take_share(direct), Ok(()));
         assert_eq!(table.open(peer(1), 1, now), Err(ConnectionRefusal::Peer));
-        assert_eq!(table.take_share(direct), Err(UsedUpShare::Peer));
-        table.give_back(direct);
+        assert_eq!(table.take_share(direct), Err(ExhaustedShare::Peer));
+        table.release_share(direct);
         assert!(table.open(None, 9, now).is_ok() && table.open(None, 9, now).is_ok());
         assert!((1..=4).all(|id| table.close(id).is_some()));
         assert!(table.shares.is_empty());

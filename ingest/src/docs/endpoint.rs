@@ -25,24 +25,28 @@ pub(super) fn endpoint(
             (markdown(document, &operation.description))
             (parameters(document, &operation.parameters))
             (body(document, operation))
-            h4 { "Answers" }
-            (answers(document, operation, everywhere))
+            h4 { "Responses" }
+            (responses(document, operation, everywhere))
             @for sample in &operation.samples {
-                details { summary { "Call it with " (sample.label) } pre { code { (sample.source) } } }
+                details { summary { "Call it with " (sample.label) } (code_block("Sample", &sample.source)) }
             }
             @for (_, response) in operation.responses.iter().filter(|(status, _)| status.starts_with('2')) {
-                (examples("Example of the answer", response.content.as_ref()))
+                (examples("Example of the response", response.content.as_ref()))
             }
         }
     }
 }
 
-/// A method, in its colour.
+/// Code that may be wider than the page: with the keyboard it is scrolled once it has the focus.
+fn code_block(label: &str, code: &str) -> Markup {
+    html! { pre role="group" aria-label=(label) tabindex="0" { code { (code) } } }
+}
+
+/// A method, in its color.
 pub(super) fn verb(method: &str) -> Markup {
     html! { span class={ "method " (method) } { (method.to_uppercase()) } }
 }
 
-/// A webhook.
 pub(super) fn webhook(document: &Document, kind: &str, operation: &Operation) -> Markup {
     html! {
         section.operation id=(operation.operation_id) {
@@ -75,7 +79,7 @@ fn parameters(document: &Document, parameters: &[Parameter]) -> Markup {
         @if !parameters.is_empty() {
             h4 { "Parameters" }
             table.fields {
-                (head(["parameter", "type", "what it is"]))
+                (head(["parameter", "type", "description"]))
                 tbody {
                     @for parameter in parameters {
                         tr {
@@ -100,7 +104,7 @@ fn body(document: &Document, operation: &Operation) -> Markup {
     html! {
         @if let Some((name, named)) = name.and_then(|name| Some((name, document.schema(name)?))) {
             h4 { "Body: " (schema_link(name)) }
-            // That of a webhook was told already.
+            // A webhook's description is shown above already.
             @if named.description != operation.description {
                 p { (inline(document, &named.description)) }
             }
@@ -110,21 +114,25 @@ fn body(document: &Document, operation: &Operation) -> Markup {
     }
 }
 
+/// The examples of a body. Only the first has no name: others show special cases, such as an event of a type.
 fn examples(title: &str, content: Option<&Content>) -> Markup {
     html! {
         @for (_, media) in content.into_iter().flat_map(|content| &content.types) {
-            @for (_, example) in &media.examples {
-                details { summary { (title) } pre { code { (example.value.get()) } } }
+            @for (number, (_, example)) in media.examples.iter().enumerate() {
+                details {
+                    summary { (title) @if number > 0 { ": " code { (example.summary) } } }
+                    (code_block("Example", example.value.get()))
+                }
             }
         }
     }
 }
 
-fn answers(document: &Document, operation: &Operation, everywhere: &BTreeSet<Code<'_>>) -> Markup {
+fn responses(document: &Document, operation: &Operation, everywhere: &BTreeSet<Code<'_>>) -> Markup {
     let (shared, own): (Vec<_>, Vec<_>) = codes(operation).partition(|(code, _)| everywhere.contains(code));
     html! {
-        table.answers {
-            (head(["status", "code", "what it means"]))
+        table.responses {
+            (head(["status", "code", "meaning"]))
             tbody {
                 @for (status, response) in &operation.responses {
                     @if !is_refusal(status) {
@@ -142,7 +150,7 @@ fn answers(document: &Document, operation: &Operation, everywhere: &BTreeSet<Cod
                     tr {
                         th scope="row" { a href="#errors" { "others" } }
                         td colspan="2" {
-                            "As everywhere: "
+                            "As for every endpoint: "
                             @for (i, ((status, code), _)) in shared.iter().enumerate() {
                                 @if i > 0 { ", " }
                                 (status) " " code { (code) }
@@ -159,7 +167,7 @@ fn status_cell(status: &str) -> Markup {
     html! { th scope="row" { span class={ "status s" (status[..1]) } { (status) } } }
 }
 
-/// What a success shows.
+/// The content of a successful response.
 fn shown(response: &Response) -> Markup {
     let media = response.content.iter().flat_map(|content| &content.types).next();
     html! {

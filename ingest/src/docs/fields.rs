@@ -1,4 +1,4 @@
-//! Schemas as people read them: a table of fields, a type in words.
+//! Renders schemas as tables of fields, and types in words.
 
 use super::markdown::{inline, schema_link};
 use crate::openapi::document::Document;
@@ -7,10 +7,12 @@ use crate::openapi::{BLANK, HAS_DIGIT, NOT_BLANK};
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// A schema: its fields, or what else it is.
+/// Renders a schema: a table of its fields, or its type if it has none.
 pub(super) fn schema(document: &Document, schema: &Schema) -> Markup {
     html! {
-        @if !schema.one_of.is_empty() {
+        @if schema.discriminator.is_some() {
+            ul.payloads { @for choice in &schema.one_of { li { (kind(choice)) } } }
+        } @else if !schema.one_of.is_empty() {
             @for (i, choice) in schema.one_of.iter().enumerate() {
                 @if i > 0 { p.or { "or" } }
                 (fields(document, choice))
@@ -26,7 +28,7 @@ pub(super) fn schema(document: &Document, schema: &Schema) -> Markup {
 fn fields(document: &Document, schema: &Schema) -> Markup {
     html! {
         table.fields {
-            (head(["field", "type", "what it is"]))
+            (head(["field", "type", "description"]))
             tbody { (rows(document, schema, "")) }
         }
         @if schema.additional_properties == Some(false) || schema.min_properties.is_some() {
@@ -38,7 +40,7 @@ fn fields(document: &Document, schema: &Schema) -> Markup {
     }
 }
 
-/// A row for each field. Those of an object within, which has no name of its own, follow it; `within` is the path to them.
+/// A row for each field. The rows of a nested object without a schema name follow its own row; `within` is the path to them.
 fn rows(document: &Document, schema: &Schema, within: &str) -> Markup {
     html! {
         @for (name, field) in &schema.properties {
@@ -56,7 +58,7 @@ fn rows(document: &Document, schema: &Schema, within: &str) -> Markup {
     }
 }
 
-/// Which schema is that of which event type's payload.
+/// The payload schema of each event type.
 fn payloads(field: &Schema) -> Markup {
     html! {
         @if !field.payloads.is_empty() {
@@ -102,16 +104,16 @@ fn literal(value: &Value) -> Markup {
     html! { code { @if let Some(text) = value.as_str() { (text) } @else { (value.to_string()) } } }
 }
 
-/// What the JSON type leaves open.
+/// The rules of a schema besides its JSON type, in words.
 fn rules(schema: &Schema) -> Vec<String> {
     let mut rules = Vec::new();
     rules.extend(schema.format.map(str::to_owned));
     rules.extend(schema.pattern.and_then(|pattern| match pattern {
-        // Told in the place of the type.
+        // Shown in place of the type.
         BLANK => None,
         NOT_BLANK => Some("not blank".to_owned()),
         HAS_DIGIT => Some("with a digit".to_owned()),
-        // That of a code, whose format says more.
+        // The format of a code says more than its pattern.
         _ if schema.format.is_some() => None,
         other => Some(format!("as {other}")),
     }));

@@ -4,11 +4,11 @@ use crate::openapi::document::Document;
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, html::push_html};
 
-/// A text as HTML. A schema's name in it, written as code, leads to that schema.
+/// Renders a text as HTML. The name of a schema that is written as code becomes a link to that schema.
 pub(super) fn markdown(document: &Document, text: &str) -> Markup {
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).map(|event| match event {
         Event::Code(code) if document.schema(&code).is_some() => link(&code),
-        // The texts are ours, and none has HTML: what looks like it is meant as it is.
+        // No text of the document has HTML, so everything that looks like HTML is shown as text.
         Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
         Event::Start(_)
         | Event::End(_)

@@ -1,19 +1,20 @@
-//! The page: navigation beside, chapters, endpoints, webhooks and schemas one below the other. Plain HTML and one
-//! style sheet, so that it works without scripts, prints, and can be read aloud.
+//! The page: navigation, chapters, endpoints, webhooks and schemas. Plain HTML with one style sheet, so that it works
+//! without scripts, in print, and with a screen reader.
 
 use super::endpoint::{Code, codes, endpoint, verb, webhook};
 use super::fields::schema;
 use super::markdown::{inline, markdown};
+use super::try_it;
 use crate::openapi::document::{Document, Operation, PathItem};
 use crate::openapi::schema::Schema;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeSet;
 
-/// The style sheet, as it stands in the page. The policy of the page names its digest.
+/// The style sheet, which is part of the page. The content security policy of the page has its digest.
 pub(super) const STYLE: &str = include_str!("style.css");
 
-/// The page of a document.
-pub(super) fn page(document: &Document) -> String {
+/// The page of a document, with a form for requests if `tries` is true.
+pub(super) fn page(document: &Document, tries: bool) -> String {
     let info = &document.info;
     let page = html! {
         (DOCTYPE)
@@ -27,46 +28,57 @@ pub(super) fn page(document: &Document) -> String {
             }
             body {
                 a.skip href="#content" { "Skip to the content" }
-                (navigation(document))
+                (navigation(document, tries))
                 main #content {
-                    header { h1 { (info.title) " API " small { (info.version) } } p.lead { (info.summary) } }
+                    header { h1 { (info.title) " API " small { (info.version) } } p.lead { (info.summary) } (console(document)) }
                     @for chapter in &info.chapters {
                         section id=(chapter.id) { h2 { (chapter.title) } (markdown(document, &chapter.text)) }
                     }
+                    @if tries { (try_it::section(document)) }
                     (endpoints(document))
                     (webhooks(document))
                     (schemas(document))
                 }
+                @if tries { (try_it::script()) }
             }
         }
     };
     page.into_string()
 }
 
-/// All operations: path, or type of webhook; method; operation.
+/// A link to the settings area, where keys and webhooks are managed.
+fn console(document: &Document) -> Markup {
+    html! {
+        @if let Some(url) = &document.info.contact.url {
+            p { a href=(url) { "Settings area" } ": API keys, webhooks and their deliveries" }
+        }
+    }
+}
+
+/// All operations, each with its path (or the event type of a webhook) and its method.
 fn all_operations<'d>(
     items: &'d [(&'static str, PathItem)],
-) -> impl Iterator<Item = (&'static str, &'static str, &'d Operation)> {
+) -> impl Iterator<Item = (&'static str, &'d str, &'d Operation)> {
     let of = |(path, item): &'d (&'static str, PathItem)| {
-        item.operations.iter().map(|(method, operation)| (*path, *method, operation))
+        item.operations.iter().map(|(method, operation)| (*path, method.as_str(), operation))
     };
     items.iter().flat_map(of)
 }
 
-/// Those of a group.
+/// The operations of a group.
 fn operations<'d>(
     items: &'d [(&'static str, PathItem)],
     tag: &str,
-) -> impl Iterator<Item = (&'static str, &'static str, &'d Operation)> {
+) -> impl Iterator<Item = (&'static str, &'d str, &'d Operation)> {
     all_operations(items).filter(move |(.., operation)| operation.tags == [tag])
 }
 
-/// Schemas but those of refusals, which the chapter on errors tells of.
+/// The schemas, without those of refusals, which the chapter on errors describes.
 fn shown_schemas(document: &Document) -> impl Iterator<Item = &(String, Schema)> {
     document.components.schemas.iter().filter(|(_, schema)| schema.property("statusCode").is_none())
 }
 
-fn navigation(document: &Document) -> Markup {
+fn navigation(document: &Document, tries: bool) -> Markup {
     html! {
         nav aria-label="Contents" {
             p.title { a href="#content" { (document.info.title) " API" } }
@@ -74,6 +86,7 @@ fn navigation(document: &Document) -> Markup {
                 @for chapter in &document.info.chapters {
                     li { a href={ "#" (chapter.id) } { (chapter.title) } }
                 }
+                @if tries { li { a href="#try-it" { "Try it" } } }
             }
             @for tag in &document.tags {
                 p { (tag.name) }
@@ -115,7 +128,7 @@ fn endpoints(document: &Document) -> Markup {
     }
 }
 
-/// The refusals that every endpoint with credentials gives, but for 400, of which each has its own to tell.
+/// The refusals that all endpoints with credentials share, except 400, whose meaning differs.
 fn shared_refusals(document: &Document) -> BTreeSet<Code<'_>> {
     let signed = all_operations(&document.paths).filter(|(.., operation)| !operation.security.is_empty());
     let sets = signed.map(|(.., operation)| {

@@ -1,39 +1,34 @@
 //! `POST /events` (specification: POST /api/v1/crm/connect/events).
 
 use super::Services;
-use crate::error::Refusal;
-use crate::heavy::work_on;
-use crate::request::RequestHead;
-use crate::submit::ValidBatch;
+use crate::auth::Verified;
+use crate::cpu_bound::run_cpu_bound;
+use crate::http::{RequestHead, response};
+use crate::publish::events::ValidBatch;
+use crate::refusal::Refusal;
 use bytes::{Buf, Bytes};
 use common::event::read_batch;
 use common::model::Scope;
 use common::signature::Scheme;
 use futures_util::Stream;
 use warp::Reply;
-use warp::http::HeaderValue;
-use warp::http::header::CONTENT_TYPE;
+use warp::http::StatusCode;
 use warp::reply::Response;
 
-/// Takes a batch in and answers with its result, or with a refusal.
-pub async fn post<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Response
+/// Responds to a batch with its result, or with a refusal.
+pub(crate) async fn post<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Response
 where
     S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
     B: Buf + Send + 'static,
     E: Send + 'static,
 {
     match ingest(services, head, body).await {
-        Ok(result) => {
-            let mut response = Response::new(result.into());
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            response
-        }
+        Ok(result) => response::json(StatusCode::OK, result),
         Err(refusal) => refusal.into_response(),
     }
 }
 
-/// The checks of D1, then those of the body. What can refuse for want of room or of a broker comes before the signature
-/// is used up.
+/// The checks of D1, then those of the body. Limits and the broker are checked before the signature is used up.
 async fn ingest<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Result<Vec<u8>, Refusal>
 where
     S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
@@ -42,20 +37,31 @@ where
 {
     let bytes = &services.bodies.read(head, body).await?;
     let verified = services.auth.verify(head, bytes, Scheme::V1, Scope::EventsIngest).await?;
-    let caller = verified.caller();
-    let _place = services.limits.enter(caller.tenant_id)?;
-    services.events.check_ready()?;
-    let share = services.events.admit(caller.tenant_id, bytes)?;
-    // The body is read while the signature is written; the signature speaks first.
-    let (admitted, batch) =
-        tokio::join!(services.auth.admit(&verified, None), async { read(bytes, &caller.tenant) });
-    admitted?;
-    services.events.submit(head.trail, caller, batch?, share).await
+    let result = ingest_verified(services, head, bytes, &verified).await;
+    services.refused.note_result(head, bytes, &verified, &result);
+    result
 }
 
-/// Reads a valid batch; 400 with all places at fault for any other.
-fn read(body: &Bytes, tenant: &str) -> Result<ValidBatch, Refusal> {
-    work_on(body.len(), || match read_batch(body, tenant) {
+/// What follows steps 1 to 6 of D1.
+async fn ingest_verified(
+    services: &Services,
+    head: &RequestHead,
+    bytes: &Bytes,
+    verified: &Verified,
+) -> Result<Vec<u8>, Refusal> {
+    let caller = verified.caller();
+    let _permit = services.limits.acquire(caller.tenant_id)?;
+    let share = services.events.reserve(caller.tenant_id, bytes)?;
+    // The body is parsed while the replay entry is written; a refused signature takes precedence over a refused body.
+    let (admitted, batch) =
+        tokio::join!(services.auth.admit(verified, None), async { parse_valid_batch(bytes, &caller.tenant) });
+    admitted?;
+    services.events.submit(head.request_context, caller, batch?, share).await
+}
+
+/// Parses and validates a batch; 400 with all invalid places.
+fn parse_valid_batch(body: &Bytes, tenant: &str) -> Result<ValidBatch, Refusal> {
+    run_cpu_bound(body.len(), || match read_batch(body, tenant) {
         Ok(batch) => Ok(ValidBatch {
             // At most 100, see `BATCH_MAX`.
             events: u16::try_from(batch.envelopes.len()).unwrap_or(u16::MAX),

@@ -1,34 +1,32 @@
-//! What the routes do, and what they do it with.
+//! The handlers of the routes, and the services that they use.
 
-pub mod events;
+pub(crate) mod events;
 mod read;
-pub mod records;
-pub mod resource;
+pub(crate) mod records;
+pub(crate) mod resource;
 mod write;
 
 use crate::auth::Auth;
-use crate::body::BodyReader;
-use crate::limits::Limits;
-use crate::read_limit::ReadLimit;
-use crate::reads::Reads;
-use crate::submit::Events;
-use crate::writes::Writes;
+use crate::http::body::BodyReader;
+use crate::limits::InFlightLimits;
+use crate::limits::read_limit::ReadLimit;
+use crate::publish::events::EventPublisher;
+use crate::publish::writes::WritePublisher;
+use crate::reads::RecordReader;
+use crate::refused::RefusedRequests;
 
 /// What all handlers share.
 #[derive(Debug)]
-pub struct Services {
-    /// Takes in bodies.
-    pub bodies: BodyReader,
-    /// Bounds what is under way.
-    pub limits: Limits,
-    /// Checks credentials.
-    pub auth: Auth,
-    /// Takes batches of events.
-    pub events: Events,
-    /// Takes records writes.
-    pub writes: Writes,
-    /// Answers records reads.
-    pub reads: Reads,
-    /// Bounds them.
-    pub read_limit: ReadLimit,
+pub(crate) struct Services {
+    pub(crate) bodies: BodyReader,
+    /// Bounds the requests under way.
+    pub(crate) limits: InFlightLimits,
+    pub(crate) auth: Auth,
+    /// Why requests were refused, for the owners of their keys.
+    pub(crate) refused: RefusedRequests,
+    pub(crate) events: EventPublisher,
+    pub(crate) writes: WritePublisher,
+    pub(crate) reads: RecordReader,
+    /// Reads per second of each key.
+    pub(crate) read_limit: ReadLimit,
 }

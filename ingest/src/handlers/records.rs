@@ -1,27 +1,28 @@
 //! The records routes (specification: Records routes).
 
-use super::resource::{Act, Resource};
+use super::resource::{Access, Resource};
 use super::{Services, read, write};
 use crate::auth::Verified;
-use crate::body::discard;
-use crate::error::Refusal;
-use crate::limits::Place;
-use crate::request::RequestHead;
+use crate::http::RequestHead;
+use crate::http::body::discard;
+use crate::limits::InFlightPermit;
+use crate::refusal::Refusal;
 use bytes::{Buf, Bytes};
+use common::model::Scope;
 use common::signature::Scheme;
 use futures_util::Stream;
 use warp::Reply;
 use warp::reply::Response;
 
-/// A request whose credentials hold, with its place; its signature isn't used up yet.
-pub(super) struct Known {
+/// A request that passed steps 1 to 6 of D1, with its permit; its signature is not used up yet.
+pub(super) struct VerifiedRequest {
     pub(super) body: Bytes,
     pub(super) verified: Verified,
-    _place: Place,
+    _permit: InFlightPermit,
 }
 
-/// Answers a request for `resource`.
-pub async fn answer<S, B, E>(
+/// Responds to a request for `resource`.
+pub(crate) async fn handle<S, B, E>(
     services: &Services,
     head: &RequestHead,
     body: S,
@@ -32,35 +33,38 @@ where
     B: Buf + Send + 'static,
     E: Send + 'static,
 {
-    let Some(act) = resource.act(&head.method) else {
+    let Some((access, scope)) = resource.access(&head.method) else {
         discard(head, body);
         return Refusal::MethodNotAllowed(resource.route().methods()).into_response();
     };
-    let answered = match check(services, head, body, resource, act).await {
-        Ok(known) => match act {
-            Act::Read => read::answer(services, head, &known, resource).await,
-            Act::Write => write::answer(services, head, &known, resource).await,
-        },
+    let handled = match verify_request(services, head, body, scope).await {
+        Ok(request) => {
+            let result = match access {
+                Access::Read => read::handle(services, head, &request, resource).await,
+                Access::Write => write::handle(services, head, &request, resource).await,
+            };
+            services.refused.note_result(head, &request.body, &request.verified, &result);
+            result
+        }
         Err(refusal) => Err(refusal),
     };
-    answered.unwrap_or_else(Refusal::into_response)
+    handled.unwrap_or_else(Refusal::into_response)
 }
 
-/// Steps 1 to 6 of D1, and what can refuse for want of room.
-async fn check<S, B, E>(
+/// Steps 1 to 6 of D1, and the limit of requests under way.
+async fn verify_request<S, B, E>(
     services: &Services,
     head: &RequestHead,
     body: S,
-    resource: &Resource,
-    act: Act,
-) -> Result<Known, Refusal>
+    scope: Scope,
+) -> Result<VerifiedRequest, Refusal>
 where
     S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
     B: Buf + Send + 'static,
     E: Send + 'static,
 {
     let body = services.bodies.read(head, body).await?;
-    let verified = services.auth.verify(head, &body, Scheme::V2, resource.scope(act)).await?;
-    let place = services.limits.enter(verified.caller().tenant_id)?;
-    Ok(Known { body, verified, _place: place })
+    let verified = services.auth.verify(head, &body, Scheme::V2, scope).await?;
+    let permit = services.limits.acquire(verified.caller().tenant_id)?;
+    Ok(VerifiedRequest { body, verified, _permit: permit })
 }

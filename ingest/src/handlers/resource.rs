@@ -1,12 +1,12 @@
-//! What the records routes address (specification: Records routes).
+//! The resources of the records routes (specification: Records routes).
 
-use crate::route::Route;
+use crate::http::route::{EndpointKind, Route};
 use common::model::Scope;
 use hyper::Method;
 
-/// A records path; ids as they stand in it.
+/// A resource of the records API, with ids as in the path, not validated yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resource {
+pub(crate) enum Resource {
     /// `/clients`
     Clients,
     /// `/clients/{clientId}`
@@ -19,18 +19,15 @@ pub enum Resource {
     Trip(String),
 }
 
-/// What a request does with a resource.
+/// How a request uses a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// Look up or show.
+pub(crate) enum Access {
     Read,
-    /// Create or change.
     Write,
 }
 
 impl Resource {
-    /// The route it is addressed at.
-    pub const fn route(&self) -> Route {
+    pub(crate) const fn route(&self) -> Route {
         match self {
             Self::Clients => Route::Clients,
             Self::Client(_) => Route::Client,
@@ -41,30 +38,22 @@ impl Resource {
     }
 
     /// Whether it is a list, which takes POST, and not a record, which takes PATCH.
-    pub const fn is_list(&self) -> bool {
+    pub(crate) const fn is_list(&self) -> bool {
         match self {
             Self::Clients | Self::Leads => true,
             Self::Client(_) | Self::Lead(_) | Self::Trip(_) => false,
         }
     }
 
-    /// What `method` does with it; `None` when it doesn't take that method.
-    pub fn act(&self, method: &Method) -> Option<Act> {
-        let write = if self.is_list() { Method::POST } else { Method::PATCH };
-        match method {
-            read if read == Method::GET => Some(Act::Read),
-            other => (*other == write).then_some(Act::Write),
-        }
-    }
-
-    /// The scope that an act on it needs (specification: Scopes).
-    pub const fn scope(&self, act: Act) -> Scope {
-        match (self, act) {
-            (Self::Clients | Self::Client(_), Act::Read) => Scope::ClientsRead,
-            (Self::Clients | Self::Client(_), Act::Write) => Scope::ClientsWrite,
-            (Self::Leads | Self::Lead(_) | Self::Trip(_), Act::Read) => Scope::LeadsRead,
-            (Self::Leads | Self::Lead(_) | Self::Trip(_), Act::Write) => Scope::LeadsWrite,
-        }
+    /// The access by `method`, and the scope that it needs; `None` when the resource does not support the method.
+    pub(crate) fn access(&self, method: &Method) -> Option<(Access, Scope)> {
+        let endpoint = self.route().endpoint(method)?;
+        let access = match endpoint.kind() {
+            EndpointKind::LookUp | EndpointKind::Read => Access::Read,
+            EndpointKind::Create | EndpointKind::Change => Access::Write,
+            EndpointKind::Intake | EndpointKind::Description => return None,
+        };
+        Some((access, endpoint.scope()?))
     }
 }
 
@@ -83,17 +72,14 @@ mod tests {
             (Resource::Lead(id()), Method::PATCH, Method::POST, "leads:read", "leads:write"),
             (Resource::Trip(id()), Method::PATCH, Method::POST, "leads:read", "leads:write"),
         ] {
-            assert_eq!(resource.act(&Method::GET), Some(Act::Read));
-            assert_eq!(resource.act(&write), Some(Act::Write));
+            let access =
+                |method: &Method| resource.access(method).map(|(access, scope)| (access, scope.as_str()));
+            assert_eq!(access(&Method::GET), Some((Access::Read, read_scope)));
+            assert_eq!(access(&write), Some((Access::Write, write_scope)));
             for method in [other, Method::HEAD, Method::PUT, Method::DELETE] {
-                assert_eq!(resource.act(&method), None);
+                assert_eq!(access(&method), None);
             }
             assert_eq!(resource.route().methods(), format!("GET, {write}"));
-            assert_eq!(resource.scope(Act::Read).as_str(), read_scope);
-            assert_eq!(resource.scope(Act::Write).as_str(), write_scope);
-            let described = resource.route().endpoints().iter().map(|endpoint| endpoint.scope());
-            let scopes = [Act::Read, Act::Write].map(|act| Some(resource.scope(act)));
-            assert_eq!(described.collect::<Vec<_>>(), scopes);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A call of each endpoint in the shell, signed. Tests run them all.
+//! A signed curl call of each endpoint. Tests run them all.
 
 use super::examples;
-use crate::route::Endpoint;
+use crate::http::route::Endpoint;
 use common::signature::Scheme;
 
-/// The call. What differs from caller to caller are variables.
+/// The call, with shell variables for everything that differs between callers.
 pub(super) fn sample(endpoint: Endpoint) -> String {
     let mut lines = Vec::new();
     let body = examples::request(endpoint);
@@ -22,8 +22,8 @@ pub(super) fn sample(endpoint: Endpoint) -> String {
     lines.join("\n")
 }
 
-/// A body with the caller's agency in the place of the example's. It stands between single quotes, which end and begin
-/// anew around the variable.
+/// The example body with a shell variable for the tenant. The body is in single quotes, which close and reopen around the
+/// variable.
 fn of_any_agency(body: &str) -> String {
     body.replace(r#""tenant": "demo""#, r#""tenant": "'"$CONNECT_TENANT"'""#)
 }
@@ -56,7 +56,7 @@ fn call(endpoint: Endpoint, scheme: Scheme, has_body: bool) -> String {
     parts.join(" \\\n  ")
 }
 
-/// The request target in the shell: it is signed as it is sent.
+/// The request target as shell text. The same text is signed and sent.
 fn target(endpoint: Endpoint) -> String {
     let path = endpoint.route().pattern().replace("{clientId}", "$CLIENT_ID").replace("{leadId}", "$LEAD_ID");
     match endpoint {
@@ -79,7 +79,7 @@ fn target(endpoint: Endpoint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::Route;
+    use crate::http::route::Route;
 
     #[test]
     fn no_sample_is_of_one_agency_only() {

@@ -1,18 +1,17 @@
-//! How webhooks are delivered (specification: Delivery rules; D26). The dispatcher's settings decide; a test
-//! compares these with their defaults.
+//! How webhooks are delivered (specification: Delivery rules; D26). These are the defaults of the dispatcher's
+//! settings; a test compares them.
 
 use serde_json::{Value, json};
 
-/// Attempts in all.
+/// Attempts of a delivery, the first included.
 pub(super) const ATTEMPTS: u32 = 6;
 /// The wait after the first attempt; each is twice the one before.
 pub(super) const FIRST_WAIT_SECONDS: u32 = 30;
-/// The longest wait.
 pub(super) const LONGEST_WAIT_SECONDS: u32 = 3_600;
 /// How long a receiver may take.
 pub(super) const TIMEOUT_SECONDS: u32 = 10;
 
-/// For programs.
+/// The schedule as `x-delivery`.
 pub(super) fn rules() -> Value {
     json!({
         "attempts": ATTEMPTS,

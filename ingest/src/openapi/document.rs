@@ -1,5 +1,4 @@
-//! The parts of an OpenAPI 3.1 document, as far as this one has them. Names keep the order in which they are
-//! written.
+//! The parts of an OpenAPI 3.1 document that this one uses. Names keep the order in which they are declared.
 
 use super::schema::{Schema, in_order};
 use serde::Serialize;
@@ -8,38 +7,42 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Pairs that are written as an object, in their order.
-pub type Named<K, V> = Vec<(K, V)>;
+pub type OrderedMap<K, V> = Vec<(K, V)>;
 
-/// The document.
+/// An OpenAPI 3.1 document.
 #[derive(Debug, Serialize)]
 pub struct Document {
-    /// Version of OpenAPI.
+    /// The version of the OpenAPI specification.
     pub openapi: &'static str,
     /// Title, version, and what holds for all endpoints.
     pub info: Info,
     /// Where it is served.
     pub servers: [Server; 1],
-    /// Groups of endpoints.
+    /// What operations need that say nothing else: those of the records API.
+    pub security: Vec<BTreeMap<&'static str, Vec<&'static str>>>,
+    /// The groups of endpoints, in order.
     pub tags: Vec<Tag>,
     /// Endpoints by path and method.
     #[serde(serialize_with = "in_order")]
-    pub paths: Named<&'static str, PathItem>,
+    pub paths: OrderedMap<&'static str, PathItem>,
     /// Webhooks by event type.
     #[serde(serialize_with = "in_order")]
-    pub webhooks: Named<&'static str, PathItem>,
-    /// What has a name.
+    pub webhooks: OrderedMap<&'static str, PathItem>,
+    /// The schemas and security schemes.
     pub components: Components,
 }
 
 /// What the API is.
 #[derive(Debug, Serialize)]
 pub struct Info {
-    /// Its name.
+    /// The title of the API.
     pub title: &'static str,
     /// Version of the interface.
     pub version: &'static str,
-    /// In a sentence.
+    /// The summary in one sentence.
     pub summary: &'static str,
+    /// Who answers questions.
+    pub contact: Contact,
     /// The chapters in one text.
     pub description: String,
     /// The chapters that the description consists of.
@@ -47,14 +50,24 @@ pub struct Info {
     pub chapters: Vec<Chapter>,
 }
 
+/// Who answers questions about this installation.
+#[derive(Debug, Serialize)]
+pub struct Contact {
+    /// The role of the person.
+    pub name: &'static str,
+    /// The settings area, where partners see their keys and deliveries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
 /// A chapter of what holds for all endpoints.
 #[derive(Clone, Debug)]
 pub struct Chapter {
-    /// A word for links.
+    /// The anchor of links to it.
     pub id: &'static str,
-    /// Its heading.
+    /// The heading of the chapter.
     pub title: &'static str,
-    /// Markdown.
+    /// The text in Markdown.
     pub text: String,
 }
 
@@ -63,16 +76,16 @@ pub struct Chapter {
 pub struct Server {
     /// Relative to the document.
     pub url: &'static str,
-    /// What that is.
+    /// What the URL stands for.
     pub description: &'static str,
 }
 
 /// A group of endpoints.
 #[derive(Debug, Serialize)]
 pub struct Tag {
-    /// Its name.
+    /// The name by which operations refer to it.
     pub name: &'static str,
-    /// What it is about.
+    /// What the group is about.
     pub description: &'static str,
 }
 
@@ -82,10 +95,10 @@ pub struct Tag {
 pub struct PathItem {
     /// By method, in lower case.
     #[serde(serialize_with = "in_order")]
-    pub operations: Named<&'static str, Operation>,
+    pub operations: OrderedMap<String, Operation>,
 }
 
-/// What can be called, or is called at a receiver.
+/// A request to Connect, or a webhook request to a receiver.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
@@ -95,19 +108,19 @@ pub struct Operation {
     pub tags: [&'static str; 1],
     /// What it does, in few words.
     pub summary: &'static str,
-    /// What is to be known of it; Markdown.
+    /// The details in Markdown.
     pub description: String,
     /// Security schemes and what they must grant; all of a set together.
     pub security: Vec<BTreeMap<&'static str, Vec<&'static str>>>,
     /// Headers, query and path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parameters: Vec<Parameter>,
-    /// The body.
+    /// The request's body; `None` for requests without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_body: Option<RequestBody>,
-    /// Answers by status.
+    /// The responses by status.
     #[serde(serialize_with = "in_order")]
-    pub responses: Named<String, Response>,
+    pub responses: OrderedMap<String, Response>,
     /// Examples of a call.
     #[serde(rename = "x-codeSamples", skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
@@ -119,18 +132,18 @@ pub struct Operation {
 /// A header, or a part of the address.
 #[derive(Clone, Debug, Serialize)]
 pub struct Parameter {
-    /// Its name.
+    /// The header's name, or the name in the address.
     pub name: &'static str,
     /// `header`, `query` or `path`.
     #[serde(rename = "in")]
     pub place: &'static str,
-    /// Whether it must be there.
+    /// Whether the parameter must be sent.
     pub required: bool,
     /// What it is; Markdown.
     pub description: &'static str,
     /// What it may be.
     pub schema: Schema,
-    /// An example.
+    /// A value that the page shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<&'static str>,
 }
@@ -138,19 +151,19 @@ pub struct Parameter {
 /// The body of a request.
 #[derive(Debug, Serialize)]
 pub struct RequestBody {
-    /// Always, where there is one.
+    /// Always true where there is a body.
     pub required: bool,
     /// Its media type and what it may be.
     pub content: Content,
 }
 
-/// Something in JSON, or a page.
+/// The content of a body: JSON, or an HTML page.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct Content {
-    /// By media type.
+    /// The schemas by media type.
     #[serde(serialize_with = "in_order")]
-    pub types: Named<&'static str, Media>,
+    pub types: OrderedMap<&'static str, Media>,
 }
 
 /// What a body may be.
@@ -158,83 +171,86 @@ pub struct Content {
 pub struct Media {
     /// What it may be.
     pub schema: Schema,
-    /// Examples by name.
+    /// The examples by name.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "in_order")]
-    pub examples: Named<String, Example>,
+    pub examples: OrderedMap<String, Example>,
 }
 
 /// An example of a body.
 #[derive(Debug, Serialize)]
 pub struct Example {
-    /// What it shows.
+    /// What the example shows.
     pub summary: &'static str,
     /// The JSON as it is written.
     pub value: Box<RawValue>,
 }
 
-/// An answer.
+/// A response to a request.
 #[derive(Debug, Default, Serialize)]
 pub struct Response {
     /// What it means; Markdown.
     pub description: String,
     /// Headers that come with it.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "in_order")]
-    pub headers: Named<&'static str, Header>,
-    /// Its body.
+    pub headers: OrderedMap<&'static str, Header>,
+    /// The response's body, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// Where its record can be addressed.
+    /// The operations on the record in the response.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "in_order")]
-    pub links: Named<&'static str, Value>,
+    pub links: OrderedMap<&'static str, Value>,
 }
 
-/// A header of an answer.
+/// A header of a response.
 #[derive(Clone, Debug, Serialize)]
 pub struct Header {
     /// What it is; Markdown.
     pub description: &'static str,
-    /// Whether every such answer has it.
+    /// Whether every such response has the header.
     pub required: bool,
     /// What it may be.
     pub schema: Schema,
 }
 
-/// A call that can be copied.
+/// A command that a reader can copy.
 #[derive(Debug, Serialize)]
 pub struct Sample {
-    /// Language, as highlighters name it.
+    /// Language, by the name that syntax highlighters use.
     pub lang: &'static str,
-    /// What it is made with.
+    /// The tool that the sample uses.
     pub label: &'static str,
-    /// The text.
+    /// The text of the sample.
     pub source: String,
 }
 
-/// What has a name.
+/// The schemas and security schemes, by name.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Components {
     /// Schemas; those of refusals at the end.
     #[serde(serialize_with = "in_order")]
-    pub schemas: Named<String, Schema>,
+    pub schemas: OrderedMap<String, Schema>,
     /// How requests and webhooks are secured.
     pub security_schemes: Value,
 }
 
 impl Content {
-    /// JSON.
-    pub(super) fn json(schema: Schema, examples: Named<String, Example>) -> Self {
+    pub(super) fn json(schema: Schema, examples: OrderedMap<String, Example>) -> Self {
         Self::of("application/json", schema, examples)
     }
 
     /// Of any media type.
-    pub(super) fn of(media_type: &'static str, schema: Schema, examples: Named<String, Example>) -> Self {
+    pub(super) fn of(
+        media_type: &'static str,
+        schema: Schema,
+        examples: OrderedMap<String, Example>,
+    ) -> Self {
         Self { types: vec![(media_type, Media { schema, examples })] }
     }
 }
 
 impl Document {
-    /// A named schema.
+    /// The schema of that name.
     pub fn schema(&self, name: &str) -> Option<&Schema> {
         self.components.schemas.iter().find(|(known, _)| known == name).map(|(_, schema)| schema)
     }

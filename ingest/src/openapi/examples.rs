@@ -1,14 +1,14 @@
-//! Examples, as people would write them. Tests send the requests, and check all of them against their schemas.
+//! Examples of bodies. Tests send the requests, and check all examples against their schemas.
 
-use super::document::{Example, Named};
-use crate::route::Endpoint;
-use common::event::OutboundType;
+use super::document::{Example, OrderedMap};
+use crate::http::route::Endpoint;
+use common::event::{InboundType, OutboundType};
 use serde_json::value::RawValue;
 
 /// An id of a record.
 pub(super) const ID: &str = "0199c0de-7a3b-7c11-9d1e-3f5a8b2c4d6e";
 
-/// What a request's body looks like; `None` for an endpoint that takes none.
+/// The example body of a request; `None` for an endpoint without a request body.
 pub(super) const fn request(endpoint: Endpoint) -> Option<&'static str> {
     match endpoint {
         Endpoint::SendEvents => Some(include_str!("examples/send_events.json")),
@@ -46,7 +46,7 @@ pub(super) const fn idempotency_key(endpoint: Endpoint) -> Option<&'static str> 
     }
 }
 
-const fn answer(endpoint: Endpoint) -> Option<&'static str> {
+const fn response(endpoint: Endpoint) -> Option<&'static str> {
     match endpoint {
         Endpoint::SendEvents => Some(include_str!("examples/batch_result.json")),
         Endpoint::FindClients => Some(include_str!("examples/clients.json")),
@@ -63,6 +63,24 @@ const fn answer(endpoint: Endpoint) -> Option<&'static str> {
     }
 }
 
+/// A batch with an event of each type. In their order they tell the story of one traveller, so that each is applied.
+const fn event(kind: InboundType) -> &'static str {
+    match kind {
+        InboundType::ContactIdentified => include_str!("examples/events/contact_identified.json"),
+        InboundType::ContactUpdated => include_str!("examples/events/contact_updated.json"),
+        InboundType::EnquirySubmitted => include_str!("examples/events/enquiry_submitted.json"),
+        InboundType::DiscoveryUpserted => include_str!("examples/events/discovery_upserted.json"),
+        InboundType::TripPlanningStarted => include_str!("examples/events/trip_planning_started.json"),
+        InboundType::TripDraftUpdated => include_str!("examples/events/trip_draft_updated.json"),
+        InboundType::QuoteRequested => include_str!("examples/events/quote_requested.json"),
+        InboundType::BookingStarted => include_str!("examples/events/booking_started.json"),
+        InboundType::BookingAbandoned => include_str!("examples/events/booking_abandoned.json"),
+        InboundType::BookingCompleted => include_str!("examples/events/booking_completed.json"),
+        InboundType::BookingCreditApplied => include_str!("examples/events/booking_credit_applied.json"),
+        InboundType::EmployeeCreditUpdated => include_str!("examples/events/employee_credit_updated.json"),
+    }
+}
+
 const fn webhook(kind: OutboundType) -> &'static str {
     match kind {
         OutboundType::LeadAssigned => include_str!("examples/lead_assigned.json"),
@@ -74,22 +92,28 @@ const fn webhook(kind: OutboundType) -> &'static str {
     }
 }
 
-/// The example of a request's body.
-pub(super) fn of_request(endpoint: Endpoint) -> Named<String, Example> {
-    named("request", "A request.", request(endpoint))
+/// The examples of a request's body; for events, one of each type as well.
+pub(super) fn of_request(endpoint: Endpoint) -> OrderedMap<String, Example> {
+    let mut examples = named("request", "A request.", request(endpoint));
+    if endpoint == Endpoint::SendEvents {
+        examples.extend(
+            InboundType::ALL.iter().flat_map(|kind| named(kind.as_str(), kind.as_str(), Some(event(*kind)))),
+        );
+    }
+    examples
 }
 
-/// The example of an answer's body.
-pub(super) fn of_answer(endpoint: Endpoint) -> Named<String, Example> {
-    named("answer", "An answer.", answer(endpoint))
+/// The example of a response's body.
+pub(super) fn of_response(endpoint: Endpoint) -> OrderedMap<String, Example> {
+    named("response", "A response.", response(endpoint))
 }
 
 /// The example of a webhook's body.
-pub(super) fn of_webhook(kind: OutboundType) -> Named<String, Example> {
+pub(super) fn of_webhook(kind: OutboundType) -> OrderedMap<String, Example> {
     named("delivery", "A delivery.", Some(webhook(kind)))
 }
 
-fn named(name: &str, summary: &'static str, text: Option<&str>) -> Named<String, Example> {
+fn named(name: &str, summary: &'static str, text: Option<&str>) -> OrderedMap<String, Example> {
     let value = |text: &str| {
         RawValue::from_string(text.trim().to_owned()).expect("examples are JSON: a test reads them all")
     };

@@ -1,32 +1,28 @@
 //! Endpoints as operations of the document.
 
-use super::document::{Content, Named, Operation, Parameter, PathItem, RequestBody, Response, Sample};
+use super::document::{Content, Operation, OrderedMap, Parameter, PathItem, RequestBody, Response, Sample};
 use super::schema::{Schema, array, object, reference};
-use super::texts::{NOT_BLANK, string, uuid};
-use super::{answers, curl, examples, security, words};
-use crate::route::{Endpoint, Kind, Route};
+use super::value_schemas::{NOT_BLANK, string, uuid};
+use super::{curl, endpoint_texts, error_responses, examples, security};
+use crate::http::route::{Endpoint, EndpointKind, Route};
 use serde_json::{Value, json};
 
 /// All routes with their endpoints.
-pub(super) fn paths() -> Named<&'static str, PathItem> {
+pub(super) fn paths() -> OrderedMap<&'static str, PathItem> {
     let item = |route: Route| PathItem {
-        operations: route.endpoints().iter().map(|it| (method(*it), operation(*it))).collect(),
+        operations: route
+            .endpoints()
+            .iter()
+            .map(|it| (it.method().to_ascii_lowercase(), operation(*it)))
+            .collect(),
     };
     Route::ALL.into_iter().map(|route| (route.pattern(), item(route))).collect()
 }
 
-fn method(endpoint: Endpoint) -> &'static str {
-    match endpoint.kind() {
-        Kind::Intake | Kind::Create => "post",
-        Kind::LookUp | Kind::Read | Kind::Description => "get",
-        Kind::Change => "patch",
-    }
-}
-
 fn operation(endpoint: Endpoint) -> Operation {
-    let words = words::of(endpoint);
+    let words = endpoint_texts::of(endpoint);
     let mut responses = successes(endpoint);
-    responses.extend(answers::of_endpoint(endpoint));
+    responses.extend(error_responses::of_endpoint(endpoint));
     Operation {
         operation_id: words.id.to_owned(),
         tags: [words.tag],
@@ -65,7 +61,7 @@ fn request_body(endpoint: Endpoint) -> Option<RequestBody> {
     Some(RequestBody { required: true, content: Content::json(schema, examples::of_request(endpoint)) })
 }
 
-/// What an endpoint shows: the schema of its answer's body.
+/// The schema of the body of an endpoint's successful response.
 fn shown(endpoint: Endpoint) -> Schema {
     let record = |name| object([("data", reference(name))]).complete();
     let records = |name| object([("data", array(reference(name)))]).complete();
@@ -84,22 +80,22 @@ fn shown(endpoint: Endpoint) -> Schema {
     }
 }
 
-fn successes(endpoint: Endpoint) -> Named<String, Response> {
-    let status = if endpoint.kind() == Kind::Create { "201" } else { "200" };
+fn successes(endpoint: Endpoint) -> OrderedMap<String, Response> {
+    let status = if endpoint.kind() == EndpointKind::Create { "201" } else { "200" };
     let content = if endpoint == Endpoint::GetDocs {
         Content::of("text/html; charset=utf-8", shown(endpoint), Vec::new())
     } else {
-        Content::json(shown(endpoint), examples::of_answer(endpoint))
+        Content::json(shown(endpoint), examples::of_response(endpoint))
     };
     let description = match endpoint.kind() {
-        Kind::Intake => "A result for each event.",
-        Kind::LookUp => "What was found.",
-        Kind::Read => "The record.",
-        Kind::Create => {
+        EndpointKind::Intake => "A result for each event.",
+        EndpointKind::LookUp => "The records that were found.",
+        EndpointKind::Read => "The record.",
+        EndpointKind::Create => {
             "The record that was created, now or by an earlier request with the same key and body."
         }
-        Kind::Change => "The record as it is now.",
-        Kind::Description => "The description.",
+        EndpointKind::Change => "The record after the change.",
+        EndpointKind::Description => "The description.",
     };
     let success = Response {
         description: description.to_owned(),
@@ -108,16 +104,16 @@ fn successes(endpoint: Endpoint) -> Named<String, Response> {
         links: links(endpoint),
     };
     let mut successes = vec![(status.to_owned(), success)];
-    if matches!(endpoint.kind(), Kind::Read | Kind::Description) {
-        let description = "You have this version already: `If-None-Match` names it.".to_owned();
+    if matches!(endpoint.kind(), EndpointKind::Read | EndpointKind::Description) {
+        let description = "The current version is one that `If-None-Match` names.".to_owned();
         let headers = super::headers::of_success(endpoint);
         successes.push(("304".to_owned(), Response { description, headers, ..Response::default() }));
     }
     successes
 }
 
-/// Where the record of an answer can be addressed.
-fn links(endpoint: Endpoint) -> Named<&'static str, Value> {
+/// Links from a created record to the operations on it.
+fn links(endpoint: Endpoint) -> OrderedMap<&'static str, Value> {
     let link =
         |id: &str, parameter: &str, at: &str| json!({"operationId": id, "parameters": {parameter: at}});
     let created = "$response.body#/data/id";
@@ -176,7 +172,7 @@ fn parameters(endpoint: Endpoint) -> Vec<Parameter> {
 
 fn id_in_path(name: &'static str) -> Parameter {
     let example = examples::ID;
-    let description = "The record's id. One that can't be an id is 404, like an unknown one.";
+    let description = "The id of the record. A malformed id gets 404, like an unknown one.";
     Parameter { name, place: "path", required: true, description, schema: uuid(), example: Some(example) }
 }
 

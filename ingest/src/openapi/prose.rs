@@ -1,10 +1,10 @@
-//! The chapters: what holds for more than one endpoint. Their figures and tables come from the code.
+//! The chapters of the description: everything that concerns more than one endpoint. Their figures and tables are generated.
 
 use super::document::Chapter;
 use super::schemas::payloads;
-use super::{answers, delivery, refusals, webhooks};
-use crate::auth::IdempotencyKey;
-use crate::conditions;
+use super::{delivery, error_responses, refusals, webhooks};
+use crate::http::conditions;
+use crate::http::idempotency_key::IdempotencyKey;
 use crate::settings::IngestSettings;
 use common::event::{BATCH_MAX, InboundType, MAX_DEPTH};
 use common::model::{Party, Scope, text};
@@ -15,7 +15,6 @@ use common::signature::{Signed, TOLERANCE_SECONDS, sign};
 /// Records reads of a key per second, unless the agency has another rate (D23): the default of its column.
 pub(crate) const READS_PER_SECOND: u32 = 100;
 
-/// All chapters.
 pub(super) fn chapters() -> Vec<Chapter> {
     let chapter = |id, title, text: String| Chapter { id, title, text };
     vec![
@@ -31,7 +30,7 @@ pub(super) fn chapters() -> Vec<Chapter> {
         chapter(
             "repeating",
             "Repeating a request",
-            fill(include_str!("prose/repeating.md"), &[("key_max", IdempotencyKey::LONGEST.to_string())]),
+            fill(include_str!("prose/repeating.md"), &[("key_max", IdempotencyKey::MAX_LEN.to_string())]),
         ),
         chapter("versions", "Versions", include_str!("prose/versions.md").to_owned()),
         chapter("limits", "Limits", limits()),
@@ -83,8 +82,7 @@ const fn allows(scope: Scope) -> &'static str {
 
 fn event_types() -> String {
     table(InboundType::ALL.iter().map(|kind| {
-        let payload =
-            payloads::of(*kind).map_or_else(|| "kept, not read".to_owned(), |name| format!("`{name}`"));
+        let payload = payloads::of(*kind).map_or_else(|| "not read".to_owned(), |name| format!("`{name}`"));
         [format!("`{kind}`"), payloads::effect(*kind).to_owned(), payload]
     }))
 }
@@ -106,8 +104,8 @@ fn limits() -> String {
         ("travelers", TRAVELERS_MAX),
         ("age", AGE_MAX as usize),
         ("party", Party::COUNT_MAX as usize),
-        ("key_max", IdempotencyKey::LONGEST),
-        ("if_match", conditions::LONGEST),
+        ("key_max", IdempotencyKey::MAX_LEN),
+        ("if_match", conditions::IF_MATCH_MAX),
         ("booking_ref", text::BOOKING_REF),
         ("dates", text::DATES),
         ("wishes", text::WISHES),
@@ -124,7 +122,11 @@ fn codes() -> String {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for refusal in refusals::all() {
         let status = refusal.row().status.as_u16().to_string();
-        let row = [status, format!("`{}`", answers::code(&refusal)), refusals::meaning(&refusal).to_owned()];
+        let row = [
+            status,
+            format!("`{}`", error_responses::code(&refusal)),
+            refusals::meaning(&refusal).to_owned(),
+        ];
         if !rows.contains(&row) {
             rows.push(row);
         }

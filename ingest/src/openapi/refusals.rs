@@ -1,8 +1,8 @@
-//! What each endpoint may refuse with. Statuses, codes, fields and headers are those of the one table of refusals;
-//! here stands which endpoint can give a refusal, and what it means to a caller.
+//! The refusals of each endpoint, and their meaning for callers. Statuses, codes, fields and headers come from the table of
+//! refusals.
 
-use crate::error::Refusal;
-use crate::route::{Endpoint, Kind};
+use crate::http::route::{Endpoint, EndpointKind};
+use crate::refusal::Refusal;
 use common::model::{ClientId, Stage};
 use common::write::WriteRefusal;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// The id in examples of refusals.
 const ID: Uuid = Uuid::from_u128(0x0199_c0de_7a3b_7c11_9d1e_3f5a_8b2c_4d6e);
 
-/// One of each refusal that a caller may see, with an example of what it says.
+/// An example of each refusal that a caller may get.
 pub(super) fn all() -> Vec<Refusal> {
     let faults =
         "party.adults: must be a whole number from 0 to 1000; nickname: is not a known field".to_owned();
@@ -52,7 +52,7 @@ pub(super) fn all() -> Vec<Refusal> {
     own.into_iter().chain(of_writes.into_iter().map(Refusal::Write)).collect()
 }
 
-/// Whether an endpoint can give it.
+/// Whether an endpoint can return the refusal.
 pub(super) fn is_given_by(refusal: &Refusal, endpoint: Endpoint) -> bool {
     let kind = endpoint.kind();
     let is_signed = endpoint.scheme().is_some();
@@ -63,16 +63,16 @@ pub(super) fn is_given_by(refusal: &Refusal, endpoint: Endpoint) -> bool {
         | Refusal::PayloadTooLarge
         | Refusal::ReplayStoreUnavailable
         | Refusal::Internal => is_signed,
-        // Also of what HTTP forbids, and a body whose transfer breaks; also of a peer with too many requests.
+        // Any request can violate HTTP, have a body whose transfer breaks, or come from a peer with too many requests.
         Refusal::InvalidRequest(_) | Refusal::Overloaded { .. }
-        // Of a path, for its other methods.
+        // For the other methods of the path.
         | Refusal::MethodNotAllowed(_) => true,
-        // Of no path that there is.
+        // Only for unknown paths.
         Refusal::NotFound => false,
-        Refusal::ProcessingTimeout => kind == Kind::Intake,
-        Refusal::IdempotencyKeyRequired => kind == Kind::Create,
-        Refusal::LookupFieldRequired(_) => kind == Kind::LookUp,
-        Refusal::RateLimited => matches!(kind, Kind::LookUp | Kind::Read),
+        Refusal::ProcessingTimeout => kind == EndpointKind::Intake,
+        Refusal::IdempotencyKeyRequired => kind == EndpointKind::Create,
+        Refusal::LookupFieldRequired(_) => kind == EndpointKind::LookUp,
+        Refusal::RateLimited => matches!(kind, EndpointKind::LookUp | EndpointKind::Read),
         Refusal::Write(refusal) => is_given_by_record(refusal, endpoint),
     }
 }
@@ -80,66 +80,73 @@ pub(super) fn is_given_by(refusal: &Refusal, endpoint: Endpoint) -> bool {
 fn is_given_by_record(refusal: &WriteRefusal, endpoint: Endpoint) -> bool {
     use Endpoint::{ChangeClient, ChangeLead, ChangeTrip, CreateClient, CreateLead, GetTrip};
     let kind = endpoint.kind();
-    let is_write = matches!(kind, Kind::Create | Kind::Change);
+    let is_write = matches!(kind, EndpointKind::Create | EndpointKind::Change);
     match refusal {
         WriteRefusal::InvalidRequest { .. }
         | WriteRefusal::QuotaExceeded { .. }
         | WriteRefusal::ProcessingTimeout
         | WriteRefusal::InternalError => is_write,
         WriteRefusal::InvalidItinerary { .. } => matches!(endpoint, CreateLead | ChangeTrip),
-        WriteRefusal::IdentityRequired => kind == Kind::Create,
+        WriteRefusal::IdentityRequired => kind == EndpointKind::Create,
         // Of `POST /leads` for an unknown `clientId`.
-        WriteRefusal::NotFound => matches!(kind, Kind::Read | Kind::Change) || endpoint == CreateLead,
+        WriteRefusal::NotFound => {
+            matches!(kind, EndpointKind::Read | EndpointKind::Change) || endpoint == CreateLead
+        }
         WriteRefusal::ClientExists { .. } => endpoint == CreateClient,
         WriteRefusal::IdentityTaken { .. } => matches!(endpoint, CreateClient | ChangeClient),
         WriteRefusal::TripNotOpen => matches!(endpoint, GetTrip | ChangeTrip),
         WriteRefusal::TripClosed { .. } => endpoint == ChangeTrip,
-        WriteRefusal::StaleWrite { .. } => kind == Kind::Change,
-        WriteRefusal::IdempotencyKeyReused => kind == Kind::Create,
+        WriteRefusal::StaleWrite { .. } => kind == EndpointKind::Change,
+        WriteRefusal::IdempotencyKeyReused => kind == EndpointKind::Create,
         WriteRefusal::ReasonRequired | WriteRefusal::StageNotAllowed | WriteRefusal::OwnerNotMember => {
             endpoint == ChangeLead
         }
         WriteRefusal::LeadCreateFailed => endpoint == CreateLead,
-        // Of advisor actions only, which don't come by HTTP.
+        // Only for advisor actions, which are not sent by HTTP.
         WriteRefusal::ProposalNotSent | WriteRefusal::BookingRefConflict { .. } => false,
     }
 }
 
-const INVALID: &str = "The request is at fault; the message names every place. Nothing was written, and the \
+const INVALID: &str = "The request is invalid; the message names every place. Nothing was written, and the \
 same request fails again.";
 
-/// What it means to a caller, and what to do.
+/// The meaning for the caller, and what to do.
 pub(super) const fn meaning(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Unauthorized => {
-            "The credentials do not hold: a header is missing, malformed or repeated, the key unknown, \
-            revoked or expired, the timestamp outside ±300 s, the signature wrong or used before. Sign anew."
+            "The credentials are rejected: a header is missing, malformed or repeated, the key is unknown, \
+            revoked or expired, the timestamp is outside ±300 s, or the signature is wrong or was used \
+            before. Sign the request again."
         }
-        Refusal::Forbidden => "The key lacks the scope, or `X-Connect-Tenant` is not the key's agency.",
+        Refusal::Forbidden => {
+            "The key lacks the scope, or `X-Connect-Tenant` is not the slug of the key's agency."
+        }
         Refusal::InvalidRequest(_) => INVALID,
-        Refusal::IdempotencyKeyRequired => "A POST without `Idempotency-Key`.",
-        Refusal::LookupFieldRequired(_) => "The look-up names nothing to look for.",
+        Refusal::IdempotencyKeyRequired => "The POST has no `Idempotency-Key`.",
+        Refusal::LookupFieldRequired(_) => {
+            "The look-up has none of the parameters by which records are found."
+        }
         Refusal::NotFound => "No such route.",
         Refusal::MethodNotAllowed(_) => {
-            "For the path's other methods, so never for one that is described here. `Allow` names those it takes."
+            "Only for the path's other methods, never for one that is described here. `Allow` lists the methods."
         }
         Refusal::RequestTimeout => "The body did not arrive in time.",
         Refusal::PayloadTooLarge => "The body is too large.",
         Refusal::RateLimited => {
-            "The key reads more often than its agency allows. Read again after `Retry-After`."
+            "The key has reached the limit of reads per second. Repeat the read after `Retry-After`."
         }
-        Refusal::Internal => "A fault of ours.",
+        Refusal::Internal => "An internal error of Connect.",
         Refusal::ReplayStoreUnavailable => {
-            "The store does not answer. Nothing was ingested, written or read: sign anew and send again \
-            after `Retry-After`."
+            "The database is unavailable. Nothing was ingested, written or read: sign again and resend after \
+            `Retry-After`."
         }
         Refusal::Overloaded { .. } => {
-            "Too much at once. Nothing was ingested, written or read: sign anew and send again after \
+            "The service is overloaded. Nothing was ingested, written or read: sign again and resend after \
             `Retry-After`."
         }
         Refusal::ProcessingTimeout => {
-            "No result in time. The batch is or may be queued, and is then applied exactly once: sign anew \
-            and send it again, and what was applied is `duplicate`, with its ids."
+            "There was no result in time. The batch is queued, or may be; if it is, it is applied exactly \
+            once. Sign again and resend: events that were applied are `duplicate`, with their ids."
         }
         Refusal::Write(refusal) => meaning_of_record(refusal),
     }
@@ -149,27 +156,28 @@ const fn meaning_of_record(refusal: &WriteRefusal) -> &'static str {
     match refusal {
         WriteRefusal::InvalidRequest { .. } => INVALID,
         WriteRefusal::InvalidItinerary { .. } => {
-            "Nothing is wrong with the body but its itinerary; `errors` lists what."
+            "The itinerary is invalid, and the rest of the body is valid; `errors` lists the errors."
         }
         WriteRefusal::IdentityRequired => {
-            "None of `email`, `phone`, `externalId` (or `clientId`) says whose it is."
+            "The person is not identified: send `email`, `phone` or `externalId` (or `clientId`)."
         }
         WriteRefusal::NotFound => {
-            "No such record in your agency; also for another agency's record, and for an id that can't be \
-            one."
+            "No such record exists in your agency. Also for a record of another agency, and for a malformed id."
         }
-        WriteRefusal::ClientExists { .. } => "The identity is that of a client; `clientId` names it.",
+        WriteRefusal::ClientExists { .. } => "A client with this identity exists; `clientId` names it.",
         WriteRefusal::IdentityTaken { .. } => {
-            "Another client holds that `email` or `externalId`; `clientId` names it."
+            "Another client has this `email` or `externalId`; `clientId` names it."
         }
         WriteRefusal::TripNotOpen => "The enquiry has no trip workspace.",
         WriteRefusal::TripClosed { .. } => {
             "The enquiry is lost, archived, booked or travelled; `stage` says which."
         }
         WriteRefusal::StaleWrite { .. } => {
-            "`If-Match` names another version than the record has; `updatedAt` is the current one."
+            "The record has another version than `If-Match` names; `updatedAt` is the current one."
         }
-        WriteRefusal::IdempotencyKeyReused => "The `Idempotency-Key` came before with another body or path.",
+        WriteRefusal::IdempotencyKeyReused => {
+            "The `Idempotency-Key` was used before with another body or path."
+        }
         WriteRefusal::ReasonRequired => "`lost` needs a `reason` of at least 5 characters.",
         WriteRefusal::StageNotAllowed => {
             "The stage is set by proposals, bookings or advisors, or needs a trip first."
@@ -178,17 +186,17 @@ const fn meaning_of_record(refusal: &WriteRefusal) -> &'static str {
         WriteRefusal::ProposalNotSent => "The proposal was not sent.",
         WriteRefusal::BookingRefConflict { .. } => "Another enquiry's booking has this reference.",
         WriteRefusal::QuotaExceeded { .. } => {
-            "The agency's quota of writes for the month is used up. Replays still pass."
+            "The agency's monthly quota of writes is used up. Replays are still served."
         }
         WriteRefusal::LeadCreateFailed => {
-            "The enquiry could not be opened, and nothing was kept: send it again with the same \
+            "The enquiry could not be opened, and nothing was written: resend it with the same \
             `Idempotency-Key`."
         }
         WriteRefusal::ProcessingTimeout => {
-            "No answer in time. The write is not begun any more, but may have been before: repeat a POST \
-            with its `Idempotency-Key`; read the record before a PATCH is repeated."
+            "The worker did not reply in time. The write will not begin after this response, but may already have \
+            been applied: retry a POST with the same `Idempotency-Key`; read the record before you retry a PATCH."
         }
-        WriteRefusal::InternalError => "A fault of ours.",
+        WriteRefusal::InternalError => "An internal error of Connect.",
     }
 }
 
@@ -196,7 +204,7 @@ const fn meaning_of_record(refusal: &WriteRefusal) -> &'static str {
 mod tests {
     use super::*;
 
-    /// The place of each in [`all`]. A new one doesn't compile until it has a place here.
+    /// The index of a refusal in [`all`]. A new variant does not compile until it has an index here.
     fn place(refusal: &Refusal) -> Option<usize> {
         Some(match refusal {
             Refusal::Unauthorized => 0,
@@ -247,9 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_but_that_of_unknown_routes_is_given_by_an_endpoint() {
+    fn every_refusal_except_that_of_unknown_routes_belongs_to_an_endpoint() {
         let endpoints: Vec<Endpoint> =
-            crate::route::Route::ALL.iter().flat_map(|route| route.endpoints()).copied().collect();
+            crate::http::route::Route::ALL.iter().flat_map(|route| route.endpoints()).copied().collect();
         for refusal in all().iter().filter(|refusal| **refusal != Refusal::NotFound) {
             assert!(endpoints.iter().any(|endpoint| is_given_by(refusal, *endpoint)), "{refusal:?}");
         }

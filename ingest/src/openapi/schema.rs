@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Number, Value};
 
-/// A schema. One that says nothing takes any value.
+/// A schema. An empty one accepts any value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Schema {
@@ -13,13 +13,13 @@ pub struct Schema {
     /// What it is, in Markdown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// JSON types it takes; none means any.
+    /// The JSON types that it accepts; none means any.
     #[serde(rename = "type", skip_serializing_if = "Vec::is_empty", serialize_with = "one_or_many")]
     pub types: Vec<&'static str>,
-    /// The only value.
+    /// The only allowed value.
     #[serde(rename = "const", skip_serializing_if = "Option::is_none")]
     pub constant: Option<Value>,
-    /// All values.
+    /// All allowed values.
     #[serde(rename = "enum", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<Value>,
     /// Format of a string.
@@ -28,25 +28,25 @@ pub struct Schema {
     /// Pattern that a string contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<&'static str>,
-    /// Fewest characters.
+    /// The least number of characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_length: Option<usize>,
-    /// Most characters.
+    /// The greatest number of characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
-    /// Least number.
+    /// The least allowed number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Number>,
-    /// Greatest number.
+    /// The greatest allowed number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum: Option<Number>,
     /// Items of an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<Box<Schema>>,
-    /// Fewest items.
+    /// The least number of items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_items: Option<usize>,
-    /// Most items.
+    /// The greatest number of items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_items: Option<usize>,
     /// Fields of an object.
@@ -55,7 +55,7 @@ pub struct Schema {
     /// Fields that must be there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<&'static str>,
-    /// Fewest fields.
+    /// The least number of fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_properties: Option<usize>,
     /// `Some(false)` where other fields than those named are refused.
@@ -67,15 +67,21 @@ pub struct Schema {
     /// Exactly one of these holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<Schema>,
-    /// Schemas of what is read of an event's payload, by event type. No rule for validators: a payload that its schema
-    /// doesn't take is accepted all the same, with a warning.
+    /// All of these hold, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub all_of: Vec<Schema>,
+    /// Which schema of `oneOf` applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discriminator: Option<Discriminator>,
+    /// Schemas of the payload fields that are read, by event type. Not for validation: a payload that does not match its
+    /// schema is accepted, with a warning.
     #[serde(
         rename = "x-payload-schemas",
         skip_serializing_if = "Vec::is_empty",
         serialize_with = "in_order"
     )]
     pub payloads: Vec<(&'static str, SchemaPath)>,
-    /// This doesn't hold.
+    /// A schema that must not match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not: Option<Box<Schema>>,
 }
@@ -90,7 +96,31 @@ impl Serialize for SchemaPath {
     }
 }
 
-/// A named schema.
+/// The field whose value says which schema of `oneOf` applies, for generators of code.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Discriminator {
+    /// The name of the field.
+    pub property_name: &'static str,
+    /// The schema of each value.
+    #[serde(serialize_with = "in_order")]
+    pub mapping: Vec<(&'static str, SchemaPath)>,
+}
+
+/// One of these named schemas, by the value of a field: each value with its schema.
+pub(super) fn one_by_field(
+    property_name: &'static str,
+    schemas: impl Iterator<Item = (&'static str, &'static str)>,
+) -> Schema {
+    let mapping: Vec<_> = schemas.map(|(value, name)| (value, SchemaPath(name))).collect();
+    Schema {
+        one_of: mapping.iter().map(|(_, path)| reference(path.0)).collect(),
+        discriminator: Some(Discriminator { property_name, mapping }),
+        ..Schema::default()
+    }
+}
+
+/// A reference to a named schema.
 pub(super) fn reference(name: impl Into<String>) -> Schema {
     Schema { reference: Some(name.into()), ..Schema::default() }
 }
@@ -110,7 +140,7 @@ pub(super) fn array(items: Schema) -> Schema {
     Schema { items: Some(Box::new(items)), ..of_type("array") }
 }
 
-/// The one text.
+/// A schema with one allowed value.
 pub(super) fn constant(value: impl Into<Value>) -> Schema {
     Schema { constant: Some(value.into()), ..Schema::default() }
 }
@@ -133,7 +163,7 @@ impl Schema {
 
     /// Null is a value as well.
     pub(super) fn or_null(mut self) -> Self {
-        // Whatever it is: null as well.
+        // An empty schema accepts null already.
         if self.types.is_empty() && self.reference.is_none() && self.any_of.is_empty() {
             return self;
         }
@@ -163,7 +193,7 @@ impl Schema {
         Self { additional_properties: Some(false), ..self }
     }
 
-    /// As it is read of an event: other fields are ignored, and null is as good as left out. What is required stays so.
+    /// The schema as an event is read: other fields are ignored, and null counts as absent. Required fields stay required.
     pub(super) fn lenient(mut self) -> Self {
         let required = &self.required;
         let field = |(name, schema): (&'static str, Self)| {
@@ -178,9 +208,19 @@ impl Schema {
         Self { min_items: (min > 0).then_some(min), max_items: Some(max), ..self }
     }
 
-    /// At least one of these holds, too.
+    /// At least one of these holds, too. Written as a part of `allOf`: generators of clients take `anyOf` beside fields for a
+    /// union of its parts, and leave out the fields.
     pub(super) fn with_any_of<const N: usize>(self, any_of: [Self; N]) -> Self {
-        Self { any_of: Vec::from(any_of), ..self }
+        Self { all_of: vec![Self { any_of: Vec::from(any_of), ..Self::default() }], ..self }
+    }
+
+    /// The same schema, whose field `name` has this schema.
+    pub(super) fn with_field(mut self, name: &'static str, schema: Self) -> Self {
+        match self.properties.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, field)) => *field = schema,
+            None => self.properties.push((name, schema)),
+        }
+        self
     }
 
     /// The schema of a field.
@@ -238,7 +278,7 @@ mod tests {
             "required": ["title"],
         });
         assert_eq!(serde_json::to_value(strict.lenient()).unwrap(), lenient);
-        // A schema that says nothing takes null as well.
+        // An empty schema accepts null as well.
         assert_eq!(Schema::default().or_null(), Schema::default());
     }
 

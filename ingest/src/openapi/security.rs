@@ -1,11 +1,11 @@
 //! Credentials (specification: Authentication).
 
-use crate::route::Endpoint;
+use crate::http::route::Endpoint;
 use common::signature::Scheme;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What an endpoint requires: all three headers, and that the key has the scope.
+/// The security requirement of an endpoint: all three headers, and the scope.
 pub(super) fn required(endpoint: Endpoint) -> Vec<BTreeMap<&'static str, Vec<&'static str>>> {
     let (Some(scheme), Some(scope)) = (endpoint.scheme(), endpoint.scope()) else { return Vec::new() };
     let signature = match scheme {
@@ -19,6 +19,11 @@ pub(super) fn required(endpoint: Endpoint) -> Vec<BTreeMap<&'static str, Vec<&'s
     ])]
 }
 
+/// The security requirement of the records API, for operations that have none of their own. Each operation has, with its scope.
+pub(super) fn global() -> Vec<BTreeMap<&'static str, Vec<&'static str>>> {
+    vec![["ConnectKey", "ConnectTenant", "ConnectSignatureV2"].map(|name| (name, Vec::new())).into()]
+}
+
 /// The schemes that [`required`] and webhooks name.
 pub(super) fn schemes() -> Value {
     let header = |name: &str, description: &str| {
@@ -27,7 +32,7 @@ pub(super) fn schemes() -> Value {
     };
     json!({
         "ConnectKey": header("X-Connect-Key", "The visible prefix of an active API key."),
-        "ConnectTenant": header("X-Connect-Tenant", "The slug of the key's agency; trimmed, in any case."),
+        "ConnectTenant": header("X-Connect-Tenant", "The slug of the key's agency, in upper or lower case."),
         "ConnectSignatureV1": header("X-Connect-Signature", V1),
         "ConnectSignatureV2": header("X-Connect-Signature", V2),
         "WebhookSignature": header("X-Connect-Signature", WEBHOOK),
@@ -41,5 +46,5 @@ const V2: &str = "`t=<unix seconds>,v2=<64 hex digits>`: HMAC-SHA256 over `<t>.<
 exactly as sent>.<raw body>`, keyed with the key's secret. For the records routes only.";
 
 const WEBHOOK: &str = "`t=<unix seconds>,v1=<64 hex digits>`: HMAC-SHA256 over `<t>.<raw body>`, keyed with \
-the subscription's secret. While a rotated secret still signs there is a second `v1`; one that verifies is \
-enough.";
+the subscription's secret. For some time after a secret is rotated there is a second `v1`; accept the delivery if one of \
+the two verifies.";

@@ -1,17 +1,17 @@
 //! Webhooks as operations of the document (specification: Outbound webhook events).
 
-use super::document::{Content, Named, Operation, Parameter, PathItem, RequestBody, Response};
+use super::document::{Content, Operation, OrderedMap, Parameter, PathItem, RequestBody, Response};
 use super::schema::{Schema, reference};
 use super::schemas::outbound;
-use super::texts::{string, uuid};
-use super::{delivery, examples, words};
+use super::value_schemas::{string, uuid};
+use super::{delivery, endpoint_texts, examples};
 use common::event::OutboundType;
 use common::trace::TRACEPARENT;
 use std::collections::BTreeMap;
 
 /// All types that are emitted.
-pub(super) fn all() -> Named<&'static str, PathItem> {
-    let item = |kind| PathItem { operations: vec![("post", operation(kind))] };
+pub(super) fn all() -> OrderedMap<&'static str, PathItem> {
+    let item = |kind| PathItem { operations: vec![("post".to_owned(), operation(kind))] };
     OutboundType::ALL.iter().map(|kind| (kind.as_str(), item(*kind))).collect()
 }
 
@@ -19,7 +19,7 @@ fn operation(kind: OutboundType) -> Operation {
     let schema = reference(outbound::name(kind));
     Operation {
         operation_id: format!("on{}", outbound::name(kind)),
-        tags: [words::WEBHOOKS],
+        tags: [endpoint_texts::WEBHOOKS],
         summary: kind.as_str(),
         description: outbound::meaning(kind).to_owned(),
         security: vec![BTreeMap::from([("WebhookSignature", Vec::new())])],
@@ -36,14 +36,18 @@ fn operation(kind: OutboundType) -> Operation {
     }
 }
 
-/// The headers of a delivery but for its signature, each with what it is and what it may be.
+/// The headers of a delivery except its signature: name, description and schema.
 pub(super) fn headers() -> [(&'static str, &'static str, Schema); 4] {
     let traceparent = Schema { pattern: Some(TRACE), ..string() };
     [
         ("X-Connect-Tenant", "The slug of the agency.", string()),
         (EVENT, "The `eventType`.", string()),
         ("X-Connect-Delivery", "Id of the delivery, the same in every attempt.", uuid()),
-        (TRACEPARENT, "Its place in the trace of what caused it (W3C Trace Context).", traceparent),
+        (
+            TRACEPARENT,
+            "The trace context of the request that caused the event (W3C Trace Context).",
+            traceparent,
+        ),
     ]
 }
 
@@ -58,14 +62,16 @@ fn parameter(kind: OutboundType, name: &'static str, description: &'static str, 
     Parameter { name, place: "header", required: true, description, schema, example: None }
 }
 
-fn responses() -> Named<String, Response> {
+fn responses() -> OrderedMap<String, Response> {
     let response = |description: String| Response { description, ..Response::default() };
     let seconds = delivery::TIMEOUT_SECONDS;
     vec![
         (
             "2XX".to_owned(),
-            response(format!("Received, when it comes within {seconds} seconds. The body is ignored.")),
+            response(format!(
+                "Received, if the response arrives within {seconds} seconds. Its body is ignored."
+            )),
         ),
-        ("default".to_owned(), response("A failure: the delivery is tried again.".to_owned())),
+        ("default".to_owned(), response("A failure: the delivery is retried.".to_owned())),
     ]
 }

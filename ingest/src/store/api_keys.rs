@@ -6,38 +6,40 @@ use common::model::KeyPrefix;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-/// A key and its agency by the key's prefix.
-pub const FIND: &str = "-- api_keys.find
+common::statements! {
+    /// A key and its tenant by the key's prefix.
+    const FIND = "-- api_keys.find
     SELECT k.tenant_id, t.slug, k.secret_sealed, k.scopes, k.origin, k.expires_at, k.revoked_at IS NOT NULL,
-           t.reads_per_second
+           t.reads_per_second, k.secret_number, k.old_secret_sealed, k.old_secret_until
     FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id
     WHERE k.prefix = $1";
+}
 
 /// A row of [`FIND`].
 #[derive(Clone)]
-pub struct Row {
-    /// The agency.
-    pub tenant_id: Uuid,
-    /// Its slug.
-    pub tenant: String,
-    /// The sealed secret.
-    pub secret_sealed: Vec<u8>,
-    /// Names of scopes.
-    pub scopes: Vec<String>,
+pub(crate) struct Row {
+    pub(crate) tenant_id: Uuid,
+    /// The slug of the tenant.
+    pub(crate) tenant: String,
+    pub(crate) secret_sealed: Vec<u8>,
+    pub(crate) scopes: Vec<String>,
     /// The origin the key is registered with.
-    pub origin: Option<String>,
-    /// When it expires.
-    pub expires_at: Option<DateTime<Utc>>,
-    /// Whether it was revoked.
-    pub is_revoked: bool,
-    /// Records reads per second that the agency allows a key.
-    pub reads_per_second: i32,
+    pub(crate) origin: Option<String>,
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+    pub(crate) is_revoked: bool,
+    /// Records reads per second that the tenant allows a key.
+    pub(crate) reads_per_second: i32,
+    /// Number of the current secret.
+    pub(crate) secret_number: i32,
+    /// The secret before it, and the time from which it is refused.
+    pub(crate) old_secret: Option<(Vec<u8>, DateTime<Utc>)>,
 }
 
 /// Finds a key by its prefix, whatever its state.
-pub async fn find(client: &Client, prefix: &KeyPrefix) -> Result<Option<Row>, Error> {
-    let statement = client.prepare_cached(FIND).await?;
+pub(crate) async fn find(client: &Client, prefix: &KeyPrefix) -> Result<Option<Row>, Error> {
+    let statement = super::prepared(client, FIND).await?;
     let Some(row) = client.query_opt(&statement, &[&prefix.as_str()]).await? else { return Ok(None) };
+    let (old_secret, until): (Option<Vec<u8>>, Option<_>) = (row.try_get(9)?, row.try_get(10)?);
     Ok(Some(Row {
         tenant_id: row.try_get(0)?,
         tenant: row.try_get(1)?,
@@ -47,5 +49,7 @@ pub async fn find(client: &Client, prefix: &KeyPrefix) -> Result<Option<Row>, Er
         expires_at: row.try_get(5)?,
         is_revoked: row.try_get(6)?,
         reads_per_second: row.try_get(7)?,
+        secret_number: row.try_get(8)?,
+        old_secret: old_secret.zip(until),
     }))
 }

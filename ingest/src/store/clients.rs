@@ -1,9 +1,35 @@
-//! `clients` with their `travelers`, as shown.
+//! `clients` with their `travelers`, as the API returns them.
 
-use super::Unreadable;
+use super::RowError;
 use common::model::ClientId;
 use common::view::{ClientView, TravelerView};
 use tokio_postgres::Row;
+
+/// An identity by which clients are looked up, in its stored form (D10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClientIdentity {
+    /// Trimmed and lower case.
+    Email(String),
+    /// Trimmed.
+    ExternalId(String),
+    /// Digits only.
+    Phone(String),
+}
+
+impl ClientIdentity {
+    /// The first of the three that is not empty (specification: GET /clients); `None` when all are.
+    pub(crate) fn first(
+        email: Option<String>,
+        external_id: Option<String>,
+        phone: Option<&str>,
+    ) -> Option<Self> {
+        let digits = |phone: &str| phone.chars().filter(char::is_ascii_digit).collect::<String>();
+        email
+            .map(|email| Self::Email(email.trim().to_lowercase()))
+            .or(external_id.map(|id| Self::ExternalId(id.trim().to_owned())))
+            .or_else(|| phone.map(digits).filter(|digits| !digits.is_empty()).map(Self::Phone))
+    }
+}
 
 macro_rules! select {
     ($name:literal, $from:literal, $condition:literal) => {
@@ -24,33 +50,38 @@ macro_rules! select {
     };
 }
 
-/// By their ids: those of many requests at once, each with its agency, told apart by `place`.
-pub const BY_IDS: &str = select!(
-    "by_ids",
-    ", w.place
-    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, client_id, place)
-    CROSS JOIN LATERAL (SELECT * FROM clients c
-                        WHERE c.tenant_id = w.tenant_id AND c.client_id = w.client_id LIMIT 1) AS c",
-    ""
-);
-/// By its email, lower case.
-pub const BY_EMAIL: &str =
-    select!("by_email", " FROM clients c", " WHERE c.email_key = $2 AND c.tenant_id::text = $1::uuid::text");
-/// By the caller's own id.
-pub const BY_EXTERNAL_ID: &str = select!(
-    "by_external_id",
-    " FROM clients c",
-    " WHERE c.external_id = $2 AND c.tenant_id::text = $1::uuid::text"
-);
-/// By the digits of its phone: the oldest that has it (D10).
-pub const BY_PHONE: &str = select!(
-    "by_phone",
-    " FROM clients c",
-    " WHERE c.phone_digits = $2 AND c.tenant_id::text = $1::uuid::text ORDER BY c.created_at, c.client_id LIMIT 1"
-);
+common::statements! {
+    /// By their ids: those of many requests at once, each with its tenant, told apart by `place`.
+    pub(crate) const BY_IDS = select!(
+        "by_ids",
+        ", w.place
+        FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, client_id, place)
+        CROSS JOIN LATERAL (SELECT * FROM clients c
+                            WHERE c.tenant_id = w.tenant_id AND c.client_id = w.client_id LIMIT 1) AS c",
+        ""
+    );
 
-/// A row as the API shows it.
-pub fn view(row: &Row) -> Result<ClientView, Unreadable> {
+    /// By its email, lower case.
+    pub(crate) const BY_EMAIL =
+        select!("by_email", " FROM clients c", " WHERE c.email_key = $2 AND c.tenant_id::text = $1::uuid::text");
+
+    /// By the caller's own id.
+    pub(crate) const BY_EXTERNAL_ID = select!(
+        "by_external_id",
+        " FROM clients c",
+        " WHERE c.external_id = $2 AND c.tenant_id::text = $1::uuid::text"
+    );
+
+    /// By the digits of its phone: the oldest that has it (D10).
+    pub(crate) const BY_PHONE = select!(
+        "by_phone",
+        " FROM clients c",
+        " WHERE c.phone_digits = $2 AND c.tenant_id::text = $1::uuid::text ORDER BY c.created_at, c.client_id LIMIT 1"
+    );
+}
+
+/// Decodes a row of any statement of this module.
+pub(crate) fn view(row: &Row) -> Result<ClientView, RowError> {
     Ok(ClientView {
         id: ClientId(row.try_get("client_id")?),
         name: row.try_get("name")?,
@@ -67,7 +98,7 @@ pub fn view(row: &Row) -> Result<ClientView, Unreadable> {
 }
 
 /// The roster. Its columns are null when it is empty.
-fn travelers(row: &Row) -> Result<Vec<TravelerView>, Unreadable> {
+fn travelers(row: &Row) -> Result<Vec<TravelerView>, RowError> {
     let Some(names) = row.try_get::<_, Option<Vec<String>>>("names")? else { return Ok(Vec::new()) };
     let types: Vec<String> = row.try_get("types")?;
     let ages: Vec<Option<i16>> = row.try_get("ages")?;
@@ -77,4 +108,21 @@ fn travelers(row: &Row) -> Result<Vec<TravelerView>, Unreadable> {
     Ok(columns
         .map(|((((name, kind), age), email), phone)| TravelerView { name, kind, age, email, phone })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_identity_that_is_not_empty_is_looked_up_in_its_stored_form() {
+        let first = |email: &str, id: &str, phone: &str| {
+            let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            ClientIdentity::first(some(email), some(id), some(phone).as_deref())
+        };
+        assert_eq!(first(" Ana@B.C ", "x", "1"), Some(ClientIdentity::Email("ana@b.c".to_owned())));
+        assert_eq!(first("", "X 1", "1"), Some(ClientIdentity::ExternalId("X 1".to_owned())));
+        assert_eq!(first("", "", " (030) 1-2"), Some(ClientIdentity::Phone("03012".to_owned())));
+        assert_eq!(first("", "", "n/a"), None);
+    }
 }

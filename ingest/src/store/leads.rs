@@ -1,6 +1,6 @@
-//! `leads`, as shown: with the trip's brief once there is one (D20), and the owner's name.
+//! `leads` as the API returns them: with the trip's brief once there is one (D20), and the owner's name.
 
-use super::Unreadable;
+use super::RowError;
 use common::model::{Brief, ClientId, LeadId, Stage, TripId};
 use common::view::{LeadView, OwnerView};
 use tokio_postgres::Row;
@@ -24,24 +24,27 @@ macro_rules! select {
     };
 }
 
-/// By their ids: those of many requests at once, each with its agency, told apart by `place`.
-pub const BY_IDS: &str = select!(
-    "by_ids",
-    ", w.place
-    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
-    CROSS JOIN LATERAL (SELECT * FROM leads l
-                        WHERE l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id LIMIT 1) AS l",
-    ""
-);
-/// By the caller's own id, which may be sent twice: the newest first (D11), bounded so that an answer stays small.
-pub const BY_EXTERNAL_ID: &str = select!(
-    "by_external_id",
-    " FROM leads l",
-    " WHERE l.external_id = $2 AND l.tenant_id::text = $1::uuid::text ORDER BY l.lead_id DESC LIMIT 100"
-);
+common::statements! {
+    /// By their ids: those of many requests at once, each with its tenant, told apart by `place`.
+    pub(crate) const BY_IDS = select!(
+        "by_ids",
+        ", w.place
+        FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
+        CROSS JOIN LATERAL (SELECT * FROM leads l
+                            WHERE l.tenant_id = w.tenant_id AND l.lead_id = w.lead_id LIMIT 1) AS l",
+        ""
+    );
 
-/// A row as the API shows it.
-pub fn view(row: &Row) -> Result<LeadView, Unreadable> {
+    /// By the caller's own id, which may occur more than once: the newest first (D11), limited to 100.
+    pub(crate) const BY_EXTERNAL_ID = select!(
+        "by_external_id",
+        " FROM leads l",
+        " WHERE l.external_id = $2 AND l.tenant_id::text = $1::uuid::text ORDER BY l.lead_id DESC LIMIT 100"
+    );
+}
+
+/// Decodes a row of any statement of this module.
+pub(crate) fn view(row: &Row) -> Result<LeadView, RowError> {
     Ok(LeadView {
         id: LeadId(row.try_get("lead_id")?),
         enquiry_number: row.try_get("enquiry_number")?,
@@ -58,19 +61,17 @@ pub fn view(row: &Row) -> Result<LeadView, Unreadable> {
     })
 }
 
-/// The column `stage`.
-pub(super) fn stage(row: &Row) -> Result<Stage, Unreadable> {
+pub(super) fn stage(row: &Row) -> Result<Stage, RowError> {
     let stage: &str = row.try_get("stage")?;
-    Stage::parse(stage).ok_or_else(|| Unreadable::Stage(stage.to_owned()))
+    Stage::parse(stage).ok_or_else(|| RowError::Stage(stage.to_owned()))
 }
 
-/// The column `brief`.
-pub(super) fn brief(row: &Row) -> Result<Brief, Unreadable> {
+pub(super) fn brief(row: &Row) -> Result<Brief, RowError> {
     Ok(serde_json::from_str(row.try_get("brief")?)?)
 }
 
 /// The columns `owner_email` and `owner_name`. Members are never deleted, so an owner has a name.
-pub(super) fn owner(row: &Row) -> Result<Option<OwnerView>, Unreadable> {
+pub(super) fn owner(row: &Row) -> Result<Option<OwnerView>, RowError> {
     let email: Option<String> = row.try_get("owner_email")?;
     let name: Option<String> = row.try_get("owner_name")?;
     Ok(email.map(|email| OwnerView { name: name.unwrap_or_else(|| email.clone()), email }))

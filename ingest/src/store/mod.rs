@@ -1,63 +1,68 @@
-//! All SQL of ingest, a module for each table. Each statement names itself in its first line.
+//! All SQL of ingest, a module for each table. Each statement has its name in its first line.
 
-pub mod api_keys;
-pub mod clients;
-pub mod intake_pressure;
-pub mod key_revision;
-pub mod leads;
-pub mod records;
-pub mod replay_entries;
-pub mod replay_partitions;
-pub mod schema;
-pub mod trips;
+pub(crate) mod api_key_requests;
+pub(crate) mod api_key_uses;
+pub(crate) mod api_keys;
+pub(crate) mod clients;
+pub(crate) mod intake_pressure;
+pub(crate) mod key_revision;
+pub(crate) mod leads;
+pub(crate) mod records;
+pub(crate) mod refused_requests;
+pub(crate) mod replay_entries;
+pub(crate) mod replay_partitions;
+pub(crate) mod schema;
+pub(crate) mod trips;
 
-use common::db::{Client, Database, TxError};
+use common::db::{Client, Database, Sql, TxError};
+use deadpool_postgres::GenericClient;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Statement;
 
-/// Every statement that is prepared, for a test against the schema.
-pub const STATEMENTS: &[&str] = &[
-    api_keys::FIND,
-    clients::BY_IDS,
-    clients::BY_EMAIL,
-    clients::BY_EXTERNAL_ID,
-    clients::BY_PHONE,
-    intake_pressure::REMOVE_OLD,
-    intake_pressure::REPORT,
-    key_revision::READ,
-    leads::BY_IDS,
-    leads::BY_EXTERNAL_ID,
-    replay_entries::REMEMBER,
-    replay_entries::STORED,
-    replay_entries::CHECK,
-    replay_partitions::LIST,
-    replay_partitions::CREATE,
-    replay_partitions::DROP,
-    schema::IS_THERE,
-    trips::OF_LEADS,
+/// All statements, by module, for the tests that prepare and explain each one against the schema. A module that is missing here
+/// has a list that nobody uses, which the compiler reports.
+pub const STATEMENTS: &[&[Sql]] = &[
+    api_key_requests::STATEMENTS,
+    api_key_uses::STATEMENTS,
+    api_keys::STATEMENTS,
+    clients::STATEMENTS,
+    intake_pressure::STATEMENTS,
+    key_revision::STATEMENTS,
+    leads::STATEMENTS,
+    refused_requests::STATEMENTS,
+    replay_entries::STATEMENTS,
+    replay_partitions::STATEMENTS,
+    schema::STATEMENTS,
+    trips::STATEMENTS,
 ];
 
-/// A row that doesn't hold what the schema promises.
+/// Prepares a statement, once for each connection.
+async fn prepared(on: &impl GenericClient, sql: Sql) -> Result<Statement, tokio_postgres::Error> {
+    on.prepare_cached(sql.as_str()).await
+}
+
+/// A row that does not match the schema.
 #[derive(Debug, Error)]
-pub enum Unreadable {
-    /// A column isn't there, or has another type.
+pub(crate) enum RowError {
+    /// A column is missing, or has another type.
     #[error("{0}")]
     Column(#[from] tokio_postgres::Error),
-    /// JSON that can't be read.
+    /// A column with JSON of another form.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// A stage that nobody knows.
+    /// A stage that this version does not know.
     #[error("unknown stage {0:?}")]
     Stage(String),
 }
 
-/// Like [`ask`], for work that keeps its deadline itself and says whether it was late.
-pub async fn ask_each<T>(
-    db: &Database,
+/// Like [`run_until_on`], for work that enforces its deadline itself and returns whether it exceeded it.
+pub(crate) async fn run_with_own_deadline<T>(
+    client: impl Future<Output = Result<Client, TxError>>,
     deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> (T, bool),
 ) -> Result<T, TxError> {
-    let client = timeout_at(deadline, db.client()).await.map_err(|_| late())??;
+    let client = timeout_at(deadline, client).await.map_err(|_| timed_out())??;
     let (done, is_late) = work(&client).await;
     if is_late {
         drop(Client::take(client));
@@ -65,27 +70,50 @@ pub async fn ask_each<T>(
     Ok(done)
 }
 
-/// The error of an answer that is late.
-pub fn late() -> TxError {
-    TxError::Unavailable("no answer in time".to_owned())
+/// The error when no response has arrived by the deadline.
+pub(crate) fn timed_out() -> TxError {
+    TxError::Unavailable("no response in time".to_owned())
 }
 
-/// Runs `work` on a connection of `db`, until `deadline`.
-///
-/// A connection whose answer is late is closed, not given back: the next one to use it would wait behind the same
-/// statement.
-pub async fn ask<T>(
+/// Runs `work` on a connection of `db`, until `deadline`. See [`run_until_on`].
+pub(crate) async fn run_until<T>(
     db: &Database,
     deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
-    let client = timeout_at(deadline, db.client()).await.map_err(|_| late())??;
+    run_until_on(db.client(), deadline, work).await
+}
+
+/// Runs `work` on the connection that `client` gives, until `deadline`.
+///
+/// If no response has arrived by then, the connection is closed and not returned to the pool, because its next user would
+/// wait for the same statement.
+pub(crate) async fn run_until_on<T>(
+    client: impl Future<Output = Result<Client, TxError>>,
+    deadline: Instant,
+    work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+) -> Result<T, TxError> {
+    let client = timeout_at(deadline, client).await.map_err(|_| timed_out())??;
     let done = timeout_at(deadline, work(&client)).await;
     match done {
         Ok(done) => done.map_err(TxError::from),
         Err(_) => {
             drop(Client::take(client));
-            Err(late())
+            Err(timed_out())
         }
     }
+}
+
+/// A pool of so many connections for unit tests, to a server that no test reaches.
+#[cfg(test)]
+pub(crate) fn unused_database(size: usize) -> Database {
+    use common::db::PoolSettings;
+    use common::settings::{DatabaseUrl, SettingValue};
+    use std::time::Duration;
+
+    let url = DatabaseUrl::parse_setting("postgres://localhost/unused").expect("a URL");
+    let within = Duration::from_secs(1);
+    let settings =
+        PoolSettings { name: "test", size, wait: within, statement_timeout: within, durable: false };
+    Database::new(&url, settings)
 }

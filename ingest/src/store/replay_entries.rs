@@ -1,8 +1,11 @@
-//! `replay_entries`.
+//! `replay_entries`: used signatures.
 
-use crate::auth::{Entry, IdempotencyKey, Stored};
+use crate::http::idempotency_key::IdempotencyKey;
 use chrono::{DateTime, Utc};
+use common::caller::Caller;
 use common::db::{Client, TxError};
+use common::model::{KeyPrefix, TenantId};
+use common::signature::Signature;
 use futures_util::future::join_all;
 use std::collections::HashMap;
 use tokio_postgres::Error;
@@ -10,29 +13,72 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// Remembers signatures and gives those that are new. A prefix belongs to one agency, so it and the MAC say which.
-pub const REMEMBER: &str = "-- replay_entries.remember
+/// A used signature as it is stored: tenant, key, decoded MAC and time, never the header's text (D2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReplayEntry {
+    pub(crate) tenant: TenantId,
+    pub(crate) key: KeyPrefix,
+    pub(crate) mac: [u8; 32],
+    /// The signature's `t`, in seconds since the epoch.
+    pub(crate) signed_at: i64,
+    /// The `Idempotency-Key` of a records POST (D3).
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
+}
+
+/// The outcome of inserting one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InsertOutcome {
+    /// The entry was inserted.
+    New,
+    /// The entry existed, from a request with this `Idempotency-Key`.
+    Existing(Option<String>),
+}
+
+impl ReplayEntry {
+    pub(crate) fn new(
+        caller: &Caller,
+        signature: &Signature,
+        idempotency_key: Option<IdempotencyKey>,
+    ) -> Self {
+        Self {
+            tenant: caller.tenant_id,
+            key: caller.key.clone(),
+            mac: *signature.mac(),
+            signed_at: signature.timestamp(),
+            idempotency_key,
+        }
+    }
+
+    /// Entries with equal identities are the same signature.
+    pub(crate) fn identity(&self) -> (&TenantId, &KeyPrefix, &[u8; 32], i64) {
+        (&self.tenant, &self.key, &self.mac, self.signed_at)
+    }
+}
+
+common::statements! {
+    /// Inserts entries and returns those that are new. A prefix belongs to one tenant, so prefix and MAC identify an entry.
+    const INSERT = "-- replay_entries.insert
     INSERT INTO replay_entries (tenant_id, key_prefix, mac, signed_at, idempotency_key)
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::timestamptz[], $5::text[])
     ON CONFLICT DO NOTHING
     RETURNING key_prefix, mac";
 
-/// What signatures came with when they were remembered.
-pub const STORED: &str = "-- replay_entries.stored
+    /// The `Idempotency-Key`s with which entries were inserted.
+    const STORED = "-- replay_entries.stored
     SELECT e.key_prefix, e.mac, e.idempotency_key
     FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::timestamptz[]) AS w (tenant_id, key_prefix, mac, signed_at)
     JOIN replay_entries e USING (tenant_id, key_prefix, mac, signed_at)";
 
-/// Fails where signatures of now can't be written: no right, a standby, no partition. Writes nothing otherwise, and gives
-/// whether the next partitions can be made.
-pub const CHECK: &str = "-- replay_entries.check
+    /// Fails when entries cannot be inserted now: missing privilege, a standby, or no partition. Otherwise inserts nothing, and
+    /// returns whether partitions can be created.
+    const CHECK = "-- replay_entries.check
     WITH written AS (
         INSERT INTO replay_entries (tenant_id, key_prefix, mac, signed_at)
         SELECT '00000000-0000-0000-0000-000000000000', '', '', now()
         WHERE to_regclass('replay_entries_' || (floor(extract(epoch FROM now()) / 600) * 600)::bigint) IS NULL)
     SELECT has_function_privilege('make_replay_partition(bigint)', 'EXECUTE')";
+}
 
-/// Entries as columns.
 struct Columns<'a> {
     tenants: Vec<Uuid>,
     prefixes: Vec<&'a str>,
@@ -42,7 +88,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(entries: &[&'a Entry]) -> Self {
+    fn of(entries: &[&'a ReplayEntry]) -> Self {
         Self {
             tenants: entries.iter().map(|entry| entry.tenant.0).collect(),
             prefixes: entries.iter().map(|entry| entry.key.as_str()).collect(),
@@ -60,70 +106,99 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Remembers `entries`, which are sorted and each there once, and says of each whether it was there before.
+/// Prepares the statement of [`insert`]. Takes no round trip if it is prepared already, or if there are no entries.
+pub(crate) async fn prepare(client: &Client, entries: &[&ReplayEntry]) -> Result<(), Error> {
+    if !entries.is_empty() {
+        super::prepared(client, INSERT).await?;
+    }
+    Ok(())
+}
+
+/// Inserts `entries`, which are sorted and distinct, and returns for each whether it is new.
 ///
-/// One round trip, unless a POST that came with an `Idempotency-Key` was there before.
-pub async fn remember(client: &Client, entries: &[&Entry]) -> Result<Vec<Stored>, Error> {
+/// One round trip, or two when an existing entry has an `Idempotency-Key`.
+pub(crate) async fn insert(client: &Client, entries: &[&ReplayEntry]) -> Result<Vec<InsertOutcome>, Error> {
     if entries.is_empty() {
         return Ok(Vec::new());
     }
     let columns = Columns::of(entries);
     let parameters: [&(dyn ToSql + Sync); 5] =
         [&columns.tenants, &columns.prefixes, &columns.macs, &columns.signed_at, &columns.idempotency_keys];
-    let statement = client.prepare_cached(REMEMBER).await?;
+    let statement = super::prepared(client, INSERT).await?;
     let written = client.query(&statement, &parameters).await?;
     if written.len() == entries.len() {
-        return Ok(vec![Stored::Now; entries.len()]);
+        return Ok(vec![InsertOutcome::New; entries.len()]);
     }
     let mut known = HashMap::new();
     for row in &written {
-        known.insert((row.try_get::<_, &str>(0)?, row.try_get::<_, &[u8]>(1)?), Stored::Now);
+        known.insert((row.try_get::<_, &str>(0)?, row.try_get::<_, &[u8]>(1)?), InsertOutcome::New);
     }
-    let is_new = |entry: &Entry| known.contains_key(&(entry.key.as_str(), entry.mac.as_slice()));
-    let asked: Vec<&Entry> =
+    let is_new = |entry: &ReplayEntry| known.contains_key(&(entry.key.as_str(), entry.mac.as_slice()));
+    let asked: Vec<&ReplayEntry> =
         entries.iter().filter(|entry| entry.idempotency_key.is_some() && !is_new(entry)).copied().collect();
     let before = stored(client, &asked).await?;
     for row in &before {
-        known.insert((row.try_get(0)?, row.try_get(1)?), Stored::Before(row.try_get(2)?));
+        known.insert((row.try_get(0)?, row.try_get(1)?), InsertOutcome::Existing(row.try_get(2)?));
     }
-    let of = |entry: &&Entry| known.get(&(entry.key.as_str(), entry.mac.as_slice())).cloned();
-    Ok(entries.iter().map(|entry| of(entry).unwrap_or(Stored::Before(None))).collect())
+    let of = |entry: &&ReplayEntry| known.get(&(entry.key.as_str(), entry.mac.as_slice())).cloned();
+    Ok(entries.iter().map(|entry| of(entry).unwrap_or(InsertOutcome::Existing(None))).collect())
 }
 
-/// The same with a statement for each entry, all sent at once: one that is refused doesn't fail the others.
-pub async fn remember_each(client: &Client, entries: &[&Entry]) -> Vec<Result<Stored, Error>> {
-    let each = entries.iter().map(async |entry| remember(client, &[*entry]).await);
-    let one = |stored: Vec<Stored>| stored.into_iter().next().unwrap_or(Stored::Before(None));
+/// The same with one statement for each entry, all sent at once, so that a rejected entry does not fail the others.
+pub(crate) async fn insert_each(
+    client: &Client,
+    entries: &[&ReplayEntry],
+) -> Vec<Result<InsertOutcome, Error>> {
+    let each = entries.iter().map(async |entry| insert(client, &[*entry]).await);
+    let one = |stored: Vec<InsertOutcome>| stored.into_iter().next().unwrap_or(InsertOutcome::Existing(None));
     join_all(each).await.into_iter().map(|stored| stored.map(one)).collect()
 }
 
-async fn stored(client: &Client, entries: &[&Entry]) -> Result<Vec<tokio_postgres::Row>, Error> {
+async fn stored(client: &Client, entries: &[&ReplayEntry]) -> Result<Vec<tokio_postgres::Row>, Error> {
     if entries.is_empty() {
         return Ok(Vec::new());
     }
     let columns = Columns::of(entries);
-    let statement = client.prepare_cached(STORED).await?;
+    let statement = super::prepared(client, STORED).await?;
     client.query(&statement, &[&columns.tenants, &columns.prefixes, &columns.macs, &columns.signed_at]).await
 }
 
-/// Whether signatures can be written later, too. Fails where they can't be written now.
-pub async fn check(client: &Client) -> Result<bool, Error> {
-    let statement = client.prepare_cached(CHECK).await?;
+/// Whether entries can also be inserted later. Fails when they cannot be inserted now.
+pub(crate) async fn check(client: &Client) -> Result<bool, Error> {
+    let statement = super::prepared(client, CHECK).await?;
     client.query_one(&statement, &[]).await?.try_get(0)
 }
 
 /// Whether an insert failed because there is no partition for its time.
-pub fn is_partition_missing(error: &TxError) -> bool {
+pub(crate) fn is_partition_missing(error: &TxError) -> bool {
     error.sql_state() == Some(SqlState::CHECK_VIOLATION.code())
 }
 
-/// Whether an insert was refused, and rolled back, in a way that need not hold for each of its entries. One that took too
-/// long would only take as long again.
-pub fn is_refused_for_its_values(error: &TxError) -> bool {
+/// Whether an insert was rejected and rolled back for a reason that may concern only some of its entries. A statement that
+/// timed out is not retried: it would time out again.
+pub(crate) fn is_refused_for_its_values(error: &TxError) -> bool {
     match error {
         TxError::Refused(_) | TxError::Conflict(_) => {
             error.sql_state() != Some(SqlState::QUERY_CANCELED.code())
         }
         TxError::Unavailable(_) | TxError::Stale(_) | TxError::Abandoned(_) => false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// An entry without an `Idempotency-Key`, whose MAC differs from that of every other number.
+    pub(crate) fn entry(number: u64) -> ReplayEntry {
+        let mut mac = [0; 32];
+        mac[..8].copy_from_slice(&number.to_be_bytes());
+        ReplayEntry {
+            tenant: TenantId(uuid::Uuid::from_u128(1)),
+            key: KeyPrefix::parse("ck_1").unwrap(),
+            mac,
+            signed_at: 1_767_225_600,
+            idempotency_key: None,
+        }
     }
 }

@@ -1,15 +1,17 @@
-//! Whether the database has what ingest needs.
+//! Checks that the schema exists.
 
 use common::db::Client;
 use tokio_postgres::Error;
 
-/// Looks for the tables; needs no right on them.
-pub const IS_THERE: &str = "-- schema.is_there
+common::statements! {
+    /// Whether the tables exist; needs no privilege on them.
+    const IS_MIGRATED = "-- schema.is_migrated
     SELECT to_regclass('api_keys') IS NOT NULL AND to_regclass('key_revision') IS NOT NULL
        AND to_regclass('replay_entries') IS NOT NULL";
+}
 
 /// Whether the schema was migrated.
-pub async fn is_there(client: &Client) -> Result<bool, Error> {
-    let statement = client.prepare_cached(IS_THERE).await?;
+pub(crate) async fn is_migrated(client: &Client) -> Result<bool, Error> {
+    let statement = super::prepared(client, IS_MIGRATED).await?;
     client.query_one(&statement, &[]).await?.try_get(0)
 }

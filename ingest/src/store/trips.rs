@@ -1,14 +1,15 @@
-//! `trips` with their newest proposal, as shown.
+//! `trips` with their newest proposal, as the API returns them.
 
-use super::{Unreadable, leads};
+use super::{RowError, leads};
 use common::model::{LeadId, TripId};
 use common::view::{ProposalView, TripView};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The trips of enquiries, those of many requests at once, each with its agency, told apart by `place`. A trip's columns
-/// are null when its enquiry has none.
-pub const OF_LEADS: &str = "-- trips.of_leads
+common::statements! {
+    /// The trips of leads: of many requests at once, each with its tenant, distinguished by `place`. The trip's columns are null
+    /// when a lead has no trip.
+    pub(crate) const OF_LEADS = "-- trips.of_leads
     SELECT t.trip_id, l.lead_id, l.enquiry_number, t.title, l.stage, t.brief::text AS brief, l.owner_email,
            m.name AS owner_name, p.status, p.sent_at, t.created_at, t.updated_at, w.place
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY w (tenant_id, lead_id, place)
@@ -20,9 +21,10 @@ pub const OF_LEADS: &str = "-- trips.of_leads
     LEFT JOIN LATERAL (
         SELECT n.status, n.sent_at FROM proposals n WHERE n.trip_id = t.trip_id AND n.tenant_id IS NOT DISTINCT FROM t.tenant_id
         ORDER BY n.proposal_id DESC LIMIT 1) p ON true";
+}
 
-/// A row as the API shows it; `None` when there is no trip.
-pub fn view(row: &Row) -> Result<Option<TripView>, Unreadable> {
+/// Decodes a row; `None` when there is no trip.
+pub(crate) fn view(row: &Row) -> Result<Option<TripView>, RowError> {
     let Some(id) = row.try_get::<_, Option<Uuid>>("trip_id")? else { return Ok(None) };
     let mut brief = leads::brief(row)?;
     Ok(Some(TripView {

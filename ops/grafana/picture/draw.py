@@ -3,8 +3,8 @@
 
     draw.py --prometheus http://127.0.0.1:9090 --minutes 12 > ops/grafana/connect.svg
 
-It isn't a screenshot of Grafana: it takes titles, places, units and queries from connect.json and draws the same lines,
-so that the picture can be made on any machine. Of each row it draws the first line of panels.
+The picture is no screenshot of Grafana: the script takes titles, positions, units and queries from connect.json and draws
+the same lines, so that it runs on any machine. It draws the first line of panels of each row.
 """
 
 import argparse
@@ -19,9 +19,9 @@ from pathlib import Path
 
 COLUMN, UNIT, GAP = 50, 30, 8  # pixels of a column and of a unit of height on the dashboard's grid, and between panels
 INK, FAINT, PANEL, PAGE = "#d0d3dc", "#8e919b", "#181b1f", "#0f1014"
-COLOURS = ["#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#8ab8ff", "#ffa6b0", "#96d98d", "#ca95e5"]
-# Colours that mean something in a `stat`'s thresholds.
-NAMED = {"green": "#56a64b", "orange": "#ff9830", "red": "#e02f44", "blue": "#3274d9"}
+COLORS = ["#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#8ab8ff", "#ffa6b0", "#96d98d", "#ca95e5"]
+# Colors that mean something in a `stat`'s thresholds.
+THRESHOLD_COLORS = {"green": "#56a64b", "orange": "#ff9830", "red": "#e02f44", "blue": "#3274d9"}
 LEGEND_LETTERS = 62
 
 
@@ -35,13 +35,13 @@ class Prometheus:
         self.step = max(1, round(minutes * 60 / 120))
 
     def series(self, expression):
-        """[(labels, [(time, value), ..]), ..]; without what isn't a number."""
+        """[(labels, [(time, value), ..]), ..]; without values that are not finite."""
         query = urllib.parse.urlencode({
             "query": expression.replace("$__rate_interval", self.rate),
             "start": self.start, "end": self.end, "step": self.step,
         })
-        with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{query}", timeout=30) as answer:
-            result = json.load(answer)["data"]["result"]
+        with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{query}", timeout=30) as response:
+            result = json.load(response)["data"]["result"]
         numbers = [(one["metric"], [(t, float(v)) for t, v in one["values"]]) for one in result]
         return [(labels, [(t, v) for t, v in points if math.isfinite(v)]) for labels, points in numbers]
 
@@ -75,13 +75,13 @@ def ceiling(value):
     return next(step * magnitude for step in (1, 2, 4, 5, 8, 10) if step * magnitude >= value)
 
 
-def text(x, y, words, size=11, colour=INK, anchor="start", weight="normal"):
-    return (f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}" '
+def text(x, y, words, size=11, color=INK, anchor="start", weight="normal"):
+    return (f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{color}" text-anchor="{anchor}" '
             f'font-weight="{weight}">{escape(str(words))}</text>')
 
 
-def box(x, y, w, h, colour):
-    return f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="3" fill="{colour}"/>'
+def box(x, y, w, h, color):
+    return f'<rect x="{x}" y="{y}" width="{w}" height="{h}" rx="3" fill="{color}"/>'
 
 
 class Plot:
@@ -94,7 +94,7 @@ class Plot:
         across = (when - self.range.start) / (self.range.end - self.range.start)
         return self.x + across * self.w, self.y + self.h * (1 - min(value / self.top, 1))
 
-    def line(self, points, colour, floor=None):
+    def line(self, points, color, floor=None):
         """A line; with `floor`, points of the line below, the area between."""
         path = []
         for n, (when, value) in enumerate(points):
@@ -102,11 +102,11 @@ class Plot:
             # A gap in the data is a gap in the line.
             begins = n == 0 or when - points[n - 1][0] > 1.5 * self.range.step
             path.append(f'{"M" if begins else "L"}{x:.1f} {y:.1f}')
-        drawn = f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="1.2"/>'
+        drawn = f'<path d="{"".join(path)}" fill="none" stroke="{color}" stroke-width="1.2"/>'
         if floor is not None and len(points) > 1:
             edge = [self.at(*point) for point in points] + [self.at(*point) for point in reversed(floor)]
             corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in edge)
-            drawn = f'<polygon points="{corners}" fill="{colour}" fill-opacity="0.3"/>{drawn}'
+            drawn = f'<polygon points="{corners}" fill="{color}" fill-opacity="0.3"/>{drawn}'
         return drawn
 
     def grid(self, unit):
@@ -145,15 +145,15 @@ def timeseries(panel, prometheus, alerts, x, y, w, h):
     yield from plot.grid(unit)
     for when in alerts:
         at, _ = plot.at(when, 0)
-        yield f'<path d="M{at:.1f} {plot.y}v{plot.h}" stroke="{NAMED["red"]}" stroke-dasharray="3 3"/>'
+        yield f'<path d="M{at:.1f} {plot.y}v{plot.h}" stroke="{THRESHOLD_COLORS["red"]}" stroke-dasharray="3 3"/>'
     for n, (_, points, floor) in enumerate(layers):
-        yield plot.line(points, COLOURS[n % len(COLOURS)], floor)
+        yield plot.line(points, COLORS[n % len(COLORS)], floor)
     names = [labels["legend"] for labels, _, _ in layers]
     yield from draw_legend(names, x + 12, y + h - 26)
 
 
 def draw_legend(names, x, y):
-    """Two lines at most; what has no room is counted."""
+    """Draws at most two lines; names that do not fit are counted."""
     left, line = x, 0
     for n, name in enumerate(names):
         width = 20 + 5.6 * len(name)
@@ -164,7 +164,7 @@ def draw_legend(names, x, y):
         if line == 1 and left + width + 60 > x + 5.6 * LEGEND_LETTERS and n < len(names) - 1:
             yield text(left, y + 14, f"and {len(names) - n} more", 10, FAINT)
             return
-        yield f'<path d="M{left:.0f} {y + 14 * line - 3}h10" stroke="{COLOURS[n % len(COLOURS)]}" stroke-width="3"/>'
+        yield f'<path d="M{left:.0f} {y + 14 * line - 3}h10" stroke="{COLORS[n % len(COLORS)]}" stroke-width="3"/>'
         yield text(left + 14, y + 14 * line, name, 10, FAINT)
         left += width
 
@@ -176,16 +176,16 @@ def stat(panel, prometheus, x, y, w, h):
     value = points[-1][1] if points else 0.0
     steps = defaults["thresholds"]["steps"]
     words = number(value, defaults["unit"])
-    colour = [step["color"] for step in steps if step["value"] is None or value >= step["value"]][-1]
+    color = [step["color"] for step in steps if step["value"] is None or value >= step["value"]][-1]
     for mapping in defaults.get("mappings", []):
         special = mapping["options"].get(f"{value:g}")
-        words, colour = (special["text"], special["color"]) if special else (words, colour)
-    yield box(x, y, w, h, NAMED[colour])
+        words, color = (special["text"], special["color"]) if special else (words, color)
+    yield box(x, y, w, h, THRESHOLD_COLORS[color])
     yield text(x + w / 2, y + h / 2 + 18, words, 26, "#fff", "middle", "bold")
 
 
 def table(panel, prometheus, x, y, w, h):
-    """What there is at the end, a line for each series; as many as there is room for."""
+    """The last values, a line for each series, as many as fit."""
     organized = panel["transformations"][0]["options"]
     names = sorted(organized["indexByName"], key=organized["indexByName"].get)
     # The first, the alert's name, has twice the room.
@@ -201,7 +201,7 @@ def table(panel, prometheus, x, y, w, h):
 
 
 def chosen(panels):
-    """What stands above the rows, then each row with its first line; placed anew, as the rest is left out."""
+    """The panels above the rows, then each row with its first line of panels; positions are recomputed without the others."""
     first_row = next(n for n, panel in enumerate(panels) if panel["type"] == "row")
     y = line = 0
     for n, panel in enumerate(panels):
@@ -246,7 +246,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prometheus", required=True, help="its URL")
     parser.add_argument("--minutes", type=float, default=60, help="how far back")
-    parser.add_argument("--rate", default="30s", help="what stands for $__rate_interval: four scrapes or more")
+    parser.add_argument("--rate", default="30s", help="value of $__rate_interval: four scrapes or more")
     options = parser.parse_args()
     dashboard = json.loads((Path(__file__).parent.parent / "connect.json").read_text())
     sys.stdout.write(draw(dashboard, Prometheus(options.prometheus, options.minutes, options.rate)))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes ../connect.svg anew: traffic of every kind on a release build for nine minutes, for three of them without a
-# worker, watched by a Prometheus whose data is then drawn. `run.sh 3` takes three minutes.
+# Redraws ../connect.svg: runs traffic of every kind on a release build for nine minutes, three of them without a worker,
+# scrapes it with Prometheus, and draws the data. `run.sh 3` takes three minutes.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/picture, or those of DATABASE_URL and AMQP_URL.
 
@@ -11,8 +11,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../local/stack.sh"
 
 DIRECTORY=$ROOT/.run/picture
 STEPS=4
-hold "$DIRECTORY" -n || fail "another picture is being made here"
-bring_up "$DIRECTORY" postgres rabbitmq tools checks
+acquire_lock "$DIRECTORY" -n || fail "another run of this script is drawing the picture"
+start_servers "$DIRECTORY" postgres rabbitmq tools checks
 
 step 'building'
 cargo build --release --workspace --bins 9>&-

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Part of services.sh: puts missing packages on the machine, without starting or changing any server of it.
+# Part of services.sh: installs missing packages without starting or changing any server of the system.
 
 # Whether a program can be compiled and linked, which Rust's linker needs as well: the compiler alone isn't enough,
 # the C library's development files are a package of their own.
@@ -30,11 +30,13 @@ missing_packages() {
             { command -v prometheus && command -v promtool; } >/dev/null || echo prometheus
             command -v python3 >/dev/null || echo python3
             command -v node >/dev/null || echo nodejs
+            # Between the programs and Postgres in some tests.
+            [[ -x /usr/sbin/pgbouncer ]] || echo pgbouncer
             ;;
-        # For the tests of the API's description: what opens its page, and what the other tools are written in.
+        # For the tests of the API description: a browser for its page, and Python for the other tools.
         browser) command -v chromium >/dev/null || echo chromium ;;
         python) python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv ;;
-        *) misused ;;
+        *) fail_usage ;;
         esac
     done
 }
@@ -46,13 +48,13 @@ install_missing() {
     [[ -n $packages ]] || return 0
     # One word a line from here on, joined where it is shown.
     mapfile -t packages <<<"$packages"
-    command -v apt-get >/dev/null || fail "please install by hand (this is no Debian): ${packages[*]}"
+    command -v apt-get >/dev/null || fail "this system has no apt-get; install these packages by hand: ${packages[*]}"
     if ((EUID != 0)); then
         command -v sudo >/dev/null || fail "please install as root: apt-get install ${packages[*]}"
         exec sudo -- "$SELF" install "$@"
     fi
 
-    # One at a time: the traps below undo what only the first of two would have found.
+    # One installation at a time: a second one would not see the state that the traps below restore.
     exec 8<"$SELF"
     flock -w 600 8 || fail "another installation is under way"
     say "installing with apt-get: ${packages[*]}"
@@ -64,15 +66,15 @@ install_missing() {
     local log=${TMPDIR:-/tmp}/connect-install.$$.log
     # The frontend never asks, edited configuration stays, and services that run are not restarted.
     export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 NEEDRESTART_SUSPEND=1
-    # A machine's package lists may be missing or old, so a first failure is answered by fetching them.
+    # Package lists may be missing or old, so they are fetched after a first failure.
     apt_install "${packages[@]}" >"$log" 2>&1 ||
         { apt-get -q -o DPkg::Lock::Timeout=300 update && apt_install "${packages[@]}"; } >>"$log" 2>&1 ||
         { show_log "$log" && fail "apt-get could not install ${packages[*]}, see $log"; }
     rm -f "$log"
 
-    # Debian has a new server start with the machine. Ours are private, so the system's stays off.
+    # Debian starts a newly installed server at boot. The servers here are private, so the system's is disabled.
     local server
-    for server in rabbitmq-server prometheus; do
+    for server in rabbitmq-server prometheus pgbouncer; do
         [[ " ${packages[*]} " == *" $server "* ]] && command -v update-rc.d >/dev/null || continue
         update-rc.d "$server" disable >/dev/null 2>&1 || true
     done
@@ -80,7 +82,7 @@ install_missing() {
     trap - EXIT INT TERM
 
     packages=("$(missing_packages "$@")")
-    [[ -z ${packages[*]} ]] || fail "still missing after installing (too old a release?): ${packages[*]}"
+    [[ -z ${packages[*]} ]] || fail "still missing after the installation (is the Debian release too old?): ${packages[*]}"
 }
 
 apt_install() {
@@ -92,8 +94,8 @@ CLUSTER_CONF=/etc/postgresql-common/createcluster.conf
 made_policy=
 made_cluster_conf=
 
-# A package's installation starts its server unless this script of the administrator's says no (101), and
-# PostgreSQL's makes a first database cluster unless its configuration says no. Neither is touched where one exists.
+# Installing a package starts its server unless policy-rc.d refuses (exit code 101), and installing PostgreSQL creates
+# a database cluster unless its configuration forbids it. Existing files are left as they are.
 keep_servers_stopped() {
     if [[ ! -e $POLICY ]]; then
         made_policy=yes

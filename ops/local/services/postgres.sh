@@ -16,7 +16,7 @@ postgres_programs() {
     printf '/usr/lib/postgresql/%s/bin\n' "$version"
 }
 
-# PostgreSQL refuses to run as root, so root hands over to the user that the package made.
+# PostgreSQL refuses to run as root, so root switches to the user that the package created.
 as_server() {
     if ((EUID == 0)); then
         setpriv --reuid postgres --regid postgres --clear-groups -- "$@"
@@ -45,6 +45,8 @@ in_directory() {
 }
 
 postgres_settings() {
+    local durable=on
+    ! is_volatile || durable=off
     cat <<CONF
 # Written by services.sh at every start: change it there.
 listen_addresses = '127.0.0.1'
@@ -54,23 +56,23 @@ unix_socket_directories = ''
 # Tests run side by side, each with its programs' pools.
 max_connections = 200
 shared_buffers = 256MB
-# A commit is on disk before it is confirmed: tests and benchmarks claim durability.
-fsync = on
+# A commit is on disk before it is confirmed, unless the directory was made volatile.
+fsync = $durable
 synchronous_commit = on
-full_page_writes = on
+full_page_writes = $durable
 # A burst shouldn't force checkpoints.
 max_wal_size = 2GB
 timezone = 'UTC'
 log_timezone = 'UTC'
 log_line_prefix = '%m [%p] %d %a '
-# Waiting for a lock for a second is worth a line: lock order is part of the design.
+# Logs each wait of a second for a lock: lock order is part of the design.
 log_lock_waits = on
 # In the titles of its processes.
 cluster_name = '$(cluster_name)'
 CONF
 }
 
-# Short and the same for one directory always.
+# Short, and always the same for one directory.
 cluster_name() {
     printf 'connect-%s' "$(printf '%s' "$DIR" | cksum | cut -d ' ' -f 1)"
 }
@@ -79,9 +81,11 @@ cluster_name() {
 postgres_access() {
     echo '# TYPE  DATABASE  USER  ADDRESS       METHOD'
     echo 'host    all       all   127.0.0.1/32  trust'
+    # Standbys of this machine.
+    echo 'host    replication  all  127.0.0.1/32  trust'
 }
 
-# Made beside its final place and moved when complete: an interrupted attempt leaves nothing half done.
+# Created in a temporary directory and moved when complete: an interrupted attempt leaves no partial cluster.
 init_postgres() {
     local fresh=$DIR/postgres.new programs
     programs=$(postgres_programs) || fail "PostgreSQL 15 or newer is missing, run: $SELF install"
@@ -95,12 +99,34 @@ init_postgres() {
         { show_log "$DIR/postgres.log" && fail "initdb failed, see $DIR/postgres.log"; }
     echo 'CREATE DATABASE connect' |
         in_directory "$fresh" "$programs/postgres" --single -D "$DATA_PATH" postgres >>"$DIR/postgres.log" 2>&1 ||
-        { show_log "$DIR/postgres.log" && fail "the database could not be made, see $DIR/postgres.log"; }
+        { show_log "$DIR/postgres.log" && fail "the database could not be created, see $DIR/postgres.log"; }
     mv -T "$fresh" "$DIR/postgres"
 }
 
-# The process id of this directory's server, if it runs. A process id is proof of nothing, it may have been given
-# to another since: the command line names the directory.
+# start_standby PRIMARY_DIR: a streaming standby of the server of PRIMARY_DIR. Its first start copies the data.
+start_standby() {
+    local primary fresh=$DIR/postgres.new programs port
+    [[ -n ${1:-} ]] || fail_usage
+    primary=$(realpath -m -- "$1")
+    if [[ ! -d $DIR/postgres ]]; then
+        mkdir -p "$DIR"
+        port=$(cat "$primary/postgres.port" 2>/dev/null) || fail "no PostgreSQL was started in $primary"
+        programs=$(postgres_programs "$(cat "$primary/postgres/PG_VERSION")") || fail "PostgreSQL is missing"
+        rm -rf "$fresh"
+        mkdir -m 700 "$fresh"
+        ((EUID != 0)) || chown postgres:postgres "$fresh"
+        in_directory "$fresh" "$programs/pg_basebackup" -D "$DATA_PATH" -h 127.0.0.1 -p "$port" -U connect \
+            --checkpoint=fast --write-recovery-conf --no-sync >>"$DIR/postgres.log" 2>&1 </dev/null ||
+            { show_log "$DIR/postgres.log" && fail "pg_basebackup failed, see $DIR/postgres.log"; }
+        # It names the process of the primary.
+        rm -f "$fresh/postmaster.pid"
+        mv -T "$fresh" "$DIR/postgres"
+    fi
+    start_postgres
+}
+
+# The process id of this directory's server, if it runs. The process id alone is no proof, because another
+# process may have it now; the command line names the directory.
 postgres_pid() {
     local pid
     pid=$(sed -n 1p "$DIR/postgres/postmaster.pid" 2>/dev/null) || return 1
@@ -109,8 +135,8 @@ postgres_pid() {
     printf '%s\n' "$pid"
 }
 
-# The processes of a server that was killed end when they notice, one that computes may not for long, and until
-# then no new server can start.
+# Child processes of a killed server end when they notice, which may take long while they compute; until then no new
+# server can start.
 end_orphans() {
     local file title pid mine
     mine="postgres: $(cluster_name): "
@@ -120,7 +146,7 @@ end_orphans() {
         pid=${file#/proc/}
         end_process "${pid%/*}" QUIT
     done
-    # The killed server itself stays as a zombie, for ever in a container whose first process collects none. It would
+    # The killed server itself stays as a zombie, forever in a container whose first process collects none. It would
     # pass for a server that runs.
     pid=$(sed -n 1p "$DIR/postgres/postmaster.pid" 2>/dev/null) || return 0
     if [[ -e /proc/$pid ]] && ! alive "$pid"; then rm -f "$DIR/postgres/postmaster.pid"; fi
@@ -134,7 +160,7 @@ print_database_url() {
 start_postgres() {
     local port=${1:-} programs deadline=$((SECONDS + START_TIMEOUT))
     mkdir -p "$DIR"
-    hold postgres
+    acquire_lock postgres
     if postgres_pid >/dev/null; then
         [[ -z $port || $port == "$(cat "$DIR/postgres.port")" ]] ||
             fail "PostgreSQL of $DIR runs already, on port $(cat "$DIR/postgres.port")"
@@ -161,7 +187,7 @@ start_postgres() {
         if ((SECONDS > deadline)); then
             end_process "$launched" QUIT
             show_log "$DIR/postgres.log"
-            fail "PostgreSQL did not answer in $START_TIMEOUT s, see $DIR/postgres.log"
+            fail "PostgreSQL did not accept connections in $START_TIMEOUT s, see $DIR/postgres.log"
         fi
         sleep 0.02
     done
@@ -180,10 +206,10 @@ stop_postgres() {
     case ${1:-fast} in
     fast) signal=INT ;;
     immediate) signal=QUIT ;;
-    *) misused ;;
+    *) fail_usage ;;
     esac
     [[ -d $DIR/postgres ]] || return 0
-    hold postgres
+    acquire_lock postgres
     if pid=$(postgres_pid); then end_process "$pid" "$signal"; fi
     end_orphans
 }

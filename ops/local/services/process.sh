@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Part of services.sh: starting, recognising and ending processes, and the ports they listen on.
+# Part of services.sh: starting, identifying and ending processes, and the ports they listen on.
 
 # Whether the process runs. A zombie doesn't: in a container the first process may never collect it.
 alive() {
@@ -20,13 +20,13 @@ wait_gone() {
     done
 }
 
-# end_process PID SIGNAL: ends it, by force if it doesn't listen.
+# end_process PID SIGNAL: sends the signal, and SIGKILL if the process does not end in time.
 end_process() {
     kill -s "$2" "$1" 2>/dev/null || true
     wait_gone "$1" "$STOP_TIMEOUT" && return
     say "process $1 did not end in $STOP_TIMEOUT s, killing it"
     kill -s KILL "$1" 2>/dev/null || true
-    wait_gone "$1" 5 || fail "process $1 can't be ended"
+    wait_gone "$1" 5 || fail "process $1 could not be ended"
 }
 
 # launch LOG DIRECTORY COMMAND...: starts a server that outlives this script and its caller, and leaves its process
@@ -49,8 +49,11 @@ launch() {
     launched=$!
 }
 
-# hold NAME: one command at a time for each server of a directory, until this script ends.
-hold() {
+# Whether the servers of this directory need not have confirmed data on disk.
+is_volatile() { [[ -e $DIR/volatile ]]; }
+
+# acquire_lock NAME: allows one command at a time for each server of a directory, until this script ends.
+acquire_lock() {
     exec 9>"$DIR/.$1.lock"
     flock -w $((START_TIMEOUT + STOP_TIMEOUT)) 9 || fail "another command holds $DIR/.$1.lock"
 }
@@ -75,7 +78,7 @@ port_answers() {
 # starting again. They are handed out in turn, so that two starts at one time don't get the same.
 take_ports() {
     local count=$1 low high directory next
-    [[ $count =~ ^[0-9]{1,3}$ ]] || misused
+    [[ $count =~ ^[0-9]{1,3}$ ]] || fail_usage
     read -r high _ </proc/sys/net/ipv4/ip_local_port_range
     high=$((high > 12000 ? high - 1 : 32767))
     low=$((high - 10000))

@@ -1,11 +1,11 @@
 //! Bookings: confirmed and cancelled (D12, D25).
 
-use super::{action, ask, done, emitted, lead, opened, opened_without_trip, subscribe, types};
+use super::{act, action, event_types, lead, open_lead, open_lead_without_trip, send_action, take_emitted};
 use serde_json::{Value, json};
-use tests::{World, event, text};
+use tests::{UNREACHED_RECEIVER, World, event, text};
 
-fn booking(of: &Value, booking_ref: &str) -> Value {
-    json!({"lead": of["leadId"], "bookingRef": booking_ref, "amount": "1234.50", "currency": "INR", "creditUsed": 200})
+fn booking(opened: &Value, booking_ref: &str) -> Value {
+    json!({"lead": opened["leadId"], "bookingRef": booking_ref, "amount": "1234.50", "currency": "INR", "creditUsed": 200})
 }
 
 /// The bookings that are cancelled.
@@ -15,110 +15,110 @@ async fn cancelled(world: &World) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_booking_makes_the_invoice_and_books_the_enquiry() {
+async fn a_booking_creates_the_invoice_and_books_the_lead() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    let answer = done(&world, "booking-confirm", booking(&of, " BR-1 ")).await;
-    assert_eq!((&answer["bookingRef"], &answer["stage"]), (&json!("BR-1"), &json!("trip_booked")));
-    assert_eq!(lead(&world, &of).await["stage"], "trip_booked");
+    let opened = open_lead(&world).await;
+    let reply = act(&world, "booking-confirm", booking(&opened, " BR-1 ")).await;
+    assert_eq!((&reply["bookingRef"], &reply["stage"]), (&json!("BR-1"), &json!("trip_booked")));
+    assert_eq!(lead(&world, &opened).await["stage"], "trip_booked");
     let expected = json!({
         "bookingRef": "BR-1", "amount": 1234.5, "currency": "INR", "creditUsed": 200, "creditApplied": null,
         "creditState": "pending", "balanceDue": 0,
     });
-    assert_eq!(world.invoices(&of["leadId"]).await, [expected]);
+    assert_eq!(world.invoices(&opened["leadId"]).await, [expected]);
 }
 
 #[tokio::test]
-async fn the_credit_of_a_booking_is_settled_by_the_event_that_answers_it() {
+async fn a_credit_event_settles_the_credit_of_a_booking() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    done(&world, "booking-confirm", booking(&of, "BR-1")).await;
+    let opened = open_lead(&world).await;
+    act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
     let applied = json!({"bookingRef": "BR-1", "requestedRupees": 200, "appliedRupees": 150});
     world.accept(event("booking.credit_applied").email("ana@example.com").payload(applied)).await;
-    let [invoice] = &world.invoices(&of["leadId"]).await[..] else { panic!("one invoice") };
+    let [invoice] = &world.invoices(&opened["leadId"]).await[..] else { panic!("one invoice") };
     assert_eq!((&invoice["creditState"], &invoice["balanceDue"]), (&json!("confirmed"), &json!(50)));
 }
 
 #[tokio::test]
-async fn a_booking_is_confirmed_once_and_never_takes_the_enquiry_back() {
+async fn a_booking_is_confirmed_once_and_never_moves_the_lead_back() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let of = opened(&world).await;
-    done(&world, "booking-confirm", booking(&of, "BR-1")).await;
-    done(&world, "travelled", json!({"lead": of["leadId"]})).await;
-    emitted(&world).await;
-    let before = world.invoices(&of["leadId"]).await;
-    let mut other = booking(&of, "BR-1");
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = open_lead(&world).await;
+    act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
+    act(&world, "travelled", json!({"lead": opened["leadId"]})).await;
+    take_emitted(&world).await;
+    let before = world.invoices(&opened["leadId"]).await;
+    let mut other = booking(&opened, "BR-1");
     other["amount"] = json!(1);
-    assert_eq!(done(&world, "booking-confirm", other).await["stage"], "travelled");
-    assert_eq!(world.invoices(&of["leadId"]).await, before);
-    assert!(emitted(&world).await.is_empty());
+    assert_eq!(act(&world, "booking-confirm", other).await["stage"], "travelled");
+    assert_eq!(world.invoices(&opened["leadId"]).await, before);
+    assert!(take_emitted(&world).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_booking_that_an_event_made_is_the_same_booking() {
+async fn confirming_a_booking_created_by_an_event_changes_nothing() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let of = opened(&world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = open_lead(&world).await;
     let completed = event("booking.completed").email("ana@example.com");
     world.accept(completed.payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"}))).await;
-    emitted(&world).await;
-    done(&world, "booking-confirm", booking(&of, "BR-1")).await;
-    assert!(emitted(&world).await.is_empty());
-    assert_eq!(world.invoices(&of["leadId"]).await[0]["amount"], 5);
-    done(&world, "booking-cancel", json!({"bookingRef": "BR-1", "reason": "illness"})).await;
-    assert_eq!(types(&emitted(&world).await), ["booking.cancelled"]);
+    take_emitted(&world).await;
+    act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
+    assert!(take_emitted(&world).await.is_empty());
+    assert_eq!(world.invoices(&opened["leadId"]).await[0]["amount"], 5);
+    act(&world, "booking-cancel", json!({"bookingRef": "BR-1", "reason": "illness"})).await;
+    assert_eq!(event_types(&take_emitted(&world).await), ["booking.cancelled"]);
     assert_eq!(cancelled(&world).await, ["BR-1"]);
 }
 
 #[tokio::test]
-async fn one_enquiry_can_have_several_bookings_and_needs_no_trip() {
+async fn a_lead_can_have_several_bookings_and_needs_no_trip() {
     let world = World::start().await;
-    let of = opened_without_trip(&world).await;
+    let opened = open_lead_without_trip(&world).await;
     for booking_ref in ["BR-1", "BR-2"] {
-        done(&world, "booking-confirm", json!({"lead": of["leadId"], "bookingRef": booking_ref})).await;
+        act(&world, "booking-confirm", json!({"lead": opened["leadId"], "bookingRef": booking_ref})).await;
     }
-    let invoices = world.invoices(&of["leadId"]).await;
+    let invoices = world.invoices(&opened["leadId"]).await;
     let shown: Vec<_> = invoices.iter().map(|one| (text(&one["bookingRef"]), &one["amount"])).collect();
     assert_eq!(shown, [("BR-1", &json!(null)), ("BR-2", &json!(null))]);
 }
 
 #[tokio::test]
-async fn a_booking_is_cancelled_once_and_the_enquirys_stage_stays() {
+async fn a_booking_is_cancelled_once_and_the_leads_stage_stays() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let of = opened(&world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = open_lead(&world).await;
     for booking_ref in ["BR-1", "BR-2"] {
-        done(&world, "booking-confirm", booking(&of, booking_ref)).await;
+        act(&world, "booking-confirm", booking(&opened, booking_ref)).await;
     }
-    emitted(&world).await;
-    let before = lead(&world, &of).await;
+    take_emitted(&world).await;
+    let before = lead(&world, &opened).await;
     for reason in ["illness", "another one"] {
-        let answer = done(&world, "booking-cancel", json!({"bookingRef": "BR-1", "reason": reason})).await;
-        assert_eq!((&answer["leadId"], &answer["stage"]), (&of["leadId"], &json!("trip_booked")));
+        let reply = act(&world, "booking-cancel", json!({"bookingRef": "BR-1", "reason": reason})).await;
+        assert_eq!((&reply["leadId"], &reply["stage"]), (&opened["leadId"], &json!("trip_booked")));
     }
-    assert_eq!(lead(&world, &of).await, before);
+    assert_eq!(lead(&world, &opened).await, before);
     assert_eq!(cancelled(&world).await, ["BR-1"]);
-    let told = emitted(&world).await;
-    assert_eq!(types(&told), ["booking.cancelled"]);
+    let told = take_emitted(&world).await;
+    assert_eq!(event_types(&told), ["booking.cancelled"]);
     assert_eq!(told[0]["envelope"]["payload"]["reason"], "illness");
 }
 
 #[tokio::test]
-async fn two_who_take_one_reference_at_once_leave_one_booking() {
+async fn concurrent_confirmations_of_one_reference_create_one_booking() {
     let world = World::with().workers(2).start().await;
-    subscribe(&world).await;
-    let (one, other) = (opened(&world).await, opened(&world).await);
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let (one, other) = (open_lead(&world).await, open_lead(&world).await);
     for round in 0..5 {
         let booking_ref = format!("BR-{round}");
-        let bodies = [&one, &other].map(|of| action("booking-confirm", booking(of, &booking_ref)));
-        let answers = futures_util::join!(ask(&world, &bodies[0]), ask(&world, &bodies[1]));
-        let answers = [answers.0, answers.1];
-        let ok = answers.iter().filter(|answer| answer["ok"] == true).count();
-        let conflict = answers.iter().filter(|answer| answer["code"] == "booking_ref_conflict").count();
-        assert_eq!((ok, conflict), (1, 1), "{answers:?}");
+        let bodies = [&one, &other].map(|opened| action("booking-confirm", booking(opened, &booking_ref)));
+        let replies = futures_util::join!(send_action(&world, &bodies[0]), send_action(&world, &bodies[1]));
+        let replies = [replies.0, replies.1];
+        let ok = replies.iter().filter(|reply| reply["ok"] == true).count();
+        let conflict = replies.iter().filter(|reply| reply["code"] == "booking_ref_conflict").count();
+        assert_eq!((ok, conflict), (1, 1), "{replies:?}");
     }
-    let confirmed = emitted(&world).await;
-    assert_eq!(types(&confirmed).iter().filter(|one| **one == "booking.confirmed").count(), 5);
+    let confirmed = take_emitted(&world).await;
+    assert_eq!(event_types(&confirmed).iter().filter(|one| **one == "booking.confirmed").count(), 5);
     assert_eq!(world.database.count("SELECT count(*) FROM invoices").await, 5);
 }

@@ -1,18 +1,18 @@
 //! `connectctl advisor`.
 
-use super::{emitted, lead, subscribe, trip, types};
+use super::{event_types, lead, take_emitted, trip};
 use serde_json::{Value, json};
-use tests::{Connectctl, World, text};
+use tests::{Connectctl, TestDatabase, UNREACHED_RECEIVER, World, text};
 
-/// Runs an action of `acme`'s that must be done, and gives the answer.
-async fn done(world: &World, words: &[&str]) -> Value {
-    let answer = world.connectctl.json(&[&["advisor"], words, &["--tenant", "acme"]].concat()).await;
-    assert_eq!(answer["ok"], true, "{words:?}: {answer}");
-    answer
+/// Runs an action of `acme`, which must succeed, and returns its result.
+async fn act(world: &World, words: &[&str]) -> Value {
+    let reply = world.connectctl.json(&[&["advisor"], words, &["--tenant", "acme"]].concat()).await;
+    assert_eq!(reply["ok"], true, "{words:?}: {reply}");
+    reply
 }
 
-/// Runs an action that must be refused, and gives what stands on standard error.
-async fn refused(connectctl: &Connectctl, words: &[&str]) -> String {
+/// Runs an action that must fail, and returns what it prints on standard error.
+async fn act_refused(connectctl: &Connectctl, words: &[&str]) -> String {
     let ran = connectctl.run(&[&["advisor"], words, &["--tenant", "acme", "--json"]].concat()).await;
     assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{words:?}: {ran:?}");
     assert_eq!(ran.errors.lines().count(), 1, "{words:?}: {ran:?}");
@@ -20,10 +20,10 @@ async fn refused(connectctl: &Connectctl, words: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn an_enquirys_whole_life_is_led_from_the_command_line() {
+async fn every_action_on_a_lead_works_from_the_command_line() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let of = done(
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = act(
         &world,
         &[
             "open-lead",
@@ -38,32 +38,32 @@ async fn an_enquirys_whole_life_is_led_from_the_command_line() {
         ],
     )
     .await;
-    let id = text(&of["leadId"]);
-    let shown = lead(&world, &of).await;
+    let id = text(&opened["leadId"]);
+    let shown = lead(&world, &opened).await;
     assert_eq!((&shown["title"], &shown["destination"]), (&json!("Sun"), &json!("Goa")));
-    let client = done(&world, &["open-lead", "--client", text(&of["clientId"]), "--no-trip"]).await;
-    assert_eq!((&client["clientId"], client.get("tripId")), (&of["clientId"], None));
+    let client = act(&world, &["open-lead", "--client", text(&opened["clientId"]), "--no-trip"]).await;
+    assert_eq!((&client["clientId"], client.get("tripId")), (&opened["clientId"], None));
     let other = if shown["owner"]["email"] == "asha@acme.test" { "ben@acme.test" } else { "asha@acme.test" };
-    done(&world, &["assign", "--lead", id, "--owner", other]).await;
-    assert_eq!(lead(&world, &of).await["owner"]["email"], other);
-    done(&world, &["stage", "--lead", id, "--stage", "negotiation", "--reason", "They ask for more."]).await;
+    act(&world, &["assign", "--lead", id, "--owner", other]).await;
+    assert_eq!(lead(&world, &opened).await["owner"]["email"], other);
+    act(&world, &["stage", "--lead", id, "--stage", "negotiation", "--reason", "They ask for more."]).await;
     let url = "https://proposals.example/p/1";
     let send = ["proposal-send", "--lead", id, "--title", "Goa", "--url", url, "--channel", "email"];
-    assert_eq!(done(&world, &send).await["proposalId"], of["proposalId"]);
-    done(&world, &["proposal-view", "--lead", id]).await;
-    assert_eq!(trip(&world, &of).await["proposal"]["status"], "viewed");
-    done(&world, &["proposal-discard", "--lead", id]).await;
-    assert_eq!(trip(&world, &of).await["proposal"]["status"], "discarded");
+    assert_eq!(act(&world, &send).await["proposalId"], opened["proposalId"]);
+    act(&world, &["proposal-view", "--lead", id]).await;
+    assert_eq!(trip(&world, &opened).await["proposal"]["status"], "viewed");
+    act(&world, &["proposal-discard", "--lead", id]).await;
+    assert_eq!(trip(&world, &opened).await["proposal"]["status"], "discarded");
     let booked = ["booking-confirm", "--lead", id, "--booking-ref", "BR-1"];
     let money = ["--amount", "1234.50", "--currency", "INR", "--credit-used", "99.9"];
-    assert_eq!(done(&world, &[&booked[..], &money].concat()).await["bookingRef"], "BR-1");
-    let [invoice] = &world.invoices(&of["leadId"]).await[..] else { panic!("one invoice") };
+    assert_eq!(act(&world, &[&booked[..], &money].concat()).await["bookingRef"], "BR-1");
+    let [invoice] = &world.invoices(&opened["leadId"]).await[..] else { panic!("one invoice") };
     assert_eq!((&invoice["amount"], &invoice["creditUsed"]), (&json!(1234.5), &json!(99.9)));
-    done(&world, &["booking-cancel", "--booking-ref", "BR-1", "--reason", "illness"]).await;
-    assert_eq!(done(&world, &["travelled", "--lead", id]).await["stage"], "travelled");
-    assert_eq!(done(&world, &["archive", "--lead", id]).await["stage"], "archived");
+    act(&world, &["booking-cancel", "--booking-ref", "BR-1", "--reason", "illness"]).await;
+    assert_eq!(act(&world, &["travelled", "--lead", id]).await["stage"], "travelled");
+    assert_eq!(act(&world, &["archive", "--lead", id]).await["stage"], "archived");
     assert_eq!(
-        types(&emitted(&world).await),
+        event_types(&take_emitted(&world).await),
         [
             "lead.assigned",
             "lead.assigned",
@@ -81,10 +81,10 @@ async fn an_enquirys_whole_life_is_led_from_the_command_line() {
 }
 
 #[tokio::test]
-async fn what_is_refused_exits_with_one_and_says_why_on_standard_error() {
+async fn a_refused_action_exits_with_one_and_explains_on_standard_error() {
     let world = World::start().await;
-    let of = done(&world, &["open-lead", "--email", "ana@example.com", "--no-trip"]).await;
-    let id = text(&of["leadId"]);
+    let opened = act(&world, &["open-lead", "--email", "ana@example.com", "--no-trip"]).await;
+    let id = text(&opened["leadId"]);
     for (words, error) in [
         (&["archive", "--lead", "no id"][..], "404 not_found: "),
         (&["assign", "--lead", id, "--owner", "stranger@acme.test"], "422 owner_not_member: "),
@@ -98,14 +98,14 @@ async fn what_is_refused_exits_with_one_and_says_why_on_standard_error() {
             "400 invalid_request: amount: must be a number",
         ),
     ] {
-        let said = refused(&world.connectctl, words).await;
+        let said = act_refused(&world.connectctl, words).await;
         assert!(said.starts_with(error), "{words:?}: {said}");
     }
     assert_eq!(world.queues.depth("crm.dead").await, 0);
 }
 
 #[tokio::test]
-async fn people_see_a_table() {
+async fn prints_a_table_without_json() {
     let world = World::start().await;
     let line = ["advisor", "open-lead", "--tenant", "acme", "--email", "ana@example.com"];
     let ran = world.connectctl.run(&line).await;
@@ -114,40 +114,42 @@ async fn people_see_a_table() {
 }
 
 #[tokio::test]
-async fn it_speaks_to_the_queue_only() {
+async fn needs_the_settings_of_broker_and_database() {
     let world = World::start().await;
     let settings = world.settings().iter().filter(|(name, _)| {
-        ["AMQP_URL", "CONNECT_QUEUE_PREFIX", "CONNECT_MASTER_KEY"].contains(&name.as_str())
+        ["AMQP_URL", "CONNECT_QUEUE_PREFIX", "CONNECT_MASTER_KEY", "DATABASE_URL"].contains(&name.as_str())
     });
     let connectctl = Connectctl::with(settings.cloned().collect());
-    let answer =
+    let reply =
         connectctl.json(&["advisor", "open-lead", "--tenant", "acme", "--email", "ana@example.com"]).await;
-    assert_eq!(world.lead(&answer["leadId"]).await["stage"], "inquiry");
-    let nowhere = refused(&Connectctl::with(Vec::new()), &["archive", "--lead", "1"]).await;
-    assert!(nowhere.contains("AMQP_URL"), "{nowhere}");
+    assert_eq!(world.lead(&reply["leadId"]).await["stage"], "inquiry");
+    for missing in ["AMQP_URL", "DATABASE_URL"] {
+        let refusal = act_refused(&connectctl.without(missing), &["archive", "--lead", "1"]).await;
+        assert!(refusal.contains(missing), "{refusal}");
+    }
 }
 
 #[tokio::test]
-async fn without_an_answer_it_says_with_which_id_to_repeat_it_and_that_is_safe() {
+async fn without_a_reply_prints_the_message_id_for_a_safe_retry() {
     let mut world = World::with().workers(0).start().await;
     let open = ["open-lead", "--email", "ana@example.com"];
-    let said = refused(&world.connectctl, &[&open[..], &["--timeout", "5s"]].concat()).await;
+    let said = act_refused(&world.connectctl, &[&open[..], &["--timeout", "5s"]].concat()).await;
     let (_, id) = said.rsplit_once(" --message-id ").unwrap_or_else(|| panic!("{said}"));
-    // It is kept.
+    // The action stays in the queue.
     world.until_depth("crm", 1).await;
     world.add_worker().await;
-    let again = done(&world, &[&open[..], &["--message-id", id, "--timeout", "20s"]].concat()).await;
-    let [only] = &world.pipeline(&[]).await[..] else { panic!("one enquiry") };
+    let again = act(&world, &[&open[..], &["--message-id", id, "--timeout", "20s"]].concat()).await;
+    let [only] = &world.pipeline(&[]).await[..] else { panic!("one lead") };
     assert_eq!(only["id"], again["leadId"]);
     super::until_settled(&world, 0).await;
     assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 1);
 }
 
 #[tokio::test]
-async fn a_broker_that_cannot_be_reached_is_told_without_its_password() {
-    let settings =
-        [("AMQP_URL", "amqp://connect:hunter2@127.0.0.1:1/%2f"), ("CONNECT_MASTER_KEY", tests::MASTER_KEY)];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let said = refused(&Connectctl::with(settings), &["archive", "--lead", "1", "--timeout", "500ms"]).await;
-    assert_eq!(said, "the broker can't be reached; nothing was published");
+async fn an_unreachable_broker_is_reported_without_its_password() {
+    let database = TestDatabase::new().await;
+    let connectctl =
+        Connectctl::for_database(database.url()).and("AMQP_URL", "amqp://connect:hunter2@127.0.0.1:1/%2f");
+    let said = act_refused(&connectctl, &["archive", "--lead", "1", "--timeout", "500ms"]).await;
+    assert_eq!(said, "the broker cannot be reached; nothing was published");
 }

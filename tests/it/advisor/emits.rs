@@ -1,32 +1,38 @@
 //! Outbound events: what each path that emits one writes to the outbox (specification: Outbound webhook events; D12, D16,
 //! D24, D25).
 
-use super::{done, emitted, opened, patch, subscribe, trip, types};
+use super::{act, event_types, open_lead, patch, take_emitted, trip};
 use serde_json::{Value, json};
-use tests::{Event, RECORDS, World, event, text};
+use tests::{Event, RECORDS, UNREACHED_RECEIVER, World, event, text};
 
-/// What an outbound event is due to: the key's prefix, and the origin.
+/// What caused an outbound event: the prefix of the key, and the origin.
 type Cause<'a> = (Option<&'a str>, &'a str);
 
-/// The CRM's own acts.
+/// The CRM itself.
 const CRM: Cause<'static> = (None, "crm");
 
 fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
 }
 
-/// A world with a subscriber and an enquiry of Ana's, from which on what is emitted counts.
+/// A world with a subscriber and a lead of Ana's. Events emitted so far are removed.
 async fn world() -> (World, Value) {
     let world = World::start().await;
-    subscribe(&world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     let payload = json!({"externalLeadId": "x-1"});
-    let of = world.accept(ana("enquiry.submitted").name("Ana").payload(payload)).await;
-    emitted(&world).await;
-    (world, of)
+    let opened = world.accept(ana("enquiry.submitted").name("Ana").payload(payload)).await;
+    take_emitted(&world).await;
+    (world, opened)
 }
 
-/// Checks a row of the outbox: envelope, cause, and the ids that all payloads carry; gives the other facts.
-async fn facts(world: &World, row: &Value, event_type: &str, of: &Value, (key, origin): Cause<'_>) -> Value {
+/// Checks the envelope, the cause and the common ids of an outbox row; returns the rest of its payload.
+async fn facts(
+    world: &World,
+    row: &Value,
+    event_type: &str,
+    opened: &Value,
+    (key, origin): Cause<'_>,
+) -> Value {
     let envelope = &row["envelope"];
     assert_eq!((&row["event_type"], &envelope["eventType"]), (&json!(event_type), &json!(event_type)));
     assert_eq!((&row["key_prefix"], &row["origin"]), (&json!(key), &json!(origin)), "{event_type}");
@@ -34,7 +40,7 @@ async fn facts(world: &World, row: &Value, event_type: &str, of: &Value, (key, o
     assert_eq!(envelope["tenant"], "acme");
     let actor = json!({"type": "contact", "email": "ana@example.com", "name": "Ana"});
     assert_eq!(envelope["actor"], actor, "{event_type}");
-    let lead = world.lead(&of["leadId"]).await;
+    let lead = world.lead(&opened["leadId"]).await;
     let mut payload = envelope["payload"].as_object().expect("a payload").clone();
     for (field, expected) in [
         ("leadId", &lead["id"]),
@@ -48,16 +54,16 @@ async fn facts(world: &World, row: &Value, event_type: &str, of: &Value, (key, o
     Value::Object(payload)
 }
 
-/// The only event that was emitted: its facts.
-async fn only(world: &World, event_type: &str, of: &Value, cause: Cause<'_>) -> Value {
-    let rows = emitted(world).await;
-    assert_eq!(types(&rows), [event_type]);
-    facts(world, &rows[0], event_type, of, cause).await
+/// Checks that exactly one event was take_emitted, and returns the specific fields of its payload.
+async fn only(world: &World, event_type: &str, opened: &Value, cause: Cause<'_>) -> Value {
+    let rows = take_emitted(world).await;
+    assert_eq!(event_types(&rows), [event_type]);
+    facts(world, &rows[0], event_type, opened, cause).await
 }
 
-/// The other member than the one who owns the enquiry, and that one.
-async fn members(world: &World, of: &Value) -> (Value, Value) {
-    let owner = world.lead(&of["leadId"]).await["owner"].clone();
+/// The member who does not own the lead, and its owner.
+async fn members(world: &World, opened: &Value) -> (Value, Value) {
+    let owner = world.lead(&opened["leadId"]).await["owner"].clone();
     let (asha, ben) = (
         json!({"email": "asha@acme.test", "name": "Asha"}),
         json!({"email": "ben@acme.test", "name": "Ben"}),
@@ -66,11 +72,11 @@ async fn members(world: &World, of: &Value) -> (Value, Value) {
 }
 
 #[tokio::test]
-async fn lead_assigned_by_every_path() {
-    let (world, of) = world().await;
-    // Routing is the CRM's own act, whoever opened the enquiry.
+async fn every_path_emits_lead_assigned() {
+    let (world, opened) = world().await;
+    // Routing is done by the CRM, whoever opened the lead.
     let by_event = world.accept(ana("enquiry.submitted")).await;
-    let rows = emitted(&world).await;
+    let rows = take_emitted(&world).await;
     let routed = facts(&world, &rows[0], "lead.assigned", &by_event, CRM).await;
     assert_eq!(routed["previousOwner"], json!(null));
     assert_eq!(routed["owner"], world.lead(&by_event["leadId"]).await["owner"]);
@@ -78,46 +84,46 @@ async fn lead_assigned_by_every_path() {
     let request = world.key.records("POST", &format!("{RECORDS}/leads"), body).with("idempotency-key", "k");
     let by_record = world.http().send(&request).await.json()["data"].clone();
     only(&world, "lead.assigned", &json!({"leadId": by_record["id"]}), CRM).await;
-    let by_advisor = opened(&world).await;
+    let by_advisor = open_lead(&world).await;
     only(&world, "lead.assigned", &by_advisor, CRM).await;
 
-    let (other, owner) = members(&world, &of).await;
-    let route = format!("/leads/{}", text(&of["leadId"]));
+    let (other, owner) = members(&world, &opened).await;
+    let route = format!("/leads/{}", text(&opened["leadId"]));
     assert_eq!(patch(&world, &route, &json!({"owner": other["email"]})).await.status, 200);
     let key = Some(world.key.prefix.as_str());
-    let assigned = only(&world, "lead.assigned", &of, (key, "connect-api")).await;
+    let assigned = only(&world, "lead.assigned", &opened, (key, "connect-api")).await;
     assert_eq!(assigned, json!({"owner": other, "previousOwner": owner}));
-    done(&world, "assign", json!({"lead": of["leadId"], "owner": owner["email"]})).await;
-    let assigned = only(&world, "lead.assigned", &of, CRM).await;
+    act(&world, "assign", json!({"lead": opened["leadId"], "owner": owner["email"]})).await;
+    let assigned = only(&world, "lead.assigned", &opened, CRM).await;
     assert_eq!(assigned, json!({"owner": owner, "previousOwner": other}));
 }
 
 #[tokio::test]
-async fn lead_assigned_by_a_discovery_that_opens_an_enquiry() {
+async fn a_discovery_that_opens_a_lead_emits_lead_assigned() {
     let world = World::start().await;
-    subscribe(&world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     let result = world.accept(ana("traveller.discovery_upserted").name("Ana")).await;
     only(&world, "lead.assigned", &result, CRM).await;
 }
 
 #[tokio::test]
-async fn lead_stage_changed_by_every_path() {
-    let (world, of) = world().await;
+async fn every_path_emits_lead_stage_changed() {
+    let (world, opened) = world().await;
     let key = Some(world.key.prefix.as_str());
     let step = |from: &str, to: &str, reason: Value| json!({"from": from, "to": to, "reason": reason});
     let null = Value::Null;
 
     world.accept(ana("booking.started").with("origin", json!("shop"))).await;
-    let changed = only(&world, "lead.stage_changed", &of, (key, "shop")).await;
+    let changed = only(&world, "lead.stage_changed", &opened, (key, "shop")).await;
     assert_eq!(changed, step("inquiry", "proposal_approved", null.clone()));
     world.accept(ana("booking.completed").with("origin", json!("shop"))).await;
-    let changed = only(&world, "lead.stage_changed", &of, (key, "shop")).await;
+    let changed = only(&world, "lead.stage_changed", &opened, (key, "shop")).await;
     assert_eq!(changed, step("proposal_approved", "trip_booked", null.clone()));
-    let route = format!("/leads/{}", text(&of["leadId"]));
+    let route = format!("/leads/{}", text(&opened["leadId"]));
     assert_eq!(patch(&world, &route, &json!({"stage": "lost", "reason": "too dear"})).await.status, 200);
-    let changed = only(&world, "lead.stage_changed", &of, (key, "connect-api")).await;
+    let changed = only(&world, "lead.stage_changed", &opened, (key, "connect-api")).await;
     assert_eq!(changed, step("trip_booked", "lost", json!("too dear")));
-    let lead = &of["leadId"];
+    let lead = &opened["leadId"];
     for (name, fields, expected) in [
         (
             "stage",
@@ -127,68 +133,68 @@ async fn lead_stage_changed_by_every_path() {
         ("travelled", json!({"lead": lead}), step("negotiation", "travelled", null.clone())),
         ("archive", json!({"lead": lead}), step("travelled", "archived", null.clone())),
     ] {
-        done(&world, name, fields).await;
-        assert_eq!(only(&world, "lead.stage_changed", &of, CRM).await, expected);
+        act(&world, name, fields).await;
+        assert_eq!(only(&world, "lead.stage_changed", &opened, CRM).await, expected);
     }
-    done(&world, "booking-confirm", json!({"lead": lead, "bookingRef": "BR-1"})).await;
-    let rows = emitted(&world).await;
-    assert_eq!(types(&rows), ["lead.stage_changed", "booking.confirmed"]);
-    let changed = facts(&world, &rows[0], "lead.stage_changed", &of, CRM).await;
+    act(&world, "booking-confirm", json!({"lead": lead, "bookingRef": "BR-1"})).await;
+    let rows = take_emitted(&world).await;
+    assert_eq!(event_types(&rows), ["lead.stage_changed", "booking.confirmed"]);
+    let changed = facts(&world, &rows[0], "lead.stage_changed", &opened, CRM).await;
     assert_eq!(changed, step("archived", "trip_booked", null));
 }
 
 #[tokio::test]
-async fn proposal_sent_and_viewed() {
-    let (world, of) = world().await;
+async fn emits_proposal_sent_and_proposal_viewed() {
+    let (world, opened) = world().await;
     let url = "https://proposals.example/p/1";
-    let offer = json!({"lead": of["leadId"], "title": "Goa", "url": url, "channel": "whatsapp"});
-    let answer = done(&world, "proposal-send", offer).await;
-    let sent = only(&world, "proposal.sent", &of, CRM).await;
-    let shown = trip(&world, &of).await;
+    let offer = json!({"lead": opened["leadId"], "title": "Goa", "url": url, "channel": "whatsapp"});
+    let reply = act(&world, "proposal-send", offer).await;
+    let sent = only(&world, "proposal.sent", &opened, CRM).await;
+    let shown = trip(&world, &opened).await;
     let mut expected = json!({
-        "proposalId": answer["proposalId"], "title": "Goa", "proposalUrl": url, "channel": "whatsapp",
+        "proposalId": reply["proposalId"], "title": "Goa", "proposalUrl": url, "channel": "whatsapp",
         "sentAt": shown["proposal"]["sentAt"],
     });
     assert_eq!(sent, expected);
-    done(&world, "proposal-view", json!({"lead": of["leadId"]})).await;
-    let viewed = only(&world, "proposal.viewed", &of, CRM).await;
-    expected["viewedAt"] = trip(&world, &of).await["updatedAt"].clone();
+    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
+    let viewed = only(&world, "proposal.viewed", &opened, CRM).await;
+    expected["viewedAt"] = trip(&world, &opened).await["updatedAt"].clone();
     assert_eq!(viewed, expected);
     for name in ["proposal-view", "proposal-discard"] {
-        done(&world, name, json!({"lead": of["leadId"]})).await;
-        assert!(emitted(&world).await.is_empty(), "{name}");
+        act(&world, name, json!({"lead": opened["leadId"]})).await;
+        assert!(take_emitted(&world).await.is_empty(), "{name}");
     }
 }
 
 #[tokio::test]
-async fn booking_confirmed_by_every_path() {
-    let (world, of) = world().await;
+async fn every_path_emits_booking_confirmed() {
+    let (world, opened) = world().await;
     let key = Some(world.key.prefix.as_str());
     let payload = json!({"bookingRef": "BR-1", "amount": 1200, "currency": "INR", "creditUsed": 50});
     world.accept(ana("booking.completed").payload(payload.clone()).with("origin", json!("shop"))).await;
-    let rows = emitted(&world).await;
-    assert_eq!(types(&rows), ["lead.stage_changed", "booking.confirmed"]);
-    assert_eq!(facts(&world, &rows[1], "booking.confirmed", &of, (key, "shop")).await, payload);
+    let rows = take_emitted(&world).await;
+    assert_eq!(event_types(&rows), ["lead.stage_changed", "booking.confirmed"]);
+    assert_eq!(facts(&world, &rows[1], "booking.confirmed", &opened, (key, "shop")).await, payload);
     let mut by_advisor = json!({"bookingRef": "BR-2", "amount": 99.95, "currency": "EUR"});
     let expected = by_advisor.clone();
-    by_advisor["lead"] = of["leadId"].clone();
-    done(&world, "booking-confirm", by_advisor).await;
-    assert_eq!(only(&world, "booking.confirmed", &of, CRM).await, expected);
+    by_advisor["lead"] = opened["leadId"].clone();
+    act(&world, "booking-confirm", by_advisor).await;
+    assert_eq!(only(&world, "booking.confirmed", &opened, CRM).await, expected);
 }
 
 #[tokio::test]
-async fn booking_cancelled_whoever_made_the_booking() {
-    let (world, of) = world().await;
+async fn emits_booking_cancelled_however_the_booking_was_created() {
+    let (world, opened) = world().await;
     world.accept(ana("booking.completed").payload(json!({"bookingRef": "BR-1"}))).await;
-    done(&world, "booking-confirm", json!({"lead": of["leadId"], "bookingRef": "BR-2"})).await;
-    emitted(&world).await;
+    act(&world, "booking-confirm", json!({"lead": opened["leadId"], "bookingRef": "BR-2"})).await;
+    take_emitted(&world).await;
     for (booking_ref, reason) in [("BR-1", json!("illness")), ("BR-2", Value::Null)] {
         let mut fields = json!({"bookingRef": booking_ref});
         if !reason.is_null() {
             fields["reason"] = reason.clone();
         }
-        done(&world, "booking-cancel", fields).await;
-        let cancelled = only(&world, "booking.cancelled", &of, CRM).await;
+        act(&world, "booking-cancel", fields).await;
+        let cancelled = only(&world, "booking.cancelled", &opened, CRM).await;
         assert_eq!(cancelled, json!({"bookingRef": booking_ref, "reason": reason}));
     }
 }

@@ -1,10 +1,10 @@
-//! Messages that are no actions: answered where an answer is wanted, dead letters where not.
+//! Messages that are not actions: an error reply where the sender waits for one, a dead letter otherwise.
 
-use super::{action, ask_with, counted, opened, records, until_settled};
+use super::{action, count_actions, open_lead, send_message, stored_records, until_settled};
 use serde_json::{Value, json};
 use tests::{QueuedMessage, World, text};
 
-/// Bodies that are no actions, each with what the error names.
+/// Bodies that are not actions, each with the beginning of its error message.
 fn malformed(lead: &Value) -> Vec<(Vec<u8>, &'static str)> {
     let body = |name, fields| action(name, fields).to_string().into_bytes();
     let nul = r#"{"action": "archive", "tenant": "acme", "lead": "a\u0000b"}"#;
@@ -25,7 +25,7 @@ fn malformed(lead: &Value) -> Vec<(Vec<u8>, &'static str)> {
         (body("archive", json!({})), "lead: is required"),
         (body("archive", json!({"lead": null})), "lead: must not be null"),
         (body("archive", json!({"lead": lead, "reason": "x"})), "reason: is not a known field"),
-        (body("open-lead", json!({"name": "Ana"})), "body: must have client, or email"),
+        (body("open-lead", json!({"name": "Ana"})), "body: must have either client or email"),
         (body("open-lead", json!({"email": "ana"})), "email: must be an email address"),
         (body("open-lead", json!({"email": "a@b.example", "noTrip": 1})), "noTrip: must be true or false"),
         (body("assign", json!({ "lead": lead })), "owner: is required"),
@@ -51,32 +51,32 @@ fn malformed(lead: &Value) -> Vec<(Vec<u8>, &'static str)> {
 }
 
 #[tokio::test]
-async fn with_somebody_waiting_it_is_answered_with_every_fault_and_its_place() {
+async fn with_a_reply_queue_a_malformed_action_gets_every_fault_with_its_place() {
     let world = World::start().await;
-    let lead = opened(&world).await["leadId"].clone();
-    let before = records(&world).await;
+    let lead = open_lead(&world).await["leadId"].clone();
+    let before = stored_records(&world).await;
     let malformed = malformed(&lead);
     for (body, fault) in &malformed {
-        let answer = ask_with(&world, &QueuedMessage::new(body)).await;
-        assert_eq!((&answer["statusCode"], &answer["code"]), (&json!(400), &json!("invalid_request")));
-        assert!(text(&answer["message"]).starts_with(fault), "{fault}: {answer}");
+        let reply = send_message(&world, &QueuedMessage::new(body)).await;
+        assert_eq!((&reply["statusCode"], &reply["code"]), (&json!(400), &json!("invalid_request")));
+        assert!(text(&reply["message"]).starts_with(fault), "{fault}: {reply}");
     }
     until_settled(&world, 0).await;
-    assert_eq!(records(&world).await, before);
-    assert_eq!(counted(&world, "malformed").await as usize, malformed.len());
+    assert_eq!(stored_records(&world).await, before);
+    assert_eq!(count_actions(&world, "malformed").await as usize, malformed.len());
 }
 
 #[tokio::test]
-async fn with_nobody_waiting_it_is_a_dead_letter_as_it_was_sent_and_the_worker_goes_on() {
+async fn without_a_reply_queue_a_malformed_action_is_dead_lettered_unchanged() {
     let world = World::start().await;
-    let lead = opened(&world).await["leadId"].clone();
-    let before = records(&world).await;
+    let lead = open_lead(&world).await["leadId"].clone();
+    let before = stored_records(&world).await;
     let mut sent: Vec<Vec<u8>> = malformed(&lead).into_iter().map(|(body, _)| body).collect();
     for body in &sent {
         world.queues.publish("crm", body).await;
     }
     until_settled(&world, u32::try_from(sent.len()).expect("few")).await;
-    assert_eq!(records(&world).await, before);
+    assert_eq!(stored_records(&world).await, before);
     let mut kept = Vec::new();
     while let Some(message) = world.queues.take("crm.dead").await {
         kept.push(message.body);
@@ -84,18 +84,18 @@ async fn with_nobody_waiting_it_is_a_dead_letter_as_it_was_sent_and_the_worker_g
     kept.sort();
     sent.sort();
     assert!(kept == sent, "as they were sent");
-    opened(&world).await;
+    open_lead(&world).await;
 }
 
 #[tokio::test]
-async fn a_message_id_that_cannot_be_kept_is_a_fault_and_a_blank_one_is_none() {
+async fn rejects_an_unstorable_message_id_and_accepts_a_blank_one() {
     let world = World::start().await;
     let body = action("open-lead", json!({"email": "ana@example.com"})).to_string();
     let message = QueuedMessage::new(body.as_bytes());
-    let answer = ask_with(&world, &message.clone().with_id("a\0b")).await;
-    assert_eq!((&answer["code"], &answer["statusCode"]), (&json!("invalid_request"), &json!(400)));
+    let reply = send_message(&world, &message.clone().with_id("a\0b")).await;
+    assert_eq!((&reply["code"], &reply["statusCode"]), (&json!("invalid_request"), &json!(400)));
     for _ in 0..2 {
-        assert_eq!(ask_with(&world, &message.clone().with_id(" ")).await["ok"], true);
+        assert_eq!(send_message(&world, &message.clone().with_id(" ")).await["ok"], true);
     }
     assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 2);
 }

@@ -1,26 +1,25 @@
-//! Proposals: sent, viewed, discarded, and what a customer's new itinerary is answered then (D20).
+//! Proposals: sent, viewed, discarded, and whether a customer's new itinerary is then applied (D20).
 
-use super::{done, lead, opened, patch, trip, trip_route};
+use super::{act, lead, open_lead, patch, trip, trip_route};
 use serde_json::{Value, json};
 use tests::{World, text};
 
-fn offer(of: &Value) -> Value {
+fn offer(opened: &Value) -> Value {
     let url = "https://proposals.example/p/1#start";
-    json!({"lead": of["leadId"], "title": "Goa in May", "url": url, "channel": "email"})
+    json!({"lead": opened["leadId"], "title": "Goa in May", "url": url, "channel": "email"})
 }
 
-/// Sends a new itinerary and gives why it wasn't applied, null when it was.
-async fn new_itinerary(world: &World, of: &Value) -> Value {
+/// Sends a new itinerary and returns the reason why it was not applied, or null if it was.
+async fn new_itinerary(world: &World, opened: &Value) -> Value {
     let itinerary = json!({"title": "New", "days": []});
-    let answer = patch(world, &trip_route(of), &json!({"itinerary": itinerary})).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let data = answer.json()["data"].clone();
+    let response = patch(world, &trip_route(opened), &json!({"itinerary": itinerary})).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    let data = response.json()["data"].clone();
     let reason = data.get("itineraryNotAppliedReason").cloned().unwrap_or_default();
     assert_eq!(data["itineraryApplied"], json!(reason.is_null()), "{data}");
     reason
 }
 
-/// The stored proposal.
 async fn stored(world: &World) -> Value {
     let query = "SELECT proposal_id, status, title, url, channel, sent_at, viewed_at FROM proposals";
     let mut rows = world.database.rows(query, &[]).await;
@@ -29,19 +28,19 @@ async fn stored(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn a_proposal_that_is_sent_is_shown_so_and_keeps_title_url_and_channel() {
+async fn a_sent_proposal_is_shown_as_sent_and_keeps_title_url_and_channel() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    let (before, trip_before) = (lead(&world, &of).await, trip(&world, &of).await);
-    let answer = done(&world, "proposal-send", offer(&of)).await;
-    assert_eq!((&answer["proposalId"], &answer["stage"]), (&of["proposalId"], &json!("inquiry")));
-    let (after, trip_after) = (lead(&world, &of).await, trip(&world, &of).await);
+    let opened = open_lead(&world).await;
+    let (before, trip_before) = (lead(&world, &opened).await, trip(&world, &opened).await);
+    let reply = act(&world, "proposal-send", offer(&opened)).await;
+    assert_eq!((&reply["proposalId"], &reply["stage"]), (&opened["proposalId"], &json!("inquiry")));
+    let (after, trip_after) = (lead(&world, &opened).await, trip(&world, &opened).await);
     assert_eq!(trip_after["proposal"]["status"], "sent");
-    assert_eq!(trip_after["proposal"]["sentAt"], trip_after["updatedAt"], "it was the last that happened");
+    assert_eq!(trip_after["proposal"]["sentAt"], trip_after["updatedAt"], "sending it was the last change");
     assert!(text(&after["updatedAt"]) > text(&before["updatedAt"]));
     assert!(text(&trip_after["updatedAt"]) > text(&trip_before["updatedAt"]));
     let stored = stored(&world).await;
-    assert_eq!(stored["proposal_id"], of["proposalId"]);
+    assert_eq!(stored["proposal_id"], opened["proposalId"]);
     assert_eq!(
         [&stored["title"], &stored["url"], &stored["channel"], &stored["viewed_at"]],
         [&json!("Goa in May"), &json!("https://proposals.example/p/1#start"), &json!("email"), &json!(null)]
@@ -49,66 +48,66 @@ async fn a_proposal_that_is_sent_is_shown_so_and_keeps_title_url_and_channel() {
 }
 
 #[tokio::test]
-async fn a_proposal_that_the_traveller_opened_is_shown_so() {
+async fn a_viewed_proposal_is_shown_as_viewed() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    done(&world, "proposal-send", offer(&of)).await;
-    let sent = trip(&world, &of).await;
-    done(&world, "proposal-view", json!({"lead": of["leadId"]})).await;
-    let viewed = trip(&world, &of).await;
+    let opened = open_lead(&world).await;
+    act(&world, "proposal-send", offer(&opened)).await;
+    let sent = trip(&world, &opened).await;
+    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
+    let viewed = trip(&world, &opened).await;
     assert_eq!(viewed["proposal"], json!({"status": "viewed", "sentAt": sent["proposal"]["sentAt"]}));
     assert!(text(&viewed["updatedAt"]) > text(&sent["updatedAt"]));
     assert_ne!(stored(&world).await["viewed_at"], json!(null));
-    done(&world, "proposal-view", json!({"lead": of["leadId"]})).await;
-    assert_eq!(trip(&world, &of).await, viewed, "once is enough");
+    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
+    assert_eq!(trip(&world, &opened).await, viewed, "a second view changes nothing");
 }
 
 #[tokio::test]
-async fn a_proposal_can_be_sent_again_also_after_it_was_discarded() {
+async fn a_proposal_can_be_resent_even_after_it_was_discarded() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    done(&world, "proposal-send", offer(&of)).await;
-    done(&world, "proposal-view", json!({"lead": of["leadId"]})).await;
-    let first = trip(&world, &of).await["proposal"]["sentAt"].clone();
-    let mut again = offer(&of);
+    let opened = open_lead(&world).await;
+    act(&world, "proposal-send", offer(&opened)).await;
+    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
+    let first = trip(&world, &opened).await["proposal"]["sentAt"].clone();
+    let mut again = offer(&opened);
     again["title"] = json!("Kerala");
-    done(&world, "proposal-send", again).await;
-    let second = trip(&world, &of).await["proposal"].clone();
+    act(&world, "proposal-send", again).await;
+    let second = trip(&world, &opened).await["proposal"].clone();
     assert_eq!(second["status"], "sent");
     assert!(text(&second["sentAt"]) > text(&first));
     let kept = stored(&world).await;
     assert_eq!((&kept["title"], &kept["viewed_at"]), (&json!("Kerala"), &json!(null)));
-    done(&world, "proposal-discard", json!({"lead": of["leadId"]})).await;
-    assert_eq!(trip(&world, &of).await["proposal"]["status"], "discarded");
-    done(&world, "proposal-send", offer(&of)).await;
-    assert_eq!(trip(&world, &of).await["proposal"]["status"], "sent");
+    act(&world, "proposal-discard", json!({"lead": opened["leadId"]})).await;
+    assert_eq!(trip(&world, &opened).await["proposal"]["status"], "discarded");
+    act(&world, "proposal-send", offer(&opened)).await;
+    assert_eq!(trip(&world, &opened).await["proposal"]["status"], "sent");
 }
 
 #[tokio::test]
-async fn a_new_itinerary_is_answered_by_what_became_of_the_proposal() {
+async fn the_state_of_the_proposal_decides_whether_a_new_itinerary_is_applied() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    let named = json!({"lead": of["leadId"]});
-    assert_eq!(new_itinerary(&world, &of).await, json!(null), "the draft is replaced");
-    done(&world, "stage", json!({"lead": of["leadId"], "stage": "building_proposal"})).await;
-    assert_eq!(new_itinerary(&world, &of).await, "advisor_working");
-    done(&world, "stage", json!({"lead": of["leadId"], "stage": "follow_up"})).await;
-    assert_eq!(new_itinerary(&world, &of).await, json!(null));
-    done(&world, "proposal-send", offer(&of)).await;
-    assert_eq!(new_itinerary(&world, &of).await, "proposal_sent");
-    done(&world, "proposal-view", named.clone()).await;
-    assert_eq!(new_itinerary(&world, &of).await, "proposal_sent");
-    done(&world, "proposal-discard", named).await;
-    assert_eq!(new_itinerary(&world, &of).await, "no_proposal");
-    done(&world, "proposal-send", offer(&of)).await;
-    assert_eq!(new_itinerary(&world, &of).await, "proposal_sent");
+    let opened = open_lead(&world).await;
+    let named = json!({"lead": opened["leadId"]});
+    assert_eq!(new_itinerary(&world, &opened).await, json!(null), "the draft is replaced");
+    act(&world, "stage", json!({"lead": opened["leadId"], "stage": "building_proposal"})).await;
+    assert_eq!(new_itinerary(&world, &opened).await, "advisor_working");
+    act(&world, "stage", json!({"lead": opened["leadId"], "stage": "follow_up"})).await;
+    assert_eq!(new_itinerary(&world, &opened).await, json!(null));
+    act(&world, "proposal-send", offer(&opened)).await;
+    assert_eq!(new_itinerary(&world, &opened).await, "proposal_sent");
+    act(&world, "proposal-view", named.clone()).await;
+    assert_eq!(new_itinerary(&world, &opened).await, "proposal_sent");
+    act(&world, "proposal-discard", named).await;
+    assert_eq!(new_itinerary(&world, &opened).await, "no_proposal");
+    act(&world, "proposal-send", offer(&opened)).await;
+    assert_eq!(new_itinerary(&world, &opened).await, "proposal_sent");
 }
 
 #[tokio::test]
-async fn a_draft_that_is_discarded_leaves_no_proposal() {
+async fn a_discarded_draft_leaves_no_proposal() {
     let world = World::start().await;
-    let of = opened(&world).await;
-    done(&world, "proposal-discard", json!({"lead": of["leadId"]})).await;
-    assert_eq!(trip(&world, &of).await["proposal"], json!({"status": "discarded", "sentAt": null}));
-    assert_eq!(new_itinerary(&world, &of).await, "no_proposal");
+    let opened = open_lead(&world).await;
+    act(&world, "proposal-discard", json!({"lead": opened["leadId"]})).await;
+    assert_eq!(trip(&world, &opened).await["proposal"], json!({"status": "discarded", "sentAt": null}));
+    assert_eq!(new_itinerary(&world, &opened).await, "no_proposal");
 }

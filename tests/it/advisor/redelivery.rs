@@ -1,18 +1,21 @@
-//! Actions that come twice, and workers that end in the middle (architecture: Invariants 1, 2, 4).
+//! Actions that are delivered twice, and workers that are killed while applying them (architecture: Invariants 1, 2, 4).
 
-use super::{action, ask_as, counted, done, emitted, opened, records, subscribe, trip, types, until_settled};
+use super::{
+    act, action, count_actions, event_types, open_lead, send_action_as, stored_records, take_emitted, trip,
+    until_settled,
+};
 use serde_json::{Value, json};
-use tests::{PATIENCE, QueuedMessage, World, eventually, text};
+use tests::{MAX_WAIT, QueuedMessage, UNREACHED_RECEIVER, World, eventually, text};
 
 #[tokio::test]
-async fn a_message_that_comes_again_is_answered_with_the_same_ids_and_changes_nothing() {
+async fn a_redelivered_message_gets_the_same_ids_and_changes_nothing() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let of = opened(&world).await;
-    let lead = &of["leadId"];
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = open_lead(&world).await;
+    let lead = &opened["leadId"];
     for (i, body) in [
         action("open-lead", json!({"email": "ben@example.com"})),
-        action("open-lead", json!({"client": of["clientId"], "noTrip": true})),
+        action("open-lead", json!({"client": opened["clientId"], "noTrip": true})),
         action("assign", json!({"lead": lead, "owner": "ben@acme.test"})),
         action("stage", json!({"lead": lead, "stage": "lost", "reason": "too dear"})),
         action(
@@ -33,36 +36,35 @@ async fn a_message_that_comes_again_is_answered_with_the_same_ids_and_changes_no
     .enumerate()
     {
         let id = format!("message {i}");
-        let first = ask_as(&world, &id, body).await;
+        let first = send_action_as(&world, &id, body).await;
         assert_eq!(first["ok"], true, "{body}: {first}");
-        let before = records(&world).await;
-        assert_eq!(ask_as(&world, &id, body).await, first, "{body}");
-        assert_eq!(records(&world).await, before, "{body}");
+        let before = stored_records(&world).await;
+        assert_eq!(send_action_as(&world, &id, body).await, first, "{body}");
+        assert_eq!(stored_records(&world).await, before, "{body}");
     }
-    assert_eq!(counted(&world, "repeated").await as usize, 11);
+    assert_eq!(count_actions(&world, "repeated").await as usize, 11);
     until_settled(&world, 0).await;
 }
 
 #[tokio::test]
-async fn what_would_do_something_again_does_it_for_a_new_message_only() {
+async fn a_repeatable_action_is_repeated_only_for_a_new_message() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let of = opened(&world).await;
-    emitted(&world).await;
-    let send =
-        json!({"lead": of["leadId"], "title": "T", "url": "https://proposals.example/1", "channel": "email"});
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = open_lead(&world).await;
+    take_emitted(&world).await;
+    let send = json!({"lead": opened["leadId"], "title": "T", "url": "https://proposals.example/1", "channel": "email"});
     let send = action("proposal-send", send);
-    ask_as(&world, "m-1", &send).await;
-    let first = trip(&world, &of).await;
-    ask_as(&world, "m-1", &send).await;
-    assert_eq!(trip(&world, &of).await, first);
-    ask_as(&world, "m-2", &send).await;
-    assert!(text(&trip(&world, &of).await["proposal"]["sentAt"]) > text(&first["proposal"]["sentAt"]));
-    assert_eq!(types(&emitted(&world).await), ["proposal.sent", "proposal.sent"]);
+    send_action_as(&world, "m-1", &send).await;
+    let first = trip(&world, &opened).await;
+    send_action_as(&world, "m-1", &send).await;
+    assert_eq!(trip(&world, &opened).await, first);
+    send_action_as(&world, "m-2", &send).await;
+    assert!(text(&trip(&world, &opened).await["proposal"]["sentAt"]) > text(&first["proposal"]["sentAt"]));
+    assert_eq!(event_types(&take_emitted(&world).await), ["proposal.sent", "proposal.sent"]);
 }
 
 #[tokio::test]
-async fn an_id_is_one_agencys_and_a_refused_message_can_come_again() {
+async fn a_message_id_belongs_to_one_tenant_and_a_refused_message_can_be_resent() {
     let world = World::start().await;
     world.add_tenant("zeta").await;
     let open = |tenant: &str| {
@@ -70,17 +72,17 @@ async fn an_id_is_one_agencys_and_a_refused_message_can_come_again() {
         body["tenant"] = json!(tenant);
         body
     };
-    let ours = ask_as(&world, "m-1", &open("acme")).await;
-    let theirs = ask_as(&world, "m-1", &open("zeta")).await;
+    let ours = send_action_as(&world, "m-1", &open("acme")).await;
+    let theirs = send_action_as(&world, "m-1", &open("zeta")).await;
     assert_ne!(ours["leadId"], theirs["leadId"]);
     let assign = action("assign", json!({"lead": ours["leadId"], "owner": "new@acme.test"}));
-    assert_eq!(ask_as(&world, "m-2", &assign).await["code"], "owner_not_member");
+    assert_eq!(send_action_as(&world, "m-2", &assign).await["code"], "owner_not_member");
     let add = ["member", "add", "--tenant", "acme", "--email", "new@acme.test", "--name", "New"];
     world.connectctl.json(&add).await;
-    assert_eq!(ask_as(&world, "m-2", &assign).await["ok"], true);
+    assert_eq!(send_action_as(&world, "m-2", &assign).await["ok"], true);
 }
 
-/// Actions of a burst, each with an id, and each of them twice, as a sender does that got no answer.
+/// The messages of a burst: each action has an id and is sent twice, as by a sender that got no reply.
 fn burst(count: usize) -> Vec<QueuedMessage> {
     let message = |i: usize| {
         let body = action("open-lead", json!({"email": format!("{}@example.com", i % 17)}));
@@ -89,30 +91,19 @@ fn burst(count: usize) -> Vec<QueuedMessage> {
     (0..count).flat_map(|i| [message(i), message(i)]).collect()
 }
 
-/// Waits until so many actions are in the ledger.
-async fn until_applied(world: &World, count: i64) {
-    eventually("the actions are done", PATIENCE, async || {
+/// Waits until so many actions, or more, are in the ledger.
+async fn until_some_applied(world: &World, count: i64) {
+    eventually("the actions are done", MAX_WAIT, async || {
         let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
         if applied >= count { Ok(()) } else { Err(format!("{applied} of {count}")) }
     })
     .await;
 }
 
-/// Waits until a worker waits for a lock.
-async fn until_worker_waits(world: &World) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND application_name = 'records' AND wait_event_type = 'Lock'";
-    eventually("the worker waits", PATIENCE, async || match world.database.count(waiting).await {
-        0 => Err("nobody waits".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
-}
-
-/// Checks that every action of the burst was done exactly once.
-async fn assert_once(world: &World, count: i64) {
+/// Checks that every action of the burst was applied exactly once.
+async fn assert_each_applied_once(world: &World, count: i64) {
     until_settled(world, 0).await;
-    until_applied(world, count).await;
+    until_some_applied(world, count).await;
     for what in [
         "count(*) FROM event_ledger WHERE event_id LIKE 'connect-api:crm:burst-%'",
         "count(DISTINCT lead_id) FROM event_ledger",
@@ -129,77 +120,77 @@ async fn assert_once(world: &World, count: i64) {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_killed_in_a_burst_of_actions_does_each_of_them_once() {
+async fn a_worker_killed_in_a_burst_applies_each_action_once() {
     const COUNT: usize = 400;
     let mut world = World::start().await;
-    subscribe(&world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     let burst = burst(COUNT);
     let (mut parts, blocker) = (burst.chunks(200), world.database.connect().await);
-    world.queues.put_all("crm", parts.next().expect("a part")).await;
+    world.queues.publish_all("crm", parts.next().expect("a part")).await;
     for applied in [40, 140, 240] {
-        until_applied(&world, applied).await;
-        // So that there is something left when the worker is killed, and it has begun with that.
+        until_some_applied(&world, applied).await;
+        // The worker has begun an action and waits for this lock when it is killed.
         let hold = "BEGIN; LOCK TABLE event_ledger IN EXCLUSIVE MODE";
         blocker.batch_execute(hold).await.expect("the lock");
-        world.queues.put_all("crm", parts.next().expect("a part")).await;
-        until_worker_waits(&world).await;
+        world.queues.publish_all("crm", parts.next().expect("a part")).await;
+        world.database.until_lock_wait_of("records").await;
         world.workers[0].kill();
         world.workers.clear();
-        blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+        blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
         world.add_worker().await;
     }
-    assert_once(&world, COUNT as i64).await;
+    assert_each_applied_once(&world, COUNT as i64).await;
 }
 
 #[tokio::test]
-async fn two_workers_with_several_lanes_do_each_action_once_when_one_is_killed() {
+async fn two_workers_with_several_lanes_apply_each_action_once_when_one_is_killed() {
     const COUNT: usize = 400;
     let mut world = World::with().workers(2).set("CONNECT_CRM_LANES", "3").start().await;
-    subscribe(&world).await;
-    world.queues.put_all("crm", &burst(COUNT)).await;
-    until_applied(&world, 60).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    world.queues.publish_all("crm", &burst(COUNT)).await;
+    until_some_applied(&world, 60).await;
     world.workers.remove(0).kill();
-    assert_once(&world, COUNT as i64).await;
+    assert_each_applied_once(&world, COUNT as i64).await;
 }
 
 #[tokio::test]
-async fn an_outage_of_postgres_holds_an_action_up_and_loses_nothing() {
+async fn a_postgres_outage_delays_an_action_without_losing_it() {
     let world = World::with().through_proxies().start().await;
-    let of = opened(&world).await;
-    world.proxies().postgres.cut();
+    let opened = open_lead(&world).await;
+    world.proxies().postgres.reset_connections();
     world.workers[0].until_unready().await;
     let waits = async {
-        eventually("trying the advisor action again", PATIENCE, async || {
-            let waits = world.workers[0].logs().contains("trying the advisor action again");
+        eventually("retrying the advisor action", MAX_WAIT, async || {
+            let waits = world.workers[0].logs().contains("retrying the advisor action");
             if waits { Ok(()) } else { Err("nothing logged".to_owned()) }
         })
         .await;
         world.proxies().postgres.restore();
     };
-    let (answer, ()) = futures_util::join!(done(&world, "archive", json!({"lead": of["leadId"]})), waits);
-    assert_eq!(answer["stage"], "archived");
+    let (reply, ()) = futures_util::join!(act(&world, "archive", json!({"lead": opened["leadId"]})), waits);
+    assert_eq!(reply["stage"], "archived");
 }
 
 #[tokio::test]
-async fn a_worker_that_is_told_to_end_in_an_outage_leaves_the_action_to_the_next() {
+async fn a_worker_on_sigterm_in_an_outage_requeues_the_action() {
     let mut world = World::with().through_proxies().start().await;
-    let of = opened(&world).await;
-    world.proxies().postgres.cut();
+    let opened = open_lead(&world).await;
+    world.proxies().postgres.reset_connections();
     world.workers[0].until_unready().await;
-    let body: Value = action("archive", json!({"lead": of["leadId"]}));
+    let body: Value = action("archive", json!({"lead": opened["leadId"]}));
     world.queues.publish("crm", body.to_string().as_bytes()).await;
-    eventually("trying the advisor action again", PATIENCE, async || {
-        let waits = world.workers[0].logs().contains("trying the advisor action again");
+    eventually("retrying the advisor action", MAX_WAIT, async || {
+        let waits = world.workers[0].logs().contains("retrying the advisor action");
         if waits { Ok(()) } else { Err("nothing logged".to_owned()) }
     })
     .await;
     assert_eq!(world.workers[0].terminate().await.code(), Some(0));
     world.workers.clear();
-    // It is back in the queue.
+    // The action is back in the queue.
     world.until_depth("crm", 1).await;
     world.proxies().postgres.restore();
     world.add_worker().await;
-    eventually("it is done", PATIENCE, async || match super::lead(&world, &of).await["stage"].clone() {
+    eventually("it is done", MAX_WAIT, async || match super::lead(&world, &opened).await["stage"].clone() {
         stage if stage == "archived" => Ok(()),
         stage => Err(stage.to_string()),
     })

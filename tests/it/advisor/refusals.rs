@@ -1,13 +1,15 @@
-//! Well-formed actions that aren't allowed: answered where an answer is wanted, and no poison where not.
+//! Well-formed actions that are not allowed: an error reply where the sender waits for one, and no dead letter.
 
-use super::{action, counted, done, opened, opened_without_trip, records, refused, until_settled};
+use super::{
+    act, act_refused, action, count_actions, open_lead, open_lead_without_trip, stored_records, until_settled,
+};
 use serde_json::{Value, json};
-use tests::{PATIENCE, World, eventually};
+use tests::{MAX_WAIT, World, eventually};
 
 const NOBODY: &str = "0190a5b2-0000-7000-8000-000000000001";
 
-/// An action of each kind that names an enquiry.
-fn of_lead(lead: &Value) -> Vec<Value> {
+/// One action of each kind that names a lead.
+fn actions_on_lead(lead: &Value) -> Vec<Value> {
     vec![
         action("assign", json!({"lead": lead, "owner": "asha@acme.test"})),
         action("stage", json!({"lead": lead, "stage": "follow_up"})),
@@ -23,14 +25,14 @@ fn of_lead(lead: &Value) -> Vec<Value> {
     ]
 }
 
-/// Actions that are refused, each with status and code.
+/// Actions that must be refused. Each has its status and code.
 async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
-    let with_trip = opened(world).await["leadId"].clone();
-    let without = opened_without_trip(world).await["leadId"].clone();
-    done(world, "booking-confirm", json!({"lead": without, "bookingRef": "BR-1"})).await;
+    let with_trip = open_lead(world).await["leadId"].clone();
+    let without = open_lead_without_trip(world).await["leadId"].clone();
+    act(world, "booking-confirm", json!({"lead": without, "bookingRef": "BR-1"})).await;
     let mut all = Vec::new();
     for unknown in [json!(NOBODY), json!("no id")] {
-        all.extend(of_lead(&unknown).into_iter().map(|body| (body, 404, "not_found")));
+        all.extend(actions_on_lead(&unknown).into_iter().map(|body| (body, 404, "not_found")));
         all.push((action("open-lead", json!({"client": unknown})), 404, "not_found"));
     }
     let mut of_nobody = action("open-lead", json!({"email": "ana@example.com"}));
@@ -47,7 +49,7 @@ async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
     for stage in ["building_proposal", "negotiation"] {
         all.push((action("stage", json!({"lead": without, "stage": stage})), 422, "stage_not_allowed"));
     }
-    let of_trips = of_lead(&without).into_iter().filter(|body| {
+    let of_trips = actions_on_lead(&without).into_iter().filter(|body| {
         ["proposal-send", "proposal-view", "proposal-discard"].contains(&tests::text(&body["action"]))
     });
     all.extend(of_trips.map(|body| (body, 409, "trip_not_open")));
@@ -58,64 +60,64 @@ async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
 }
 
 #[tokio::test]
-async fn every_refusal_is_answered_like_the_records_routes_do_and_leaves_no_trace() {
+async fn every_refusal_gets_the_error_of_the_records_routes_and_changes_nothing() {
     let world = World::start().await;
     let refusals = refusals(&world).await;
-    let before = records(&world).await;
+    let before = stored_records(&world).await;
     for (body, status, code) in &refusals {
-        let answer = refused(&world, body, *status, code).await;
-        let fields = answer.as_object().expect("an object").len();
-        assert_eq!(fields, if *code == "booking_ref_conflict" { 4 } else { 3 }, "{answer}");
+        let reply = act_refused(&world, body, *status, code).await;
+        let fields = reply.as_object().expect("an object").len();
+        assert_eq!(fields, if *code == "booking_ref_conflict" { 4 } else { 3 }, "{reply}");
     }
-    assert_eq!(records(&world).await, before);
+    assert_eq!(stored_records(&world).await, before);
     until_settled(&world, 0).await;
-    assert_eq!(counted(&world, "refused").await as usize, refusals.len());
+    assert_eq!(count_actions(&world, "refused").await as usize, refusals.len());
 }
 
 #[tokio::test]
-async fn a_refusal_that_nobody_waits_for_is_no_dead_letter() {
+async fn a_refusal_without_a_reply_queue_is_not_dead_lettered() {
     let world = World::start().await;
     let refusals = refusals(&world).await;
-    let before = records(&world).await;
+    let before = stored_records(&world).await;
     for (body, ..) in &refusals {
         world.queues.publish("crm", body.to_string().as_bytes()).await;
     }
-    eventually("all are refused", PATIENCE, async || match counted(&world, "refused").await as usize {
+    eventually("all are refused", MAX_WAIT, async || match count_actions(&world, "refused").await as usize {
         found if found == refusals.len() => Ok(()),
         found => Err(format!("{found} of {}", refusals.len())),
     })
     .await;
     until_settled(&world, 0).await;
-    assert_eq!(records(&world).await, before);
-    assert!(world.workers[0].logs().contains("action refused"));
+    assert_eq!(stored_records(&world).await, before);
+    assert!(world.workers[0].logs().contains("advisor action refused; replying with the reason"));
 }
 
 #[tokio::test]
-async fn another_agencys_records_are_not_there() {
+async fn records_of_another_tenant_are_not_found() {
     let world = World::start().await;
     world.add_tenant("zeta").await;
-    let of = opened(&world).await;
-    done(&world, "booking-confirm", json!({"lead": of["leadId"], "bookingRef": "BR-1"})).await;
-    let before = records(&world).await;
-    let mut foreign = of_lead(&of["leadId"]);
-    foreign.push(action("open-lead", json!({"client": of["clientId"]})));
+    let opened = open_lead(&world).await;
+    act(&world, "booking-confirm", json!({"lead": opened["leadId"], "bookingRef": "BR-1"})).await;
+    let before = stored_records(&world).await;
+    let mut foreign = actions_on_lead(&opened["leadId"]);
+    foreign.push(action("open-lead", json!({"client": opened["clientId"]})));
     foreign.push(action("booking-cancel", json!({"bookingRef": "BR-1"})));
     for mut body in foreign {
         body["tenant"] = json!("zeta");
-        refused(&world, &body, 404, "not_found").await;
+        act_refused(&world, &body, 404, "not_found").await;
     }
-    assert_eq!(records(&world).await, before);
-    // A reference is one agency's: the same one is free in another.
-    let theirs = done(&world, "open-lead", json!({"tenant": "zeta", "email": "ana@example.com"})).await;
+    assert_eq!(stored_records(&world).await, before);
+    // A booking reference belongs to one tenant: another tenant can use the same one.
+    let theirs = act(&world, "open-lead", json!({"tenant": "zeta", "email": "ana@example.com"})).await;
     let same_ref = json!({"tenant": "ZETA", "lead": theirs["leadId"], "bookingRef": "BR-1"});
-    done(&world, "booking-confirm", same_ref).await;
-    assert_ne!(theirs["clientId"], of["clientId"]);
+    act(&world, "booking-confirm", same_ref).await;
+    assert_ne!(theirs["clientId"], opened["clientId"]);
 }
 
 #[tokio::test]
-async fn an_action_that_fails_inside_is_answered_so_or_kept_as_a_dead_letter() {
+async fn an_action_with_an_internal_error_gets_a_500_reply_or_is_dead_lettered() {
     let world = World::start().await;
-    let of = opened(&world).await;
+    let opened = open_lead(&world).await;
     world
         .database
         .execute(
@@ -124,19 +126,21 @@ async fn an_action_that_fails_inside_is_answered_so_or_kept_as_a_dead_letter() {
              CREATE TRIGGER refuse BEFORE UPDATE ON leads FOR EACH ROW EXECUTE FUNCTION refuse()",
         )
         .await;
-    let body = action("archive", json!({"lead": of["leadId"]}));
-    let answer = refused(&world, &body, 500, "internal_error").await;
-    assert!(!answer.to_string().contains("secret"), "{answer}");
+    let body = action("archive", json!({"lead": opened["leadId"]}));
+    let reply = act_refused(&world, &body, 500, "internal_error").await;
+    assert!(!reply.to_string().contains("secret"), "{reply}");
     until_settled(&world, 0).await;
     world.queues.publish("crm", body.to_string().as_bytes()).await;
     until_settled(&world, 1).await;
     world.database.execute("DROP FUNCTION refuse CASCADE").await;
-    // Put back, it is done.
+    // Once requeued, it is applied.
     let kept = world.queues.take("crm.dead").await.expect("the dead letter");
-    world.queues.put("crm", &kept).await;
-    eventually("it is archived", PATIENCE, async || match super::lead(&world, &of).await["stage"].clone() {
-        stage if stage == "archived" => Ok(()),
-        stage => Err(stage.to_string()),
+    world.queues.publish_message("crm", &kept).await;
+    eventually("it is archived", MAX_WAIT, async || {
+        match super::lead(&world, &opened).await["stage"].clone() {
+            stage if stage == "archived" => Ok(()),
+            stage => Err(stage.to_string()),
+        }
     })
     .await;
 }

@@ -1,9 +1,9 @@
-//! Connections that somebody opens and does nothing with keep nobody else out.
+//! Idle connections of one peer do not lock out others.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 use tests::raw::RawConnection;
-use tests::{PATIENCE, World, eventually};
+use tests::{MAX_WAIT, World, eventually};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
@@ -11,12 +11,12 @@ const OTHER_NETWORK: [u8; 4] = [127, 0, 1, 2];
 const THIRD_NETWORK: [u8; 4] = [127, 0, 4, 2];
 const REQUEST: &str = "GET / HTTP/1.1\r\nhost: connect\r\n\r\n";
 
-/// The status that a caller is given, and how long that took. `None` when the connection was closed.
+/// The status code of a response, and how long it took. `None` if the connection was closed.
 async fn status(address: SocketAddr, source: [u8; 4]) -> (Option<u16>, Duration) {
     let begun = std::time::Instant::now();
     let mut connection = RawConnection::from(source, address).await;
     connection.send(REQUEST).await;
-    (connection.answer().await.map(|answer| answer.status), begun.elapsed())
+    (connection.response().await.map(|response| response.status), begun.elapsed())
 }
 
 async fn open(address: SocketAddr, source: [u8; 4], count: usize) -> Vec<RawConnection> {
@@ -28,7 +28,7 @@ async fn open(address: SocketAddr, source: [u8; 4], count: usize) -> Vec<RawConn
 }
 
 async fn until_counted(world: &World, metric: &str, labels: &[(&str, &str)], expected: f64) {
-    eventually(metric, PATIENCE, async || {
+    eventually(metric, MAX_WAIT, async || {
         let found = world.ingests[0].metrics().await.sum(metric, labels);
         if found == expected { Ok(()) } else { Err(format!("{found} of {expected}")) }
     })
@@ -36,26 +36,26 @@ async fn until_counted(world: &World, metric: &str, labels: &[(&str, &str)], exp
 }
 
 #[tokio::test]
-async fn one_address_with_idle_connections_keeps_no_other_out() {
+async fn one_address_with_idle_connections_does_not_lock_out_others() {
     let world = World::with().workers(0).start().await;
     let address = world.http().address();
     let idle = open(address, STRANGER, 4_200).await;
     until_counted(&world, "connect_http_connections_refused_total", &[("reason", "peer")], 4_200.0 - 1_024.0)
         .await;
-    let (answered, took) = status(address, CALLER).await;
-    assert_eq!(answered, Some(404));
+    let (status_code, took) = status(address, CALLER).await;
+    assert_eq!(status_code, Some(404));
     assert!(took < Duration::from_secs(10), "{took:?}");
     let metrics = world.ingests[0].metrics().await;
     assert!(metrics.sum("connect_http_connections", &[("state", "idle")]) >= 1_024.0);
     assert_eq!(metrics.sum("connect_http_connections_max", &[]), 4_096.0);
-    assert!(world.ingests[0].operator_get("/readyz").await.is_ok_and(|answer| answer.status == 200));
+    assert!(world.ingests[0].operator_get("/readyz").await.is_ok_and(|response| response.status == 200));
     let lines = world.ingests[0].logs().matches("connection refused: too many connections").count();
     assert!((1..60).contains(&lines), "{lines} lines");
     drop(idle);
 }
 
 #[tokio::test]
-async fn one_network_has_its_share() {
+async fn one_network_is_limited_to_its_share_of_connections() {
     let world = World::with()
         .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "20")
@@ -71,7 +71,7 @@ async fn one_network_has_its_share() {
 }
 
 #[tokio::test]
-async fn at_a_full_table_the_longest_idle_connection_makes_room() {
+async fn a_full_connection_table_closes_the_longest_idle_connection() {
     let world = World::with()
         .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "4")
@@ -83,14 +83,14 @@ async fn at_a_full_table_the_longest_idle_connection_makes_room() {
     let address = world.http().address();
     let mut idle = open(address, STRANGER, 4).await;
     until_counted(&world, "connect_http_connections", &[("state", "idle")], 4.0).await;
-    // A head that never ends is idle, too.
+    // A connection with an incomplete head counts as idle.
     idle[0].send("POST / HTTP/1.1\r\nhost: conn").await;
     assert_eq!(status(address, OTHER_NETWORK).await.0, Some(404));
     idle.remove(0).until_closed().await;
-    // The others are as they were.
+    // The other connections still work.
     for connection in &mut idle {
         connection.send(REQUEST).await;
-        assert_eq!(connection.answer().await.expect("an answer").status, 404);
+        assert_eq!(connection.response().await.expect("a response").status, 404);
     }
 }
 
@@ -108,7 +108,7 @@ async fn a_request_under_way_is_never_closed_for_a_new_connection() {
     connection.send(begun).await;
     until_counted(&world, "connect_http_connections", &[("state", "active")], 1.0).await;
     assert_eq!(status(address, OTHER_NETWORK).await.0, None);
-    assert_eq!(connection.answer().await.expect("an answer").status, 408);
+    assert_eq!(connection.response().await.expect("a response").status, 408);
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn idle_connections_are_closed_sooner_as_the_table_fills() {
 }
 
 #[tokio::test]
-async fn at_a_table_full_of_slow_bodies_the_one_read_longest_makes_room() {
+async fn a_connection_table_full_of_slow_bodies_closes_the_one_read_longest() {
     let world = World::with()
         .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "2")
@@ -147,18 +147,20 @@ async fn at_a_table_full_of_slow_bodies_the_one_read_longest_makes_room() {
         until_counted(&world, "connect_http_connections", &[("state", "active")], active).await;
         slow.push(connection);
     }
-    eventually("a newcomer is served", PATIENCE, async || match status(address, THIRD_NETWORK).await.0 {
-        Some(404) => Ok(()),
-        other => Err(format!("{other:?}")),
+    eventually("a new connection is served", MAX_WAIT, async || {
+        match status(address, THIRD_NETWORK).await.0 {
+            Some(404) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
     slow.remove(0).until_closed().await;
     slow[0].send("\"a\": 1}}").await;
-    assert_eq!(slow[0].answer().await.expect("an answer").status, 401, "the other one is as it was");
+    assert_eq!(slow[0].response().await.expect("a response").status, 401, "the other connection still works");
 }
 
 #[tokio::test]
-async fn a_connection_whose_peer_reads_no_response_is_closed() {
+async fn closes_a_connection_whose_peer_does_not_read() {
     let world = World::with().workers(0).set("CONNECT_HEADER_TIMEOUT", "2s").start().await;
     let mut connection = RawConnection::from(STRANGER, world.http().address()).await;
     let requests = "GET /api/v1/crm/connect/openapi.json HTTP/1.1\r\nhost: connect\r\n\r\n".repeat(400);

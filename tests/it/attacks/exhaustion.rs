@@ -1,15 +1,15 @@
-//! Bounds that all callers share cannot be used up by one of them: places for requests, and memory for bodies.
+//! One caller cannot exhaust the limits that all callers share: requests in flight, and memory for bodies.
 
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tests::event::batch;
-use tests::raw::{RawConnection, head};
-use tests::{ApiKey, EVENTS, Http, Outgoing, PATIENCE, World, event, eventually};
+use tests::raw::RawConnection;
+use tests::{ApiKey, EVENTS, HttpClient, HttpRequest, MAX_WAIT, World, event, eventually};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
 
-/// Most tries of a key that is remembered, unless the machine is so busy that ingest could not have it confirmed lately.
+/// Tries of a key that ingest has cached. A try fails if the machine is so busy that ingest could not confirm its cache in time.
 const TRIES: usize = 3;
 
 /// A valid batch of a key's tenant.
@@ -24,22 +24,21 @@ fn large_body(key: &ApiKey, bytes: usize) -> Vec<u8> {
     body
 }
 
-async fn begin(source: [u8; 4], address: SocketAddr, request: &Outgoing) -> RawConnection {
+async fn begin(source: [u8; 4], address: SocketAddr, request: &HttpRequest) -> RawConnection {
     let mut connection = RawConnection::from(source, address).await;
-    let length = format!("content-length: {}\r\n\r\n", request.body.len());
-    connection.send([head(request).as_slice(), length.as_bytes(), &request.body].concat()).await;
+    connection.send_request(request).await;
     connection
 }
 
 /// The status code of a request from an address.
-async fn status(source: [u8; 4], world: &World, request: &Outgoing) -> Option<u16> {
+async fn status(source: [u8; 4], world: &World, request: &HttpRequest) -> Option<u16> {
     let mut connection = begin(source, world.http().address(), request).await;
-    connection.answer().await.map(|answer| answer.status)
+    connection.response().await.map(|response| response.status)
 }
 
 /// Waits until `metric` is at least `expected`.
 async fn until_at_least(world: &World, metric: &str, labels: &[(&str, &str)], expected: f64) {
-    eventually(metric, PATIENCE, async || {
+    eventually(metric, MAX_WAIT, async || {
         let found = world.ingests[0].metrics().await.sum(metric, labels);
         if found >= expected { Ok(()) } else { Err(format!("{found} of {expected}")) }
     })
@@ -47,7 +46,7 @@ async fn until_at_least(world: &World, metric: &str, labels: &[(&str, &str)], ex
 }
 
 #[tokio::test]
-async fn look_ups_of_unknown_keys_keep_no_known_key_out() {
+async fn lookups_of_unknown_keys_do_not_lock_out_known_keys() {
     let world =
         World::with().set("CONNECT_MAX_IN_FLIGHT", "8").set("CONNECT_STORE_TIMEOUT", "15s").start().await;
     assert_eq!(status(CALLER, &world, &world.key.events(body(&world.key))).await, Some(200));
@@ -58,26 +57,20 @@ async fn look_ups_of_unknown_keys_keep_no_known_key_out() {
         begin(STRANGER, world.http().address(), &stranger.events(body(&world.key))).await
     }))
     .await;
-    let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    eventually("look-ups wait", PATIENCE, async || match world.database.count(waits).await {
-        0 => Err("nobody waits".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
-    let mut answered = None;
+    world.database.until_lock_wait().await;
+    let mut status_code = None;
     for _ in 0..TRIES {
-        answered = status(CALLER, &world, &world.key.events(body(&world.key))).await;
-        if answered == Some(200) {
+        status_code = status(CALLER, &world, &world.key.events(body(&world.key))).await;
+        if status_code == Some(200) {
             break;
         }
     }
-    assert_eq!(answered, Some(200));
+    assert_eq!(status_code, Some(200));
     drop(strangers);
 }
 
 #[tokio::test]
-async fn agencies_that_use_all_of_their_places_leave_some_for_another() {
+async fn tenants_at_their_limit_leave_places_for_another() {
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_MAX_IN_FLIGHT", "16")
@@ -89,30 +82,31 @@ async fn agencies_that_use_all_of_their_places_leave_some_for_another() {
         busy.push(world.add_tenant(slug).await);
     }
     let quiet = world.add_tenant("epsilon").await;
-    let http = Http::new(world.http().address());
-    let requests: Vec<Outgoing> = busy.iter().flat_map(|key| [0; 4].map(|_| key.events(body(key)))).collect();
+    let http = HttpClient::new(world.http().address());
+    let requests: Vec<HttpRequest> =
+        busy.iter().flat_map(|key| [0; 4].map(|_| key.events(body(key)))).collect();
     let bursts = join_all(requests.iter().map(async |request| http.send(request).await.status));
     let one = async {
-        eventually("every request has been admitted or refused", PATIENCE, async || {
+        eventually("every request has been admitted or refused", MAX_WAIT, async || {
             let metrics = world.ingests[0].metrics().await;
             let active = metrics.sum("connect_http_connections", &[("state", "active")]);
-            let refused = metrics.sum("connect_refused_total", &[]);
+            let refused = metrics.sum("connect_overloaded_total", &[]);
             if active + refused >= 16.0 { Ok(()) } else { Err(format!("{active} and {refused}")) }
         })
         .await;
         let request = quiet.events(body(&quiet));
-        let sent = Http::new(world.http().address());
-        let answered = tokio::spawn(async move { sent.send(&request).await.status });
+        let sent = HttpClient::new(world.http().address());
+        let status_code = tokio::spawn(async move { sent.send(&request).await.status });
         world.add_worker().await;
-        answered.await.expect("an answer")
+        status_code.await.expect("a response")
     };
-    let (bursts, answered) = futures_util::join!(bursts, one);
-    assert_eq!(answered, 200);
+    let (bursts, status_code) = futures_util::join!(bursts, one);
+    assert_eq!(status_code, 200);
     assert!(bursts.iter().filter(|status| **status == 200).count() >= 12, "{bursts:?}");
 }
 
 #[tokio::test]
-async fn one_address_with_stalled_bodies_leaves_memory_for_another() {
+async fn stalled_bodies_of_one_address_leave_memory_for_another() {
     let world = World::with()
         .set("CONNECT_MAX_BODY", "1MiB")
         .set("CONNECT_BODY_BUDGET", "16MiB")
@@ -130,15 +124,15 @@ async fn one_address_with_stalled_bodies_leaves_memory_for_another() {
     }))
     .await;
     let reason = [("reason", "body_budget")];
-    // With 1 MiB for each there is room for no more than 16.
-    until_at_least(&world, "connect_refused_total", &reason, 24.0).await;
+    // At 1 MiB each, the budget holds at most 16.
+    until_at_least(&world, "connect_overloaded_total", &reason, 24.0).await;
     let large = world.key.events(large_body(&world.key, 1_000_000));
     assert_eq!(status(CALLER, &world, &large).await, Some(200));
     drop(stalled);
 }
 
 #[tokio::test]
-async fn a_body_counts_until_it_is_published_and_replied_to_also_when_its_caller_hangs_up() {
+async fn a_body_counts_against_the_budget_until_its_reply_even_after_a_disconnect() {
     let mut world = World::with()
         .workers(0)
         .set("CONNECT_MAX_BODY", "1MiB")
@@ -151,7 +145,7 @@ async fn a_body_counts_until_it_is_published_and_replied_to_also_when_its_caller
     world.until_depth("events", 1).await;
     drop(first);
     let until_idle = async || {
-        eventually("nobody waits for a response", PATIENCE, async || {
+        eventually("nobody waits for a response", MAX_WAIT, async || {
             let active = [("state", "active")];
             match world.ingests[0].metrics().await.sum("connect_http_connections", &active) {
                 0.0 => Ok(()),
@@ -163,11 +157,11 @@ async fn a_body_counts_until_it_is_published_and_replied_to_also_when_its_caller
     until_idle().await;
     world.http().send(&request()).await.assert_error(503, "overloaded");
     let body_budget = [("reason", "body_budget")];
-    let refused = world.ingests[0].metrics().await.sum("connect_refused_total", &body_budget);
+    let refused = world.ingests[0].metrics().await.sum("connect_overloaded_total", &body_budget);
     assert_eq!(refused, 1.0);
     let again = request();
     world.add_worker().await;
-    eventually("the body is released", PATIENCE, async || match world.http().send(&again).await.status {
+    eventually("the body is released", MAX_WAIT, async || match world.http().send(&again).await.status {
         200 => Ok(()),
         status => Err(status.to_string()),
     })

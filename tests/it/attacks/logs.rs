@@ -1,20 +1,20 @@
-//! What callers cause fills no log.
+//! Callers cannot flood the logs.
 
-use crate::records::{break_inserts, get, post_of};
+use crate::records::{break_inserts, get, post_request};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::time::Instant;
 use tests::event::batch;
-use tests::{PATIENCE, Program, QueuedMessage, World, event, eventually, text};
+use tests::{MAX_WAIT, Program, QueuedMessage, World, event, eventually, text};
 
-/// The lines with a message.
+/// The log lines with this message.
 fn lines(program: &Program, message: &str) -> Vec<Value> {
     let logs = program.logs();
     let found = logs.lines().filter(|line| line.contains(&format!("\"message\":\"{message}\"")));
     found.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Checks that there was at most one line a second since `begun`, and that they count no more than what happened.
+/// Checks that there was at most one line a second since `begun`, and that the lines count at most `happened` occurrences.
 fn assert_limited(lines: &[Value], begun: Instant, happened: u64) {
     let seconds = begun.elapsed().as_secs() + 2;
     assert!((2..=seconds).contains(&(lines.len() as u64)), "{} lines in {seconds} s", lines.len());
@@ -27,7 +27,7 @@ fn has_suppressed(lines: &[Value]) -> bool {
 }
 
 #[tokio::test]
-async fn failed_requests_are_logged_once_a_second_with_the_number_of_the_others() {
+async fn failed_requests_are_logged_once_a_second_with_a_suppressed_count() {
     let world = World::with().workers(0).start().await;
     world.database.execute("ALTER TABLE replay_entries RENAME TO kept").await;
     let (begun, ingest) = (Instant::now(), &world.ingests[0]);
@@ -40,7 +40,7 @@ async fn failed_requests_are_logged_once_a_second_with_the_number_of_the_others(
         }
         sent
     };
-    let sent = eventually("a line counts those before it", PATIENCE, async || {
+    let sent = eventually("a line counts those before it", MAX_WAIT, async || {
         let sent = send_some().await;
         if has_suppressed(&lines(ingest, "request failed")) { Ok(sent) } else { Err(format!("{sent} sent")) }
     })
@@ -49,7 +49,7 @@ async fn failed_requests_are_logged_once_a_second_with_the_number_of_the_others(
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_logged_once_a_second_however_often_it_is_asked_for() {
+async fn a_corrupt_record_is_logged_once_a_second_however_often_it_is_read() {
     let world = World::start().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "100000"]).await;
     let enquiry = event("enquiry.submitted").email("ana@example.com").name("Ana");
@@ -57,33 +57,33 @@ async fn a_record_that_cannot_be_read_is_logged_once_a_second_however_often_it_i
     world.database.execute("UPDATE trips SET brief = '[1]'").await;
     let (begun, ingest, trip) = (Instant::now(), &world.ingests[0], format!("/leads/{}/trip", text(&lead)));
     let mut sent = 0;
-    eventually("a line counts those before it", PATIENCE, async || {
+    eventually("a line counts those before it", MAX_WAIT, async || {
         for _ in 0..10 {
             get(&world, &trip).await.assert_error(500, "internal_error");
             sent += 1;
         }
-        let is_counted = has_suppressed(&lines(ingest, "a record can't be read"));
+        let is_counted = has_suppressed(&lines(ingest, "a record does not match the schema; responding 500"));
         if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
     })
     .await;
-    assert_limited(&lines(ingest, "a record can't be read"), begun, sent);
+    assert_limited(&lines(ingest, "a record does not match the schema; responding 500"), begun, sent);
 }
 
 #[tokio::test]
-async fn forged_messages_are_logged_once_a_second_with_the_number_of_the_others() {
+async fn forged_messages_are_logged_once_a_second_with_a_suppressed_count() {
     let world = World::start().await;
     let (begun, worker) = (Instant::now(), &world.workers[0]);
     let mut sent = 0;
-    eventually("a line counts those before it", PATIENCE, async || {
-        let forged: Vec<_> = (0..20).map(|_| QueuedMessage::new(b"{}").as_it_is()).collect();
-        world.queues.put_all("events", &forged).await;
+    eventually("a line counts those before it", MAX_WAIT, async || {
+        let forged: Vec<_> = (0..20).map(|_| QueuedMessage::new(b"{}").verbatim()).collect();
+        world.queues.publish_all("events", &forged).await;
         sent += 20;
         let is_counted = has_suppressed(&lines(worker, "message dead-lettered"));
         if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
     })
     .await;
     assert_limited(&lines(worker, "message dead-lettered"), begun, sent);
-    eventually("all are dead letters", PATIENCE * 3, async || {
+    eventually("all are dead letters", MAX_WAIT * 3, async || {
         let found = u64::from(world.queues.depth("events.dead").await);
         if found == sent { Ok(()) } else { Err(format!("{found} of {sent}")) }
     })
@@ -91,93 +91,93 @@ async fn forged_messages_are_logged_once_a_second_with_the_number_of_the_others(
 }
 
 #[tokio::test]
-async fn advisor_actions_that_are_refused_are_logged_once_a_second_with_the_number_of_the_others() {
+async fn refused_advisor_actions_are_logged_once_a_second_with_a_suppressed_count() {
     let world = World::start().await;
     let (begun, worker) = (Instant::now(), &world.workers[0]);
     let refused = r#"{"action":"archive","tenant":"acme","lead":"0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"}"#;
     let mut sent = 0;
-    eventually("a line counts those before it", PATIENCE, async || {
-        let actions: Vec<_> = (0..50).map(|_| QueuedMessage::new(refused.as_bytes()).as_it_is()).collect();
-        world.queues.put_all("crm", &actions).await;
+    eventually("a line counts those before it", MAX_WAIT, async || {
+        let actions: Vec<_> = (0..50).map(|_| QueuedMessage::new(refused.as_bytes()).verbatim()).collect();
+        world.queues.publish_all("crm", &actions).await;
         sent += 50;
-        let is_counted = has_suppressed(&lines(worker, "action refused"));
+        let is_counted = has_suppressed(&lines(worker, "advisor action refused; replying with the reason"));
         if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
     })
     .await;
-    assert_limited(&lines(worker, "action refused"), begun, sent);
+    assert_limited(&lines(worker, "advisor action refused; replying with the reason"), begun, sent);
 }
 
 #[tokio::test]
-async fn events_that_fail_are_logged_once_a_second_with_the_number_of_the_others() {
+async fn failed_events_are_logged_once_a_second_with_a_suppressed_count() {
     let world = World::start().await;
     break_inserts(&world, "event_ledger").await;
     let (begun, worker) = (Instant::now(), &world.workers[0]);
     let mut sent = 0;
-    eventually("a line counts those before it", PATIENCE, async || {
+    eventually("a line counts those before it", MAX_WAIT, async || {
         let events = vec![event("contact.identified").email("ana@example.com"); 20];
         let results = world.results(&events).await;
         assert!(results.iter().all(|result| result["error"] == "internal_error"), "{results:?}");
         sent += 20;
-        let is_counted = has_suppressed(&lines(worker, "event failed"));
+        let is_counted = has_suppressed(&lines(worker, "event failed; reporting it as failed in the reply"));
         if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
     })
     .await;
-    assert_limited(&lines(worker, "event failed"), begun, sent);
-    let units = lines(worker, "unit failed; applying it in halves");
+    assert_limited(&lines(worker, "event failed; reporting it as failed in the reply"), begun, sent);
+    let units = lines(worker, "unit of events failed; applying it in halves");
     assert!(units.len() as u64 <= begun.elapsed().as_secs() + 2, "{} lines", units.len());
 }
 
 #[tokio::test]
-async fn records_writes_that_fail_are_logged_once_a_second_with_the_number_of_the_others() {
+async fn failed_records_writes_are_logged_once_a_second_with_a_suppressed_count() {
     let world = World::start().await;
     break_inserts(&world, "event_ledger").await;
     let (begun, worker) = (Instant::now(), &world.workers[0]);
     let mut sent = 0;
-    eventually("a line counts those before it", PATIENCE, async || {
+    eventually("a line counts those before it", MAX_WAIT, async || {
         let posts = (sent..sent + 10).map(|at| {
             let body = json!({"email": format!("{at}@example.com")});
-            post_of(&world.key, "/clients", &format!("key-{at}"), &body)
+            post_request(&world.key, "/clients", &format!("key-{at}"), &body)
         });
         let posts: Vec<_> = posts.collect();
-        for answer in join_all(posts.iter().map(|post| world.http().send(post))).await {
-            answer.assert_error(500, "internal_error");
+        for response in join_all(posts.iter().map(|post| world.http().send(post))).await {
+            response.assert_error(500, "internal_error");
         }
         sent += 10;
-        let is_counted = has_suppressed(&lines(worker, "records write failed"));
+        let is_counted = has_suppressed(&lines(worker, "records write failed; replying with an error"));
         if is_counted { Ok(()) } else { Err(format!("{sent} sent")) }
     })
     .await;
-    assert_limited(&lines(worker, "records write failed"), begun, sent);
-    let units = lines(worker, "unit failed; doing its writes one by one");
+    assert_limited(&lines(worker, "records write failed; replying with an error"), begun, sent);
+    let units = lines(worker, "unit of records writes failed; applying its writes one by one");
     assert!(units.len() as u64 <= begun.elapsed().as_secs() + 2, "{} lines", units.len());
 }
 
 #[tokio::test]
-async fn a_reader_of_the_log_that_stalls_delays_no_request_and_costs_lines_that_are_counted() {
+async fn a_stalled_log_reader_delays_no_request_and_dropped_lines_are_counted() {
     let world = World::with().workers(0).set("RUST_LOG", "trace").start().await;
     let ingest = &world.ingests[0];
     let request = world.key.events("{}").replacing("x-connect-key", "ck_nobody");
     let send = async || {
         let sent = join_all((0..20).map(|_| world.http().send(&request))).await;
-        sent.iter().for_each(|answer| drop(answer.assert_error(401, "unauthorized")));
+        sent.iter().for_each(|response| drop(response.assert_error(401, "unauthorized")));
     };
     let dropped = async || ingest.metrics().await.sum("connect_log_lines_dropped_total", &[]);
     assert_eq!(dropped().await, 0.0);
     ingest.stall_logs(true);
-    eventually("lines are dropped", PATIENCE, async || {
+    eventually("lines are dropped", MAX_WAIT, async || {
         for _ in 0..10 {
             send().await;
         }
         if dropped().await > 0.0 { Ok(()) } else { Err("none was dropped".to_owned()) }
     })
     .await;
-    // More than fit into the pipe and into what waits for it are dropped by now, and requests are answered.
+    // The pipe and the queue before it are full by now: lines are dropped, and requests still succeed.
     let before = dropped().await;
     send().await;
     assert!(dropped().await >= before + 20.0, "each request is at least a line");
     let seen = ingest.logs().len();
     ingest.stall_logs(false);
-    eventually("lines arrive again", PATIENCE, async || {
+    eventually("lines arrive again", MAX_WAIT, async || {
         send().await;
         if ingest.logs().len() > 2 * seen { Ok(()) } else { Err("no new lines".to_owned()) }
     })

@@ -1,27 +1,27 @@
-//! Bodies that callers hold back take no more memory than they are allowed together, and give it back.
+//! Bodies that callers stall share a memory budget, and their memory is released.
 
 use futures_util::future::join_all;
 use tests::raw::RawConnection;
-use tests::{EVENTS, PATIENCE, World, eventually};
+use tests::{EVENTS, MAX_WAIT, World, eventually};
 
 const MEBIBYTE: f64 = (1 << 20) as f64;
-/// What all bodies may hold.
+/// MiB that all bodies may hold.
 const BUDGET: f64 = 64.0;
-/// Of it, what callers of several networks can hold together.
+/// MiB of the budget that callers of several networks can hold together.
 const HELD: f64 = 0.8 * BUDGET;
-/// Read buffers of the connections, the allocator's and what it keeps for later.
+/// MiB for the read buffers of connections and for what the allocator keeps.
 const BESIDE: f64 = 24.0;
-/// Networks that the callers come from in turn.
+/// Number of networks that the callers are spread over.
 const NETWORKS: usize = 16;
-/// Callers that go on when as much is held as can be.
+/// Callers that keep sending after the budget is used up.
 const MORE_CALLERS: usize = 20;
 
-/// Mebibytes of memory that ingest has.
+/// Resident memory of ingest, in MiB.
 async fn resident(world: &World) -> f64 {
     world.ingests[0].metrics().await.sum("process_resident_memory_bytes", &[]) / MEBIBYTE
 }
 
-/// A request with all but the last byte of a body of 4 MiB, from another network than that of the caller before.
+/// Sends all but the last byte of a body of 4 MiB, each `number` from the next network.
 async fn hold_back(world: &World, number: usize) -> RawConnection {
     let network = u8::try_from(number % NETWORKS).expect("few networks");
     let mut connection = RawConnection::from([127, 0, 1 + network, 1], world.http().address()).await;
@@ -33,7 +33,7 @@ async fn hold_back(world: &World, number: usize) -> RawConnection {
 }
 
 #[tokio::test]
-async fn bodies_that_are_held_back_take_no_more_than_the_budget_and_give_it_back() {
+async fn stalled_bodies_use_at_most_the_budget_and_release_it() {
     let world = World::with()
         .workers(0)
         .set("CONNECT_BODY_BUDGET", "64MiB")
@@ -42,11 +42,11 @@ async fn bodies_that_are_held_back_take_no_more_than_the_budget_and_give_it_back
         .await;
     let before = resident(&world).await;
     let mut held = Vec::new();
-    eventually("the budget is held", PATIENCE * 2, async || {
+    eventually("the budget is held", MAX_WAIT * 2, async || {
         held.push(hold_back(&world, held.len()).await);
         let during = resident(&world).await;
         let refused = [("reason", "body_budget")];
-        let refused = world.ingests[0].metrics().await.sum("connect_refused_total", &refused);
+        let refused = world.ingests[0].metrics().await.sum("connect_overloaded_total", &refused);
         if during >= before + HELD && refused > 0.0 {
             Ok(())
         } else {
@@ -59,7 +59,7 @@ async fn bodies_that_are_held_back_take_no_more_than_the_budget_and_give_it_back
     let during = resident(&world).await;
     assert!(during < before + BUDGET + BESIDE, "{during} MiB, {before} MiB before");
     drop(held);
-    eventually("the memory is given back", PATIENCE, async || match resident(&world).await {
+    eventually("the memory is given back", MAX_WAIT, async || match resident(&world).await {
         after if after < before + BESIDE => Ok(()),
         after => Err(format!("{after} MiB, {before} MiB before")),
     })

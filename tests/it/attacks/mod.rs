@@ -1,4 +1,4 @@
-//! Callers that nobody knows, and what they must not be able to do.
+//! What unauthenticated callers must not be able to do.
 
 mod connections;
 mod exhaustion;

@@ -1,8 +1,8 @@
-//! Callers behind a trusted proxy have shares of their own, and nobody else can pretend to be behind one.
+//! Callers behind a trusted proxy have their own shares, and no other peer can claim to be behind one.
 
 use serde_json::Value;
-use tests::raw::{RawAnswer, RawConnection};
-use tests::{EVENTS, PATIENCE, World, eventually};
+use tests::raw::{RawConnection, RawResponse};
+use tests::{EVENTS, MAX_WAIT, World, eventually};
 
 const PROXY: [u8; 4] = [127, 0, 0, 9];
 const STRANGER: [u8; 4] = [127, 0, 2, 9];
@@ -26,19 +26,19 @@ async fn begin(world: &World, source: [u8; 4], header: &str) -> RawConnection {
     connection
 }
 
-/// The answer to a request without a body.
-async fn ask(world: &World, source: [u8; 4], header: &str) -> Option<RawAnswer> {
+/// The response to a request without a body.
+async fn ask(world: &World, source: [u8; 4], header: &str) -> Option<RawResponse> {
     let mut connection = RawConnection::from(source, world.http().address()).await;
     connection.send(format!("GET / HTTP/1.1\r\nhost: connect\r\n{header}\r\n\r\n")).await;
-    connection.answer().await
+    connection.response().await
 }
 
 async fn status(world: &World, source: [u8; 4], header: &str) -> Option<u16> {
-    ask(world, source, header).await.map(|answer| answer.status)
+    ask(world, source, header).await.map(|response| response.status)
 }
 
 async fn until_active(world: &World, count: f64) {
-    eventually("requests are under way", PATIENCE, async || {
+    eventually("requests are under way", MAX_WAIT, async || {
         let found = world.ingests[0].metrics().await.sum("connect_http_connections", &[("state", "active")]);
         if found == count { Ok(()) } else { Err(format!("{found} of {count}")) }
     })
@@ -46,7 +46,7 @@ async fn until_active(world: &World, count: f64) {
 }
 
 #[tokio::test]
-async fn each_peer_and_network_behind_a_proxy_has_its_share_and_the_proxy_has_none() {
+async fn peers_behind_a_trusted_proxy_have_their_own_shares_and_the_proxy_has_none() {
     let world = behind_a_proxy().await;
     let mut under_way = Vec::new();
     for header in [
@@ -58,19 +58,19 @@ async fn each_peer_and_network_behind_a_proxy_has_its_share_and_the_proxy_has_no
         under_way.push(begin(&world, PROXY, header).await);
     }
     until_active(&world, 4.0).await;
-    let refused = ask(&world, PROXY, "x-forwarded-for: 192.0.2.1").await.expect("an answer");
+    let refused = ask(&world, PROXY, "x-forwarded-for: 192.0.2.1").await.expect("a response");
     let body: Value = serde_json::from_str(&refused.body).expect("an error body");
     assert_eq!((refused.status, &body["code"]), (503, &"overloaded".into()), "{refused:?}");
     assert!(refused.head.to_lowercase().contains("\r\nretry-after: 1\r\n"), "{refused:?}");
     assert_eq!(status(&world, PROXY, "x-forwarded-for: 192.0.2.3").await, Some(503), "a full network");
-    // What the caller wrote before the proxy's entry counts for nothing.
+    // Only the proxy's own entry counts, not what the caller wrote before it.
     assert_eq!(status(&world, PROXY, "x-forwarded-for: 192.0.2.1, 198.51.100.1").await, Some(404));
     assert_eq!(status(&world, PROXY, "x-forwarded-for: 203.0.113.1").await, Some(404));
     let metrics = world.ingests[0].metrics().await;
     for reason in ["peer", "network"] {
-        assert_eq!(metrics.sum("connect_refused_total", &[("reason", reason)]), 1.0, "{reason}");
+        assert_eq!(metrics.sum("connect_overloaded_total", &[("reason", reason)]), 1.0, "{reason}");
     }
-    eventually("the network is logged", PATIENCE, async || {
+    eventually("the network is logged", MAX_WAIT, async || {
         let logs = world.ingests[0].logs();
         let line = logs.lines().find(|line| line.contains("request refused: too many requests of its peer"));
         if line.is_some_and(|line| line.contains("192.0.2.0/24")) { Ok(()) } else { Err(logs) }
@@ -79,8 +79,8 @@ async fn each_peer_and_network_behind_a_proxy_has_its_share_and_the_proxy_has_no
 
     let mut ended = under_way.remove(0);
     ended.send("}").await;
-    assert_eq!(ended.answer().await.expect("an answer").status, 401);
-    eventually("there is room again", PATIENCE, async || {
+    assert_eq!(ended.response().await.expect("a response").status, 401);
+    eventually("a place is free again", MAX_WAIT, async || {
         match status(&world, PROXY, "x-forwarded-for: 192.0.2.1").await {
             Some(404) => Ok(()),
             status => Err(format!("{status:?}")),
@@ -90,7 +90,7 @@ async fn each_peer_and_network_behind_a_proxy_has_its_share_and_the_proxy_has_no
 }
 
 #[tokio::test]
-async fn who_is_no_trusted_proxy_is_who_they_are() {
+async fn forwarding_headers_of_untrusted_peers_are_ignored() {
     let world = behind_a_proxy().await;
     let _under_way = [
         begin(&world, PROXY, "x-forwarded-for: 192.0.2.1").await,
@@ -101,12 +101,12 @@ async fn who_is_no_trusted_proxy_is_who_they_are() {
     until_active(&world, 4.0).await;
     assert_eq!(status(&world, STRANGER, "forwarded: for=198.51.100.9").await, None, "a third connection");
     assert_eq!(status(&world, [127, 0, 3, 1], "x-forwarded-for: 192.0.2.1").await, Some(404));
-    // A stranger's address is the same one through the proxy.
+    // Through the proxy, the same address uses the same share.
     assert_eq!(status(&world, PROXY, "x-forwarded-for: 127.0.2.9").await, Some(503));
 }
 
 #[tokio::test]
-async fn a_request_whose_header_names_nobody_is_the_proxys_own() {
+async fn a_request_with_an_unreadable_forwarding_header_counts_for_the_proxy() {
     let world = behind_a_proxy().await;
     let mut under_way = vec![
         begin(&world, PROXY, "x-forwarded-for: 192.0.2.1, nonsense").await,

@@ -1,4 +1,4 @@
-//! The three headers: there, once, and well formed.
+//! The three headers: each is present once and well formed.
 
 use super::{assert_unauthorized, valid};
 use tests::World;
@@ -6,7 +6,7 @@ use tests::World;
 const HEADERS: [&str; 3] = ["x-connect-key", "x-connect-tenant", "x-connect-signature"];
 
 #[tokio::test]
-async fn each_missing_header_is_refused() {
+async fn rejects_each_missing_header() {
     let world = World::start().await;
     for header in HEADERS {
         let request = world.key.events(valid()).without(header);
@@ -17,15 +17,15 @@ async fn each_missing_header_is_refused() {
 }
 
 #[tokio::test]
-async fn each_duplicated_header_is_refused_even_when_both_agree() {
+async fn rejects_each_duplicated_header_even_when_both_agree() {
     let world = World::start().await;
     for header in HEADERS {
         let request = world.key.events(valid());
         let same = request.header(header);
         for second in [same.as_str(), "other"] {
-            let doubled = request.clone().with(header, second);
+            let duplicated = request.clone().with(header, second);
             assert_unauthorized(
-                &world.http().send(&doubled).await,
+                &world.http().send(&duplicated).await,
                 &format!("{header} twice, then {second}"),
             );
         }
@@ -33,7 +33,7 @@ async fn each_duplicated_header_is_refused_even_when_both_agree() {
 }
 
 #[tokio::test]
-async fn a_malformed_key_or_tenant_is_refused() {
+async fn rejects_a_malformed_key_or_tenant() {
     let world = World::start().await;
     let unreadable: &[(&str, &[u8])] = &[
         ("x-connect-key", b""),
@@ -53,7 +53,7 @@ async fn a_malformed_key_or_tenant_is_refused() {
 }
 
 #[tokio::test]
-async fn a_malformed_signature_is_refused() {
+async fn rejects_a_malformed_signature() {
     let world = World::start().await;
     let request = world.key.events(valid());
     let right = request.header("x-connect-signature");
@@ -90,7 +90,7 @@ async fn a_malformed_signature_is_refused() {
 }
 
 #[tokio::test]
-async fn all_failures_get_one_and_the_same_answer() {
+async fn all_failures_get_the_same_response() {
     let world = World::start().await;
     let http = world.http();
     let request = world.key.events(valid());
@@ -104,7 +104,7 @@ async fn all_failures_get_one_and_the_same_answer() {
     for failure in &failures {
         assert_unauthorized(failure, "one of them");
         assert_eq!(failure.body, failures[0].body);
-        let names = |answer: &tests::Answer| answer.headers.keys().cloned().collect::<Vec<_>>();
+        let names = |response: &tests::HttpResponse| response.headers.keys().cloned().collect::<Vec<_>>();
         assert_eq!(names(failure), names(&failures[0]));
     }
 }

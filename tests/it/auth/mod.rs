@@ -8,23 +8,23 @@ mod signature;
 mod timing;
 
 use tests::event::batch;
-use tests::{Answer, event};
+use tests::{HttpResponse, event};
 
 /// A batch that is valid, of one new client.
 fn valid() -> Vec<u8> {
     batch(&[event("contact.identified").email("ana@example.com")])
 }
 
-/// Checks that the answer is the one that all authentication failures share.
+/// Checks that the response is the one that all authentication failures share.
 #[track_caller]
-fn assert_unauthorized(answer: &Answer, why: &str) {
-    assert_eq!(answer.status, 401, "{why}: {answer:?}");
-    assert_eq!(answer.assert_error(401, "unauthorized"), "Invalid Connect credentials", "{why}");
+fn assert_unauthorized(response: &HttpResponse, why: &str) {
+    assert_eq!(response.status, 401, "{why}: {response:?}");
+    assert_eq!(response.assert_error(401, "unauthorized"), "Invalid Connect credentials", "{why}");
 }
 
-/// Checks that the answer is the one that a valid signature without the right gets.
+/// Checks that the response is the one to a valid signature without the tenant or scope.
 #[track_caller]
-fn assert_forbidden(answer: &Answer, why: &str) {
-    assert_eq!(answer.status, 403, "{why}: {answer:?}");
-    assert_eq!(answer.assert_error(403, "forbidden"), "Invalid Connect credentials", "{why}");
+fn assert_forbidden(response: &HttpResponse, why: &str) {
+    assert_eq!(response.status, 403, "{why}: {response:?}");
+    assert_eq!(response.assert_error(403, "forbidden"), "Invalid Connect credentials", "{why}");
 }

@@ -1,11 +1,11 @@
-//! Which of several faults counts (D1).
+//! Which of several faults is reported (D1).
 
 use super::{assert_forbidden, assert_unauthorized, valid};
 use tests::World;
 use tests::event::batch;
 
 #[tokio::test]
-async fn a_tenant_that_is_not_the_keys_is_forbidden() {
+async fn forbids_a_tenant_that_is_not_the_keys() {
     let world = World::start().await;
     world.add_tenant("zeta").await;
     for tenant in ["zeta", "nobody", "acme2"] {
@@ -15,7 +15,7 @@ async fn a_tenant_that_is_not_the_keys_is_forbidden() {
 }
 
 #[tokio::test]
-async fn a_key_without_the_scope_is_forbidden() {
+async fn forbids_a_key_without_the_scope() {
     let world = World::start().await;
     let reader = world.add_key("clients:read,clients:write,leads:read,leads:write,credit:write").await;
     assert_forbidden(&world.http().send(&reader.events(valid())).await, "every scope but one");
@@ -23,7 +23,7 @@ async fn a_key_without_the_scope_is_forbidden() {
 }
 
 #[tokio::test]
-async fn authentication_comes_before_tenant_and_scope() {
+async fn authentication_is_checked_before_tenant_and_scope() {
     let world = World::start().await;
     let reader = world.add_key("clients:read").await;
     let http = world.http();
@@ -37,7 +37,7 @@ async fn authentication_comes_before_tenant_and_scope() {
 }
 
 #[tokio::test]
-async fn authentication_and_rights_come_before_the_body() {
+async fn authentication_and_authorization_are_checked_before_the_body() {
     let world = World::start().await;
     let reader = world.add_key("clients:read").await;
     let http = world.http();
@@ -51,7 +51,7 @@ async fn authentication_and_rights_come_before_the_body() {
 }
 
 #[tokio::test]
-async fn tenant_and_scope_come_before_replay() {
+async fn tenant_and_scope_are_checked_before_replay() {
     let world = World::start().await;
     let request = world.key.events(valid());
     assert_eq!(world.http().send(&request).await.status, 200);
@@ -61,7 +61,7 @@ async fn tenant_and_scope_come_before_replay() {
 }
 
 #[tokio::test]
-async fn replay_comes_before_the_body() {
+async fn replay_is_checked_before_the_body() {
     let world = World::start().await;
     let request = world.key.events(r#"{"events":[]}"#);
     world.http().send(&request).await.assert_error(400, "invalid_request");
@@ -69,7 +69,7 @@ async fn replay_comes_before_the_body() {
 }
 
 #[tokio::test]
-async fn what_is_stored_is_of_the_keys_tenant_whatever_the_case_of_the_header() {
+async fn stores_for_the_keys_tenant_whatever_the_case_of_the_header() {
     let world = World::start().await;
     let zeta = world.add_tenant("zeta").await;
     let body = batch(&[tests::event("contact.identified").tenant(" ZETA ").email("ana@example.com")]);

@@ -1,13 +1,13 @@
-//! A signature is used once (specification: Authentication, 3; D1, D2).
+//! A signature can be used once (specification: Authentication, 3; D1, D2).
 
 use super::{assert_forbidden, assert_unauthorized, valid};
 use futures_util::future::join_all;
 use serde_json::json;
 use tests::event::batch;
-use tests::{PATIENCE, World, event, eventually};
+use tests::{MAX_WAIT, World, event, eventually};
 
 #[tokio::test]
-async fn the_same_signature_is_refused_the_second_time() {
+async fn rejects_a_replayed_signature() {
     let world = World::start().await;
     let request = world.key.events(valid());
     assert_eq!(world.http().send(&request).await.status, 200);
@@ -18,7 +18,7 @@ async fn the_same_signature_is_refused_the_second_time() {
 }
 
 #[tokio::test]
-async fn another_case_of_hex_is_no_new_signature() {
+async fn rejects_a_replayed_signature_in_another_case_of_hex() {
     let world = World::start().await;
     let request = world.key.events(valid());
     let header = request.header("x-connect-signature");
@@ -33,20 +33,20 @@ async fn another_case_of_hex_is_no_new_signature() {
 }
 
 #[tokio::test]
-async fn of_twenty_identical_requests_at_once_exactly_one_is_taken() {
+async fn accepts_exactly_one_of_twenty_identical_concurrent_requests() {
     let world = World::with().ingests(2).start().await;
     let request = world.key.events(valid());
     let clients = world.ingests.iter().map(tests::Program::http).cycle().take(20);
-    let answers = join_all(clients.map(|http| http.send(&request))).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
-    for refused in answers.iter().filter(|answer| answer.status != 200) {
+    let responses = join_all(clients.map(|http| http.send(&request))).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1);
+    for refused in responses.iter().filter(|response| response.status != 200) {
         assert_unauthorized(refused, "one of nineteen");
     }
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 1);
 }
 
 #[tokio::test]
-async fn another_ingest_knows_what_one_has_seen() {
+async fn rejects_a_signature_that_another_ingest_has_seen() {
     let world = World::with().ingests(2).start().await;
     let request = world.key.events(valid());
     assert_eq!(world.ingests[0].http().send(&request).await.status, 200);
@@ -54,7 +54,7 @@ async fn another_ingest_knows_what_one_has_seen() {
 }
 
 #[tokio::test]
-async fn a_restarted_ingest_still_knows_what_was_used() {
+async fn a_restarted_ingest_rejects_signatures_used_before() {
     let mut world = World::start().await;
     let request = world.key.events(valid());
     assert_eq!(world.http().send(&request).await.status, 200);
@@ -64,7 +64,7 @@ async fn a_restarted_ingest_still_knows_what_was_used() {
 }
 
 #[tokio::test]
-async fn a_signature_of_any_fresh_moment_is_taken_once() {
+async fn accepts_a_signature_of_any_fresh_timestamp_once() {
     let world = World::start().await;
     for ahead in (-290..=290).step_by(29) {
         let request = world.key.events_at(tests::now() + ahead, valid());
@@ -74,7 +74,7 @@ async fn a_signature_of_any_fresh_moment_is_taken_once() {
 }
 
 #[tokio::test]
-async fn a_mac_that_failed_does_not_use_the_signature_up() {
+async fn a_mac_mismatch_does_not_use_up_the_signature() {
     let world = World::start().await;
     let request = world.key.events(valid());
     let tampered = request.clone().with_body(r#"{"events":[{}]}"#);
@@ -83,7 +83,7 @@ async fn a_mac_that_failed_does_not_use_the_signature_up() {
 }
 
 #[tokio::test]
-async fn a_refused_tenant_does_not_use_the_signature_up() {
+async fn a_forbidden_tenant_does_not_use_up_the_signature() {
     let world = World::start().await;
     let request = world.key.events(valid());
     let elsewhere = request.clone().replacing("x-connect-tenant", "zeta");
@@ -92,13 +92,13 @@ async fn a_refused_tenant_does_not_use_the_signature_up() {
 }
 
 #[tokio::test]
-async fn a_missing_scope_does_not_use_the_signature_up() {
+async fn a_missing_scope_does_not_use_up_the_signature() {
     let world = World::start().await;
     let key = world.add_key("clients:read").await;
     let request = key.events(valid());
     assert_forbidden(&world.http().send(&request).await, "no scope");
     world.connectctl.json(&["key", "scopes", &key.prefix, "--set", "events:ingest"]).await;
-    eventually("the scope counts", PATIENCE, async || match world.http().send(&request).await.status {
+    eventually("the scope counts", MAX_WAIT, async || match world.http().send(&request).await.status {
         200 => Ok(()),
         status => Err(status.to_string()),
     })
@@ -106,24 +106,24 @@ async fn a_missing_scope_does_not_use_the_signature_up() {
 }
 
 #[tokio::test]
-async fn the_same_body_signed_by_another_key_or_at_another_second_is_another_signature() {
+async fn another_key_or_second_makes_another_signature_of_the_same_body() {
     let world = World::start().await;
     let second = world.add_key("events:ingest").await;
     let zeta = world.add_tenant("zeta").await;
     let t = tests::now();
     let body = batch(&[event("contact.identified").id("e-1").email("ana@example.com")]);
-    let statuses = |answer: tests::Answer| answer.json()["results"][0]["status"].clone();
+    let statuses = |response: tests::HttpResponse| response.json()["results"][0]["status"].clone();
     assert_eq!(statuses(world.http().send(&world.key.events_at(t, body.clone())).await), json!("accepted"));
     assert_eq!(statuses(world.http().send(&second.events_at(t, body.clone())).await), json!("duplicate"));
     assert_eq!(
         statuses(world.http().send(&world.key.events_at(t - 1, body.clone())).await),
         json!("duplicate")
     );
-    zeta_refuses(&world, &zeta.events_at(t, body)).await;
+    assert_tenant_refused(&world, &zeta.events_at(t, body)).await;
 }
 
-/// The envelope names another agency: a fault of the body, not of the signature.
-async fn zeta_refuses(world: &World, request: &tests::Outgoing) {
+/// The envelope names another tenant: the body is at fault, not the signature.
+async fn assert_tenant_refused(world: &World, request: &tests::HttpRequest) {
     let message = world.http().send(request).await.assert_error(400, "invalid_request");
     assert!(message.contains("events[0].tenant"), "{message}");
 }

@@ -1,11 +1,11 @@
-//! What is signed, with what, and when.
+//! What a signature covers: body, secret, time.
 
 use super::{assert_unauthorized, valid};
 use common::signature::{Signed, sign};
 use tests::{ApiKey, EVENTS, World, now};
 
 #[tokio::test]
-async fn another_body_secret_or_time_than_was_signed_is_refused() {
+async fn rejects_another_body_secret_or_time_than_was_signed() {
     let world = World::start().await;
     let http = world.http();
     let request = world.key.events(valid());
@@ -29,7 +29,7 @@ async fn another_body_secret_or_time_than_was_signed_is_refused() {
 }
 
 #[tokio::test]
-async fn a_signature_of_the_records_routes_is_refused() {
+async fn rejects_a_signature_of_the_records_routes() {
     let world = World::start().await;
     let body = valid();
     let v2 = world.key.records("POST", EVENTS, body.clone());
@@ -49,20 +49,20 @@ async fn a_signature_of_the_records_routes_is_refused() {
 }
 
 #[tokio::test]
-async fn a_timestamp_is_fresh_for_five_minutes_both_ways() {
+async fn accepts_timestamps_up_to_five_minutes_old_or_ahead() {
     let world = World::start().await;
     let http = world.http();
     assert_unauthorized(&http.send(&world.key.events_at(now() - 301, valid())).await, "too old");
     assert_unauthorized(&http.send(&world.key.events_at(now() + 310, valid())).await, "too far ahead");
     assert_unauthorized(&http.send(&world.key.events_at(0, valid())).await, "of 1970");
     assert_unauthorized(&http.send(&world.key.events_at(now() * 1000, valid())).await, "in milliseconds");
-    // A moment less than 300 s: the clock goes on while the request is under way.
+    // Less than 300 s, because time passes while the request is under way.
     assert_eq!(http.send(&world.key.events_at(now() - 295, valid())).await.status, 200);
     assert_eq!(http.send(&world.key.events_at(now() + 300, valid())).await.status, 200);
 }
 
 #[tokio::test]
-async fn upper_case_hex_is_the_same_signature() {
+async fn accepts_upper_case_hex() {
     let world = World::start().await;
     let request = world.key.events(valid());
     let (t, mac) = request
@@ -75,7 +75,7 @@ async fn upper_case_hex_is_the_same_signature() {
 }
 
 #[tokio::test]
-async fn the_tenant_header_compares_trimmed_and_in_either_case() {
+async fn compares_the_tenant_header_trimmed_and_case_insensitively() {
     let world = World::start().await;
     for tenant in ["ACME", "Acme", " acme  "] {
         let request = world.key.events(valid()).replacing("x-connect-tenant", tenant);
@@ -84,7 +84,7 @@ async fn the_tenant_header_compares_trimmed_and_in_either_case() {
 }
 
 #[tokio::test]
-async fn an_unknown_key_is_refused_whatever_it_signs_with() {
+async fn rejects_an_unknown_key_whatever_it_signs_with() {
     let world = World::start().await;
     for secret in ["", "sk_guess", world.key.secret.as_str()] {
         let unknown =

@@ -1,36 +1,39 @@
-//! What a refusal costs doesn't tell which keys there are: the database is asked as often for one that is known (D1).
+//! The cost of a refusal does not reveal which keys exist: known and unknown keys cause as many lookups (D1).
 
 use super::{assert_unauthorized, valid};
-use tests::{Outgoing, PATIENCE, StatementRecorder, World, eventually};
+use tests::{HttpRequest, MAX_WAIT, StatementRecorder, World, eventually};
 
-const LOOK_UP: &str = "api_keys.find";
+const LOOKUP: &str = "api_keys.find";
 const TRIES: usize = 5;
 
-/// How often keys were looked up for `requests`, all of which are refused.
-async fn look_ups(world: &World, recorder: &StatementRecorder, requests: &[Outgoing]) -> Vec<usize> {
+/// The number of key lookups for each of `requests`, all of which must be refused.
+async fn count_lookups(world: &World, recorder: &StatementRecorder, requests: &[HttpRequest]) -> Vec<usize> {
     let mut counts = Vec::new();
     for request in requests {
         recorder.take("ingest_keys");
         assert_unauthorized(&world.http().send(request).await, "refused");
-        let flights = recorder.take("ingest_keys");
+        let round_trips = recorder.take("ingest_keys");
         counts.push(
-            flights.iter().filter(|flight| flight.statements.iter().any(|name| name == LOOK_UP)).count(),
+            round_trips
+                .iter()
+                .filter(|round_trip| round_trip.statements.iter().any(|name| name == LOOKUP))
+                .count(),
         );
     }
     counts
 }
 
-/// The same for a request that is sent twice, in the first of a few tries, each with a key of its own, in which ingest
-/// remembered the first time: on a busy machine it may not have had that confirmed lately.
-async fn look_ups_of_two(
+/// The same for a request that is sent twice. Tries up to [`TRIES`] requests of different keys until the second one costs
+/// no lookup: on a busy machine ingest may have been unable to confirm its cache in time.
+async fn lookups_of_first_and_repeat(
     world: &World,
     recorder: &StatementRecorder,
-    request: impl AsyncFn(usize) -> Outgoing,
+    request: impl AsyncFn(usize) -> HttpRequest,
 ) -> Vec<usize> {
     let mut counts = Vec::new();
     for at in 0..TRIES {
         let request = request(at).await;
-        counts = look_ups(world, recorder, &[request.clone(), request]).await;
+        counts = count_lookups(world, recorder, &[request.clone(), request]).await;
         if counts == [1, 0] {
             break;
         }
@@ -38,11 +41,11 @@ async fn look_ups_of_two(
     counts
 }
 
-/// Waits until ingest has asked for the revision once more, by which it has heard of all changes.
-async fn until_told(recorder: &StatementRecorder) {
+/// Waits until ingest has polled the revision twice, so that it has seen all changes made before.
+async fn until_revision_polled_twice(recorder: &StatementRecorder) {
     recorder.take("ingest_key_watch");
     let mut asked = 0;
-    eventually("the revision is asked for twice", PATIENCE, async || {
+    eventually("the revision is polled twice", MAX_WAIT, async || {
         asked += recorder.take("ingest_key_watch").len();
         if asked >= 2 { Ok(()) } else { Err(asked.to_string()) }
     })
@@ -50,33 +53,42 @@ async fn until_told(recorder: &StatementRecorder) {
 }
 
 #[tokio::test]
-async fn unknown_known_and_revoked_keys_are_looked_up_alike_when_a_request_is_refused() {
+async fn refusals_of_unknown_known_and_revoked_keys_cost_the_same_lookups() {
     let mut world = World::with().ingests(0).start().await;
-    let recorder = StatementRecorder::before(world.database.url());
+    let recorder = StatementRecorder::in_front_of(world.database.url());
     let direct = world.connectctl.clone();
     world.set("DATABASE_URL", recorder.url());
     world.add_ingest().await;
-    let (mut known, mut revoked) = (Vec::new(), Vec::new());
+    let (mut known, mut rotated, mut revoked) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TRIES {
         known.push(world.add_key("events:ingest").await);
+        rotated.push(world.add_key("events:ingest").await);
+        let rotate = ["key", "rotate-secret", &rotated[rotated.len() - 1].prefix, "--overlap", "24h"];
+        direct.json(&rotate).await;
         revoked.push(world.add_key("events:ingest").await);
         direct.json(&["key", "revoke", &revoked[revoked.len() - 1].prefix]).await;
     }
-    until_told(&recorder).await;
+    until_revision_polled_twice(&recorder).await;
 
     let unknown = async |at: usize| {
         world.key.events(valid()).replacing("x-connect-key", format!("ck_fffffffffffffff{at}"))
     };
-    let unknown = look_ups_of_two(&world, &recorder, unknown).await;
+    let unknown = lookups_of_first_and_repeat(&world, &recorder, unknown).await;
     assert_eq!(unknown, [1, 0], "once, then remembered");
     let mismatch = async |at: usize| {
         assert_eq!(world.http().send(&known[at].events(valid())).await.status, 200);
         known[at].events(valid()).with_body("{}")
     };
-    let mismatch = look_ups_of_two(&world, &recorder, mismatch).await;
+    let mismatch = lookups_of_first_and_repeat(&world, &recorder, mismatch).await;
     assert_eq!(mismatch, unknown, "a MAC that fails");
+    let two_secrets = async |at: usize| {
+        assert_eq!(world.http().send(&rotated[at].events(valid())).await.status, 200);
+        rotated[at].events(valid()).with_body("{}")
+    };
+    let two_secrets = lookups_of_first_and_repeat(&world, &recorder, two_secrets).await;
+    assert_eq!(two_secrets, unknown, "a MAC that fails with both secrets");
     let again = async |at: usize| revoked[at].events(valid());
-    let again = look_ups_of_two(&world, &recorder, again).await;
+    let again = lookups_of_first_and_repeat(&world, &recorder, again).await;
     assert_eq!(again, unknown, "a revoked key");
     let new = world.add_key("events:ingest").await;
     assert_eq!(world.http().send(&new.events(valid())).await.status, 200, "a new key works at once");

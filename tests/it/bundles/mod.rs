@@ -1,19 +1,19 @@
 //! Bundles: requests of one caller that arrive while a publish is under way travel in one message.
 
 mod broker;
-mod hang_ups;
+mod disconnects;
+mod grouping;
 mod parts;
+mod previous_release;
 mod redelivery;
-mod releases;
-mod together;
 mod traces;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
 use tests::{
-    Answer, ApiKey, Event, Http, Outgoing, PATIENCE, Program, QueuedMessage, World, WorldBuilder, event,
-    eventually, text,
+    ApiKey, Event, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, Program, QueuedMessage, World,
+    WorldBuilder, event, eventually, text,
 };
 use tokio::sync::oneshot;
 
@@ -23,18 +23,18 @@ fn stallable() -> WorldBuilder {
 }
 
 /// A request with a single event.
-fn identified(key: &ApiKey, email: &str) -> Outgoing {
+fn identified(key: &ApiKey, email: &str) -> HttpRequest {
     key.events(batch(&[event("contact.identified").email(email)]))
 }
 
-/// What each of several requests of `acme` does: one event each, of people of their own.
-fn identified_each(key: &ApiKey, count: usize) -> Vec<Outgoing> {
+/// `count` requests of `acme` with one event each, of different people.
+fn identified_each(key: &ApiKey, count: usize) -> Vec<HttpRequest> {
     (0..count).map(|i| identified(key, &format!("{i}@example.com"))).collect()
 }
 
 /// Waits until ingest shows that value of a metric, over all its labels.
 async fn until_metric(ingest: &Program, name: &str, value: usize) {
-    eventually(&format!("{name} is {value}"), PATIENCE, async || {
+    eventually(&format!("{name} is {value}"), MAX_WAIT, async || {
         let seen = ingest.metrics().await.sum(name, &[]);
         if seen == value as f64 { Ok(()) } else { Err(seen.to_string()) }
     })
@@ -51,37 +51,41 @@ async fn until_published(ingest: &Program, count: usize) {
     until_metric(ingest, "connect_bundle_requests_sum", count).await;
 }
 
-/// Sends `first`, which the broker doesn't confirm until all of `rest` wait; gives the answers in that order. Several
-/// first requests must be of different keys.
+/// Sends `first`, which the broker doesn't confirm until all of `rest` wait; returns the responses in that order. If `first`
+/// has several requests, they must be of different keys.
 ///
 /// Needs a [`stallable`] world, whose first requests these are.
-async fn send_during_a_publish(world: &World, first: &[Outgoing], rest: &[Outgoing]) -> Vec<Answer> {
-    let http = Http::new(world.http().address());
+async fn send_during_a_publish(
+    world: &World,
+    first: &[HttpRequest],
+    rest: &[HttpRequest],
+) -> Vec<HttpResponse> {
+    let http = HttpClient::new(world.http().address());
     world.proxies().broker.stall();
     let (open, opened) = oneshot::channel();
     let later = async {
-        opened.await.expect("the gate opens");
+        opened.await.expect("the sender is kept");
         join_all(rest.iter().map(|request| http.send(request))).await
     };
     let driving = async {
         until_published(&world.ingests[0], first.len()).await;
-        open.send(()).expect("somebody waits");
+        open.send(()).expect("the receiver waits");
         until_submitted(&world.ingests[0], first.len() + rest.len()).await;
         world.proxies().broker.restore();
     };
     let firsts = join_all(first.iter().map(|request| http.send(request)));
-    let (mut answers, later, ()) = futures_util::join!(firsts, later, driving);
-    answers.extend(later);
-    answers
+    let (mut responses, later, ()) = futures_util::join!(firsts, later, driving);
+    responses.extend(later);
+    responses
 }
 
-/// The same in a world without workers. Hands the messages to `then`, which takes care that the requests are answered.
-async fn with_messages(
+/// The same in a world without workers. Passes the messages to `then`, which must see to it that the requests get replies.
+async fn send_and_take_messages(
     world: &mut World,
-    first: &[Outgoing],
-    rest: &[Outgoing],
+    first: &[HttpRequest],
+    rest: &[HttpRequest],
     then: impl AsyncFnOnce(&World, Vec<QueuedMessage>),
-) -> Vec<Answer> {
+) -> Vec<HttpResponse> {
     let settings = world.settings().to_vec();
     let seen = &*world;
     let working = async {
@@ -89,16 +93,16 @@ async fn with_messages(
         then(seen, messages).await;
         Program::worker(&settings).await
     };
-    let (answers, worker) = futures_util::join!(send_during_a_publish(seen, first, rest), working);
+    let (responses, worker) = futures_util::join!(send_during_a_publish(seen, first, rest), working);
     world.workers.push(worker);
-    answers
+    responses
 }
 
 /// Takes the messages of so many requests out of the queue.
 async fn take_messages(world: &World, requests: usize) -> Vec<QueuedMessage> {
     until_published(&world.ingests[0], requests).await;
     let published = world.ingests[0].metrics().await.sum("connect_bundle_requests_count", &[]);
-    eventually("the messages are queued", PATIENCE, async || match world.queues.depth("events").await {
+    eventually("the messages are queued", MAX_WAIT, async || match world.queues.depth("events").await {
         depth if f64::from(depth) == published => Ok(()),
         depth => Err(format!("{depth} of {published}")),
     })
@@ -106,7 +110,7 @@ async fn take_messages(world: &World, requests: usize) -> Vec<QueuedMessage> {
     world.queues.take_all("events").await
 }
 
-/// The requests that a message says it holds, as `X-Request-Id` names them.
+/// The ids of the requests in a message, as in `X-Request-Id`.
 fn request_ids(message: &QueuedMessage) -> Vec<String> {
     let parts = message.meta_field("parts");
     match parts.as_array() {
@@ -115,10 +119,10 @@ fn request_ids(message: &QueuedMessage) -> Vec<String> {
     }
 }
 
-/// The results of an answer, which must be 200 and count them rightly.
-fn results(answer: &Answer) -> Vec<Value> {
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let body = answer.json();
+/// The results of a response, which must be 200 and have the right counts.
+fn results(response: &HttpResponse) -> Vec<Value> {
+    assert_eq!(response.status, 200, "{response:?}");
+    let body = response.json();
     let results = body["results"].as_array().expect("results").clone();
     let count = |status: &str| results.iter().filter(|result| result["status"] == status).count();
     for status in ["accepted", "duplicate", "failed"] {
@@ -127,12 +131,12 @@ fn results(answer: &Answer) -> Vec<Value> {
     results
 }
 
-/// Checks that each answer has one accepted event: the one of its own request.
-fn assert_own_results(requests: &[Outgoing], answers: &[Answer]) {
-    assert_eq!(requests.len(), answers.len());
-    for (request, answer) in requests.iter().zip(answers) {
+/// Checks that each response has exactly the accepted event of its own request.
+fn assert_own_results(requests: &[HttpRequest], responses: &[HttpResponse]) {
+    assert_eq!(requests.len(), responses.len());
+    for (request, response) in requests.iter().zip(responses) {
         let sent: Value = serde_json::from_slice(&request.body).expect("JSON");
-        let results = results(answer);
+        let results = results(response);
         assert_eq!(results.len(), 1, "{results:?}");
         assert_eq!(results[0]["eventId"], sent["events"][0]["eventId"]);
         assert_eq!(results[0]["status"], "accepted", "{results:?}");
@@ -140,21 +144,12 @@ fn assert_own_results(requests: &[Outgoing], answers: &[Answer]) {
 }
 
 /// The events of a request.
-fn events_of(request: &Outgoing) -> Vec<Value> {
+fn events_of(request: &HttpRequest) -> Vec<Value> {
     let sent: Value = serde_json::from_slice(&request.body).expect("JSON");
     sent["events"].as_array().expect("events").clone()
 }
 
-/// Waits until so many events are in the ledger.
-async fn until_applied(world: &World, count: i64) {
-    eventually("the events are applied", PATIENCE, async || {
-        let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
-        if applied == count { Ok(()) } else { Err(format!("{applied} of {count}")) }
-    })
-    .await;
-}
-
-/// An event that opens an enquiry.
-fn enquiry(email: &str) -> Event {
+/// An event that opens a lead.
+fn enquiry_submitted(email: &str) -> Event {
     event("enquiry.submitted").email(email).payload(json!({}))
 }

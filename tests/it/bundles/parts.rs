@@ -1,26 +1,16 @@
-//! Bundles that ingest would not publish: a part that cannot be read, parts that do not fit the body.
+//! Bundles that ingest would not publish: an unreadable part, or parts that do not match the body.
 
-use super::{identified_each, request_ids, results, stallable, until_applied, with_messages};
+use super::{identified_each, request_ids, results, send_and_take_messages, stallable};
 use serde_json::{Value, json};
-use tests::{Answer, Outgoing, PATIENCE, Program, QueuedMessage, World, eventually, text};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, Program, QueuedMessage, World, eventually, text};
 
-/// A world whose requests don't wait long for a reply that will not come.
+/// A world without workers whose requests wait `reply_timeout` for a reply.
 async fn world(reply_timeout: &str) -> World {
     stallable().workers(0).set("CONNECT_REPLY_TIMEOUT", reply_timeout).start().await
 }
 
-async fn until_dead(world: &World, count: u32) {
-    eventually("the dead letters are there", PATIENCE, async || {
-        match world.queues.depth("events.dead").await {
-            found if found == count => Ok(()),
-            found => Err(format!("{found} of {count}")),
-        }
-    })
-    .await;
-}
-
 /// Replaces a text of the same length in the events of the part that `request_id` names.
-fn spoil(message: &QueuedMessage, request_id: &str, from: &[u8], to: &[u8]) -> (QueuedMessage, Vec<u8>) {
+fn corrupt(message: &QueuedMessage, request_id: &str, from: &[u8], to: &[u8]) -> (QueuedMessage, Vec<u8>) {
     assert_eq!(from.len(), to.len());
     let parts = message.meta_field("parts");
     let mut at = br#"{"events":["#.len();
@@ -39,64 +29,75 @@ fn spoil(message: &QueuedMessage, request_id: &str, from: &[u8], to: &[u8]) -> (
     panic!("no part {request_id} in {parts}");
 }
 
-/// Sends five requests, four of which are a bundle; its second part is spoiled. Gives the answers, that part's last.
-async fn with_a_spoiled_part(world: &mut World, from: &[u8], to: &[u8]) -> (Vec<Answer>, String, Vec<u8>) {
+/// Sends five requests, four of which form a bundle, and corrupts its second part. Returns the responses, with that part's last.
+async fn send_with_a_corrupted_part(
+    world: &mut World,
+    from: &[u8],
+    to: &[u8],
+) -> (Vec<HttpResponse>, String, Vec<u8>) {
     let requests = identified_each(&world.key, 5);
     let (first, rest) = requests.split_at(1);
-    let (mut spoiled, mut text) = (String::new(), Vec::new());
-    let mut answers = with_messages(world, first, rest, async |world, messages| {
+    let (mut corrupted, mut text) = (String::new(), Vec::new());
+    let mut responses = send_and_take_messages(world, first, rest, async |world, messages| {
         let [alone, bundle] = &messages[..] else { panic!("{} messages", messages.len()) };
-        spoiled = request_ids(bundle)[1].clone();
-        let (bundle, spoiled_text) = spoil(bundle, &spoiled, from, to);
-        text = spoiled_text;
-        world.queues.put_all("events", &[alone.clone(), bundle]).await;
+        corrupted = request_ids(bundle)[1].clone();
+        let (bundle, corrupted_text) = corrupt(bundle, &corrupted, from, to);
+        text = corrupted_text;
+        world.queues.publish_all("events", &[alone.clone(), bundle]).await;
     })
     .await;
-    let at = answers.iter().position(|answer| answer.header("x-request-id") == spoiled).expect("its answer");
-    let answer = answers.remove(at);
-    answers.push(answer);
-    (answers, spoiled, text)
+    let at = responses
+        .iter()
+        .position(|response| response.header("x-request-id") == corrupted)
+        .expect("its response");
+    let response = responses.remove(at);
+    responses.push(response);
+    (responses, corrupted, text)
 }
 
 #[tokio::test]
-async fn a_part_that_cannot_be_read_is_a_dead_letter_of_its_own_and_the_others_get_their_results() {
-    // It isn't valid, isn't JSON, isn't text, can't be stored.
-    let spoils: [(&[u8], &[u8]); 4] = [
+async fn dead_letters_an_unreadable_part_and_applies_the_others() {
+    // An invalid envelope, invalid JSON, invalid UTF-8, and text that cannot be stored.
+    let corruptions: [(&[u8], &[u8]); 4] = [
         (b"\"1.0\"", b"\"9.0\""),
         (b"{\"actor\"", b"]\"actor\""),
         (b"website", b"web\xff\xffte"),
         (b"\"website\"", b"\"w\\u0000\""),
     ];
-    for (from, to) in spoils {
-        // Nobody waits for the end of this time.
+    for (from, to) in corruptions {
+        // No test waits for this time-out to end.
         let mut world = world("60s").await;
-        let (mut answers, spoiled, text) = with_a_spoiled_part(&mut world, from, to).await;
-        let refused = answers.pop().expect("the spoiled part's answer");
+        let (mut responses, corrupted, text) = send_with_a_corrupted_part(&mut world, from, to).await;
+        let refused = responses.pop().expect("the corrupted part's response");
         refused.assert_error(503, "processing_timeout");
-        for answer in &answers {
-            assert_eq!(results(answer)[0]["status"], "accepted");
+        for response in &responses {
+            assert_eq!(results(response)[0]["status"], "accepted");
         }
-        until_dead(&world, 1).await;
+        world.until_depth("events.dead", 1).await;
         let dead = world.queues.take("events.dead").await.expect("a dead letter");
         assert_eq!(dead.body, [br#"{"events":["#, &text[..], b"]}"].concat());
-        assert_eq!(dead.id().as_deref(), Some(spoiled.as_str()));
-        assert_eq!(text_of(&dead, "requestId"), spoiled);
+        assert_eq!(dead.id().as_deref(), Some(corrupted.as_str()));
+        assert_eq!(text_of(&dead, "requestId"), corrupted);
         assert_eq!((dead.meta_field("events"), dead.meta_field("parts")), (json!(1), Value::Null));
         assert_eq!(dead.header("traceparent").expect("a header"), text_of(&dead, "traceparent"));
         assert!(dead.is_persistent() && !dead.wants_reply());
         let signed = world.queues.sign("events", &dead);
-        assert_eq!(dead.header("x-connect-mac"), signed.header("x-connect-mac"), "requeued, it is genuine");
-        until_applied(&world, 4).await;
-        let line = until_dead_letter_is_told(&world.workers[0]).await;
-        assert_eq!((&line["reason"], &line["span"]["request_id"]), (&json!("body"), &json!(spoiled)));
+        assert_eq!(
+            dead.header("x-connect-mac"),
+            signed.header("x-connect-mac"),
+            "its MAC is valid for requeueing"
+        );
+        world.until_applied(4).await;
+        let line = until_dead_letter_is_logged(&world.workers[0]).await;
+        assert_eq!((&line["reason"], &line["span"]["request_id"]), (&json!("body"), &json!(corrupted)));
         world.workers[0].terminate().await;
         assert_eq!(world.queues.depth("events").await, 0, "the bundle was acknowledged");
     }
 }
 
 /// Waits until the worker has counted one dead letter, for its body, and gives the line of the log.
-async fn until_dead_letter_is_told(worker: &Program) -> Value {
-    let line = eventually("the dead letter is counted and logged", PATIENCE, async || {
+async fn until_dead_letter_is_logged(worker: &Program) -> Value {
+    let line = eventually("the dead letter is counted and logged", MAX_WAIT, async || {
         let metrics = worker.metrics().await;
         let reason = |reason| metrics.sum("connect_dead_lettered_total", &[("reason", reason)]);
         assert_eq!(reason("metadata"), 0.0);
@@ -115,32 +116,32 @@ fn text_of(message: &QueuedMessage, field: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_was_a_part_can_be_requeued() {
+async fn a_dead_lettered_part_can_be_requeued() {
     let mut world = world("60s").await;
-    let (answers, ..) = with_a_spoiled_part(&mut world, b"\"1.0\"", b"\"9.0\"").await;
-    assert_eq!(answers.len(), 5);
-    until_dead(&world, 1).await;
+    let (responses, ..) = send_with_a_corrupted_part(&mut world, b"\"1.0\"", b"\"9.0\"").await;
+    assert_eq!(responses.len(), 5);
+    world.until_depth("events.dead", 1).await;
     let dead = world.queues.take("events.dead").await.expect("a dead letter");
     let corrected = String::from_utf8(dead.body.clone()).expect("text").replace("\"9.0\"", "\"1.0\"");
-    world.queues.put("events", &dead.with_body(corrected.as_bytes())).await;
-    until_applied(&world, 5).await;
+    world.queues.publish_message("events", &dead.with_body(corrected.as_bytes())).await;
+    world.until_applied(5).await;
 }
 
 #[tokio::test]
-async fn without_a_dead_letter_queue_the_bundle_comes_again_until_there_is_one() {
+async fn without_a_dead_letter_queue_the_bundle_is_redelivered_until_it_exists() {
     let mut world = world("60s").await;
     let requests = identified_each(&world.key, 3);
     let (first, rest) = requests.split_at(1);
     let mut early = None;
-    with_messages(&mut world, first, rest, async |world, messages| {
+    send_and_take_messages(&mut world, first, rest, async |world, messages| {
         // A worker's connections declare the queues when they are made.
         let worker = Program::worker(world.settings()).await;
         worker.until_ready().await;
         world.queues.delete("events.dead").await;
-        let spoiled = request_ids(&messages[1])[0].clone();
-        let (bundle, _) = spoil(&messages[1], &spoiled, b"\"1.0\"", b"\"9.0\"");
-        world.queues.put_all("events", &[messages[0].clone(), bundle]).await;
-        eventually("the bundle comes again", PATIENCE, async || {
+        let corrupted = request_ids(&messages[1])[0].clone();
+        let (bundle, _) = corrupt(&messages[1], &corrupted, b"\"1.0\"", b"\"9.0\"");
+        world.queues.publish_all("events", &[messages[0].clone(), bundle]).await;
+        eventually("the bundle comes again", MAX_WAIT, async || {
             let redelivered = worker.metrics().await.sum("connect_redelivered_total", &[("queue", "events")]);
             if redelivered > 0.0 { Ok(()) } else { Err("it does not".to_owned()) }
         })
@@ -148,18 +149,18 @@ async fn without_a_dead_letter_queue_the_bundle_comes_again_until_there_is_one()
         early = Some(worker);
     })
     .await;
-    // The other worker has declared it.
+    // The other worker has declared the queue again.
     world.workers[0].until_ready().await;
-    until_dead(&world, 1).await;
-    until_applied(&world, 2).await;
+    world.until_depth("events.dead", 1).await;
+    world.until_applied(2).await;
 }
 
-/// Has a bundle delivered whose metadata was changed; it must become a dead letter as a whole.
-async fn refuses_whole(change: impl Fn(&mut Value)) {
+/// Delivers a bundle with changed metadata, and checks that it is dead-lettered as a whole.
+async fn assert_whole_bundle_dead_lettered(change: impl Fn(&mut Value)) {
     let mut world = world("12s").await;
     let requests = identified_each(&world.key, 4);
     let (first, rest) = requests.split_at(1);
-    let answers = with_messages(&mut world, first, rest, async |world, messages| {
+    let responses = send_and_take_messages(&mut world, first, rest, async |world, messages| {
         let bundle = &messages[1];
         let names = ["requestId", "caller", "publishedAt", "events", "traceparent", "parts"];
         let mut meta: Value = names
@@ -169,19 +170,19 @@ async fn refuses_whole(change: impl Fn(&mut Value)) {
             .into();
         change(&mut meta);
         let changed = bundle.clone().with_meta(&meta.to_string());
-        world.queues.put_all("events", &[messages[0].clone(), changed]).await;
+        world.queues.publish_all("events", &[messages[0].clone(), changed]).await;
     })
     .await;
-    assert_eq!(results(&answers[0])[0]["status"], "accepted");
-    for answer in &answers[1..] {
-        answer.assert_error(503, "processing_timeout");
+    assert_eq!(results(&responses[0])[0]["status"], "accepted");
+    for response in &responses[1..] {
+        response.assert_error(503, "processing_timeout");
     }
-    until_dead(&world, 1).await;
+    world.until_depth("events.dead", 1).await;
     let dead = world.queues.take("events.dead").await.expect("a dead letter");
     let text = String::from_utf8_lossy(&dead.body).into_owned();
     assert_eq!(text.matches("eventId").count(), 3, "the whole bundle");
     let dead_lettered = [("queue", "events"), ("reason", "metadata")];
-    eventually("the dead letter is counted", PATIENCE, async || {
+    eventually("the dead letter is counted", MAX_WAIT, async || {
         match world.workers[0].metrics().await.sum("connect_dead_lettered_total", &dead_lettered) {
             1.0 => Ok(()),
             counted => Err(counted.to_string()),
@@ -192,8 +193,8 @@ async fn refuses_whole(change: impl Fn(&mut Value)) {
 }
 
 #[tokio::test]
-async fn parts_with_other_counts_than_the_body_dead_letter_the_whole_bundle() {
-    refuses_whole(|meta| {
+async fn dead_letters_a_bundle_whose_event_counts_do_not_match_its_body() {
+    assert_whole_bundle_dead_lettered(|meta| {
         meta["parts"][0]["events"] = json!(2);
         meta["events"] = json!(4);
     })
@@ -201,23 +202,23 @@ async fn parts_with_other_counts_than_the_body_dead_letter_the_whole_bundle() {
 }
 
 #[tokio::test]
-async fn parts_of_other_lengths_than_the_body_dead_letter_the_whole_bundle() {
-    refuses_whole(|meta| meta["parts"][1]["bytes"] = json!(1)).await;
+async fn dead_letters_a_bundle_whose_part_lengths_do_not_match_its_body() {
+    assert_whole_bundle_dead_lettered(|meta| meta["parts"][1]["bytes"] = json!(1)).await;
 }
 
 #[tokio::test]
-async fn parts_that_do_not_add_up_dead_letter_the_whole_bundle() {
-    refuses_whole(|meta| drop(meta["parts"].as_array_mut().expect("parts").pop())).await;
+async fn dead_letters_a_bundle_with_a_part_missing_from_its_metadata() {
+    assert_whole_bundle_dead_lettered(|meta| drop(meta["parts"].as_array_mut().expect("parts").pop())).await;
 }
 
 #[tokio::test]
-async fn unlike_parts_of_the_same_total_dead_letter_the_whole_bundle() {
+async fn dead_letters_a_bundle_with_swapped_event_counts_of_the_same_total() {
     let mut world = world("12s").await;
     let person = |i: usize| tests::event("contact.identified").email(&format!("{i}@example.com"));
     let request = |events: &[tests::Event]| world.key.events(tests::event::batch(events));
     let first = [request(&[person(0)])];
-    let rest: [Outgoing; 2] = [request(&[person(1), person(2)]), request(&[person(3)])];
-    let answers = with_messages(&mut world, &first, &rest, async |world, messages| {
+    let rest: [HttpRequest; 2] = [request(&[person(1), person(2)]), request(&[person(3)])];
+    let responses = send_and_take_messages(&mut world, &first, &rest, async |world, messages| {
         let bundle = &messages[1];
         let parts = bundle.meta_field("parts");
         let swapped = parts.as_array().expect("parts").iter().map(|part| {
@@ -230,13 +231,13 @@ async fn unlike_parts_of_the_same_total_dead_letter_the_whole_bundle() {
             "publishedAt": bundle.meta_field("publishedAt"), "parts": swapped.collect::<Vec<_>>(),
         });
         let swapped = bundle.clone().with_meta(&meta.to_string());
-        world.queues.put_all("events", &[messages[0].clone(), swapped]).await;
+        world.queues.publish_all("events", &[messages[0].clone(), swapped]).await;
     })
     .await;
-    assert_eq!(results(&answers[0]).len(), 1);
-    for answer in &answers[1..] {
-        answer.assert_error(503, "processing_timeout");
+    assert_eq!(results(&responses[0]).len(), 1);
+    for response in &responses[1..] {
+        response.assert_error(503, "processing_timeout");
     }
-    until_dead(&world, 1).await;
+    world.until_depth("events.dead", 1).await;
     assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 1);
 }

@@ -1,14 +1,14 @@
 //! Each request of a bundle keeps its id and its trace, in logs and in webhooks.
 
-use super::{enquiry, results, send_during_a_publish, stallable, until_published};
+use super::{enquiry_submitted, identified_each, results, send_during_a_publish, stallable, until_published};
 use crate::records::break_inserts;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tests::event::batch;
-use tests::{Answer, Outgoing, PATIENCE, Program, Receiver, World, eventually, text};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, Program, Receiver, World, eventually, text};
 
 /// Programs that log every request and unit.
-async fn outspoken() -> World {
+async fn verbose() -> World {
     let world = stallable().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     world.set("RUST_LOG", "info,common=debug,ingest=debug,worker=debug,dispatcher=debug").start().await
 }
@@ -18,17 +18,17 @@ fn trace(number: usize) -> String {
     format!("0af7651916cd43dd8448eb211c803{number:03x}")
 }
 
-/// Requests with an enquiry each, of a trace each.
-fn traced(world: &World, count: usize) -> Vec<Outgoing> {
-    let request = |i: usize| world.key.events(batch(&[enquiry(&format!("{i}@example.com"))]));
+/// Requests with one `enquiry.submitted` each, each with its own trace.
+fn traced(world: &World, count: usize) -> Vec<HttpRequest> {
+    let request = |i: usize| world.key.events(batch(&[enquiry_submitted(&format!("{i}@example.com"))]));
     (0..count)
         .map(|i| request(i).with("traceparent", format!("00-{}-b7ad6b7169203331-01", trace(i))))
         .collect()
 }
 
-/// Lines of a log once so many of them say `message`.
+/// The log lines with `message`, once there are `count` of them.
 async fn lines(program: &Program, message: &str, count: usize) -> Vec<Value> {
-    eventually(&format!("{count} lines say {message:?}"), PATIENCE, async || {
+    eventually(&format!("{count} lines say {message:?}"), MAX_WAIT, async || {
         let lines = program.logs();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         // The description of the API is read once for all tests, perhaps from here.
@@ -39,14 +39,14 @@ async fn lines(program: &Program, message: &str, count: usize) -> Vec<Value> {
     .await
 }
 
-/// Trace by request id, as the answers say it.
-fn expected(answers: &[Answer]) -> BTreeMap<String, String> {
-    let id = |answer: &Answer| answer.header("x-request-id").to_owned();
-    answers.iter().enumerate().map(|(i, answer)| (id(answer), trace(i))).collect()
+/// Trace id by request id, by the order of the requests.
+fn expected_traces(responses: &[HttpResponse]) -> BTreeMap<String, String> {
+    let id = |response: &HttpResponse| response.header("x-request-id").to_owned();
+    responses.iter().enumerate().map(|(i, response)| (id(response), trace(i))).collect()
 }
 
-/// Trace by request id, as the spans of log lines say it: of one request, or of several.
-fn named(lines: &[Value]) -> BTreeMap<String, String> {
+/// Trace id by request id in the spans of log lines, which name one request or several.
+fn traces_by_request(lines: &[Value]) -> BTreeMap<String, String> {
     let words = |line: &Value, one: &str, several: &str| -> Vec<String> {
         let names = line["span"][one].as_str().or(line["span"][several].as_str());
         names.unwrap_or_else(|| panic!("names nothing: {line}")).split(' ').map(str::to_owned).collect()
@@ -58,32 +58,33 @@ fn named(lines: &[Value]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn lines_and_webhooks_name_the_request_of_the_bundle_that_they_are_due_to() {
-    let world = outspoken().await;
+async fn log_lines_and_webhooks_name_the_request_that_caused_them() {
+    let world = verbose().await;
     let receiver = Receiver::http();
     let url = receiver.url("/hooks");
-    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    world.subscribe(&url).await;
     let requests = traced(&world, 5);
     let (first, rest) = requests.split_at(1);
-    let answers = send_during_a_publish(&world, first, rest).await;
-    let expected = expected(&answers);
-    assert_eq!(named(&lines(&world.ingests[0], "answered", 5).await), expected);
+    let responses = send_during_a_publish(&world, first, rest).await;
+    let expected = expected_traces(&responses);
+    assert_eq!(traces_by_request(&lines(&world.ingests[0], "request completed", 5).await), expected);
     let published = lines(&world.ingests[0], "publishing requests in one message", 4).await;
     assert!(
         published
             .iter()
             .all(|line| line["message_id"] == published[0]["message_id"] && line["requests"] == 4)
     );
-    let applied = eventually("all are applied", PATIENCE, async || {
+    let applied = eventually("all are applied", MAX_WAIT, async || {
         let logs = world.workers[0].logs();
         let lines: Vec<Value> = logs.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let applied: Vec<Value> = lines.into_iter().filter(|line| line["message"] == "applied").collect();
-        if named(&applied).len() == 5 { Ok(applied) } else { Err(logs) }
+        let applied: Vec<Value> =
+            lines.into_iter().filter(|line| line["message"] == "unit of events applied").collect();
+        if traces_by_request(&applied).len() == 5 { Ok(applied) } else { Err(logs) }
     })
     .await;
-    assert_eq!(named(&applied), expected);
+    assert_eq!(traces_by_request(&applied), expected);
 
-    // What each of them caused is due to it, not to the bundle.
+    // Each outbox row belongs to its request, not to the bundle.
     let stored = "SELECT DISTINCT request_id, split_part(traceparent, '-', 2) AS trace_id FROM outbox";
     let stored = world.database.rows(stored, &[]).await;
     let stored: BTreeMap<String, String> = stored
@@ -100,15 +101,39 @@ async fn lines_and_webhooks_name_the_request_of_the_bundle_that_they_are_due_to(
 }
 
 #[tokio::test]
-async fn an_event_of_a_bundle_that_fails_inside_names_its_own_request() {
-    let world = outspoken().await;
+async fn a_failed_event_of_a_bundle_names_its_own_request() {
+    let world = verbose().await;
     break_inserts(&world, "event_ledger").await;
     let requests = traced(&world, 4);
     let (first, rest) = requests.split_at(1);
-    let answers = send_during_a_publish(&world, first, rest).await;
+    let responses = send_during_a_publish(&world, first, rest).await;
     until_published(&world.ingests[0], 4).await;
-    for answer in &answers {
-        assert_eq!(results(answer)[0]["error"], "internal_error");
+    for response in &responses {
+        assert_eq!(results(response)[0]["error"], "internal_error");
     }
-    assert_eq!(named(&lines(&world.workers[0], "event failed", 4).await), expected(&answers));
+    assert_eq!(
+        traces_by_request(
+            &lines(&world.workers[0], "event failed; reporting it as failed in the reply", 4).await
+        ),
+        expected_traces(&responses)
+    );
+}
+
+#[tokio::test]
+async fn each_event_of_a_bundle_is_found_by_the_id_of_its_request() {
+    let world = stallable().start().await;
+    let requests = identified_each(&world.key, 5);
+    let (first, rest) = requests.split_at(1);
+    let responses = send_during_a_publish(&world, first, rest).await;
+    let bundled = "SELECT count(*) FROM event_ledger GROUP BY request_id ORDER BY 1 DESC LIMIT 1";
+    assert_eq!(world.database.count(bundled).await, 4, "four requests travelled together");
+    for response in &responses {
+        let event = text(&results(response)[0]["eventId"]).to_owned();
+        let request = response.header("x-request-id");
+        for id in [request.to_owned(), request.replace('-', "")] {
+            let found = world.connectctl.list(&["find", &id]).await;
+            let applied: Vec<_> = found.iter().filter(|step| step["stage"] == "applied").collect();
+            assert!(applied.iter().any(|step| step["eventId"] == *event), "{id}: {found:?}");
+        }
+    }
 }

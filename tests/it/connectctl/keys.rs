@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::{Connectctl, TestDatabase, text};
 
 #[tokio::test]
-async fn a_key_is_made_with_its_secret_which_is_never_shown_again() {
+async fn creates_a_key_whose_secret_is_shown_once() {
     let database = TestDatabase::new().await;
     let connectctl = Connectctl::for_database(database.url());
     let create = [
@@ -53,18 +53,18 @@ async fn a_key_is_made_with_its_secret_which_is_never_shown_again() {
 }
 
 #[tokio::test]
-async fn secrets_are_sealed_at_rest() {
+async fn secrets_of_api_keys_are_sealed_at_rest() {
     let database = TestDatabase::new().await;
     let query = "SELECT position(convert_to($1, 'UTF8') in secret_sealed) AS place, octet_length(secret_sealed) AS length
          FROM api_keys";
     let secret = &database.key().secret;
-    // Nonce, text, tag.
-    let sealed = secret.len() + 12 + 16;
+    // Header, nonce, text, tag.
+    let sealed = secret.len() + 8 + 12 + 16;
     assert_eq!(database.rows(query, &[secret]).await, [json!({"place": 0, "length": sealed})]);
 }
 
 #[tokio::test]
-async fn keys_are_never_alike() {
+async fn every_key_is_unique() {
     let database = TestDatabase::new().await;
     let connectctl = Connectctl::for_database(database.url());
     let mut seen = std::collections::HashSet::new();
@@ -77,7 +77,7 @@ async fn keys_are_never_alike() {
 }
 
 #[tokio::test]
-async fn a_key_needs_a_known_scope_and_agency() {
+async fn rejects_a_key_with_an_unknown_scope_or_tenant() {
     let database = TestDatabase::new().await;
     let connectctl = Connectctl::for_database(database.url());
     for arguments in [

@@ -1,7 +1,7 @@
 //! `connectctl migrate`.
 
 use serde_json::json;
-use tests::{Connectctl, Ran, TestDatabase};
+use tests::{CommandOutput, Connectctl, TestDatabase};
 
 #[tokio::test]
 async fn a_second_run_applies_nothing() {
@@ -14,7 +14,7 @@ async fn a_second_run_applies_nothing() {
 }
 
 #[tokio::test]
-async fn runs_at_once_apply_everything_once() {
+async fn concurrent_runs_apply_each_migration_once() {
     let database = TestDatabase::empty().await;
     let connectctl = Connectctl::for_database(database.url());
     let runs = futures_util::future::join_all((0..4).map(|_| connectctl.json(&["migrate"]))).await;
@@ -33,10 +33,10 @@ async fn a_run_on_a_live_deployment_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn a_bar_on_a_terminal_shows_what_is_applied_and_lines_do_elsewhere() {
+async fn shows_a_progress_bar_on_a_terminal_and_plain_lines_elsewhere() {
     let migrate = async |command: &str| {
         let database = TestDatabase::empty().await;
-        Ran::bash(command, &[("DATABASE_URL".to_owned(), database.url().to_owned())]).await
+        CommandOutput::bash(command, &[("DATABASE_URL".to_owned(), database.url().to_owned())]).await
     };
     let seen = migrate("TERM=xterm script --quiet --return --command 'connectctl migrate' /dev/null").await;
     assert_eq!(seen.code, Some(0), "{seen:?}");
@@ -46,4 +46,24 @@ async fn a_bar_on_a_terminal_shows_what_is_applied_and_lines_do_elsewhere() {
     assert!(lines[1].starts_with("1 of ") && lines[1].contains(": V1__"), "{told:?}");
     assert!(lines.iter().any(|line| line.starts_with("migrations applied: ")), "{told:?}");
     assert!(!told.errors.contains('['), "{told:?}");
+}
+
+#[tokio::test]
+async fn refuses_a_schema_of_a_later_release_and_a_changed_migration() {
+    let database = TestDatabase::empty().await;
+    let connectctl = Connectctl::for_database(database.url());
+    connectctl.json(&["migrate"]).await;
+    database.execute("INSERT INTO refinery_schema_history VALUES (9999, 'later', 'now', '1')").await;
+    let refused = connectctl.run(&["migrate"]).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.errors.contains("the schema is of a later release: it has migration V9999"),
+        "{refused:?}"
+    );
+    database.execute("DELETE FROM refinery_schema_history WHERE version = 9999").await;
+    database.execute("UPDATE refinery_schema_history SET checksum = '1' WHERE version = 2").await;
+    let refused = connectctl.run(&["migrate"]).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.errors.contains("migration V2__"), "{refused:?}");
+    assert!(refused.errors.contains("was changed after it had been applied"), "{refused:?}");
 }

@@ -1,15 +1,18 @@
 //! `connectctl`: what each command prints with `--json`, and how it fails (the operator's contract).
 
-mod agencies;
-mod deliveries;
-mod fails;
+pub(crate) mod audit;
+pub(crate) mod deliveries;
+mod exit_codes;
 mod keys;
-mod listen;
-mod looks;
+mod listener;
+mod live_migration;
 mod migrate;
+pub(crate) mod plans;
 mod pressure;
 mod secrets;
 mod subscriptions;
+mod tenants;
+mod views;
 
 use serde_json::Value;
 

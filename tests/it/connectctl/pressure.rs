@@ -4,9 +4,9 @@ use serde_json::json;
 use tests::{Connectctl, TestDatabase};
 
 #[tokio::test]
-async fn what_waits_is_summed_over_the_newest_reports_of_the_ingests_that_still_report() {
+async fn sums_the_newest_report_of_each_ingest_that_still_reports() {
     let database = TestDatabase::new().await;
-    // Two ingests report, of which one has reported of events long ago; a third one has ended.
+    // Two ingests report, one of which last reported events long ago; a third one has stopped.
     let reports = "INSERT INTO intake_pressure (tenant_id, queue, ingest_id, waiting, refused, reported_at)
         SELECT tenant_id, queue, ingest_id::uuid, waiting, refused, now() + age::interval
         FROM tenants, (VALUES

@@ -1,7 +1,7 @@
 //! `subscription rotate-secret`, and what `resume` and `remove` do to deliveries (D24).
 
 use super::fields;
-use super::listen::Listener;
+use super::listener::Listener;
 use common::sealed::MasterKey;
 use serde_json::{Value, json};
 use tests::{Connectctl, MASTER_KEY, TestDatabase, text};
@@ -39,7 +39,7 @@ impl Subscribed {
         self.database.rows(SUBSCRIPTION, &[]).await.remove(0)
     }
 
-    /// What was sealed for this subscription.
+    /// Decrypts a column that was sealed for this subscription.
     fn open(&self, row: &Value, column: &str) -> String {
         let hex = text(&row[column]);
         let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
@@ -66,7 +66,7 @@ impl Subscribed {
 }
 
 #[tokio::test]
-async fn a_new_secret_takes_the_old_ones_place_at_once() {
+async fn a_rotated_secret_replaces_the_old_one_immediately() {
     let subscribed = subscribed().await;
     let secret = subscribed.rotate(&[]).await;
     assert!(secret.starts_with("whsec_") && secret != subscribed.secret);
@@ -78,7 +78,7 @@ async fn a_new_secret_takes_the_old_ones_place_at_once() {
 }
 
 #[tokio::test]
-async fn with_an_overlap_only_the_newest_old_secret_is_kept_until_its_end() {
+async fn an_overlap_keeps_only_the_newest_old_secret_until_it_ends() {
     let subscribed = subscribed().await;
     let second = subscribed.rotate(&["--overlap", "24h"]).await;
     let row = subscribed.row().await;
@@ -95,21 +95,26 @@ async fn with_an_overlap_only_the_newest_old_secret_is_kept_until_its_end() {
     assert!(row["seconds"].as_f64().expect("a time") <= 3_600.0, "{row}");
 
     subscribed.rotate(&[]).await;
-    assert_eq!(subscribed.row().await["old"], json!(null), "at once ends the overlap");
+    assert_eq!(subscribed.row().await["old"], json!(null), "an immediate rotation ends the overlap");
 }
 
 #[tokio::test]
-async fn what_is_not_there_has_no_secret_to_rotate() {
+async fn rejects_rotating_the_secret_of_an_unknown_subscription() {
     let subscribed = subscribed().await;
     subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
-    for id in [subscribed.id.clone(), Uuid::now_v7().to_string(), "no id".to_owned()] {
+    let unknown = "no subscription";
+    for (id, why) in [
+        (subscribed.id.clone(), "was removed"),
+        (Uuid::now_v7().to_string(), unknown),
+        ("no id".to_owned(), unknown),
+    ] {
         let refusal = subscribed.connectctl.refusal(&["subscription", "rotate-secret", &id]).await;
-        assert!(refusal.contains("no subscription"), "{refusal}");
+        assert!(refusal.contains(why), "{refusal}");
     }
 }
 
 #[tokio::test]
-async fn what_has_waited_for_a_subscription_goes_out_at_once_when_it_is_resumed() {
+async fn resuming_a_subscription_notifies_the_dispatcher() {
     let subscribed = subscribed().await;
     subscribed.connectctl.json(&["subscription", "pause", &subscribed.id]).await;
     let mut listener = Listener::to(&subscribed.database, "connect_parked").await;
@@ -118,9 +123,9 @@ async fn what_has_waited_for_a_subscription_goes_out_at_once_when_it_is_resumed(
 }
 
 #[tokio::test]
-async fn removing_a_subscription_drops_what_waits_for_it_and_nothing_else() {
+async fn removing_a_subscription_drops_only_its_pending_deliveries() {
     let subscribed = subscribed().await;
-    // Several batches.
+    // More than one batch of the command.
     subscribed.deliveries("pending", 2_500).await;
     subscribed.deliveries("dead", 2).await;
     subscribed.deliveries("delivered", 3).await;
@@ -137,7 +142,7 @@ async fn removing_a_subscription_drops_what_waits_for_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_removal_that_was_cut_short_is_finished_by_another_run() {
+async fn an_interrupted_removal_is_finished_by_another_run() {
     let subscribed = subscribed().await;
     subscribed.deliveries("pending", 3).await;
     subscribed.database.execute("UPDATE subscriptions SET removed_at = now()").await;
@@ -147,5 +152,5 @@ async fn a_removal_that_was_cut_short_is_finished_by_another_run() {
         (Some("removed"), 3)
     );
     let again = subscribed.connectctl.refusal(&["subscription", "remove", &subscribed.id]).await;
-    assert!(again.contains("is removed"), "{again}");
+    assert!(again.contains("was removed"), "{again}");
 }

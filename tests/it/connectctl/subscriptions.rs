@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::{Connectctl, TestDatabase, text};
 
 #[tokio::test]
-async fn a_subscription_is_made_with_its_secret_paused_resumed_and_removed() {
+async fn creates_pauses_resumes_and_removes_a_subscription() {
     let database = TestDatabase::new().await;
     let connectctl = Connectctl::for_database(database.url());
     let create = [
@@ -35,17 +35,14 @@ async fn a_subscription_is_made_with_its_secret_paused_resumed_and_removed() {
     }
     connectctl.json(&["subscription", "remove", id]).await;
     assert!(list().await.is_empty());
-    for command in ["pause", "resume", "remove"] {
-        assert_eq!(
-            connectctl.run(&["subscription", command, id]).await.code,
-            Some(1),
-            "{command} after its end"
-        );
+    for command in ["pause", "resume", "remove", "rotate-secret"] {
+        let refusal = connectctl.refusal(&["subscription", command, id]).await;
+        assert!(refusal.contains("was removed"), "{command}: {refusal}");
     }
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_not_public_https_is_refused() {
+async fn rejects_a_receiver_url_that_is_not_public_https() {
     let database = TestDatabase::new().await;
     let connectctl = Connectctl::for_database(database.url());
     for url in [
@@ -80,7 +77,7 @@ async fn a_receiver_that_is_not_public_https_is_refused() {
 }
 
 #[tokio::test]
-async fn a_subscription_takes_only_events_that_are_emitted_and_a_key_of_its_agency() {
+async fn rejects_unknown_event_types_and_keys_of_another_tenant() {
     let database = TestDatabase::new().await;
     let connectctl = Connectctl::for_database(database.url());
     connectctl.json(&["tenant", "create", "--slug", "zeta", "--name", "Zeta"]).await;
@@ -95,4 +92,26 @@ async fn a_subscription_takes_only_events_that_are_emitted_and_a_key_of_its_agen
             .await;
         assert_eq!(ran.code, Some(1), "{tenant} {option} {value}: {ran:?}");
     }
+}
+
+#[tokio::test]
+async fn changes_the_event_types_of_a_subscription() {
+    let database = TestDatabase::new().await;
+    let connectctl = Connectctl::for_database(database.url());
+    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
+    let made = connectctl.json(&create).await;
+    let id = text(&made["id"]);
+    let set = async |options: &[&str]| {
+        connectctl.json(&[&["subscription", "events", id], options].concat()).await["events"].clone()
+    };
+    assert_eq!(
+        set(&["--set", "lead.assigned,proposal.sent"]).await,
+        json!(["lead.assigned", "proposal.sent"])
+    );
+    assert_eq!(set(&["--all"]).await, json!(null));
+    let unknown = connectctl.refusal(&["subscription", "events", id, "--set", "webhook.test"]).await;
+    assert!(unknown.contains("unknown event type"), "{unknown}");
+    connectctl.json(&["subscription", "remove", id]).await;
+    let removed = connectctl.refusal(&["subscription", "events", id, "--all"]).await;
+    assert!(removed.contains("was removed"), "{removed}");
 }

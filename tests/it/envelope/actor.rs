@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tests::{World, event, text};
 
 #[tokio::test]
-async fn an_actor_is_an_object_of_type_contact() {
+async fn requires_an_actor_object_of_type_contact() {
     let world = World::start().await;
     for wrong in [json!("ana@example.com"), json!([]), json!(1)] {
         refuse_event(&world, &ana().with("actor", wrong), "events[0].actor").await;
@@ -19,7 +19,7 @@ async fn an_actor_is_an_object_of_type_contact() {
 }
 
 #[tokio::test]
-async fn someone_is_identified_by_email_phone_or_external_id() {
+async fn requires_an_email_phone_or_external_id() {
     let world = World::start().await;
     for nobody in [
         json!({"type": "contact"}),
@@ -35,7 +35,7 @@ async fn someone_is_identified_by_email_phone_or_external_id() {
 }
 
 #[tokio::test]
-async fn each_field_of_an_actor_has_its_form_and_length() {
+async fn rejects_actor_fields_of_wrong_form_or_length() {
     let world = World::start().await;
     for wrong in [
         "ana",
@@ -66,7 +66,7 @@ async fn each_field_of_an_actor_has_its_form_and_length() {
 }
 
 #[tokio::test]
-async fn the_longest_values_are_taken_and_count_characters() {
+async fn accepts_the_longest_values_counted_in_characters() {
     let world = World::start().await;
     // A local part has at most 64 characters, a domain name 253, each of its labels 63.
     let domain = [63, 63, 63, 61].map(|length| "b".repeat(length)).join(".");
@@ -92,7 +92,7 @@ async fn the_longest_values_are_taken_and_count_characters() {
 }
 
 #[tokio::test]
-async fn null_and_empty_optional_fields_count_as_absent() {
+async fn treats_null_and_empty_optional_fields_as_absent() {
     let world = World::start().await;
     let result = world
         .accept(
@@ -114,7 +114,7 @@ async fn null_and_empty_optional_fields_count_as_absent() {
 }
 
 #[tokio::test]
-async fn an_email_is_trimmed_before_it_is_checked_and_kept() {
+async fn trims_an_email_before_checking_and_storing_it() {
     let world = World::start().await;
     let result = world.accept(event("contact.identified").email(" \tAna@Example.COM \n")).await;
     assert_eq!(world.client(&result["clientId"]).await["email"], "Ana@Example.COM");

@@ -1,8 +1,9 @@
 //! The body as a whole, as JSON.
 
 use super::{ana, assert_untouched, refuse};
+use serde_json::json;
 use tests::event::batch;
-use tests::{Event, World};
+use tests::{Event, World, event, text};
 
 /// A batch of one valid event with `json` as the value of an ignored field.
 fn with_raw(json: &str) -> String {
@@ -11,7 +12,7 @@ fn with_raw(json: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_body_is_an_object_with_one_to_a_hundred_events() {
+async fn requires_an_object_with_one_to_a_hundred_events() {
     let world = World::start().await;
     for body in [
         "",
@@ -39,7 +40,7 @@ async fn a_body_is_an_object_with_one_to_a_hundred_events() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_refused() {
+async fn rejects_invalid_json() {
     let world = World::start().await;
     let valid = String::from_utf8(batch(&[ana()])).expect("text");
     for body in [
@@ -66,7 +67,7 @@ async fn what_is_no_json_is_refused() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_stored_is_refused_wherever_it_stands() {
+async fn rejects_unstorable_values_anywhere() {
     let world = World::start().await;
     for json in [
         r#""\u0000""#,
@@ -91,7 +92,7 @@ async fn what_could_not_be_stored_is_refused_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_body_may_nest_64_levels_and_no_more() {
+async fn accepts_64_levels_of_nesting_and_no_more() {
     let world = World::start().await;
     let nested = |levels: usize| with_raw(&["[".repeat(levels), "]".repeat(levels)].concat());
     // The body, the array of events and the envelope are three.
@@ -105,9 +106,9 @@ async fn a_body_may_nest_64_levels_and_no_more() {
 }
 
 #[tokio::test]
-async fn of_a_repeated_name_the_worker_reads_what_was_checked() {
+async fn ingest_and_worker_read_a_duplicated_json_key_alike() {
     let world = World::start().await;
-    // A checker that takes the first and a reader that takes the last would let these through.
+    // If ingest checked the first value and the worker read the last, these would pass.
     let valid = String::from_utf8(batch(&[ana()])).expect("text");
     let second = |extra: &str| valid.replacen("{\"events\":[{", &format!("{{\"events\":[{{{extra},"), 1);
     for (first, place) in [
@@ -119,17 +120,50 @@ async fn of_a_repeated_name_the_worker_reads_what_was_checked() {
         let first_wrong = world.http().send(&world.key.events(second(first))).await;
         let last_wrong = valid.replacen("}]}", &format!(",{first}}}]}}"), 1);
         let last_wrong = world.http().send(&world.key.events(last_wrong)).await;
-        // Either of the two may count, or both be refused; never is the wrong one processed.
+        // Either value may count, or both bodies be refused, but the wrong value must never be processed.
         let statuses = [first_wrong.status, last_wrong.status];
         assert!(
             statuses == [200, 400] || statuses == [400, 200] || statuses == [400, 400],
             "{place}: {statuses:?}"
         );
         let taken: Vec<_> =
-            [first_wrong, last_wrong].into_iter().filter(|answer| answer.status == 200).collect();
-        assert!(taken.iter().all(|answer| answer.json()["failed"] == 0), "{place}: {taken:?}");
+            [first_wrong, last_wrong].into_iter().filter(|response| response.status == 200).collect();
+        assert!(taken.iter().all(|response| response.json()["failed"] == 0), "{place}: {taken:?}");
     }
     let strange = "SELECT count(*) FROM event_ledger WHERE event_id LIKE 'connect-api:%'";
     assert_eq!(world.database.count(strange).await, 0);
     assert_eq!(world.queues.depth("events.dead").await, 0);
+}
+
+#[tokio::test]
+async fn of_a_repeated_name_the_last_one_counts_for_every_reader() {
+    let world = World::start().await;
+    let mut leads = Vec::new();
+    for title in ["One", "Two"] {
+        let enquiry = event("enquiry.submitted").email("last@example.com").payload(json!({"title": title}));
+        leads.push(world.accept(enquiry).await);
+    }
+    let lead = |place: usize| text(&leads[place]["leadId"]).to_owned();
+    for (first, last) in [(0, 1), (1, 0)] {
+        let started =
+            event("booking.started").email("last@example.com").payload(json!({"leadId": lead(last)}));
+        // Names in several ways of writing, and values that a reader of the first one would take.
+        let body = String::from_utf8(batch(&[started])).expect("text");
+        let body = body
+            .replacen(r#""leadId""#, &format!(r#""leadId":"{}","lead\u0049d""#, lead(first)), 1)
+            .replacen(r#""email""#, r#""email":"first@example.com","email""#, 1)
+            .replacen(r#""eventType""#, r#""eventType":"enquiry.submitted","eventType""#, 1)
+            .replacen(r#""tenant""#, r#""tenant":"zeta","tenant""#, 1);
+        let response = world.http().send(&world.key.events(body)).await;
+        let result = response.json()["results"][0].clone();
+        assert_eq!(
+            (&result["status"], &result["leadId"]),
+            (&json!("accepted"), &json!(lead(last))),
+            "{response:?}"
+        );
+        let stored = "SELECT event_type, payload->>'leadId' AS lead FROM timeline WHERE event_id = $1";
+        let stored = world.database.rows(stored, &[&text(&result["eventId"])]).await;
+        assert_eq!(stored, [json!({"event_type": "booking.started", "lead": lead(last)})]);
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1, "none of the first address");
 }

@@ -9,7 +9,7 @@ const REQUIRED: [&str; 7] =
     ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"];
 
 #[tokio::test]
-async fn every_required_field_is_required_not_null_and_of_its_type() {
+async fn rejects_required_fields_that_are_missing_null_or_of_another_type() {
     let world = World::start().await;
     for field in REQUIRED {
         let place = format!("events[0].{field}");
@@ -26,7 +26,7 @@ async fn every_required_field_is_required_not_null_and_of_its_type() {
 }
 
 #[tokio::test]
-async fn only_version_one_and_known_event_types_are_taken() {
+async fn rejects_other_versions_and_unknown_event_types() {
     let world = World::start().await;
     for version in ["1", "1.1", "2.0", "v1.0", "1.0.0", "10", &"1".repeat(17)] {
         refuse_event(&world, &ana().with("specVersion", json!(version)), "events[0].specVersion").await;
@@ -45,7 +45,7 @@ async fn only_version_one_and_known_event_types_are_taken() {
 }
 
 #[tokio::test]
-async fn ids_tenant_and_origin_have_at_most_a_hundred_characters_whatever_their_bytes() {
+async fn limits_ids_tenant_and_origin_to_a_hundred_characters() {
     let world = World::start().await;
     for field in ["eventId", "origin", "tenant"] {
         for long in ["x".repeat(101), "é".repeat(101), "🧳".repeat(101)] {
@@ -56,7 +56,7 @@ async fn ids_tenant_and_origin_have_at_most_a_hundred_characters_whatever_their_
 }
 
 #[tokio::test]
-async fn ids_of_the_records_api_are_reserved() {
+async fn rejects_event_ids_reserved_for_the_records_api() {
     let world = World::start().await;
     for id in ["connect-api:", "connect-api:1", "connect-api:0190a5b2-0000-7000-8000-000000000001"] {
         refuse_event(&world, &ana().id(id), "events[0].eventId").await;
@@ -65,7 +65,7 @@ async fn ids_of_the_records_api_are_reserved() {
 }
 
 #[tokio::test]
-async fn occurred_at_is_a_real_instant_with_an_offset() {
+async fn rejects_an_occurred_at_that_is_not_an_instant_with_an_offset() {
     let world = World::start().await;
     for wrong in [
         "2026-05-01",
@@ -91,7 +91,7 @@ async fn occurred_at_is_a_real_instant_with_an_offset() {
 }
 
 #[tokio::test]
-async fn the_tenant_is_the_keys_own() {
+async fn rejects_a_tenant_other_than_the_keys() {
     let world = World::start().await;
     world.add_tenant("zeta").await;
     for tenant in ["zeta", "nobody", "acme2", "acm", "a cme"] {
@@ -101,7 +101,7 @@ async fn the_tenant_is_the_keys_own() {
 }
 
 #[tokio::test]
-async fn a_payload_is_an_object() {
+async fn rejects_a_payload_that_is_not_an_object() {
     let world = World::start().await;
     for wrong in [json!([]), json!("text"), json!(1), json!(true), json!([{}])] {
         refuse_event(&world, &ana().payload(wrong), "events[0].payload").await;
@@ -110,7 +110,7 @@ async fn a_payload_is_an_object() {
 }
 
 #[tokio::test]
-async fn one_bad_envelope_refuses_the_whole_batch_and_every_fault_is_named_with_its_place() {
+async fn one_invalid_envelope_rejects_the_batch_and_every_fault_is_named() {
     let world = World::start().await;
     let mut events: Vec<_> = (0..9).map(|i| ana().email(&format!("{i}@example.com"))).collect();
     events[3] = ana().with_actor("email", json!("not an address")).without("origin");
@@ -124,7 +124,7 @@ async fn one_bad_envelope_refuses_the_whole_batch_and_every_fault_is_named_with_
 }
 
 #[tokio::test]
-async fn a_message_stays_short_however_much_is_wrong() {
+async fn limits_the_length_of_the_error_message() {
     let world = World::start().await;
     let broken = ana().without("origin").without("tenant").with("eventType", json!("x".repeat(1_000)));
     let message = refuse(&world, batch(&vec![broken; 100])).await;

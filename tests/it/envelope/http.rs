@@ -3,43 +3,41 @@
 use super::{ana, assert_untouched};
 use serde_json::Value;
 use tests::event::batch;
-use tests::raw::{RawAnswer, RawConnection, head};
-use tests::{EVENTS, Outgoing, World};
+use tests::raw::{self, RawConnection, RawResponse, head};
+use tests::{EVENTS, HttpRequest, World};
 
 /// The code of an error body.
-fn code(answer: &RawAnswer) -> String {
-    let body: Value =
-        serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("no JSON ({error}): {answer:?}"));
-    assert_eq!(body["statusCode"], answer.status, "{answer:?}");
+fn code(response: &RawResponse) -> String {
+    let body: Value = serde_json::from_str(&response.body)
+        .unwrap_or_else(|error| panic!("no JSON ({error}): {response:?}"));
+    assert_eq!(body["statusCode"], response.status, "{response:?}");
     body["code"].as_str().expect("a code").to_owned()
 }
 
-/// Sends a head and what follows it, and gives the answer.
-async fn exchange(world: &World, request: &Outgoing, rest: &[u8]) -> RawAnswer {
-    let mut connection = RawConnection::to(world.http().address()).await;
-    connection.send([head(request).as_slice(), rest].concat()).await;
-    connection.answer().await.expect("an answer")
+/// Sends a head and `rest`, and returns the response.
+async fn exchange(world: &World, request: &HttpRequest, rest: &[u8]) -> RawResponse {
+    raw::exchange(world.http().address(), [head(request).as_slice(), rest].concat()).await
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_too_large_whether_its_length_is_told_or_not() {
+async fn rejects_a_body_over_the_limit_with_or_without_content_length() {
     let world = World::with().set("CONNECT_MAX_BODY", "64KiB").start().await;
     let large = world.key.events(vec![b' '; 64 * 1024 + 1]);
     world.http().send(&large).await.assert_error(413, "payload_too_large");
 
-    // Announced only: refused without waiting for it.
-    let answer = exchange(&world, &large, b"content-length: 10000000000\r\n\r\n").await;
-    assert_eq!((answer.status, code(&answer).as_str()), (413, "payload_too_large"));
+    // Refused by its announced length, without waiting for the body.
+    let response = exchange(&world, &large, b"content-length: 10000000000\r\n\r\n").await;
+    assert_eq!((response.status, code(&response).as_str()), (413, "payload_too_large"));
 
     let chunk = [b"8000\r\n".as_slice(), &[b' '; 0x8000], b"\r\n"].concat();
     let chunks = [b"transfer-encoding: chunked\r\n\r\n".as_slice(), &chunk.repeat(3)].concat();
-    let answer = exchange(&world, &large, &chunks).await;
-    assert_eq!((answer.status, code(&answer).as_str()), (413, "payload_too_large"));
+    let response = exchange(&world, &large, &chunks).await;
+    assert_eq!((response.status, code(&response).as_str()), (413, "payload_too_large"));
     assert_untouched(&world).await;
 }
 
 #[tokio::test]
-async fn a_body_of_just_the_limit_is_read() {
+async fn accepts_a_body_of_exactly_the_limit() {
     let world = World::with().set("CONNECT_MAX_BODY", "64KiB").start().await;
     let mut body = batch(&[ana()]);
     body.resize(64 * 1024, b' ');
@@ -47,7 +45,7 @@ async fn a_body_of_just_the_limit_is_read() {
 }
 
 #[tokio::test]
-async fn a_body_in_chunks_is_read_as_one() {
+async fn accepts_a_chunked_body() {
     let world = World::start().await;
     let body = batch(&[ana()]);
     let request = world.key.events(body.clone());
@@ -58,38 +56,39 @@ async fn a_body_in_chunks_is_read_as_one() {
         chunked.extend_from_slice(b"\r\n");
     }
     chunked.extend_from_slice(b"0\r\n\r\n");
-    let answer = exchange(&world, &request, &chunked).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = exchange(&world, &request, &chunked).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    assert!(response.body.contains("\"accepted\":1,"), "{response:?}");
 }
 
 #[tokio::test]
-async fn a_broken_chunk_is_a_bad_request() {
+async fn rejects_a_broken_chunk() {
     let world = World::start().await;
     let request = world.key.events(batch(&[ana()]));
     for broken in ["zz\r\nabc\r\n", "5\r\nabcdefgh\r\n", "fffffffffffffffffff\r\n", "-1\r\n"] {
-        let answer =
+        let response =
             exchange(&world, &request, format!("transfer-encoding: chunked\r\n\r\n{broken}").as_bytes())
                 .await;
-        assert_eq!((answer.status, code(&answer).as_str()), (400, "invalid_request"), "{broken:?}");
+        assert_eq!((response.status, code(&response).as_str()), (400, "invalid_request"), "{broken:?}");
     }
     assert_untouched(&world).await;
 }
 
 #[tokio::test]
-async fn a_client_that_is_too_slow_with_its_body_is_told_so() {
+async fn times_out_a_body_that_arrives_too_slowly() {
     let world = World::with().set("CONNECT_BODY_TIMEOUT", "300ms").start().await;
     let request = world.key.events(batch(&[ana()]));
     for rest in
         ["content-length: 500\r\n\r\n{\"events\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"eve\r\n"]
     {
-        let answer = exchange(&world, &request, rest.as_bytes()).await;
-        assert_eq!((answer.status, code(&answer).as_str()), (408, "request_timeout"), "{rest:?}");
+        let response = exchange(&world, &request, rest.as_bytes()).await;
+        assert_eq!((response.status, code(&response).as_str()), (408, "request_timeout"), "{rest:?}");
     }
     assert_untouched(&world).await;
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_half_way_leaves_nothing() {
+async fn a_caller_that_disconnects_within_its_body_leaves_nothing() {
     let world = World::start().await;
     let request = world.key.events(batch(&[ana()]));
     for _ in 0..5 {
@@ -102,14 +101,14 @@ async fn a_client_that_hangs_up_half_way_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn another_method_is_not_allowed_and_the_answer_says_which_is() {
+async fn rejects_another_method_and_lists_the_allowed_one() {
     let world = World::start().await;
     for method in ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"] {
-        let answer = world.http().send(&Outgoing::new(method, EVENTS, "")).await;
-        answer.assert_error(405, "method_not_allowed");
-        assert_eq!(answer.header("allow"), "POST", "{method}");
+        let response = world.http().send(&HttpRequest::new(method, EVENTS, "")).await;
+        response.assert_error(405, "method_not_allowed");
+        assert_eq!(response.header("allow"), "POST", "{method}");
     }
-    let head = world.http().send(&Outgoing::new("HEAD", EVENTS, "")).await;
+    let head = world.http().send(&HttpRequest::new("HEAD", EVENTS, "")).await;
     assert_eq!((head.status, head.body.len()), (405, 0));
 }
 
@@ -133,12 +132,12 @@ async fn an_unknown_route_is_not_found() {
         }
     }
     let signed = world.key.events(batch(&[ana()]));
-    let queried = Outgoing { target: format!("{EVENTS}?source=x"), ..signed };
+    let queried = HttpRequest { target: format!("{EVENTS}?source=x"), ..signed };
     assert_eq!(world.http().send(&queried).await.status, 200, "a query is not part of the route");
 }
 
 #[tokio::test]
-async fn one_connection_serves_many_requests_also_after_refusals() {
+async fn one_connection_serves_many_requests_even_after_errors() {
     let world = World::start().await;
     let mut connection = RawConnection::to(world.http().address()).await;
     for expected in [401, 200, 400, 200] {
@@ -147,7 +146,7 @@ async fn one_connection_serves_many_requests_also_after_refusals() {
         let request = if expected == 401 { request.without("x-connect-key") } else { request };
         let length = format!("content-length: {}\r\n\r\n", request.body.len());
         connection.send([head(&request).as_slice(), length.as_bytes(), &request.body].concat()).await;
-        let answer = connection.answer().await.expect("the connection stands");
-        assert_eq!(answer.status, expected, "{answer:?}");
+        let response = connection.response().await.expect("the connection stands");
+        assert_eq!(response.status, expected, "{response:?}");
     }
 }

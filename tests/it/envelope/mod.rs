@@ -9,12 +9,11 @@ mod http;
 use tests::event::batch;
 use tests::{Event, World, event};
 
-/// A valid envelope.
 fn ana() -> Event {
     event("contact.identified").email("ana@example.com")
 }
 
-/// Sends a body that must be refused, and gives the message.
+/// Sends a body that must be refused, and returns the error message.
 async fn refuse(world: &World, body: impl Into<Vec<u8>>) -> String {
     world.http().send(&world.key.events(body.into())).await.assert_error(400, "invalid_request")
 }
@@ -25,7 +24,7 @@ async fn refuse_event(world: &World, event: &Event, place: &str) {
     assert!(message.contains(&format!("{place}: ")), "{place} isn't named in: {message}");
 }
 
-/// Checks that nothing came of what was refused: no row, no message anywhere, and that valid events still pass.
+/// Checks that the refused bodies left no row and no message, and that valid events still pass.
 async fn assert_untouched(world: &World) {
     for table in ["clients", "leads", "timeline", "event_ledger", "notifications", "outbox"] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");

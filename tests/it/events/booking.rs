@@ -1,8 +1,8 @@
 //! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions; D11, D12).
 
-use super::{ana, enquire, ids, outbox, put_at, subscribe, warnings};
+use super::{ana, ids, outbox, set_stage, submit_enquiry, warnings};
 use serde_json::{Value, json};
-use tests::{World, event};
+use tests::{UNREACHED_RECEIVER, World, event};
 
 const OPEN: [&str; 5] = ["inquiry", "follow_up", "building_proposal", "negotiation", "proposal_approved"];
 const CLOSED: [&str; 4] = ["lost", "archived", "trip_booked", "travelled"];
@@ -12,13 +12,13 @@ async fn stage(world: &World, lead: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn started_advances_an_open_enquiry_and_never_regresses_one() {
+async fn started_advances_an_open_lead_and_never_regresses_one() {
     let world = World::start().await;
     for at in OPEN {
-        let opened = enquire(&world, json!({})).await;
-        put_at(&world, &opened["leadId"], at).await;
+        let opened = submit_enquiry(&world, json!({})).await;
+        set_stage(&world, &opened["leadId"], at).await;
         let result = world.accept(ana("booking.started")).await;
-        assert_eq!(ids(&result), ids(&opened), "{at}: the newest open enquiry");
+        assert_eq!(ids(&result), ids(&opened), "{at}: the newest open lead");
         assert_eq!(stage(&world, &opened["leadId"]).await, "proposal_approved", "from {at}");
     }
     let again = world.accept(ana("booking.started")).await;
@@ -26,17 +26,17 @@ async fn started_advances_an_open_enquiry_and_never_regresses_one() {
 }
 
 #[tokio::test]
-async fn started_without_an_open_enquiry_is_timeline_only() {
+async fn started_without_an_open_lead_is_timeline_only() {
     let world = World::start().await;
     let nobody = world.accept(event("booking.started").email("new@example.com")).await;
     assert_eq!(ids(&nobody)[1..], [json!(null), json!(null)]);
     assert!(world.pipeline(&[]).await.is_empty(), "it opens none");
     for at in CLOSED {
-        let opened = enquire(&world, json!({})).await;
-        put_at(&world, &opened["leadId"], at).await;
+        let opened = submit_enquiry(&world, json!({})).await;
+        set_stage(&world, &opened["leadId"], at).await;
         let result = world.accept(ana("booking.started")).await;
         assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{at}");
-        // Named, it is found, but stays as it is.
+        // If the payload names it, it is found, but not changed.
         let named = world.accept(ana("booking.started").payload(json!({"leadId": opened["leadId"]}))).await;
         assert!(warnings(&named).is_empty(), "{at}: {named}");
         assert_eq!(stage(&world, &opened["leadId"]).await, at);
@@ -44,11 +44,11 @@ async fn started_without_an_open_enquiry_is_timeline_only() {
 }
 
 #[tokio::test]
-async fn abandoned_flags_the_open_enquiry_and_leaves_its_stage() {
+async fn abandoned_flags_the_open_lead_and_keeps_its_stage() {
     let world = World::start().await;
     for at in OPEN {
-        let opened = enquire(&world, json!({})).await;
-        put_at(&world, &opened["leadId"], at).await;
+        let opened = submit_enquiry(&world, json!({})).await;
+        set_stage(&world, &opened["leadId"], at).await;
         let result = world.accept(ana("booking.abandoned")).await;
         assert_eq!(ids(&result), ids(&opened), "{at}");
         let lead = world.lead(&opened["leadId"]).await;
@@ -57,11 +57,11 @@ async fn abandoned_flags_the_open_enquiry_and_leaves_its_stage() {
 }
 
 #[tokio::test]
-async fn abandoned_leaves_closed_enquiries_alone() {
+async fn abandoned_does_not_change_closed_leads() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({})).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     for at in CLOSED {
-        put_at(&world, &opened["leadId"], at).await;
+        set_stage(&world, &opened["leadId"], at).await;
         world.accept(ana("booking.abandoned")).await;
         let lead = world.lead(&opened["leadId"]).await;
         assert_eq!((&lead["followUp"], &lead["stage"]), (&json!(false), &json!(at)));
@@ -69,11 +69,11 @@ async fn abandoned_leaves_closed_enquiries_alone() {
 }
 
 #[tokio::test]
-async fn completed_forces_the_enquiry_to_booked_from_any_stage() {
+async fn completed_moves_a_lead_to_booked_from_any_stage() {
     let world = World::start().await;
     for at in OPEN.into_iter().chain(CLOSED) {
-        let opened = enquire(&world, json!({})).await;
-        put_at(&world, &opened["leadId"], at).await;
+        let opened = submit_enquiry(&world, json!({})).await;
+        set_stage(&world, &opened["leadId"], at).await;
         let result =
             world.accept(ana("booking.completed").payload(json!({"leadId": opened["leadId"]}))).await;
         assert_eq!(ids(&result), ids(&opened), "{at}");
@@ -82,15 +82,15 @@ async fn completed_forces_the_enquiry_to_booked_from_any_stage() {
 }
 
 #[tokio::test]
-async fn completed_takes_the_open_enquiry_before_a_newer_closed_one_and_else_the_newest() {
+async fn completed_prefers_the_open_lead_and_otherwise_takes_the_newest() {
     let world = World::start().await;
     let [oldest, open, lost] = [
-        enquire(&world, json!({})).await,
-        enquire(&world, json!({})).await,
-        enquire(&world, json!({})).await,
+        submit_enquiry(&world, json!({})).await,
+        submit_enquiry(&world, json!({})).await,
+        submit_enquiry(&world, json!({})).await,
     ];
-    put_at(&world, &oldest["leadId"], "archived").await;
-    put_at(&world, &lost["leadId"], "lost").await;
+    set_stage(&world, &oldest["leadId"], "archived").await;
+    set_stage(&world, &lost["leadId"], "lost").await;
     assert_eq!(world.accept(ana("booking.completed")).await["leadId"], open["leadId"]);
     assert_eq!(stage(&world, &lost["leadId"]).await, "lost");
     assert_eq!(world.accept(ana("booking.completed")).await["leadId"], lost["leadId"]);
@@ -99,9 +99,9 @@ async fn completed_takes_the_open_enquiry_before_a_newer_closed_one_and_else_the
 }
 
 #[tokio::test]
-async fn completed_without_any_enquiry_is_timeline_only() {
+async fn completed_without_any_lead_is_timeline_only() {
     let world = World::start().await;
-    subscribe(&world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     let result = world.accept(ana("booking.completed").payload(json!({"bookingRef": "BR-1"}))).await;
     assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
     for table in ["leads", "invoices", "outbox"] {
@@ -110,16 +110,16 @@ async fn completed_without_any_enquiry_is_timeline_only() {
 }
 
 #[tokio::test]
-async fn a_booking_may_name_its_enquiry_in_three_ways() {
+async fn a_booking_may_reference_its_lead_in_three_ways() {
     let world = World::start().await;
-    let named = enquire(&world, json!({"externalLeadId": "x-1"})).await;
-    enquire(&world, json!({})).await;
+    let named = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
+    submit_enquiry(&world, json!({})).await;
     for name in [
         json!({"leadId": named["leadId"]}),
         json!({"tripId": named["tripId"]}),
         json!({"externalLeadId": "x-1"}),
     ] {
-        put_at(&world, &named["leadId"], "inquiry").await;
+        set_stage(&world, &named["leadId"], "inquiry").await;
         let result = world.accept(ana("booking.started").payload(name.clone())).await;
         assert_eq!((ids(&result), warnings(&result)), (ids(&named), vec![]), "{name}");
         assert_eq!(stage(&world, &named["leadId"]).await, "proposal_approved", "{name}");
@@ -127,12 +127,12 @@ async fn a_booking_may_name_its_enquiry_in_three_ways() {
 }
 
 #[tokio::test]
-async fn an_external_id_that_many_enquiries_share_names_the_newest_one_of_the_client() {
+async fn a_shared_external_id_finds_the_newest_lead_of_the_client() {
     let world = World::start().await;
     let people = ["ana@example.com", "bo@example.com", "cy@example.com"];
     let name = json!({"externalLeadId": "shared"});
     let mut newest = Vec::new();
-    // Up to one more than are found by the external id alone, and beyond.
+    // Fewer leads, as many and more than are loaded by the external id alone.
     for _ in 0..6 {
         newest.clear();
         for email in people {
@@ -140,7 +140,7 @@ async fn an_external_id_that_many_enquiries_share_names_the_newest_one_of_the_cl
             newest.push(world.accept(enquiry).await);
         }
         for (email, expected) in people.into_iter().zip(&newest) {
-            // A newer one without the id is not the one meant.
+            // A newer lead without the id is not meant.
             world.accept(event("enquiry.submitted").email(email)).await;
             let result = world.accept(event("booking.abandoned").email(email).payload(name.clone())).await;
             assert_eq!((ids(&result), warnings(&result)), (ids(expected), vec![]), "{email}");
@@ -151,9 +151,9 @@ async fn an_external_id_that_many_enquiries_share_names_the_newest_one_of_the_cl
 }
 
 #[tokio::test]
-async fn an_enquiry_that_is_not_this_clients_is_warned_of_and_not_touched() {
+async fn a_lead_of_another_client_gets_a_warning_and_is_not_changed() {
     let world = World::start().await;
-    let own = enquire(&world, json!({})).await;
+    let own = submit_enquiry(&world, json!({})).await;
     let other = world
         .accept(event("enquiry.submitted").email("bo@example.com").payload(json!({"externalLeadId": "b-1"})))
         .await;
@@ -180,10 +180,10 @@ async fn an_enquiry_that_is_not_this_clients_is_warned_of_and_not_touched() {
 }
 
 #[tokio::test]
-async fn completed_with_a_reference_makes_the_invoice_and_emits_booking_confirmed_once() {
+async fn completed_with_a_reference_creates_the_invoice_and_emits_booking_confirmed_once() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let opened = enquire(&world, json!({})).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     let payload = json!({"bookingRef": "BR-1", "amount": 1234.5, "currency": "INR"});
     for _ in 0..2 {
         world.accept(ana("booking.completed").payload(payload.clone())).await;
@@ -196,7 +196,7 @@ async fn completed_with_a_reference_makes_the_invoice_and_emits_booking_confirme
     assert_eq!((&invoice["creditState"], &invoice["balanceDue"]), (&json!("none"), &json!(0)));
     let confirmed = outbox(&world, &["booking.confirmed"]).await;
     let [confirmed] = &confirmed[..] else { panic!("one confirmation: {confirmed:?}") };
-    // The echo rule: it is known which key caused it, and from which origin.
+    // The echo rule needs the key and the origin that caused it.
     assert_eq!(
         (&confirmed["key_prefix"], &confirmed["origin"]),
         (&json!(world.key.prefix), &json!("website"))
@@ -209,20 +209,20 @@ async fn completed_with_a_reference_makes_the_invoice_and_emits_booking_confirme
 }
 
 #[tokio::test]
-async fn completed_without_a_reference_makes_no_invoice() {
+async fn completed_without_a_reference_creates_no_invoice() {
     let world = World::start().await;
-    subscribe(&world).await;
-    let opened = enquire(&world, json!({})).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     world.accept(ana("booking.completed").payload(json!({"amount": 5, "currency": "INR"}))).await;
     assert!(world.invoices(&opened["leadId"]).await.is_empty());
     assert!(outbox(&world, &["booking.confirmed"]).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_change_of_stage_is_told_once_with_its_cause_and_no_change_is_not() {
+async fn emits_a_stage_change_once_with_its_cause() {
     let world = World::start().await;
-    subscribe(&world).await;
-    enquire(&world, json!({})).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    submit_enquiry(&world, json!({})).await;
     for kind in ["booking.started", "booking.started", "booking.completed", "booking.completed"] {
         world.accept(ana(kind)).await;
     }
@@ -237,9 +237,9 @@ async fn a_change_of_stage_is_told_once_with_its_cause_and_no_change_is_not() {
 }
 
 #[tokio::test]
-async fn the_version_of_an_enquiry_grows_with_each_change_and_only_then() {
+async fn the_version_of_a_lead_grows_only_with_a_change() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({})).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     let version = async || {
         let lead = world.lead(&opened["leadId"]).await;
         (tests::text(&lead["createdAt"]).to_owned(), tests::text(&lead["updatedAt"]).to_owned())

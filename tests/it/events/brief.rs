@@ -1,12 +1,12 @@
-//! The brief of an enquiry: what is stated, and what can't be read (D15).
+//! The brief of a lead: stated fields, and fields that cannot be read (D15).
 
-use super::{ana, enquire, warnings};
+use super::{ana, submit_enquiry, warnings};
 use serde_json::{Value, json};
 use tests::World;
 
 /// The fields of the brief, as the pipeline shows them.
 async fn brief(world: &World, payload: Value) -> [Value; 4] {
-    let result = enquire(world, payload).await;
+    let result = submit_enquiry(world, payload).await;
     assert!(warnings(&result).is_empty(), "{result}");
     let lead = world.lead(&result["leadId"]).await;
     ["destination", "travelDates", "party", "budget"].map(|field| lead[field].clone())
@@ -17,7 +17,7 @@ fn null_or_all_null(value: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_omitted_stays_unstated() {
+async fn omitted_fields_stay_null() {
     let world = World::start().await;
     for payload in [
         json!({}),
@@ -32,7 +32,7 @@ async fn what_is_omitted_stays_unstated() {
 }
 
 #[tokio::test]
-async fn everything_stated_is_shown_as_it_was_stated() {
+async fn stated_fields_are_shown_as_sent() {
     let world = World::start().await;
     let party = json!({"adults": 2, "children": 1, "childAges": [7], "rooms": 1});
     let [destination, dates, shown, budget] = brief(
@@ -48,7 +48,7 @@ async fn everything_stated_is_shown_as_it_was_stated() {
 }
 
 #[tokio::test]
-async fn dates_are_taken_in_both_forms_and_one_alone_is_fine() {
+async fn accepts_dates_in_both_forms_and_a_single_date() {
     let world = World::start().await;
     let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-01"});
     assert_eq!(brief(&world, json!({"travelDates": dates})).await[1], dates);
@@ -57,14 +57,14 @@ async fn dates_are_taken_in_both_forms_and_one_alone_is_fine() {
 }
 
 #[tokio::test]
-async fn a_pax_count_is_kept_as_adults_and_the_rest_of_the_party_stays_unstated() {
+async fn stores_a_pax_count_as_adults_only() {
     let world = World::start().await;
     let expected = json!({"adults": 4, "children": null, "childAges": null, "rooms": null});
     assert_eq!(brief(&world, json!({"paxCount": 4})).await[2], expected);
 }
 
 #[tokio::test]
-async fn a_budget_in_free_text_is_filed_verbatim_as_notes() {
+async fn stores_a_free_text_budget_verbatim_as_notes() {
     let world = World::start().await;
     for sent in ["about 2 lakh", "  $2,000 – 3,000 per person  "] {
         let [.., budget] = brief(&world, json!({"budget": sent})).await;
@@ -73,7 +73,7 @@ async fn a_budget_in_free_text_is_filed_verbatim_as_notes() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_left_unstated_and_named_and_the_event_still_accepted() {
+async fn drops_an_unreadable_field_with_a_warning_and_accepts_the_event() {
     let world = World::start().await;
     let table = [
         ("travelDates", json!({"start": "2027-02-30"})),
@@ -120,10 +120,13 @@ async fn what_cannot_be_read_is_left_unstated_and_named_and_the_event_still_acce
 }
 
 #[tokio::test]
-async fn one_bad_field_leaves_the_others_standing() {
+async fn one_invalid_field_does_not_affect_the_others() {
     let world = World::start().await;
-    let result =
-        enquire(&world, json!({"travelDates": {"start": "soon"}, "destination": "Goa", "paxCount": 2})).await;
+    let result = submit_enquiry(
+        &world,
+        json!({"travelDates": {"start": "soon"}, "destination": "Goa", "paxCount": 2}),
+    )
+    .await;
     assert_eq!(warnings(&result), ["brief_field_rejected:travelDates"]);
     let lead = world.lead(&result["leadId"]).await;
     assert_eq!((&lead["destination"], &lead["party"]["adults"]), (&json!("Goa"), &json!(2)));

@@ -56,7 +56,7 @@ async fn a_free_mailbox_or_another_domain_joins_nothing() {
 }
 
 #[tokio::test]
-async fn an_update_of_an_unknown_colleague_adds_the_entry_and_no_client() {
+async fn an_update_of_an_unknown_colleague_adds_a_contact_entry_and_no_client() {
     let world = World::start().await;
     let account = account(&world).await;
     let result = world.accept(dan("contact.updated").name("Dan")).await;
@@ -77,7 +77,7 @@ async fn an_update_of_an_unknown_colleague_adds_the_entry_and_no_client() {
 }
 
 #[tokio::test]
-async fn an_update_of_a_colleague_who_is_a_client_lands_on_both() {
+async fn an_update_of_a_known_colleague_changes_client_and_contact_entry() {
     let world = World::start().await;
     let account = account(&world).await;
     let id = world.accept(dan("contact.identified").name("Dan")).await["clientId"].clone();

@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::{World, event};
 
 #[tokio::test]
-async fn identified_makes_a_client_with_a_timeline_and_opens_no_enquiry() {
+async fn identified_creates_a_client_and_opens_no_lead() {
     let world = World::start().await;
     let sent = ana("contact.identified").name("Ana Silva").phone("+351 91-234").external_id("p-1");
     let result = world.accept(sent.payload(json!({"page": "/goa"}))).await;
@@ -21,7 +21,7 @@ async fn identified_makes_a_client_with_a_timeline_and_opens_no_enquiry() {
 }
 
 #[tokio::test]
-async fn identified_again_updates_what_is_sent_and_leaves_the_rest() {
+async fn identified_again_updates_only_the_fields_sent() {
     let world = World::start().await;
     let first = world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await;
     let second = world.accept(event("contact.identified").email("ANA@example.com").name("Ana Silva")).await;
@@ -33,7 +33,7 @@ async fn identified_again_updates_what_is_sent_and_leaves_the_rest() {
 }
 
 #[tokio::test]
-async fn a_new_client_without_a_name_is_named_after_email_else_phone_else_external_id() {
+async fn a_new_client_without_a_name_is_named_after_email_phone_or_external_id() {
     let world = World::start().await;
     let table = [
         (
@@ -50,7 +50,7 @@ async fn a_new_client_without_a_name_is_named_after_email_else_phone_else_extern
 }
 
 #[tokio::test]
-async fn updated_patches_name_and_phone_and_nothing_else() {
+async fn updated_changes_only_name_and_phone() {
     let world = World::start().await;
     let id =
         world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await["clientId"]
@@ -84,7 +84,7 @@ async fn updated_finds_its_contact_by_external_id_or_phone_and_cannot_change_an_
 }
 
 #[tokio::test]
-async fn updated_never_makes_a_client_and_the_same_event_can_be_sent_again_later() {
+async fn updated_never_creates_a_client_and_can_be_resent_later() {
     let world = World::start().await;
     let update = ana("contact.updated").id("u-1").name("Ana Silva");
     for _ in 0..2 {
@@ -102,7 +102,7 @@ async fn updated_never_makes_a_client_and_the_same_event_can_be_sent_again_later
 }
 
 #[tokio::test]
-async fn every_other_event_upserts_its_contact_too() {
+async fn every_other_event_upserts_its_contact() {
     let world = World::start().await;
     for (count, event_type) in [
         "enquiry.submitted",

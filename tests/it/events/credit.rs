@@ -1,12 +1,12 @@
 //! `booking.credit_applied` and `employee.credit_updated` (D15b).
 
-use super::{ana, enquire, ids, put_at, warnings};
+use super::{ana, ids, set_stage, submit_enquiry, warnings};
 use serde_json::{Value, json};
 use tests::{World, event};
 
-/// An enquiry of Ana's that is booked as `BR-1` with 500 of credit counted as paid; gives the result.
+/// Books a lead of Ana's as `BR-1` with a credit of 500 counted as paid; returns the result.
 async fn booked(world: &World) -> Value {
-    enquire(world, json!({})).await;
+    submit_enquiry(world, json!({})).await;
     let payload = json!({"bookingRef": "BR-1", "amount": 2000, "currency": "INR", "creditUsed": 500});
     world.accept(ana("booking.completed").payload(payload)).await
 }
@@ -32,7 +32,7 @@ fn balance(as_of: &str, paise: i64) -> Value {
 }
 
 #[tokio::test]
-async fn credit_taken_in_full_confirms_the_invoice_and_tells_nobody() {
+async fn fully_applied_credit_confirms_the_invoice_without_a_notification() {
     let world = World::start().await;
     let booked = booked(&world).await;
     assert_eq!(invoice(&world, &booked["leadId"]).await["creditState"], "pending");
@@ -48,7 +48,7 @@ async fn credit_taken_in_full_confirms_the_invoice_and_tells_nobody() {
 }
 
 #[tokio::test]
-async fn less_credit_than_counted_reopens_the_difference_and_tells_the_trips_owner() {
+async fn partly_applied_credit_reopens_the_difference_and_notifies_the_owner() {
     let world = World::start().await;
     let booked = booked(&world).await;
     world
@@ -65,9 +65,9 @@ async fn less_credit_than_counted_reopens_the_difference_and_tells_the_trips_own
 }
 
 #[tokio::test]
-async fn credit_for_no_invoice_fails_and_can_be_sent_again() {
+async fn credit_without_an_invoice_fails_and_can_be_resent() {
     let world = World::start().await;
-    enquire(&world, json!({})).await;
+    submit_enquiry(&world, json!({})).await;
     let zeta = world.add_tenant("zeta").await;
     let body = [
         ana("enquiry.submitted"),
@@ -90,7 +90,7 @@ async fn credit_for_no_invoice_fails_and_can_be_sent_again() {
 }
 
 #[tokio::test]
-async fn credit_for_a_booking_creates_no_client_of_its_actor() {
+async fn credit_for_a_booking_creates_no_client_for_its_actor() {
     let world = World::start().await;
     let booked = booked(&world).await;
     let stranger = event("booking.credit_applied").email("finance@example.com");
@@ -100,26 +100,26 @@ async fn credit_for_a_booking_creates_no_client_of_its_actor() {
 }
 
 #[tokio::test]
-async fn a_balance_is_shown_on_open_enquiries_and_opens_none() {
+async fn a_balance_is_shown_on_open_leads_and_opens_none() {
     let world = World::start().await;
     let result =
         world.accept(ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100))).await;
     assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
     assert!(world.pipeline(&[]).await.is_empty());
-    let opened = enquire(&world, json!({})).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     let shown = credit(&world, &opened["leadId"]).await;
     assert_eq!((&shown["membershipId"], &shown["corporateName"]), (&json!("m-1"), &json!("Example Ltd")));
     assert_eq!((&shown["availablePaise"], &shown["grantedPaise"]), (&json!(100), &json!(900_000)));
     assert_eq!(shown["redeemablePercent"].as_f64(), Some(50.0));
     assert_eq!(shown["asOf"], "2026-05-01T10:00:00.000Z");
-    put_at(&world, &opened["leadId"], "lost").await;
+    set_stage(&world, &opened["leadId"], "lost").await;
     assert_eq!(credit(&world, &opened["leadId"]).await, json!(null), "only open ones show it");
 }
 
 #[tokio::test]
-async fn the_newest_balance_wins_by_its_instant_whatever_the_order_and_offset() {
+async fn the_balance_with_the_newest_instant_wins() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({})).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     for (as_of, paise, shown) in [
         ("2026-05-01T10:00:00Z", 1, 1),
         ("2026-05-01T09:59:59Z", 2, 1),
@@ -134,9 +134,9 @@ async fn the_newest_balance_wins_by_its_instant_whatever_the_order_and_offset() 
 }
 
 #[tokio::test]
-async fn an_unreadable_part_of_a_balance_is_accepted_with_a_warning() {
+async fn an_unreadable_balance_field_is_accepted_with_a_warning() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({})).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     let mut sent = balance("2026-05-01T10:00:00Z", 100);
     sent["grantedPaise"] = json!("many");
     let result = world.accept(ana("employee.credit_updated").payload(sent)).await;
@@ -146,7 +146,7 @@ async fn an_unreadable_part_of_a_balance_is_accepted_with_a_warning() {
 }
 
 #[tokio::test]
-async fn credit_events_need_their_scope_and_fail_alone() {
+async fn credit_events_require_their_scope_and_fail_alone() {
     let world = World::start().await;
     let booked = booked(&world).await;
     let key = world.add_key("events:ingest").await;
@@ -155,13 +155,13 @@ async fn credit_events_need_their_scope_and_fail_alone() {
         ana("contact.identified").name("Ana"),
         ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100)).id("c-2"),
     ];
-    let answer = world.http().send(&key.events(tests::event::batch(&events))).await.json();
-    assert_eq!((&answer["accepted"], &answer["failed"]), (&json!(1), &json!(2)));
+    let response = world.http().send(&key.events(tests::event::batch(&events))).await.json();
+    assert_eq!((&response["accepted"], &response["failed"]), (&json!(1), &json!(2)));
     for place in [0, 2] {
-        assert_eq!(answer["results"][place]["error"], "insufficient_scope");
+        assert_eq!(response["results"][place]["error"], "insufficient_scope");
     }
     assert_eq!(invoice(&world, &booked["leadId"]).await["creditState"], "pending");
-    // Not remembered: with the scope the same ids are applied.
+    // Failed events are not remembered: with the scope the same ids are applied.
     let again = world.results(&events).await;
     let statuses: Vec<_> = again.iter().map(|result| tests::text(&result["status"])).collect();
     assert_eq!(statuses, ["accepted", "duplicate", "accepted"]);

@@ -1,6 +1,6 @@
 //! `traveller.discovery_upserted` (D15a).
 
-use super::{ana, enquire, ids, put_at, warnings};
+use super::{ana, ids, set_stage, submit_enquiry, warnings};
 use serde_json::{Value, json};
 use tests::{World, event};
 
@@ -11,31 +11,31 @@ fn discovery_id(result: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn it_opens_an_enquiry_when_there_is_none_and_else_reuses_the_open_one() {
+async fn opens_a_lead_or_reuses_the_open_one() {
     let world = World::start().await;
     let opened = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2}}))).await;
     assert!(ids(&opened).iter().all(Value::is_string), "{opened}");
     assert_eq!(world.lead(&opened["leadId"]).await["stage"], "inquiry");
     let again = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 3}}))).await;
     assert_eq!((ids(&again), discovery_id(&again)), (ids(&opened), discovery_id(&opened)));
-    put_at(&world, &opened["leadId"], "lost").await;
-    let anew = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 4}}))).await;
-    assert_ne!(anew["leadId"], opened["leadId"]);
-    assert_ne!(discovery_id(&anew), discovery_id(&opened));
+    set_stage(&world, &opened["leadId"], "lost").await;
+    let reopened = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 4}}))).await;
+    assert_ne!(reopened["leadId"], opened["leadId"]);
+    assert_ne!(discovery_id(&reopened), discovery_id(&opened));
     let existing = world.accept(event(KIND).email("bo@example.com")).await;
-    assert_ne!(existing["leadId"], anew["leadId"]);
+    assert_ne!(existing["leadId"], reopened["leadId"]);
 }
 
 #[tokio::test]
-async fn it_reuses_an_enquiry_that_was_submitted() {
+async fn reuses_a_lead_opened_by_enquiry_submitted() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({})).await;
+    let opened = submit_enquiry(&world, json!({})).await;
     assert_eq!(ids(&world.accept(ana(KIND)).await), ids(&opened));
     assert_eq!(world.pipeline(&[]).await.len(), 1);
 }
 
 #[tokio::test]
-async fn discovery_profile_and_essence_are_recorded_and_unknown_keys_ignored() {
+async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
     let world = World::start().await;
     let payload = json!({
         "discovery": {"destinationInterest": ["Goa", "Kerala"], "dateRange": {"start": "2027-05-01", "end": "2027-05-09"},
@@ -64,7 +64,7 @@ async fn a_later_event_updates_the_record_it_names() {
         .accept(ana(KIND).payload(json!({"discovery": {"pax": 2, "tripNotes": "first"}, "essence": "one"})))
         .await;
     let id = discovery_id(&first).clone();
-    put_at(&world, &first["leadId"], "lost").await;
+    set_stage(&world, &first["leadId"], "lost").await;
     let payload =
         json!({"hosTripDiscoveryId": id, "discovery": {"pax": 5}, "profilePatch": {"constraints": "none"}});
     let second = world.accept(ana(KIND).payload(payload)).await;
@@ -75,7 +75,7 @@ async fn a_later_event_updates_the_record_it_names() {
 }
 
 #[tokio::test]
-async fn a_record_of_somebody_else_is_not_touched() {
+async fn does_not_change_a_record_of_another_client() {
     let world = World::start().await;
     let bo =
         world.accept(event(KIND).email("bo@example.com").payload(json!({"discovery": {"pax": 2}}))).await;
@@ -92,7 +92,7 @@ async fn a_record_of_somebody_else_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_value_that_fails_validation_is_dropped_and_named_and_the_rest_recorded() {
+async fn drops_an_invalid_value_with_a_warning_and_stores_the_rest() {
     let world = World::start().await;
     let table = [
         ("pax", json!({"discovery": {"pax": -1}})),
@@ -120,7 +120,7 @@ async fn a_value_that_fails_validation_is_dropped_and_named_and_the_rest_recorde
 }
 
 #[tokio::test]
-async fn for_an_agency_without_discovery_only_that_part_is_skipped() {
+async fn skips_only_the_discovery_for_a_tenant_without_it() {
     let world = World::start().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", "false"]).await;
     let result =
@@ -135,7 +135,7 @@ async fn for_an_agency_without_discovery_only_that_part_is_skipped() {
 }
 
 #[tokio::test]
-async fn when_the_discovery_cannot_be_stored_the_event_is_accepted_without_it() {
+async fn accepts_the_event_when_the_discovery_cannot_be_stored() {
     let world = World::start().await;
     world
         .database
@@ -157,7 +157,7 @@ async fn when_the_discovery_cannot_be_stored_the_event_is_accepted_without_it() 
 }
 
 #[tokio::test]
-async fn turning_discovery_off_and_on_counts_from_the_next_event() {
+async fn switching_discovery_on_or_off_takes_effect_with_the_next_event() {
     let world = World::start().await;
     for discovery in ["false", "true", "false"] {
         world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", discovery]).await;

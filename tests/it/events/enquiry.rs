@@ -1,13 +1,13 @@
 //! `enquiry.submitted`.
 
-use super::{ana, enquire, ids, warnings};
+use super::{ana, ids, submit_enquiry, warnings};
 use serde_json::{Value, json};
 use tests::{World, event, text};
 
 #[tokio::test]
-async fn it_opens_an_enquiry_at_inquiry_with_a_trip_and_a_draft_proposal() {
+async fn opens_a_lead_at_stage_inquiry_with_a_trip_and_a_draft_proposal() {
     let world = World::start().await;
-    let result = enquire(&world, json!({})).await;
+    let result = submit_enquiry(&world, json!({})).await;
     assert!(ids(&result).iter().all(Value::is_string), "{result}");
     let lead = world.lead(&result["leadId"]).await;
     assert_eq!((&lead["stage"], &lead["followUp"]), (&json!("inquiry"), &json!(false)));
@@ -20,12 +20,12 @@ async fn it_opens_an_enquiry_at_inquiry_with_a_trip_and_a_draft_proposal() {
 }
 
 #[tokio::test]
-async fn an_enquiry_number_has_prefix_year_and_six_digits_and_never_repeats() {
+async fn enquiry_numbers_have_prefix_year_and_six_digits_and_never_repeat() {
     let world = World::start().await;
     let year = common::clock::now().format("%Y").to_string();
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let lead = enquire(&world, json!({})).await["leadId"].clone();
+        let lead = submit_enquiry(&world, json!({})).await["leadId"].clone();
         let number = text(&world.lead(&lead).await["enquiryNumber"]).to_owned();
         let parts: Vec<&str> = number.split('-').collect();
         let [prefix, of_year, sequence] = parts[..] else { panic!("{number}") };
@@ -38,7 +38,7 @@ async fn an_enquiry_number_has_prefix_year_and_six_digits_and_never_repeats() {
 }
 
 #[tokio::test]
-async fn the_prefix_of_numbers_is_the_agencys() {
+async fn enquiry_numbers_use_the_tenants_prefix() {
     let world = World::start().await;
     let create = ["tenant", "create", "--slug", "zeta", "--name", "Zeta", "--enquiry-prefix", "ZTA"];
     world.connectctl.json(&create).await;
@@ -52,10 +52,10 @@ async fn the_prefix_of_numbers_is_the_agencys() {
 }
 
 #[tokio::test]
-async fn each_submission_opens_another_enquiry_of_the_same_client() {
+async fn each_submission_opens_another_lead_of_the_same_client() {
     let world = World::start().await;
-    let first = enquire(&world, json!({"externalLeadId": "x-1"})).await;
-    let second = enquire(&world, json!({"externalLeadId": "x-1"})).await;
+    let first = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
+    let second = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
     assert_eq!(first["clientId"], second["clientId"]);
     assert_ne!(first["leadId"], second["leadId"]);
     assert_ne!(first["tripId"], second["tripId"]);
@@ -66,32 +66,32 @@ async fn each_submission_opens_another_enquiry_of_the_same_client() {
 }
 
 #[tokio::test]
-async fn a_title_is_taken_and_else_made_up() {
+async fn uses_the_title_sent_or_generates_one() {
     let world = World::start().await;
-    let titled = enquire(&world, json!({"title": "Honeymoon"})).await;
+    let titled = submit_enquiry(&world, json!({"title": "Honeymoon"})).await;
     assert_eq!(world.lead(&titled["leadId"]).await["title"], "Honeymoon");
-    let untitled = enquire(&world, json!({})).await;
+    let untitled = submit_enquiry(&world, json!({})).await;
     assert_ne!(text(&world.lead(&untitled["leadId"]).await["title"]), "");
 }
 
 #[tokio::test]
-async fn a_message_opens_the_inbox_thread_in_the_customers_words() {
+async fn stores_the_customers_message_in_the_inbox() {
     let world = World::start().await;
-    let result = enquire(&world, json!({"message": "We'd love\nthe sea."})).await;
+    let result = submit_enquiry(&world, json!({"message": "We'd love\nthe sea."})).await;
     let [message] = &world.inbox(&result["leadId"]).await[..] else { panic!("one message") };
     assert_eq!((&message["kind"], &message["text"]), (&json!("message"), &json!("We'd love\nthe sea.")));
-    let silent = enquire(&world, json!({})).await;
+    let silent = submit_enquiry(&world, json!({})).await;
     assert!(world.inbox(&silent["leadId"]).await.is_empty());
 }
 
 #[tokio::test]
-async fn attribution_is_recorded_and_drives_the_pipelines_campaign_filter() {
+async fn stores_the_attribution_and_filters_the_pipeline_by_campaign() {
     let world = World::start().await;
     let block = json!({"source": "google", "medium": "cpc", "campaign": "Spring 26", "term": "goa", "content": "a",
         "landingPath": "/goa?x=1", "referrer": "https://www.example.com/"});
-    let spring = enquire(&world, json!({"attribution": block})).await;
-    let autumn = enquire(&world, json!({"attribution": {"campaign": "Autumn"}})).await;
-    enquire(&world, json!({})).await;
+    let spring = submit_enquiry(&world, json!({"attribution": block})).await;
+    let autumn = submit_enquiry(&world, json!({"attribution": {"campaign": "Autumn"}})).await;
+    submit_enquiry(&world, json!({})).await;
     assert_eq!(world.lead(&spring["leadId"]).await["attribution"], block);
     for (campaign, lead) in [("Spring 26", &spring["leadId"]), ("Autumn", &autumn["leadId"])] {
         let found = world.pipeline(&["--campaign", campaign]).await;
@@ -102,17 +102,17 @@ async fn attribution_is_recorded_and_drives_the_pipelines_campaign_filter() {
 }
 
 #[tokio::test]
-async fn a_valid_itinerary_goes_on_the_draft_proposal_with_whatever_its_items_bring() {
+async fn stores_a_valid_itinerary_on_the_draft_proposal_unchanged() {
     let world = World::start().await;
     let snapshot = json!({"title": "Goa", "days": [{"title": "Day 1", "items": [{"title": "Taxi", "price": 12.5, "é": [1]}]}, {"title": "Day 2", "items": []}]});
-    let result = enquire(&world, json!({"itinerarySnapshot": snapshot})).await;
+    let result = submit_enquiry(&world, json!({"itinerarySnapshot": snapshot})).await;
     assert!(warnings(&result).is_empty(), "{result}");
     let stored = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
     assert_eq!(stored, [json!({"snapshot": snapshot})]);
 }
 
 #[tokio::test]
-async fn an_invalid_itinerary_is_warned_of_and_the_enquiry_still_opens() {
+async fn an_invalid_itinerary_gets_a_warning_and_the_lead_still_opens() {
     let world = World::start().await;
     for snapshot in [
         json!("Goa"),
@@ -122,7 +122,7 @@ async fn an_invalid_itinerary_is_warned_of_and_the_enquiry_still_opens() {
         json!({"title": "Goa", "days": [{"title": "1", "items": [{"price": 1}]}]}),
         json!({"title": "Goa", "days": [], "notes": "x".repeat(256 * 1024)}),
     ] {
-        let result = enquire(&world, json!({"itinerarySnapshot": snapshot})).await;
+        let result = submit_enquiry(&world, json!({"itinerarySnapshot": snapshot})).await;
         assert_eq!(warnings(&result), ["itinerary_rejected"]);
         assert_eq!(world.lead(&result["leadId"]).await["stage"], "inquiry");
     }
@@ -130,7 +130,7 @@ async fn an_invalid_itinerary_is_warned_of_and_the_enquiry_still_opens() {
 }
 
 #[tokio::test]
-async fn someone_known_by_phone_only_can_enquire() {
+async fn opens_a_lead_for_a_contact_with_only_a_phone() {
     let world = World::start().await;
     let result = world.accept(event("enquiry.submitted").phone("+1 555")).await;
     assert!(ids(&result).iter().all(Value::is_string), "{result}");

@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::{World, event};
 
 #[tokio::test]
-async fn an_email_compares_trimmed_and_in_either_case() {
+async fn compares_emails_trimmed_and_case_insensitively() {
     let world = World::start().await;
     let first = world.accept(event("contact.identified").email("Ana@Example.com")).await;
     for email in ["ana@example.com", " ANA@EXAMPLE.COM "] {
@@ -18,7 +18,7 @@ async fn an_email_compares_trimmed_and_in_either_case() {
 }
 
 #[tokio::test]
-async fn only_the_first_identity_sent_is_matched() {
+async fn matches_only_by_the_first_identity_sent() {
     let world = World::start().await;
     let ana =
         world.accept(ana("contact.identified").phone("111").external_id("p-1")).await["clientId"].clone();
@@ -33,7 +33,7 @@ async fn only_the_first_identity_sent_is_matched() {
 }
 
 #[tokio::test]
-async fn a_phone_compares_by_its_digits_and_finds_the_oldest_client_that_has_it() {
+async fn compares_phones_by_digits_and_finds_the_oldest_client() {
     let world = World::start().await;
     let oldest = world.accept(ana("contact.identified").phone("+351 (91) 234-5")).await;
     world.accept(event("contact.identified").email("bo@example.com").phone("351912345")).await;
@@ -46,7 +46,7 @@ async fn a_phone_compares_by_its_digits_and_finds_the_oldest_client_that_has_it(
 }
 
 #[tokio::test]
-async fn an_external_id_compares_exactly() {
+async fn compares_external_ids_exactly() {
     let world = World::start().await;
     let first = world.accept(event("contact.identified").external_id("P-1")).await;
     assert_eq!(
@@ -60,7 +60,7 @@ async fn an_external_id_compares_exactly() {
 }
 
 #[tokio::test]
-async fn an_external_id_that_another_client_holds_is_left_out_with_a_warning() {
+async fn an_external_id_held_by_another_client_is_dropped_with_a_warning() {
     let world = World::start().await;
     let holder = world.accept(event("contact.identified").external_id("p-1").name("Holder")).await;
     let made = world.accept(ana("contact.identified").external_id("p-1")).await;
@@ -77,7 +77,7 @@ async fn an_external_id_that_another_client_holds_is_left_out_with_a_warning() {
 }
 
 #[tokio::test]
-async fn clients_of_two_agencies_are_strangers() {
+async fn clients_of_different_tenants_are_never_matched() {
     let world = World::start().await;
     let zeta = world.add_tenant("zeta").await;
     let here = world.accept(ana("contact.identified").external_id("p-1").phone("111")).await;

@@ -19,8 +19,8 @@ fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
 }
 
-/// Opens an enquiry of Ana's and gives the result.
-async fn enquire(world: &World, payload: Value) -> Value {
+/// Sends `enquiry.submitted` for Ana and returns the result.
+async fn submit_enquiry(world: &World, payload: Value) -> Value {
     world.accept(ana("enquiry.submitted").payload(payload)).await
 }
 
@@ -30,18 +30,12 @@ fn warnings(result: &Value) -> Vec<&str> {
 }
 
 /// Puts a lead at a stage, as the CRM would.
-async fn put_at(world: &World, lead: &Value, stage: &str) {
+async fn set_stage(world: &World, lead: &Value, stage: &str) {
     let id = tests::text(lead);
     world.database.execute(&format!("UPDATE leads SET stage = '{stage}' WHERE lead_id = '{id}'")).await;
 }
 
-/// Subscribes someone to `acme`'s outbound events, which are written only where somebody listens.
-async fn subscribe(world: &World) {
-    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
-    world.connectctl.json(&create).await;
-}
-
-/// What was written to the outbox, of these event types or of all, oldest first.
+/// The rows of the outbox of these event types (of all if none is given), oldest first.
 async fn outbox(world: &World, event_types: &[&str]) -> Vec<Value> {
     let query = "SELECT event_type, key_prefix, origin, envelope FROM outbox ORDER BY event_id";
     let rows = world.database.rows(query, &[]).await;

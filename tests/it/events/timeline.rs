@@ -1,13 +1,13 @@
-//! One timeline entry for every accepted event (D14), and the events that do nothing else.
+//! One timeline entry for every accepted event (D14), and the events that have no other effect.
 
-use super::{ana, enquire, ids};
+use super::{ana, ids, submit_enquiry};
 use serde_json::json;
 use tests::{World, event};
 
 #[tokio::test]
-async fn every_accepted_event_appends_one_entry_with_its_payload_as_sent_in_order() {
+async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({"title": "First"})).await;
+    let opened = submit_enquiry(&world, json!({"title": "First"})).await;
     world
         .accept(
             ana("booking.completed").payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"})),
@@ -36,7 +36,7 @@ async fn every_accepted_event_appends_one_entry_with_its_payload_as_sent_in_orde
 }
 
 #[tokio::test]
-async fn planning_and_quote_events_open_nothing() {
+async fn planning_and_quote_events_open_no_lead() {
     let world = World::start().await;
     for kind in ["trip.planning_started", "trip.draft_updated", "quote.requested"] {
         let result = world.accept(ana(kind).payload(json!({"paxCount": 2, "stage": "negotiation"}))).await;
@@ -47,9 +47,9 @@ async fn planning_and_quote_events_open_nothing() {
 }
 
 #[tokio::test]
-async fn planning_quote_and_contact_events_leave_an_open_enquiry_as_it_is() {
+async fn planning_quote_and_contact_events_do_not_change_an_open_lead() {
     let world = World::start().await;
-    let opened = enquire(&world, json!({"destination": "Goa"})).await;
+    let opened = submit_enquiry(&world, json!({"destination": "Goa"})).await;
     let before = world.lead(&opened["leadId"]).await;
     for kind in [
         "trip.planning_started",
@@ -65,20 +65,20 @@ async fn planning_quote_and_contact_events_leave_an_open_enquiry_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_event_without_payload_has_none_on_the_timeline() {
+async fn an_event_without_payload_has_a_null_payload_on_the_timeline() {
     let world = World::start().await;
     let result = world.accept(event("contact.identified").phone("1")).await;
     assert_eq!(world.timeline(&result["clientId"]).await[0]["payload"], json!(null));
 }
 
 #[tokio::test]
-async fn a_payload_is_kept_byte_for_byte() {
+async fn stores_a_payload_byte_for_byte() {
     let world = World::start().await;
     let sent = r#"{ "b":1.50,  "a" : [1e2, "\u00e9\/"], "b" : 0.1000000000000000055, "z":null }"#;
     let body = String::from_utf8(tests::event::batch(&[ana("quote.requested").payload(json!("PAYLOAD"))]));
     let body = body.expect("text").replace("\"PAYLOAD\"", sent);
-    let answer = world.http().send(&world.key.events(body)).await;
-    assert_eq!(answer.json()["accepted"], 1, "{answer:?}");
+    let response = world.http().send(&world.key.events(body)).await;
+    assert_eq!(response.json()["accepted"], 1, "{response:?}");
     let stored = world.database.rows("SELECT payload::text AS payload FROM timeline", &[]).await;
     assert_eq!(stored, [json!({"payload": sent})]);
 }

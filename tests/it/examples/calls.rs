@@ -4,11 +4,11 @@ use super::LANGUAGES;
 use chrono::DateTime;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{ApiKey, PATIENCE, Ran, Samples, World, eventually, text};
+use tests::{ApiKey, CommandOutput, MAX_WAIT, Samples, World, eventually, text};
 use uuid::Uuid;
 
 /// Runs an example with the credentials of `key`.
-async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: &str) -> Ran {
+async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: &str) -> CommandOutput {
     let url = format!("http://{}", world.http().address());
     let settings = [
         ("CONNECT_URL", &url),
@@ -17,10 +17,10 @@ async fn run(world: &World, key: &ApiKey, name: &str, language: &str, argument: 
         ("CONNECT_SECRET", &key.secret),
     ]
     .map(|(name, value)| (name.to_owned(), value.clone()));
-    Ran::example(&format!("{name}.{language}"), &[argument], &settings, b"").await
+    CommandOutput::example(&format!("{name}.{language}"), &[argument], &settings, b"").await
 }
 
-/// Runs an example that must succeed, and gives what it printed.
+/// Runs an example that must succeed, and returns what it printed.
 async fn printed(world: &World, name: &str, language: &str, argument: &str) -> Value {
     let ran = run(world, &world.key, name, language, argument).await;
     assert_eq!(ran.code, Some(0), "{name}.{language}: {ran:?}");
@@ -31,14 +31,14 @@ async fn printed(world: &World, name: &str, language: &str, argument: &str) -> V
 /// Waits until the clock shows another second.
 async fn another_second() {
     let now = tests::now();
-    eventually("another second", PATIENCE, async || {
+    eventually("another second", MAX_WAIT, async || {
         if tests::now() == now { Err("the same".to_owned()) } else { Ok(()) }
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_batch_is_sent_and_sent_again_it_is_a_duplicate() {
+async fn sends_a_batch_that_is_a_duplicate_when_sent_again() {
     let world = World::start().await;
     for language in LANGUAGES {
         let enquiry = format!("web-{language}");
@@ -62,7 +62,7 @@ async fn a_batch_is_sent_and_sent_again_it_is_a_duplicate() {
 }
 
 #[tokio::test]
-async fn a_lead_is_created_and_with_the_same_key_it_is_the_same_lead() {
+async fn creates_a_lead_once_for_an_idempotency_key() {
     let world = World::start().await;
     for language in LANGUAGES {
         let order = format!("order-{language}");
@@ -74,7 +74,7 @@ async fn a_lead_is_created_and_with_the_same_key_it_is_the_same_lead() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_said_with_exit_code_1() {
+async fn exits_with_1_and_prints_the_request_id_of_a_refusal() {
     let world = World::start().await;
     let wrong = ApiKey { secret: "wrong".to_owned(), ..world.key.clone() };
     for (name, language) in ["send-batch", "create-lead"].iter().flat_map(|name| LANGUAGES.map(|l| (name, l)))
@@ -87,27 +87,27 @@ async fn what_is_refused_is_said_with_exit_code_1() {
     assert_eq!(world.pipeline(&[]).await.len(), 0);
 }
 
-/// Requests that were answered 503 so far.
+/// The number of 503 responses so far.
 fn unavailable(samples: &Samples) -> f64 {
     samples.sum("connect_http_requests_total", &[("status", "503")])
 }
 
 #[tokio::test]
-async fn a_503_is_sent_again_and_has_one_effect() {
+async fn retries_a_503_and_has_one_effect() {
     let world = World::with().through_proxies().start().await;
     for language in LANGUAGES {
         let before = unavailable(&world.ingests[0].metrics().await);
-        world.proxies().postgres.cut();
+        world.proxies().postgres.reset_connections();
         let runs = ["send-batch", "create-lead"].map(|name| printed(&world, name, language, language));
-        let mend = async {
-            eventually("both are told to come again", PATIENCE, async || {
+        let recovery = async {
+            eventually("both get a 503", MAX_WAIT, async || {
                 let more = unavailable(&world.ingests[0].metrics().await) - before;
                 if more >= 2.0 { Ok(()) } else { Err(format!("{more} are")) }
             })
             .await;
             world.proxies().postgres.restore();
         };
-        let (printed, ()) = futures_util::join!(join_all(runs), mend);
+        let (printed, ()) = futures_util::join!(join_all(runs), recovery);
         assert_eq!(printed[0]["failed"], 0, "{language}: {printed:?}");
         assert_eq!(printed[1]["data"]["externalId"], language, "{printed:?}");
     }

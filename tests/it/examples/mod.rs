@@ -3,6 +3,7 @@
 mod calls;
 mod readme;
 mod retries;
+mod stripe;
 mod usage;
 mod webhooks;
 
@@ -10,7 +11,7 @@ mod webhooks;
 const LANGUAGES: [&str; 4] = ["sh", "py", "mjs", "rs"];
 
 #[test]
-fn there_is_every_example_in_every_language_and_the_readme_leads_to_them() {
+fn there_is_every_example_in_every_language_and_the_documents_link_to_them() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let index = read(&format!("{directory}/README.md"));
@@ -21,12 +22,18 @@ fn there_is_every_example_in_every_language_and_the_readme_leads_to_them() {
             assert!(index.contains(&format!("({file})")), "{file} isn't in the index");
         }
     }
-    let readme = read(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"));
-    assert!(readme.contains("(tests/examples)"), "the README has no link to the examples");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    for (page, link) in [
+        ("README.md", "(tests/examples)"),
+        ("docs/partners.md", "(../tests/examples)"),
+        ("docs/integrators.md", "(../tests/examples)"),
+    ] {
+        assert!(read(&format!("{root}/{page}")).contains(link), "{page} has no link to the examples");
+    }
 }
 
 #[test]
-fn the_shell_examples_keep_to_what_bash_3_2_and_posix_tools_know() {
+fn shell_examples_use_only_bash_3_2_and_posix_tools() {
     for name in ["send-batch", "create-lead", "verify-webhook"] {
         let path = format!("{}/examples/{name}.sh", env!("CARGO_MANIFEST_DIR"));
         let script = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -1,10 +1,10 @@
-//! The README's functions for receivers of webhooks judge every vector as it says, and its commands work.
+//! The documents' functions for receivers of webhooks judge every vector correctly, and the documents' commands work.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tests::{Ran, World, text};
+use tests::{CommandOutput, World, text};
 
-// Word for word the README's.
+// Word for word that of docs/integrators.md.
 include!("readme/verify.rs");
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -14,21 +14,26 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// A block of the section about webhooks.
-fn block(language: &str) -> String {
-    let readme = read(&format!("{ROOT}/README.md"));
-    let section = readme.split("\n## ").find(|section| section.starts_with("Receiving webhooks"));
+/// The first block of code in this language in a section of a page.
+pub(super) fn block(page: &str, heading: &str, language: &str) -> String {
+    let text = read(&format!("{ROOT}/docs/{page}"));
+    let section = text.split("\n## ").find(|section| section.starts_with(heading));
     let block =
         section.and_then(|section| section.split(&format!("```{language}\n")).nth(1)?.split("```").next());
-    block.unwrap_or_else(|| panic!("no {language} in the section about webhooks")).to_owned()
+    block.unwrap_or_else(|| panic!("no {language} in {page}, {heading}")).to_owned()
 }
 
-fn cases() -> Vec<Value> {
+/// The function that verifies a webhook in this language.
+fn verifier(language: &str) -> String {
+    block("integrators.md", "Receive webhooks", language)
+}
+
+pub(super) fn cases() -> Vec<Value> {
     let vectors: Value = serde_json::from_str(&read(VECTORS)).expect("vectors");
     vectors["cases"].as_array().expect("cases").clone()
 }
 
-/// The vectors that are judged wrong.
+/// The vectors that are judged wrongly.
 fn wrong(verdicts: &[bool]) -> Vec<Value> {
     let cases = cases();
     assert_eq!(verdicts.len(), cases.len());
@@ -39,14 +44,14 @@ fn wrong(verdicts: &[bool]) -> Vec<Value> {
 /// Runs a program that prints a list of verdicts.
 async fn judged(interpreter: &str, program: &str) -> Vec<Value> {
     let script = format!("{interpreter} - <<'END_OF_PROGRAM'\n{program}\nEND_OF_PROGRAM\n");
-    let ran = Ran::bash(&script, &[]).await;
+    let ran = CommandOutput::bash(&script, &[]).await;
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
     let verdicts: Vec<bool> = serde_json::from_value(ran.json()).expect("verdicts");
     wrong(&verdicts)
 }
 
 #[tokio::test]
-async fn the_readmes_verifiers_judge_every_vector_as_it_says() {
+async fn the_documented_verifiers_judge_every_vector_correctly() {
     let python = format!(
         "import json\n{}
 cases, verdicts = json.load(open({VECTORS:?}))['cases'], []
@@ -54,7 +59,7 @@ for case in cases:
     time.time = lambda: case['now']
     verdicts.append(verify(case['secret'], case['header'], case['body'].encode()))
 print(json.dumps(verdicts))",
-        block("python")
+        verifier("python")
     );
     let node = format!(
         "{}
@@ -63,13 +68,13 @@ console.log(JSON.stringify(cases.map((one) => {{
   Date.now = () => 1000 * one.now;
   return verify(one.secret, one.header, Buffer.from(one.body));
 }})));",
-        block("js")
+        verifier("js")
     );
     let none: [Value; 0] = [];
     assert_eq!(judged("python3", &python).await, none, "Python");
     assert_eq!(judged("node", &node).await, none, "Node");
 
-    assert_eq!(block("rust"), include_str!("readme/verify.rs"));
+    assert_eq!(verifier("rust"), include_str!("readme/verify.rs"));
     let rust = cases().into_iter().map(|case| {
         let now = case["now"].as_u64().expect("a clock");
         verify(text(&case["secret"]), text(&case["header"]), text(&case["body"]).as_bytes(), now)
@@ -86,19 +91,17 @@ fn scripts() -> String {
     blocks.concat()
 }
 
-#[tokio::test]
-async fn the_commands_of_the_examples_readme_work_beside_make_run() {
-    let world = World::start().await;
+/// Runs a script in a directory with what `make run` leaves in `.run`, and with a link to the repository's tests.
+async fn run_beside_make_run(world: &World, name: &str, script: &str) -> CommandOutput {
     let demo = world.add_tenant("demo").await;
     let create = ["subscription", "create", "--tenant", "demo", "--url", "https://1.1.1.1/hooks"];
     let subscription = world.connectctl.json(&create).await;
-    // What `make run` leaves in its directory.
     let mut environment = String::new();
     for (name, value) in world.settings().iter().filter(|(name, _)| name != "CONNECT_INGEST_ADDR") {
         writeln!(environment, "export {name}='{value}'").expect("a text");
     }
     writeln!(environment, "export CONNECT_INGEST_ADDR={}", world.http().address()).expect("a text");
-    let directory = std::env::temp_dir().join(format!("connect-readme-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("connect-{name}-{}", std::process::id()));
     let run = directory.join(".run");
     std::fs::create_dir_all(&run).expect("a directory");
     let key = json!({"prefix": demo.prefix, "secret": demo.secret}).to_string();
@@ -107,10 +110,17 @@ async fn the_commands_of_the_examples_readme_work_beside_make_run() {
     {
         std::fs::write(run.join(file), content).expect("a file");
     }
-    let script = format!("cd {directory:?}; ln -sfn '{ROOT}/tests' tests; {}", scripts());
-    let ran = Ran::bash(&script, &[]).await;
-    std::fs::remove_dir_all(&directory).expect("the directory goes");
+    let ran =
+        CommandOutput::bash(&format!("cd {directory:?}; ln -sfn '{ROOT}/tests' tests; {script}"), &[]).await;
+    std::fs::remove_dir_all(&directory).expect("the directory is removed");
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{ran:?}");
+    ran
+}
+
+#[tokio::test]
+async fn the_commands_of_the_examples_readme_work_after_make_run() {
+    let world = World::start().await;
+    let ran = run_beside_make_run(&world, "examples", &scripts()).await;
     for shown in [r#""accepted":2"#, r#""externalId":"order-7""#, "\nverified\n"] {
         assert!(ran.output.contains(shown), "{shown}: {}", ran.output);
     }
@@ -118,4 +128,17 @@ async fn the_commands_of_the_examples_readme_work_beside_make_run() {
     let keys = world.connectctl.list(&["key", "list", "--tenant", "demo"]).await;
     let made = keys.iter().find(|key| key["name"] == "Web site").expect("the key");
     assert_eq!(made["scopes"], json!(["events:ingest", "leads:write"]), "{made}");
+}
+
+#[tokio::test]
+async fn the_first_batch_of_the_partners_page_is_accepted_in_shell_and_python() {
+    let world = World::start().await;
+    let [shell, python] =
+        ["sh", "python"].map(|language| block("partners.md", "Send your first batch", language));
+    let script = format!("{shell}\npython3 - <<'END_OF_PROGRAM'\n{python}\nEND_OF_PROGRAM\n");
+    let ran = run_beside_make_run(&world, "partners", &script).await;
+    for id in ["first-1", "first-2"] {
+        let accepted = format!(r#""eventId":"{id}","status":"accepted""#);
+        assert!(ran.output.contains(&accepted), "{id}: {}", ran.output);
+    }
 }

@@ -4,12 +4,12 @@ use super::LANGUAGES;
 use common::signature::sign_webhook;
 use futures_util::future::join_all;
 use serde_json::Value;
-use tests::{Ran, Receiver, World, event, now, text};
+use tests::{CommandOutput, Receiver, World, event, now, text};
 
-/// Whether an example says that a webhook is good. What it says must fit its exit code.
+/// Whether an example accepts a webhook. What it prints must match its exit code.
 async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8]) -> bool {
     let settings = [("CONNECT_WEBHOOK_SECRET".to_owned(), secret.to_owned())];
-    let ran = Ran::example(&format!("verify-webhook.{language}"), arguments, &settings, body).await;
+    let ran = CommandOutput::example(&format!("verify-webhook.{language}"), arguments, &settings, body).await;
     match (ran.code, ran.output.as_str(), ran.errors.as_str()) {
         (Some(0), "verified\n", "") => true,
         (Some(1), "", why) if why.starts_with("refused: ") => false,
@@ -18,7 +18,7 @@ async fn verifies(language: &str, secret: &str, arguments: &[&str], body: &[u8])
 }
 
 #[tokio::test]
-async fn signatures_right_wrong_stale_and_of_a_rotation_are_judged_by_the_clock_of_now() {
+async fn judges_valid_wrong_stale_and_rotated_signatures_by_the_current_time() {
     let (new, old, body) = ("whsec-new", "whsec-old", "{\"payload\":{\"name\":\"Zoë\"}}\n");
     let signed = |secrets: &[&str], at: i64| {
         sign_webhook(secrets.iter().map(|secret| secret.as_bytes()), at, body.as_bytes())
@@ -47,7 +47,7 @@ async fn signatures_right_wrong_stale_and_of_a_rotation_are_judged_by_the_clock_
 }
 
 #[tokio::test]
-async fn every_vector_is_judged_as_it_says_in_every_language() {
+async fn every_language_judges_every_vector_correctly() {
     let vectors: Value =
         serde_json::from_str(include_str!("../../vectors/webhook-signatures.json")).expect("vectors");
     for case in vectors["cases"].as_array().expect("cases") {
@@ -62,11 +62,11 @@ async fn every_vector_is_judged_as_it_says_in_every_language() {
 }
 
 #[tokio::test]
-async fn what_the_dispatcher_sends_while_a_secret_is_rotated_verifies_with_both() {
+async fn a_webhook_sent_during_a_rotation_verifies_with_both_secrets() {
     let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let receiver = Receiver::http();
     let url = receiver.url("/hooks");
-    let made = world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    let made = world.subscribe(&url).await;
     let rotate = ["subscription", "rotate-secret", text(&made["id"]), "--overlap", "24h"];
     let rotated = world.connectctl.json(&rotate).await;
     world.accept(event("enquiry.submitted").email("ana@example.com").name("Zoë")).await;

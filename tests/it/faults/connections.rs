@@ -1,4 +1,4 @@
-//! Connections that are cut or stall, while the servers run on.
+//! Connections that are cut or stall, while the servers keep running.
 
 use super::refused_quickly;
 use crate::burst;
@@ -11,33 +11,33 @@ async fn cut_in_a_burst(which: impl Fn(&World) -> Vec<&Proxy>) {
     let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
         for part in [0.2, 0.4, 0.6, 0.8] {
             progress.until(part).await;
-            which(&world).into_iter().for_each(Proxy::cut_once);
+            which(&world).into_iter().for_each(Proxy::reset_connections_once);
         }
     })
     .await;
-    burst.settle(&world).await;
+    burst.assert_applied_once(&world).await;
     world.until_ready().await;
 }
 
 #[tokio::test]
-async fn connections_to_the_broker_that_are_cut_in_a_burst_are_made_anew_and_nothing_is_lost() {
+async fn reconnects_to_the_broker_in_a_burst_without_losing_events() {
     cut_in_a_burst(|world| vec![&world.proxies().broker]).await;
 }
 
 #[tokio::test]
-async fn connections_to_postgres_that_are_cut_in_a_burst_are_made_anew_and_nothing_is_lost() {
+async fn reconnects_to_postgres_in_a_burst_without_losing_events() {
     cut_in_a_burst(|world| vec![&world.proxies().postgres]).await;
 }
 
 #[tokio::test]
-async fn all_connections_that_are_cut_at_once_in_a_burst_are_made_anew_and_nothing_is_lost() {
+async fn reconnects_to_both_servers_in_a_burst_without_losing_events() {
     cut_in_a_burst(|world| vec![&world.proxies().broker, &world.proxies().postgres]).await;
 }
 
 #[tokio::test]
-async fn a_postgres_that_hangs_is_answered_503_quickly_and_heals() {
+async fn responds_503_quickly_while_postgres_hangs_and_recovers() {
     let world = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "300ms").start().await;
-    world.accept_in_time(event("contact.identified").email("ana@example.com")).await;
+    world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
     world.until_ready().await;
     world.proxies().postgres.stall();
     for _ in 0..3 {
@@ -47,28 +47,28 @@ async fn a_postgres_that_hangs_is_answered_503_quickly_and_heals() {
     world.workers[0].until_unready().await;
     world.proxies().postgres.restore();
     world.until_ready().await;
-    world.accept_in_time(event("contact.identified").email("ana@example.com")).await;
+    world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
 }
 
 #[tokio::test]
-async fn a_broker_that_hangs_is_answered_503_quickly_and_heals() {
+async fn responds_503_quickly_while_the_broker_hangs_and_recovers() {
     let world = World::with().through_proxies().set("CONNECT_PUBLISH_TIMEOUT", "300ms").start().await;
     let ana = event("contact.identified").email("ana@example.com");
-    world.accept_in_time(ana.clone()).await;
+    world.accept_with_retries(ana.clone()).await;
     world.until_ready().await;
     world.proxies().broker.stall();
-    // The message may have got there: only a retry can tell.
+    // The message may have been queued: only a retry can tell.
     assert_eq!(refused_quickly(&world).await, "processing_timeout");
     world.proxies().broker.restore();
     world.until_ready().await;
-    assert_eq!(world.accept_in_time(ana).await["status"], "duplicate");
+    assert_eq!(world.accept_with_retries(ana).await["status"], "duplicate");
 }
 
 #[tokio::test]
-async fn programs_that_start_while_the_servers_are_away_get_ready_when_they_come() {
+async fn programs_started_during_an_outage_become_ready_afterwards() {
     let mut world = World::with().through_proxies().ingests(0).workers(0).start().await;
-    world.proxies().postgres.cut();
-    world.proxies().broker.cut();
+    world.proxies().postgres.reset_connections();
+    world.proxies().broker.reset_connections();
     let mut programs =
         ["connect-ingest", "connect-worker"].map(|name| Program::spawn(name, world.settings()));
     for program in &mut programs {
@@ -87,7 +87,7 @@ async fn programs_that_start_while_the_servers_are_away_get_ready_when_they_come
 }
 
 #[tokio::test]
-async fn programs_that_start_before_the_schema_is_there_get_ready_once_it_is() {
+async fn programs_started_before_the_migration_become_ready_after_it() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     let empty = TestDatabase::empty().await;
     world.set("DATABASE_URL", empty.url());
@@ -99,7 +99,7 @@ async fn programs_that_start_before_the_schema_is_there_get_ready_once_it_is() {
     programs[0].until_unready().await;
     assert_eq!(programs[0].http().send(&world.key.events("{}")).await.status, 503);
     let connectctl = Connectctl::for_database(empty.url());
-    connectctl.json(&["migrate"]).await;
+    connectctl.json(&["migrate", "--roles", "--role-prefix", tests::roles::ROLE_PREFIX]).await;
     for program in &programs {
         program.until_ready().await;
     }
@@ -107,6 +107,6 @@ async fn programs_that_start_before_the_schema_is_there_get_ready_once_it_is() {
     let create = ["key", "create", "--tenant", "acme", "--name", "k", "--scopes", "events:ingest"];
     let key = ApiKey::of("acme", &connectctl.json(&create).await);
     let body = batch(&[event("enquiry.submitted").email("ana@example.com")]);
-    let answer = programs[0].http().send(&key.events(body)).await;
-    assert_eq!(answer.json()["accepted"], 1, "{answer:?}");
+    let response = programs[0].http().send(&key.events(body)).await;
+    assert_eq!(response.json()["accepted"], 1, "{response:?}");
 }

@@ -4,7 +4,7 @@ use crate::burst;
 use tests::World;
 
 #[tokio::test]
-async fn a_worker_that_is_killed_in_a_burst_and_started_again_loses_and_repeats_nothing() {
+async fn a_worker_killed_and_restarted_in_a_burst_loses_and_repeats_nothing() {
     let mut world = World::start().await;
     let (key, ingest) = (world.key.clone(), world.http().address());
     let burst = burst::send(&key, &[ingest], async |mut progress| {
@@ -16,12 +16,16 @@ async fn a_worker_that_is_killed_in_a_burst_and_started_again_loses_and_repeats_
         }
     })
     .await;
-    assert_eq!(burst.refused(), 0, "who waited for the killed one is answered by the new one");
-    burst.settle(&world).await;
+    assert_eq!(
+        burst.interrupted(),
+        0,
+        "requests that waited for the killed worker get their replies from the new one"
+    );
+    burst.assert_applied_once(&world).await;
 }
 
 #[tokio::test]
-async fn workers_that_are_killed_in_turn_leave_their_messages_to_each_other() {
+async fn workers_killed_in_turn_leave_their_messages_to_each_other() {
     let mut world = World::with().workers(2).start().await;
     let (key, ingest) = (world.key.clone(), world.http().address());
     let burst = burst::send(&key, &[ingest], async |mut progress| {
@@ -32,12 +36,12 @@ async fn workers_that_are_killed_in_turn_leave_their_messages_to_each_other() {
         }
     })
     .await;
-    assert_eq!(burst.refused(), 0);
-    burst.settle(&world).await;
+    assert_eq!(burst.interrupted(), 0);
+    burst.assert_applied_once(&world).await;
 }
 
 #[tokio::test]
-async fn an_ingest_that_is_killed_in_a_burst_leaves_nothing_that_cannot_be_sent_again() {
+async fn an_ingest_killed_in_a_burst_loses_nothing_that_is_resent() {
     let mut world = World::with().ingests(2).start().await;
     let key = world.key.clone();
     let ingests = [0, 1].map(|i| world.ingests[i].http().address());
@@ -46,6 +50,6 @@ async fn an_ingest_that_is_killed_in_a_burst_leaves_nothing_that_cannot_be_sent_
         world.ingests.remove(0).kill();
     })
     .await;
-    assert!(burst.refused() > 0, "nobody noticed");
-    burst.settle(&world).await;
+    assert!(burst.refused() > 0, "no request was interrupted");
+    burst.assert_applied_once(&world).await;
 }

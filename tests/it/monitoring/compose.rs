@@ -1,16 +1,16 @@
-//! `compose.yaml` and what it has Prometheus and Grafana read fit together. No container is started.
+//! `compose.yaml` matches the configuration of Prometheus and Grafana. No container is started.
 
-use super::{path, text};
+use super::{repository_path, repository_text};
 use crate::openapi::{python_tool, run};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tests::JOBS;
+use tests::{CONSOLE_JOB, JOBS};
 
 /// A file of YAML as JSON.
 async fn yaml(relative: &str) -> Value {
     let mut python = python_tool("python").await;
     python.args(["-c", "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)"]);
-    let read = run(python.arg(path(relative)), 1).await;
+    let read = run(python.arg(repository_path(relative)), 1).await;
     assert!(read.succeeded, "{relative}: {}", read.errors);
     serde_json::from_str(&read.output).expect("JSON")
 }
@@ -26,7 +26,7 @@ fn mounts(service: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn monitoring_is_a_profile_whose_files_are_there() {
+async fn monitoring_is_a_compose_profile_whose_files_exist() {
     let compose = yaml("compose.yaml").await;
     for (name, service) in compose["services"].as_object().expect("services") {
         let expected: &[&str] =
@@ -34,7 +34,7 @@ async fn monitoring_is_a_profile_whose_files_are_there() {
         assert_eq!(texts(&service["profiles"]), expected, "{name}");
         for (source, _) in mounts(service) {
             let is_there = match source.strip_prefix("./") {
-                Some(file) => path(file).exists(),
+                Some(file) => repository_path(file).exists(),
                 None => compose["volumes"].get(source).is_some(),
             };
             assert!(is_there, "{name} mounts {source}");
@@ -43,7 +43,7 @@ async fn monitoring_is_a_profile_whose_files_are_there() {
 }
 
 #[tokio::test]
-async fn prometheus_finds_every_program_where_compose_has_it_listen() {
+async fn prometheus_scrapes_every_program_at_its_compose_address() {
     let (compose, prometheus) = (yaml("compose.yaml").await, yaml("ops/prometheus/prometheus.yml").await);
     let mut jobs = BTreeSet::new();
     for job in prometheus["scrape_configs"].as_array().expect("jobs") {
@@ -54,7 +54,7 @@ async fn prometheus_finds_every_program_where_compose_has_it_listen() {
         let address = tests::text(&service["environment"]["CONNECT_METRICS_ADDR"]);
         assert_eq!(address, format!("0.0.0.0:{}", found["port"]));
     }
-    assert_eq!(jobs, BTreeSet::from(JOBS));
+    assert_eq!(jobs, JOBS.into_iter().chain([CONSOLE_JOB]).collect());
     let mounted = mounts(&compose["services"]["prometheus"]);
     let (_, directory) = mounted.iter().find(|(source, _)| *source == "./ops/prometheus").expect("the rules");
     let config = format!("--config.file={directory}/prometheus.yml");
@@ -62,7 +62,7 @@ async fn prometheus_finds_every_program_where_compose_has_it_listen() {
 }
 
 #[tokio::test]
-async fn grafana_is_given_the_dashboard_and_prometheus() {
+async fn grafana_is_provisioned_with_the_dashboard_and_prometheus() {
     let compose = yaml("compose.yaml").await;
     let grafana = &compose["services"]["grafana"];
     let mounted = mounts(grafana);
@@ -86,14 +86,16 @@ async fn grafana_is_given_the_dashboard_and_prometheus() {
 }
 
 #[tokio::test]
-async fn programs_take_settings_that_there_are_and_further_ones_from_a_file() {
-    let (compose, readme) = (yaml("compose.yaml").await, text("README.md"));
-    for name in ["ingest", "worker", "dispatcher", "migrate"] {
+async fn compose_sets_only_known_settings_and_reads_more_from_a_file() {
+    let (compose, page) = (yaml("compose.yaml").await, repository_text("docs/operators.md"));
+    // Sets nothing, so that a file of the operator's own need not repeat it.
+    let settings = repository_text("ops/images/settings.env");
+    assert!(settings.lines().all(|line| line.starts_with('#')), "{settings}");
+    for name in ["ingest", "worker", "dispatcher", "console", "migrate"] {
         let service = &compose["services"][name];
-        assert_eq!(service["env_file"][0]["path"], "settings.env", "{name}");
-        assert_eq!(service["env_file"][0]["required"], false, "{name}");
+        assert_eq!(texts(&service["env_file"]), ["${CONNECT_SETTINGS:-ops/images/settings.env}"], "{name}");
         for setting in service["environment"].as_object().expect("settings").keys() {
-            assert!(readme.contains(&format!("| `{setting}` |")), "{name} sets {setting}");
+            assert!(page.contains(&format!("| `{setting}` |")), "{name} sets {setting}");
         }
     }
 }

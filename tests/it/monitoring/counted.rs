@@ -1,15 +1,15 @@
-//! What alerts and the runbook rely on is counted, and shown before there is something to count.
+//! Counters that alerts and the runbook rely on are exported at zero and count.
 
 use common::broker::CallError;
 use dispatcher::send::Outcome;
-use ingest::auth::Failure;
-use ingest::bound::Bound;
+use ingest::auth::AuthFailure;
 use ingest::connections::ConnectionRefusal;
+use ingest::overload::OverloadReason;
 use std::time::Instant;
 use tests::event::batch;
-use tests::{Behaviour, PATIENCE, Program, Receiver, World, event, eventually, now};
+use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, now};
 
-/// Counters at 0, each with a label that tells it from the others.
+/// Checks that a counter is exported at 0 for each value of a label.
 async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&str]) {
     let samples = program.metrics().await;
     for value in values {
@@ -19,16 +19,18 @@ async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&
 }
 
 #[tokio::test]
-async fn counters_are_there_before_there_is_something_to_count() {
+async fn counters_are_exported_at_zero_before_they_count() {
     let world = World::with().dispatchers(1).start().await;
     let [ingest, worker, dispatcher] =
         [&world.ingests, &world.workers, &world.dispatchers].map(|all| &all[0]);
     for program in [ingest, worker, dispatcher] {
         program.until_ready().await;
     }
-    assert_shown(ingest, "connect_auth_failures_total", "reason", &Failure::ALL.map(Failure::as_str)).await;
-    assert_shown(ingest, "connect_refused_total", "reason", &Bound::ALL.map(Bound::as_str)).await;
-    let refusals = ConnectionRefusal::ALL.map(ConnectionRefusal::as_str);
+    let failures: Vec<_> = AuthFailure::ALL.iter().map(|failure| failure.as_str()).collect();
+    assert_shown(ingest, "connect_auth_failures_total", "reason", &failures).await;
+    let reasons: Vec<_> = OverloadReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    assert_shown(ingest, "connect_overloaded_total", "reason", &reasons).await;
+    let refusals: Vec<_> = ConnectionRefusal::ALL.iter().map(|refusal| refusal.as_str()).collect();
     assert_shown(ingest, "connect_http_connections_refused_total", "reason", &refusals).await;
     assert_shown(ingest, "connect_publish_total", "outcome", &CallError::ALL.map(CallError::outcome)).await;
     assert_shown(ingest, "connect_http_requests_total", "status", &["200", "201", "500", "503"]).await;
@@ -51,30 +53,30 @@ async fn counters_are_there_before_there_is_something_to_count() {
 }
 
 #[tokio::test]
-async fn who_is_refused_for_want_of_room_is_counted_by_its_bound() {
+async fn counts_overload_refusals_by_the_limit_reached() {
     let builder = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "6s");
     let world = builder.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "1").start().await;
     let contact = || [event("contact.identified").email("ana@example.com")];
     let (events, more) = (contact(), contact());
-    let answers = futures_util::join!(world.send(&events), world.send(&more));
-    assert_eq!((answers.0.status, answers.1.status), (503, 503));
+    let responses = futures_util::join!(world.send(&events), world.send(&more));
+    assert_eq!((responses.0.status, responses.1.status), (503, 503));
     let counted = world.ingests[0].metrics().await;
-    assert_eq!(counted.sum("connect_refused_total", &[("reason", "in_flight_per_tenant")]), 1.0);
-    assert_eq!(counted.sum("connect_refused_total", &[]), 1.0);
-    assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_answer")]), 1.0);
+    assert_eq!(counted.sum("connect_overloaded_total", &[("reason", "in_flight_per_tenant")]), 1.0);
+    assert_eq!(counted.sum("connect_overloaded_total", &[]), 1.0);
+    assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_reply")]), 1.0);
 }
 
 #[tokio::test]
-async fn waits_between_attempts_are_counted_by_the_queue_that_they_wait_in() {
+async fn counts_delayed_messages_by_their_retry_queue() {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     let world = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "5m").start().await;
     let receiver = Receiver::http();
-    receiver.answer_all(Behaviour::status(500));
+    receiver.respond_to_all(Behavior::status(500));
     let url = receiver.url("/hooks");
-    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    world.subscribe(&url).await;
     world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     let first = [("queue", "webhooks.retry.1")];
-    eventually("the wait is counted", PATIENCE, async || {
+    eventually("the wait is counted", MAX_WAIT, async || {
         let waiting = f64::from(world.queues.depth("webhooks.retry.1").await);
         let counted = world.dispatchers[0].metrics().await.sum("connect_queue_messages_delayed", &first);
         if waiting > 0.0 && counted == waiting { Ok(()) } else { Err(format!("{counted} of {waiting}")) }
@@ -84,7 +86,7 @@ async fn waits_between_attempts_are_counted_by_the_queue_that_they_wait_in() {
 }
 
 #[tokio::test]
-async fn whose_credentials_are_refused_is_logged_now_and_then_and_a_secret_never() {
+async fn logs_refused_credentials_at_a_limited_rate_and_never_a_secret() {
     let world = World::with().workers(0).start().await;
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     let begun = Instant::now();
@@ -97,7 +99,7 @@ async fn whose_credentials_are_refused_is_logged_now_and_then_and_a_secret_never
     }
     let seconds = begun.elapsed().as_secs() + 2;
     let ingest = &world.ingests[0];
-    eventually("the lines are there", PATIENCE, async || {
+    eventually("the lines are there", MAX_WAIT, async || {
         let logs = ingest.logs();
         let lines = |reason: &str, key: &str| {
             let said = format!("\"message\":\"authentication refused\",\"reason\":\"{reason}\"{key}");
@@ -113,7 +115,7 @@ async fn whose_credentials_are_refused_is_logged_now_and_then_and_a_secret_never
         }
     })
     .await;
-    eventually("a line counts those before it", PATIENCE, async || {
+    eventually("a line counts those before it", MAX_WAIT, async || {
         let misplaced = request.clone().replacing("x-connect-key", &world.key.secret);
         world.http().send(&misplaced).await.assert_error(401, "unauthorized");
         let logs = ingest.logs();

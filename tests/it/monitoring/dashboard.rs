@@ -1,20 +1,20 @@
-//! The dashboard shows something: each of its queries has data when the programs have something to do.
+//! Each query of the dashboard has data when the programs are busy.
 
-use super::{metrics, metrics_in, text};
+use super::{metrics, metrics_in, repository_text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tests::{Behaviour, Prometheus, Receiver, Traffic, World, eventually};
+use tests::{Behavior, Prometheus, Receiver, TrafficGenerator, World, eventually};
 
-/// Panels that ordinary traffic has nothing for; the others don't need what stands after the `or` of some.
+/// Panels without data in ordinary traffic. The other panels must have data without the `or vector(..)` of their query.
 const RARE: [&str; 2] = ["Alerts firing", "Spans of traces"];
 /// The panel that is empty when all is well.
 const FIRING: &str = "Which alerts fire";
-/// For data that is on its way.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for data.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 fn dashboard() -> Value {
-    serde_json::from_str(&text("ops/grafana/connect.json")).expect("a dashboard in JSON")
+    serde_json::from_str(&repository_text("ops/grafana/connect.json")).expect("a dashboard in JSON")
 }
 
 fn panels(dashboard: &Value) -> &Vec<Value> {
@@ -43,7 +43,7 @@ fn queries(panel: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_panel_has_a_place_a_text_and_queries_about_metrics_that_there_are() {
+fn every_panel_has_a_place_a_description_and_queries_of_existing_metrics() {
     let (dashboard, known) = (dashboard(), metrics());
     let mut ids = BTreeSet::new();
     let mut covered = BTreeSet::new();
@@ -71,10 +71,10 @@ fn every_panel_has_a_place_a_text_and_queries_about_metrics_that_there_are() {
 }
 
 #[test]
-fn the_rows_follow_a_message_and_the_runbook_names_panels_that_there_are() {
-    let (dashboard, runbook) = (dashboard(), text("ops/RUNBOOK.md"));
+fn the_dashboard_has_its_rows_and_the_runbook_names_existing_panels() {
+    let (dashboard, runbook) = (dashboard(), repository_text("ops/RUNBOOK.md"));
     let rows = rows(&dashboard);
-    for row in ["Intake", "Queue", "Worker", "Records", "Webhooks", "Saturation"] {
+    for row in ["Ingest", "Queue", "Worker", "Records", "Webhooks", "Saturation"] {
         assert!(rows[row].len() >= 6, "{row}");
     }
     let mut named = 0;
@@ -90,40 +90,41 @@ fn the_rows_follow_a_message_and_the_runbook_names_panels_that_there_are() {
 }
 
 #[test]
-fn the_readmes_picture_is_of_this_dashboard() {
-    let (dashboard, picture) = (dashboard(), text("ops/grafana/connect.svg"));
+fn the_documented_picture_is_of_this_dashboard() {
+    let (dashboard, picture) = (dashboard(), repository_text("ops/grafana/connect.svg"));
     let mut line = None;
     for panel in panels(&dashboard) {
         let (title, y) = (tests::text(&panel["title"]), panel["gridPos"]["y"].as_u64());
         let is_row = panel["type"] == "row";
         let is_drawn = is_row || line.is_none_or(|line| line == y);
-        // Above the rows all are drawn, of each row its first line.
+        // The picture has all panels above the rows, and the first line of each row.
         line = match (is_row, line) {
             (true, _) => None,
             (false, None) if rows(&dashboard)[""].contains(title) => None,
             (false, None) => Some(y),
             (false, Some(line)) => Some(line),
         };
-        assert!(!is_drawn || picture.contains(&format!(">{title}</text>")), "{title}: draw it anew");
+        assert!(!is_drawn || picture.contains(&format!(">{title}</text>")), "{title}: redraw the picture");
     }
-    assert!(text("README.md").contains("](ops/grafana/connect.svg)"));
+    assert!(repository_text("docs/operators.md").contains("](../ops/grafana/connect.svg)"));
 }
 
 #[tokio::test]
 async fn every_panels_query_has_data_when_the_programs_are_busy() {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     let builder = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms").set("CONNECT_WEBHOOK_ATTEMPTS", "3");
+    let builder = builder.set("CONNECT_RETENTION_DELIVERIES", "30d");
     let world = builder.start().await;
     let receiver = Receiver::http();
-    receiver.answer("/down", Behaviour::status(503));
+    receiver.respond("/down", Behavior::status(503));
     for path in ["/hooks", "/down"] {
         let url = receiver.url(path);
-        world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+        world.subscribe(&url).await;
     }
     let prometheus = Prometheus::start().await;
     prometheus.watch(&world);
 
-    let (traffic, pause) = (Traffic::of(&world), Duration::from_millis(50));
+    let (traffic, pause) = (TrafficGenerator::of(&world), Duration::from_millis(50));
     let callers = async {
         futures_util::join!(traffic.events(pause), traffic.records(pause), traffic.advisors(4 * pause));
     };
@@ -149,7 +150,7 @@ fn without_alternative(query: &str) -> &str {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_stopped_is_seen_where_the_runbook_leads_to() {
+async fn a_stopped_worker_is_visible_on_the_panels_that_the_runbook_names() {
     let mut world = World::with().dispatchers(1).start().await;
     let prometheus = Prometheus::start().await;
     prometheus.watch(&world);
@@ -180,9 +181,9 @@ async fn a_worker_that_was_stopped_is_seen_where_the_runbook_leads_to() {
     shown("", "Oldest outbound event", &[], |age| age < 0.0).await;
 }
 
-/// Does `looking` while events are sent.
+/// Runs `looking` while events are sent.
 async fn during_traffic(world: &World, looking: impl Future<Output = ()>) {
-    let traffic = Traffic::of(world);
+    let traffic = TrafficGenerator::of(world);
     tokio::select! {
         () = traffic.events(Duration::from_millis(50)) => {}
         () = looking => {}
@@ -205,7 +206,7 @@ fn panel(dashboard: &Value, row: &str, title: &str) -> Value {
 
 /// Waits until one of the panel's queries gives a value of these labels that `is` as expected.
 async fn shows(prometheus: &Prometheus, panel: &Value, labels: &[(&str, &str)], is: fn(f64) -> bool) {
-    eventually(&format!("{} {labels:?}", panel["title"]), PATIENCE, async || {
+    eventually(&format!("{} {labels:?}", panel["title"]), MAX_WAIT, async || {
         let mut seen = Vec::new();
         for query in queries(panel) {
             seen.extend(prometheus.query(&query).await);
@@ -223,7 +224,7 @@ async fn shows(prometheus: &Prometheus, panel: &Value, labels: &[(&str, &str)], 
 }
 
 async fn has_data(prometheus: &Prometheus, title: &str, query: &str) {
-    eventually(&format!("{title}: {query} has data"), PATIENCE, async || {
+    eventually(&format!("{title}: {query} has data"), MAX_WAIT, async || {
         let series = prometheus.query(query).await;
         if series.iter().any(|series| series.value.is_finite()) { Ok(()) } else { Err(format!("{series:?}")) }
     })

@@ -1,4 +1,4 @@
-//! What an operator is shown and told: alerts, runbook, dashboard.
+//! Monitoring: alerts, runbook, dashboard.
 
 mod alerts;
 mod compose;
@@ -11,19 +11,20 @@ mod words;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// A file of the repository.
-fn path(relative: &str) -> PathBuf {
+/// The path of a file of the repository.
+fn repository_path(relative: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(relative)
 }
 
-/// What a file of the repository says.
-fn text(relative: &str) -> String {
-    std::fs::read_to_string(path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
+/// The content of a file of the repository.
+fn repository_text(relative: &str) -> String {
+    std::fs::read_to_string(repository_path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
 }
 
 /// The files of a directory with that ending, sorted.
 fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path(directory)).unwrap_or_else(|error| panic!("{directory}: {error}"));
+    let entries =
+        std::fs::read_dir(repository_path(directory)).unwrap_or_else(|error| panic!("{directory}: {error}"));
     let paths = entries.map(|entry| entry.expect("an entry of a directory").path());
     let mut found: Vec<PathBuf> =
         paths.filter(|path| path.extension().is_some_and(|found| found == ending)).collect();
@@ -31,7 +32,7 @@ fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The metrics of Connect's own that an expression names, without the suffixes of histograms.
+/// The metrics of Connect that an expression names, without the suffixes of histograms.
 fn metrics_in(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':')));
     let named = words.filter(|word| word.starts_with("connect_"));
@@ -45,7 +46,7 @@ fn metrics_in(expression: &str) -> BTreeSet<String> {
     named.map(plain).collect()
 }
 
-/// The metrics that there are.
+/// The names of all metrics of Connect.
 fn metrics() -> BTreeSet<String> {
-    metrics_in(&text("common/src/metrics.rs"))
+    metrics_in(&repository_text("common/src/metrics.rs"))
 }

@@ -1,11 +1,11 @@
-//! The rules hold together: they are valid, tested both ways, explained, and about metrics that there are.
+//! The alerting rules are valid, tested firing and not firing, explained, and use existing metrics.
 
-use super::{files, metrics, metrics_in, path, text};
+use super::{files, metrics, metrics_in, repository_path, repository_text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use tests::{JOBS, Prometheus};
+use tests::{CONSOLE_JOB, JOBS, Prometheus};
 
 /// Runs promtool and gives what it printed.
 fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
@@ -18,8 +18,8 @@ fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_the_configuration_and_the_rules() {
-    promtool(&["check", "config"], &[path("ops/prometheus/prometheus.yml")]);
+fn promtool_accepts_the_configuration_and_the_rules() {
+    promtool(&["check", "config"], &[repository_path("ops/prometheus/prometheus.yml")]);
     promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &files("ops/prometheus/rules", "yml"));
 }
 
@@ -30,13 +30,13 @@ fn the_rules_pass_their_tests() {
 
 #[test]
 fn prometheus_has_the_jobs_that_rules_and_tests_name() {
-    let config = text("ops/prometheus/prometheus.yml");
+    let config = repository_text("ops/prometheus/prometheus.yml");
     let jobs: Vec<&str> =
         config.lines().filter_map(|line| line.trim().strip_prefix("- job_name: ")).collect();
-    assert_eq!(jobs, JOBS);
+    assert_eq!(jobs, JOBS.into_iter().chain([CONSOLE_JOB]).collect::<Vec<_>>());
 }
 
-/// For each alert that the rules' tests name: whether it fires in one of them, and whether it doesn't.
+/// For each alert in the rules' tests: whether a test expects it to fire, and whether a test expects it not to.
 fn tested() -> BTreeMap<String, (bool, bool)> {
     let mut tested: BTreeMap<String, (bool, bool)> = BTreeMap::new();
     for file in files("ops/prometheus/tests", "yml") {
@@ -55,7 +55,7 @@ fn tested() -> BTreeMap<String, (bool, bool)> {
 }
 
 #[tokio::test]
-async fn every_alert_is_tested_firing_and_not_and_says_what_it_is_and_where_to_read_on() {
+async fn every_alert_is_tested_firing_and_not_firing_and_links_its_runbook_section() {
     let (rules, tested) = (Prometheus::start().await.alert_rules().await, tested());
     let names: BTreeSet<&str> = rules.iter().map(|rule| tests::text(&rule["name"])).collect();
     assert!(names.len() >= 12, "{names:?}");
@@ -72,7 +72,7 @@ async fn every_alert_is_tested_firing_and_not_and_says_what_it_is_and_where_to_r
 }
 
 #[test]
-fn rules_and_their_tests_name_only_metrics_that_there_are() {
+fn rules_and_their_tests_use_only_existing_metrics() {
     let known = metrics();
     for file in files("ops/prometheus/rules", "yml").iter().chain(&files("ops/prometheus/tests", "yml")) {
         let named = metrics_in(&std::fs::read_to_string(file).expect("a file"));

@@ -1,5 +1,5 @@
-//! Bodies made from a schema: at its limits, and just beyond them. Whether the schema takes one is told by
-//! [`takes`], which reads a schema as validators do.
+//! Bodies generated from a schema, at its limits and just beyond them. [`accepts`] validates a body against a schema as
+//! validators do.
 
 use chrono::{DateTime, NaiveDate};
 use ingest::openapi::document::Document;
@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 /// An id of a record.
 pub(super) const ID: &str = "0199c0de-7a3b-7c11-9d1e-3f5a8b2c4d6e";
-/// A text that is in no way special.
 pub(super) const TEXT: &str = "text 1";
 
 /// A body, and whether the schema takes it.
@@ -17,7 +16,6 @@ pub(super) const TEXT: &str = "text 1";
 pub(super) struct Case {
     /// Where it differs from an ordinary one.
     pub(super) place: String,
-    /// The body.
     pub(super) body: Value,
     /// Whether the schema takes it.
     pub(super) is_valid: bool,
@@ -25,23 +23,36 @@ pub(super) struct Case {
 
 /// A named schema of the document, which must be there.
 #[track_caller]
-pub(super) fn named<'d>(document: &'d Document, name: &str) -> &'d Schema {
+pub(super) fn schema_named<'d>(document: &'d Document, name: &str) -> &'d Schema {
     document.schema(name).unwrap_or_else(|| panic!("no schema {name}"))
+}
+
+/// The document with the batch as the events route accepts it. The served one describes what callers should send: events
+/// whose payloads match the schemas of their types.
+pub(super) fn document_as_accepted() -> Document {
+    let mut document = ingest::openapi::document();
+    let schemas = document.components.schemas.iter_mut();
+    let batch = schemas.filter(|(name, _)| name == "EventBatch").map(|(_, schema)| schema).next();
+    let batch = batch.expect("a batch");
+    let items = batch.properties.iter_mut().find_map(|(_, field)| field.items.as_mut()).expect("events");
+    assert_eq!(items.reference.as_deref(), Some("Event"));
+    items.reference = Some("InboundEvent".to_owned());
+    document
 }
 
 /// Bodies that differ in one place each from one that has every field.
 pub(super) fn cases(document: &Document, schema: &Schema) -> Vec<Case> {
-    cases_of(document, schema, &ordinary(document, schema))
+    cases_of(document, schema, &typical_value(document, schema))
 }
 
 /// Bodies that differ in one place each from `base`.
 pub(super) fn cases_of(document: &Document, schema: &Schema, base: &Value) -> Vec<Case> {
     let bodies = [(String::new(), base.clone())].into_iter().chain(variants(document, schema, base));
-    bodies.map(|(place, body)| Case { place, is_valid: takes(document, schema, &body), body }).collect()
+    bodies.map(|(place, body)| Case { place, is_valid: accepts(document, schema, &body), body }).collect()
 }
 
 fn resolved<'d>(document: &'d Document, schema: &'d Schema) -> &'d Schema {
-    schema.reference.as_deref().map_or(schema, |name| named(document, name))
+    schema.reference.as_deref().map_or(schema, |name| schema_named(document, name))
 }
 
 /// A schema's alternatives, where it is nothing else.
@@ -52,22 +63,24 @@ fn choices(schema: &Schema) -> &[Schema] {
     if schema.one_of.is_empty() { &schema.any_of } else { &schema.one_of }
 }
 
-/// A value that is in no way special.
-pub(super) fn ordinary(document: &Document, schema: &Schema) -> Value {
+/// An ordinary value of a schema.
+pub(super) fn typical_value(document: &Document, schema: &Schema) -> Value {
     let schema = resolved(document, schema);
     if let Some(value) = schema.constant.as_ref().or(schema.values.first()) {
         return value.clone();
     }
     if let Some(choice) = choices(schema).first() {
-        return ordinary(document, choice);
+        return typical_value(document, choice);
     }
     match schema.types.first().copied() {
         Some("object") => {
-            let fields =
-                schema.properties.iter().map(|(name, field)| ((*name).to_owned(), ordinary(document, field)));
+            let fields = schema
+                .properties
+                .iter()
+                .map(|(name, field)| ((*name).to_owned(), typical_value(document, field)));
             Value::Object(fields.collect())
         }
-        Some("array") => json!([ordinary(document, schema.items.as_ref().expect("items"))]),
+        Some("array") => json!([typical_value(document, schema.items.as_ref().expect("items"))]),
         Some("integer" | "number") => json!(1),
         Some("boolean") => json!(true),
         Some("null") => Value::Null,
@@ -89,14 +102,14 @@ fn text(format: Option<&str>) -> &'static str {
     }
 }
 
-/// Values that a schema is about, and such as it isn't, each with its place. Those of an object are `base` but for one
+/// Values that fit a schema and values that do not, each with its place. Those of an object differ from `base` in one
 /// field.
 fn variants(document: &Document, schema: &Schema, base: &Value) -> Vec<(String, Value)> {
     let schema = resolved(document, schema);
     let choices = choices(schema);
     if !choices.is_empty() {
-        let of = |choice| variants(document, choice, &ordinary(document, choice));
-        let ordinary = choices.iter().map(|choice| (String::new(), ordinary(document, choice)));
+        let of = |choice| variants(document, choice, &typical_value(document, choice));
+        let ordinary = choices.iter().map(|choice| (String::new(), typical_value(document, choice)));
         return ordinary.chain(choices.iter().flat_map(of)).collect();
     }
     let of_all_types =
@@ -135,7 +148,8 @@ fn texts(schema: &Schema) -> Vec<Value> {
     texts
 }
 
-/// A text as long as may be, and a longer one. They aren't counted in bytes: most of their characters have two.
+/// A text of the maximum length, and a longer one. Most of their characters have two bytes, so that a length in bytes
+/// would differ.
 fn long(format: Option<&str>, max: usize) -> [String; 2] {
     if format == Some("email") {
         // Neither a mailbox nor a domain may be longer than the first one's: an address can't have 320 characters.
@@ -158,7 +172,7 @@ fn numbers(schema: &Schema) -> Vec<Value> {
 
 fn arrays(document: &Document, schema: &Schema) -> Vec<(String, Value)> {
     let items = schema.items.as_ref().expect("items");
-    let item = ordinary(document, items);
+    let item = typical_value(document, items);
     let counts = schema.max_items.into_iter().flat_map(|max| [max, max + 1]);
     let mut arrays: Vec<_> =
         counts.map(|count| (String::new(), Value::Array(vec![item.clone(); count]))).collect();
@@ -179,7 +193,7 @@ fn objects(document: &Document, schema: &Schema, base: &Value) -> Vec<(String, V
         let mut without = fields.clone();
         without.remove(*name);
         objects.push((format!(".{name} left out"), Value::Object(without)));
-        let usual = fields.get(*name).cloned().unwrap_or_else(|| ordinary(document, field));
+        let usual = fields.get(*name).cloned().unwrap_or_else(|| typical_value(document, field));
         objects.push((format!(".{name}"), with(name, usual.clone())));
         let varied = variants(document, field, &usual).into_iter();
         objects.extend(varied.map(|(place, value)| (format!(".{name}{place}"), with(name, value))));
@@ -188,20 +202,21 @@ fn objects(document: &Document, schema: &Schema, base: &Value) -> Vec<(String, V
 }
 
 /// Whether a schema takes a value.
-pub(super) fn takes(document: &Document, schema: &Schema, value: &Value) -> bool {
+pub(super) fn accepts(document: &Document, schema: &Schema, value: &Value) -> bool {
     let schema = resolved(document, schema);
-    let count = |choices: &[Schema]| choices.iter().filter(|choice| takes(document, choice, value)).count();
+    let count = |choices: &[Schema]| choices.iter().filter(|choice| accepts(document, choice, value)).count();
     (schema.types.is_empty() || schema.types.iter().any(|kind| is_of(kind, value)))
         && schema.constant.as_ref().is_none_or(|only| only == value)
         && (schema.values.is_empty() || schema.values.contains(value))
+        && schema.all_of.iter().all(|part| accepts(document, part, value))
         && (schema.any_of.is_empty() || count(&schema.any_of) > 0)
         && (schema.one_of.is_empty() || count(&schema.one_of) == 1)
-        && schema.not.as_ref().is_none_or(|not| !takes(document, not, value))
+        && schema.not.as_ref().is_none_or(|not| !accepts(document, not, value))
         && match value {
-            Value::String(text) => takes_text(schema, text),
-            Value::Number(number) => takes_number(schema, number.as_f64().unwrap_or(f64::NAN)),
-            Value::Array(items) => takes_items(document, schema, items),
-            Value::Object(fields) => takes_fields(document, schema, fields),
+            Value::String(text) => accepts_text(schema, text),
+            Value::Number(number) => accepts_number(schema, number.as_f64().unwrap_or(f64::NAN)),
+            Value::Array(items) => accepts_items(document, schema, items),
+            Value::Object(fields) => accepts_fields(document, schema, fields),
             Value::Null | Value::Bool(_) => true,
         }
         && (schema.format != Some("int64")
@@ -221,7 +236,7 @@ fn is_of(kind: &str, value: &Value) -> bool {
     }
 }
 
-fn takes_text(schema: &Schema, text: &str) -> bool {
+fn accepts_text(schema: &Schema, text: &str) -> bool {
     let length = text.chars().count();
     let fits = schema.min_length.is_none_or(|min| length >= min)
         && schema.max_length.is_none_or(|max| length <= max);
@@ -246,29 +261,29 @@ fn is_of_format(format: &str, text: &str) -> bool {
         "date" => text.len() == 10 && NaiveDate::parse_from_str(text, "%Y-%m-%d").is_ok(),
         "date-time" => text.contains('T') && DateTime::parse_from_rfc3339(text).is_ok(),
         "uuid" => uuid::Uuid::try_parse(text).is_ok(),
-        "iso-4217" => text == "EUR",
+        "iso-4217" => ["EUR", "INR"].contains(&text),
         "iso-3166-1-alpha-2" => ["", "DE"].contains(&text),
         other => panic!("no format {other}"),
     }
 }
 
-fn takes_number(schema: &Schema, number: f64) -> bool {
+fn accepts_number(schema: &Schema, number: f64) -> bool {
     let limit = |limit: &serde_json::Number| limit.as_f64().expect("a number");
     schema.minimum.as_ref().is_none_or(|min| number >= limit(min))
         && schema.maximum.as_ref().is_none_or(|max| number <= limit(max))
 }
 
-fn takes_items(document: &Document, schema: &Schema, items: &[Value]) -> bool {
+fn accepts_items(document: &Document, schema: &Schema, items: &[Value]) -> bool {
     schema.min_items.is_none_or(|min| items.len() >= min)
         && schema.max_items.is_none_or(|max| items.len() <= max)
-        && schema.items.as_ref().is_none_or(|of| items.iter().all(|item| takes(document, of, item)))
+        && schema.items.as_ref().is_none_or(|of| items.iter().all(|item| accepts(document, of, item)))
 }
 
-fn takes_fields(document: &Document, schema: &Schema, fields: &Map<String, Value>) -> bool {
+fn accepts_fields(document: &Document, schema: &Schema, fields: &Map<String, Value>) -> bool {
     schema.required.iter().all(|name| fields.contains_key(*name))
         && schema.min_properties.is_none_or(|min| fields.len() >= min)
         && fields.iter().all(|(name, value)| match schema.property(name) {
-            Some(field) => takes(document, field, value),
+            Some(field) => accepts(document, field, value),
             None => schema.additional_properties != Some(false),
         })
 }

@@ -1,57 +1,56 @@
-//! The document is one, what it shows fits what it says, and so does what is sent to receivers.
+//! The document is valid, its examples fit its schemas, and so do the webhooks that are sent.
 
-use super::{OPENAPI, Scratch, get, project, python_tool, run};
+use super::{OPENAPI, TempDirectory, get, project, python_tool, run};
 use serde_json::{Value, json};
-use tests::{EVENTS, QueuedMessage, Receiver, World, event, text};
+use tests::{EVENTS, QueuedMessage, Receiver, UNREACHED_RECEIVER, World, event, text};
 use uuid::Uuid;
 
-/// Has an advisor's action done, and gives its answer.
-async fn done(world: &World, action: &str, fields: Value) -> Value {
+/// Sends an advisor action, which must succeed, and returns the reply.
+async fn act(world: &World, action: &str, fields: Value) -> Value {
     let mut body = fields;
     body["action"] = json!(action);
     body["tenant"] = json!("acme");
     let message = QueuedMessage::new(body.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
-    let answer: Value = serde_json::from_slice(&world.queues.ask("crm", &message).await.body).expect("JSON");
-    assert_eq!(answer["ok"], true, "{body}: {answer}");
-    answer
+    let reply: Value = serde_json::from_slice(&world.queues.call("crm", &message).await.body).expect("JSON");
+    assert_eq!(reply["ok"], true, "{body}: {reply}");
+    reply
 }
 
-/// Causes one of each outbound type that tells as much as it can.
-async fn tell_much(world: &World) {
+/// Causes one event of each outbound type with all optional fields.
+async fn cause_full_events(world: &World) {
     let person = event("enquiry.submitted").email("ana@example.com").phone("+49 30 1").external_id("crm-1");
     let result = world.accept(person.payload(json!({"externalLeadId": "order-1"}))).await;
     let lead = &result["leadId"];
-    done(world, "assign", json!({"lead": lead, "owner": "ben@acme.test"})).await;
-    done(world, "stage", json!({"lead": lead, "stage": "negotiation", "reason": "they called"})).await;
+    act(world, "assign", json!({"lead": lead, "owner": "ben@acme.test"})).await;
+    act(world, "stage", json!({"lead": lead, "stage": "negotiation", "reason": "they called"})).await;
     let proposal = json!({"lead": lead, "title": "Goa", "url": "https://example.com/p", "channel": "email"});
-    done(world, "proposal-send", proposal).await;
-    done(world, "proposal-view", json!({"lead": lead})).await;
+    act(world, "proposal-send", proposal).await;
+    act(world, "proposal-view", json!({"lead": lead})).await;
     let booking =
         json!({"lead": lead, "bookingRef": "B-1", "amount": 10, "currency": "INR", "creditUsed": 2.5});
-    done(world, "booking-confirm", booking).await;
-    done(world, "booking-cancel", json!({"bookingRef": "B-1", "reason": "ill"})).await;
+    act(world, "booking-confirm", booking).await;
+    act(world, "booking-cancel", json!({"bookingRef": "B-1", "reason": "ill"})).await;
 }
 
-/// Causes such as tell as little as they can: no trip, no amount, no reason, an advisor of whom no name is known.
-async fn tell_little(world: &World) {
-    let opened = done(world, "open-lead", json!({"email": "bo@example.com", "noTrip": true})).await;
+/// Causes outbound events with as few fields as possible: no trip, no amount, no reason, an owner without a name.
+async fn cause_minimal_events(world: &World) {
+    let opened = act(world, "open-lead", json!({"email": "bo@example.com", "noTrip": true})).await;
     let lead = &opened["leadId"];
     let owner = world.lead(lead).await["owner"]["email"].clone();
     let other = if owner == "ben@acme.test" { "asha@acme.test" } else { "ben@acme.test" };
     world.database.execute(&format!("DELETE FROM members WHERE email = '{}'", text(&owner))).await;
-    done(world, "assign", json!({"lead": lead, "owner": other})).await;
-    done(world, "stage", json!({"lead": lead, "stage": "follow_up"})).await;
+    act(world, "assign", json!({"lead": lead, "owner": other})).await;
+    act(world, "stage", json!({"lead": lead, "stage": "follow_up"})).await;
     let completed = event("booking.completed").email("bo@example.com");
     world.accept(completed.payload(json!({"leadId": lead, "bookingRef": "B-2"}))).await;
-    done(world, "booking-cancel", json!({"bookingRef": "B-2"})).await;
+    act(world, "booking-cancel", json!({"bookingRef": "B-2"})).await;
 }
 
-/// Causes each outbound type, telling much and little, and gives the envelopes as they would be signed.
+/// Causes each outbound type with all and with few fields, and returns the envelopes.
 async fn envelopes(world: &World) -> Vec<Value> {
-    let subscribe = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
-    world.connectctl.json(&subscribe).await;
-    tell_much(world).await;
-    tell_little(world).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
+    cause_full_events(world).await;
+    cause_minimal_events(world).await;
     let rows = world.database.rows("SELECT envelope FROM outbox ORDER BY created_at", &[]).await;
     rows.into_iter().map(|row| row["envelope"].clone()).collect()
 }
@@ -105,10 +104,10 @@ async fn the_document_is_valid_and_its_examples_and_every_webhook_fit_their_sche
         |envelope| json!({"schema": schema(&document, text(&envelope["eventType"])), "value": envelope}),
     );
     let bodies: Vec<Value> = of_webhooks.chain(example_payloads(&document)).collect();
-    let scratch = Scratch::new();
+    let directory = TempDirectory::new();
     let files = [
-        scratch.put("openapi.json", &served.body),
-        scratch.put("bodies.json", json!(bodies).to_string().as_bytes()),
+        directory.put("openapi.json", &served.body),
+        directory.put("bodies.json", json!(bodies).to_string().as_bytes()),
     ];
     let mut python = python_tool("python").await;
     let checked = run(python.arg(project("tests/schemathesis/check_document.py")).args(files), 3).await;
@@ -116,11 +115,11 @@ async fn the_document_is_valid_and_its_examples_and_every_webhook_fit_their_sche
 }
 
 #[tokio::test]
-async fn a_delivery_has_the_headers_that_are_described_and_no_other_of_its_own() {
+async fn a_delivery_has_exactly_the_documented_headers() {
     let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let receiver = Receiver::http();
     let url = receiver.url("/hooks");
-    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &url]).await;
+    world.subscribe(&url).await;
     world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     let delivery = receiver.wait_for(1).await.remove(0);
 

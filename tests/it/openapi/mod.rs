@@ -1,8 +1,9 @@
-//! The description of the API against the running programs: every route is in it, what it says holds, its page
-//! opens.
+//! The description of the API against the running programs: it is complete, it is true, and its page works.
 
 mod cases;
 mod document;
+mod event_types;
+mod generators;
 mod page;
 mod payloads;
 mod readers;
@@ -10,29 +11,30 @@ mod routes;
 mod rules;
 mod samples;
 mod schemathesis;
+mod try_it;
 
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
-use tests::{Answer, World};
+use tests::{HttpResponse, World};
 use tokio::process::Command;
 
-/// Where programs get the description.
+/// The route of the description for programs.
 const OPENAPI: &str = "/api/v1/crm/connect/openapi.json";
-/// Where people do.
+/// The route of the description for people.
 const DOCS: &str = "/docs";
 
-/// An answer to a GET without credentials.
-async fn get(world: &World, target: &str) -> Answer {
-    world.http().get(target).await.expect("an answer")
+/// A response to a GET without credentials.
+async fn get(world: &World, target: &str) -> HttpResponse {
+    world.http().get(target).await.expect("a response")
 }
 
 /// The document as it is served.
 async fn document(world: &World) -> Value {
-    let answer = get(world, OPENAPI).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
+    let response = get(world, OPENAPI).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    response.json()
 }
 
 /// All endpoints of a document: path, method in upper case, operation.
@@ -46,21 +48,21 @@ fn endpoints(document: &Value) -> Vec<(&str, String, &Value)> {
     paths.iter().map(|(path, item)| (path.as_str(), item)).flat_map(of).collect()
 }
 
-/// How a tool ended.
+/// The result of running a tool.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ToolOutput {
     pub(crate) succeeded: bool,
     pub(crate) output: String,
     pub(crate) errors: String,
 }
 
-/// Runs a tool to its end, which must come within `minutes`.
-pub(crate) async fn run(command: &mut Command, minutes: u64) -> Ended {
+/// Runs a tool, which must end within `minutes`.
+pub(crate) async fn run(command: &mut Command, minutes: u64) -> ToolOutput {
     let ended = command.stdin(Stdio::null()).kill_on_drop(true).output();
     let ended = tokio::time::timeout(Duration::from_secs(60 * minutes), ended).await;
     let ended = ended.unwrap_or_else(|_| panic!("not within {minutes} minutes: {command:?}"));
     let ended = ended.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    Ended {
+    ToolOutput {
         succeeded: ended.status.success(),
         output: String::from_utf8_lossy(&ended.stdout).into_owned(),
         errors: String::from_utf8_lossy(&ended.stderr).into_owned(),
@@ -79,10 +81,10 @@ pub(crate) async fn python_tool(name: &str) -> Command {
     Command::new(PathBuf::from(installed.output.trim()).join(name))
 }
 
-/// A directory for a test's files, gone with its value.
-struct Scratch(PathBuf);
+/// A directory for a test's files, removed when it is dropped.
+struct TempDirectory(PathBuf);
 
-impl Scratch {
+impl TempDirectory {
     fn new() -> Self {
         let path = std::env::temp_dir().join(format!("connect-openapi-{}", uuid::Uuid::now_v7()));
         std::fs::create_dir(&path).expect("a directory for files");
@@ -102,7 +104,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         drop(std::fs::remove_dir_all(&self.0));
     }

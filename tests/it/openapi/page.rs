@@ -1,6 +1,6 @@
 //! The page in a real browser.
 
-use super::{DOCS, Ended, Scratch, document, endpoints, get, project, run};
+use super::{DOCS, TempDirectory, ToolOutput, document, endpoints, get, project, run};
 use serde_json::Value;
 use std::net::SocketAddr;
 use tests::{World, text};
@@ -8,15 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-/// Opens an address in headless Chromium, and gives the page's elements as they are once it is loaded. What the
-/// console says is in the errors.
-async fn open(address: SocketAddr, path: &str) -> Ended {
+/// Opens an address in headless Chromium, and returns the loaded page's elements. Console messages are in the errors.
+async fn open(address: SocketAddr, path: &str) -> ToolOutput {
     let mut install = Command::new(project("ops/local/services.sh"));
     let installed = run(install.args(["install", "browser"]), 10).await;
     assert!(installed.succeeded, "{installed:?}");
-    let profile = Scratch::new();
+    let profile = TempDirectory::new();
     let mut chromium = Command::new("chromium");
-    // In a container, or as root, its sandbox can't be had.
+    // The sandbox is not available in a container or as root.
     chromium.args([
         "--headless",
         "--no-sandbox",
@@ -31,8 +30,8 @@ async fn open(address: SocketAddr, path: &str) -> Ended {
     opened
 }
 
-/// What a page's console was told.
-fn console(opened: &Ended) -> Vec<&str> {
+/// The console messages of a page.
+fn console(opened: &ToolOutput) -> Vec<&str> {
     opened.errors.lines().filter(|line| line.contains(":CONSOLE")).collect()
 }
 
@@ -44,23 +43,23 @@ fn section<'p>(page: &'p str, id: &str) -> &'p str {
     &section[..section.find("</section>").expect("its end")]
 }
 
-/// The answers of an operation: status, and code of those that have one.
-fn answers(operation: &Value) -> Vec<(String, Option<&str>)> {
+/// The documented responses of an operation: status, and the error code if it has one.
+fn documented_responses(operation: &Value) -> Vec<(String, Option<&str>)> {
     let responses = operation["responses"].as_object().expect("responses");
-    let mut answers = Vec::new();
+    let mut documented = Vec::new();
     for (status, response) in responses {
         let examples = response["content"]["application/json"]["examples"].as_object();
         let codes = examples.into_iter().flatten().map(|(code, _)| code.as_str());
         if status.starts_with(['4', '5']) {
-            answers.extend(codes.map(|code| (status.clone(), Some(code))));
+            documented.extend(codes.map(|code| (status.clone(), Some(code))));
         } else {
-            answers.push((status.clone(), None));
+            documented.push((status.clone(), None));
         }
     }
-    answers
+    documented
 }
 
-/// Whether a section has that answer: in a row of its own, or among those that all endpoints share.
+/// Whether a section shows a response: in its own row, or among those that all endpoints share.
 fn shows(section: &str, status: &str, code: Option<&str>) -> bool {
     let cell = format!("<span class=\"status s{}\">{status}</span></th>", &status[..1]);
     let Some(code) = code else { return section.contains(&cell) };
@@ -75,7 +74,7 @@ fn kind_name(item: &Value) -> String {
 }
 
 #[tokio::test]
-async fn the_page_shows_every_route_webhook_code_and_schema_and_its_policy_lets_it() {
+async fn the_page_shows_every_route_webhook_code_and_schema_under_its_csp() {
     let world = World::with().workers(0).start().await;
     let document = document(&world).await;
     let opened = open(world.http().address(), DOCS).await;
@@ -89,7 +88,7 @@ async fn the_page_shows_every_route_webhook_code_and_schema_and_its_policy_lets_
             section.contains(&format!("{method}</span> <code class=\"path\">{path}</code>")),
             "{section}"
         );
-        for (status, code) in answers(operation) {
+        for (status, code) in documented_responses(operation) {
             assert!(shows(section, &status, code), "{method} {path}: {status} {code:?}\n{section}");
         }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
@@ -134,12 +133,12 @@ async fn the_page_shows_every_route_webhook_code_and_schema_and_its_policy_lets_
 }
 
 #[tokio::test]
-async fn a_page_that_breaks_its_policy_is_told_on() {
+async fn the_browser_reports_content_that_violates_the_csp() {
     let world = World::with().workers(0).start().await;
     let policy = get(&world, DOCS).await.header("content-security-policy").to_owned();
     let body = "<body style='color:red'><script>1</script><img src='/x.png'></body>";
     let length = body.len();
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: {policy}\r\ncontent-length: \
         {length}\r\nconnection: close\r\n\r\n{body}"
     );
@@ -148,7 +147,7 @@ async fn a_page_that_breaks_its_policy_is_told_on() {
     tokio::spawn(async move {
         while let Ok((mut connection, _)) = listener.accept().await {
             drop(connection.read(&mut [0; 4096]).await);
-            drop(connection.write_all(answer.as_bytes()).await);
+            drop(connection.write_all(response.as_bytes()).await);
         }
     });
     let opened = open(address, "/").await;

@@ -1,6 +1,6 @@
-//! What the schemas of bodies take is what the readers of bodies take.
+//! The parsers accept exactly the bodies that the schemas accept.
 
-use super::cases::{Case, cases, named, ordinary, takes};
+use super::cases::{Case, accepts, cases, document_as_accepted, schema_named, typical_value};
 use common::event::{InboundType, parse_batch};
 use common::record::{
     Attribution, ClientBody, Contact, LeadBody, LeadPatch, RecordBody, Traveler, TripPatch, parse,
@@ -14,11 +14,11 @@ const TENANT: &str = super::cases::TEXT;
 
 /// Checks that a reader takes exactly the cases that the schema takes.
 #[track_caller]
-fn assert_agree(name: &str, takes: impl Fn(&[u8]) -> Result<(), String>) -> usize {
-    let document = openapi::document();
-    let cases = cases(&document, named(&document, name));
+fn assert_agree(name: &str, accepts: impl Fn(&[u8]) -> Result<(), String>) -> usize {
+    let document = document_as_accepted();
+    let cases = cases(&document, schema_named(&document, name));
     for Case { place, body, is_valid } in &cases {
-        let read = takes(body.to_string().as_bytes());
+        let read = accepts(body.to_string().as_bytes());
         assert_eq!(read.is_ok(), *is_valid, "{name}{place}: {read:?}\n{body}");
     }
     let valid = cases.iter().filter(|case| case.is_valid).count();
@@ -32,7 +32,7 @@ fn read<T: RecordBody + Debug>(body: &[u8]) -> Result<(), String> {
 
 /// What the rules ask of a body beyond its fields (`identity_required`).
 fn identified(is_identified: bool) -> Result<(), String> {
-    is_identified.then_some(()).ok_or_else(|| "whose it is isn't said".to_owned())
+    is_identified.then_some(()).ok_or_else(|| "no identity".to_owned())
 }
 
 fn new_client(body: &[u8]) -> Result<(), String> {
@@ -49,7 +49,7 @@ fn new_lead(body: &[u8]) -> Result<(), String> {
 }
 
 #[test]
-fn the_bodies_of_records_are_read_as_their_schemas_say() {
+fn record_bodies_are_parsed_exactly_as_their_schemas_say() {
     let count = assert_agree("NewClient", new_client)
         + assert_agree("ClientChange", read::<ClientBody>)
         + assert_agree("NewLead", new_lead)
@@ -59,7 +59,7 @@ fn the_bodies_of_records_are_read_as_their_schemas_say() {
 }
 
 #[test]
-fn parts_that_state_nothing_are_refused_and_one_date_is_enough() {
+fn rejects_empty_parts_and_accepts_a_single_date() {
     for (part, is_valid) in [
         (json!({"travelDates": {}}), false),
         (json!({"travelDates": {"endDate": "2026-05-01"}}), true),
@@ -73,7 +73,7 @@ fn parts_that_state_nothing_are_refused_and_one_date_is_enough() {
 }
 
 #[test]
-fn envelopes_are_read_as_their_schemas_say() {
+fn envelopes_are_parsed_exactly_as_their_schemas_say() {
     let read = |body: &[u8]| {
         let batch: Value = serde_json::from_slice(body).unwrap();
         // Which tenant is right depends on the key: whatever text stands there is.
@@ -86,7 +86,7 @@ fn envelopes_are_read_as_their_schemas_say() {
 
 /// What `maxLength` counts is what was sent; what the readers count has been trimmed, where they trim.
 #[test]
-fn white_space_around_a_line_does_not_count_and_around_prose_it_does() {
+fn white_space_counts_around_prose_but_not_around_a_line() {
     let document = openapi::document();
     let padded = |length: usize| format!(" {}\n", "x".repeat(length));
     for (body, schema_takes, is_read) in [
@@ -96,17 +96,17 @@ fn white_space_around_a_line_does_not_count_and_around_prose_it_does() {
         (json!({"message": padded(10_000)}), false, false),
         (json!({"message": padded(9_998)}), true, true),
     ] {
-        let by_schema = takes(&document, named(&document, "TripChange"), &body);
+        let by_schema = accepts(&document, schema_named(&document, "TripChange"), &body);
         let by_reader = read::<TripPatch>(body.to_string().as_bytes());
         assert_eq!((by_schema, by_reader.is_ok()), (schema_takes, is_read), "{by_reader:?}");
     }
 }
 
 #[test]
-fn an_envelope_needs_an_identity_and_an_id_that_is_not_reserved() {
+fn an_envelope_requires_an_identity_and_an_unreserved_id() {
     let refusal = |field: &str, value: Value| {
-        let document = openapi::document();
-        let mut batch = ordinary(&document, named(&document, "EventBatch"));
+        let document = document_as_accepted();
+        let mut batch = typical_value(&document, schema_named(&document, "EventBatch"));
         batch["events"][0][field] = value;
         parse_batch(batch.to_string().as_bytes(), TENANT).map(drop).unwrap_err().to_string()
     };
@@ -121,7 +121,7 @@ fn an_envelope_needs_an_identity_and_an_id_that_is_not_reserved() {
 
 /// A field that is added to a body doesn't compile until it is named here, and then has to be in the schema.
 #[test]
-fn no_field_of_a_body_is_left_undescribed() {
+fn every_field_of_a_body_is_documented() {
     let ClientBody {
         name: _,
         email: _,
@@ -184,14 +184,15 @@ fn no_field_of_a_body_is_left_undescribed() {
 #[track_caller]
 fn assert_fields(name: &str, fields: &[&str]) {
     let document = openapi::document();
-    let described: Vec<&str> = named(&document, name).properties.iter().map(|(field, _)| *field).collect();
+    let described: Vec<&str> =
+        schema_named(&document, name).properties.iter().map(|(field, _)| *field).collect();
     assert_eq!(described, fields, "{name}");
 }
 
 #[test]
-fn the_event_types_are_those_that_are_read() {
+fn the_documented_event_types_are_those_that_are_parsed() {
     let document = openapi::document();
-    let described = &named(&document, "InboundEvent").property("eventType").unwrap().values;
+    let described = &schema_named(&document, "InboundEvent").property("eventType").unwrap().values;
     let types: Vec<Value> = InboundType::ALL.iter().map(|kind| json!(kind.as_str())).collect();
     assert_eq!(*described, types);
 }

@@ -1,8 +1,8 @@
-//! What is described is served, with the scopes and methods that are described.
+//! Every documented route is served, with its documented scopes and methods.
 
 use super::{DOCS, OPENAPI, document, endpoints, get};
 use serde_json::Value;
-use tests::{ALL_SCOPES, ApiKey, Outgoing, World};
+use tests::{ALL_SCOPES, ApiKey, HttpRequest, World};
 
 /// A path with an id where one belongs.
 fn filled(path: &str) -> String {
@@ -17,39 +17,42 @@ fn scope(operation: &Value) -> Option<&str> {
 }
 
 /// A request to an endpoint, signed as it says.
-fn signed(key: &ApiKey, path: &str, method: &str, operation: &Value) -> Outgoing {
+fn signed(key: &ApiKey, path: &str, method: &str, operation: &Value) -> HttpRequest {
     let is_v1 = operation["security"][0].get("ConnectSignatureV1").is_some();
     if is_v1 { key.events("{}") } else { key.records(method, &filled(path), "") }
 }
 
 #[tokio::test]
-async fn every_endpoint_that_is_described_is_there_and_takes_the_methods_that_are_described() {
+async fn every_documented_endpoint_exists_and_accepts_only_its_documented_methods() {
     let world = World::with().workers(0).start().await;
     let document = document(&world).await;
     let endpoints = endpoints(&document);
     assert_eq!(endpoints.len(), 13);
     for (path, method, operation) in &endpoints {
-        let answer = world.http().send(&Outgoing::new(method, &filled(path), "")).await;
+        let response = world.http().send(&HttpRequest::new(method, &filled(path), "")).await;
         let expected = if scope(operation).is_some() { 401 } else { 200 };
-        assert_eq!(answer.status, expected, "{method} {path}");
+        assert_eq!(response.status, expected, "{method} {path}");
 
-        let methods: Vec<&str> = endpoints
+        let mut methods: Vec<&str> = endpoints
             .iter()
             .filter(|(other, ..)| other == path)
             .map(|(_, method, _)| method.as_str())
             .collect();
+        if scope(operation).is_none() {
+            methods.push("HEAD");
+        }
         for other in
             ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].iter().filter(|it| !methods.contains(it))
         {
-            let answer = world.http().send(&Outgoing::new(other, &filled(path), "")).await;
-            answer.assert_error(405, "method_not_allowed");
-            assert_eq!(answer.header("allow"), methods.join(", "), "{other} {path}");
+            let response = world.http().send(&HttpRequest::new(other, &filled(path), "")).await;
+            response.assert_error(405, "method_not_allowed");
+            assert_eq!(response.header("allow"), methods.join(", "), "{other} {path}");
         }
     }
 }
 
 #[tokio::test]
-async fn an_endpoint_needs_the_scope_that_is_described_and_no_other() {
+async fn every_endpoint_requires_exactly_its_documented_scope() {
     let world = World::with().workers(0).start().await;
     let document = document(&world).await;
     let endpoints = endpoints(&document);
@@ -63,7 +66,7 @@ async fn an_endpoint_needs_the_scope_that_is_described_and_no_other() {
         let (with, without) = (world.add_key(scope).await, world.add_key(&others.join(",")).await);
         let forbidden = world.http().send(&signed(&without, path, method, operation)).await;
         forbidden.assert_error(403, "forbidden");
-        // Refused or not: the credentials do.
+        // The request may be refused, but not for its credentials.
         let passed = world.http().send(&signed(&with, path, method, operation)).await;
         assert!(![401, 403].contains(&passed.status), "{method} {path}: {passed:?}");
         count += 1;
@@ -72,15 +75,29 @@ async fn an_endpoint_needs_the_scope_that_is_described_and_no_other() {
 }
 
 #[tokio::test]
-async fn the_description_needs_no_credentials_and_is_sent_again_only_when_it_changed() {
+async fn the_description_responds_to_head_with_the_headers_of_get() {
+    let world = World::with().workers(0).start().await;
+    for target in [OPENAPI, DOCS] {
+        let shown = get(&world, target).await;
+        let head = world.http().send(&HttpRequest::new("HEAD", target, "")).await;
+        assert_eq!((head.status, head.body.len()), (200, 0), "{target}");
+        for header in ["content-type", "etag", "cache-control"] {
+            assert_eq!(head.header(header), shown.header(header), "{target}");
+        }
+        assert_eq!(head.header("content-length"), shown.body.len().to_string(), "{target}");
+    }
+}
+
+#[tokio::test]
+async fn the_description_is_public_and_cacheable_by_etag() {
     let world = World::with().workers(0).start().await;
     for (target, content_type) in [(OPENAPI, "application/json"), (DOCS, "text/html; charset=utf-8")] {
-        let answer = get(&world, target).await;
-        assert_eq!((answer.status, answer.header("content-type")), (200, content_type));
-        assert_eq!(answer.header("x-content-type-options"), "nosniff");
-        assert_eq!(answer.header("cache-control"), "no-cache");
-        let etag = answer.header("etag");
-        let again = Outgoing::new("GET", target, "").with("if-none-match", etag);
+        let response = get(&world, target).await;
+        assert_eq!((response.status, response.header("content-type")), (200, content_type));
+        assert_eq!(response.header("x-content-type-options"), "nosniff");
+        assert_eq!(response.header("cache-control"), "no-cache");
+        let etag = response.header("etag");
+        let again = HttpRequest::new("GET", target, "").with("if-none-match", etag);
         let again = world.http().send(&again).await;
         assert_eq!((again.status, again.body.len(), again.header("etag")), (304, 0, etag));
     }
@@ -91,10 +108,10 @@ async fn the_description_needs_no_credentials_and_is_sent_again_only_when_it_cha
 }
 
 #[tokio::test]
-async fn the_description_is_there_while_the_servers_are_not() {
+async fn the_description_is_served_while_the_servers_are_unavailable() {
     let world = World::with().workers(0).through_proxies().start().await;
-    world.proxies().postgres.cut();
-    world.proxies().broker.cut();
+    world.proxies().postgres.reset_connections();
+    world.proxies().broker.reset_connections();
     for target in [OPENAPI, DOCS] {
         assert_eq!(get(&world, target).await.status, 200, "{target}");
     }

@@ -1,4 +1,4 @@
-//! What the description says of rules that other programs go by.
+//! Documented rules match the programs that implement them.
 
 use super::document;
 use crate::openapi::get;
@@ -24,12 +24,12 @@ fn values(document: &Value, schema: &str, field: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn webhooks_are_delivered_by_the_dispatchers_defaults() {
+async fn the_documented_schedule_matches_the_dispatchers_defaults() {
     let world = World::with().workers(0).start().await;
     let document = document(&world).await;
-    let nothing_set = Environment::of(&[]);
-    let schedule = WebhookSettings::read(&nothing_set).expect("defaults").schedule;
-    let timeout = SenderSettings::read(&nothing_set).expect("defaults").timeout;
+    let nothing_set = Environment::from_pairs(&[]);
+    let schedule = WebhookSettings::from_env(&nothing_set).expect("defaults").schedule;
+    let timeout = SenderSettings::from_env(&nothing_set).expect("defaults").timeout;
     let expected = json!({
         "attempts": schedule.attempts,
         "firstWaitSeconds": schedule.base.as_secs(),
@@ -41,7 +41,7 @@ async fn webhooks_are_delivered_by_the_dispatchers_defaults() {
 }
 
 #[tokio::test]
-async fn states_and_reasons_are_those_that_the_rules_know() {
+async fn documented_states_and_reasons_match_the_rules() {
     let world = World::with().workers(0).start().await;
     let document = document(&world).await;
     let name = |reason| match reason {
@@ -61,6 +61,7 @@ async fn states_and_reasons_are_those_that_the_rules_know() {
         Refusal::InsufficientScope
         | Refusal::ContactNotFound
         | Refusal::BookingNotFound
+        | Refusal::ContactErased
         | Refusal::InvalidPayload
         | Refusal::Internal(_) => reason.reason(),
     };
@@ -68,6 +69,7 @@ async fn states_and_reasons_are_those_that_the_rules_know() {
         Refusal::InsufficientScope,
         Refusal::ContactNotFound,
         Refusal::BookingNotFound,
+        Refusal::ContactErased,
         Refusal::InvalidPayload,
         Refusal::Internal(InternalError("any")),
     ];
@@ -90,7 +92,7 @@ async fn states_and_reasons_are_those_that_the_rules_know() {
 }
 
 #[tokio::test]
-async fn the_stages_that_can_be_set_are_those_that_the_description_lists() {
+async fn the_documented_stages_are_those_that_can_be_set() {
     let world = World::start().await;
     let document = document(&world).await;
     let listed = values(&document, "LeadChange", "stage");
@@ -100,25 +102,25 @@ async fn the_stages_that_can_be_set_are_those_that_the_description_lists() {
     let target = format!("/api/v1/crm/connect/leads/{}", text(&lead));
     for stage in Stage::ALL.map(Stage::as_str) {
         let change = json!({"stage": stage, "reason": "because of it"}).to_string();
-        let answer = world.http().send(&world.key.records("PATCH", &target, change)).await;
+        let response = world.http().send(&world.key.records("PATCH", &target, change)).await;
         let is_listed = listed.iter().any(|listed| listed == stage);
-        assert_eq!(answer.status, if is_listed { 200 } else { 422 }, "{stage}: {answer:?}");
+        assert_eq!(response.status, if is_listed { 200 } else { 422 }, "{stage}: {response:?}");
     }
 }
 
 #[tokio::test]
-async fn an_agency_reads_as_often_as_the_description_says_unless_it_was_told_otherwise() {
+async fn the_documented_read_rate_is_the_tenants_default() {
     let world = World::with().workers(0).start().await;
     world.add_tenant("demo").await;
     let tenants = world.connectctl.list(&["tenant", "list"]).await;
-    let tenant = tenants.iter().find(|tenant| tenant["slug"] == "demo").expect("the agency");
+    let tenant = tenants.iter().find(|tenant| tenant["slug"] == "demo").expect("the tenant");
     let reads = tenant["readsPerSecond"].as_u64().expect("a number");
     let page = get(&world, super::OPENAPI).await.json();
     assert!(text(&page["info"]["description"]).contains(&format!("| {reads} per second, unless")), "{reads}");
 }
 
 #[tokio::test]
-async fn a_condition_may_be_as_long_as_the_description_says() {
+async fn if_match_may_be_as_long_as_documented() {
     let world = World::start().await;
     let document = document(&world).await;
     let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
@@ -132,7 +134,7 @@ async fn a_condition_may_be_as_long_as_the_description_says() {
     for (length, status) in [(most, 412), (most + 1, 400)] {
         let etag = format!("\"{}\"", "x".repeat(usize::try_from(length).expect("a length") - 2));
         let request = world.key.records("PATCH", &target, json!({"followUp": true}).to_string());
-        let answer = world.http().send(&request.with("if-match", etag)).await;
-        assert_eq!(answer.status, status, "{length}: {answer:?}");
+        let response = world.http().send(&request.with("if-match", etag)).await;
+        assert_eq!(response.status, status, "{length}: {response:?}");
     }
 }

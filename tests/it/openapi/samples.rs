@@ -24,9 +24,9 @@ async fn call(world: &World, key: &ApiKey, ids: [&Value; 2], sample: &str) -> Va
 }
 
 #[tokio::test]
-async fn every_sample_does_what_its_endpoint_does() {
+async fn every_code_sample_succeeds() {
     let world = World::start().await;
-    // Not the agency of the examples: a sample is good for any.
+    // Not the tenant of the examples: a sample must work for any tenant.
     let key = world.add_tenant("nordwind").await;
     let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
     let request = key.records("POST", "/api/v1/crm/connect/leads", body).with("idempotency-key", "k");
@@ -35,14 +35,14 @@ async fn every_sample_does_what_its_endpoint_does() {
     let mut done = Vec::new();
     for (path, method, operation) in endpoints(&document) {
         let sample = text(&operation["x-codeSamples"][0]["source"]);
-        let answer = call(&world, &key, [&lead["clientId"], &lead["id"]], sample).await;
+        let response = call(&world, &key, [&lead["clientId"], &lead["id"]], sample).await;
         match path.rsplit('/').next() {
-            Some("events") => assert_eq!(answer["accepted"], 1, "{answer}"),
-            Some("openapi.json") => assert_eq!(answer["openapi"], "3.1.0"),
-            Some("docs") => assert_eq!(answer, Value::Null),
+            Some("events") => assert_eq!(response["accepted"], 1, "{response}"),
+            Some("openapi.json") => assert_eq!(response["openapi"], "3.1.0"),
+            Some("docs") => assert_eq!(response, Value::Null),
             _ => assert!(
-                answer["data"].is_object() || answer["data"][0].is_object(),
-                "{method} {path}: {answer}"
+                response["data"].is_object() || response["data"][0].is_object(),
+                "{method} {path}: {response}"
             ),
         }
         done.push(operation["operationId"].clone());
@@ -51,13 +51,13 @@ async fn every_sample_does_what_its_endpoint_does() {
 }
 
 #[tokio::test]
-async fn the_event_of_the_example_is_taken_without_a_warning() {
+async fn the_example_event_is_accepted_without_a_warning() {
     let world = World::start().await;
     let key = world.add_tenant("demo").await;
     let document = document(&world).await;
     let events = &document["paths"]["/api/v1/crm/connect/events"]["post"];
     let example = &events["requestBody"]["content"]["application/json"]["examples"]["request"]["value"];
-    let answer = world.http().send(&key.events(example.to_string())).await.json();
-    assert_eq!(answer["accepted"], 1, "{answer}");
-    assert_eq!(answer["results"][0].get("warnings"), None, "{answer}");
+    let response = world.http().send(&key.events(example.to_string())).await.json();
+    assert_eq!(response["accepted"], 1, "{response}");
+    assert_eq!(response["results"][0].get("warnings"), None, "{response}");
 }

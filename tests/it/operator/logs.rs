@@ -1,7 +1,7 @@
-//! Logs that can't be written cost nothing but themselves.
+//! A log that cannot be written does not affect the program.
 
 use super::SERVICES;
-use tests::{Ran, World};
+use tests::{CommandOutput, World};
 
 /// Starts `$0` with a log that takes nothing, waits until it is ready, asks it to end, and ends as it does.
 const SCRIPT: &str = "
@@ -16,7 +16,7 @@ const SCRIPT: &str = "
     wait $!";
 
 #[tokio::test]
-async fn a_program_whose_log_is_full_or_closed_works_and_ends_well() {
+async fn a_full_or_closed_log_does_not_affect_a_program() {
     let world = World::with().ingests(0).workers(0).start().await;
     let services = concat!(env!("CARGO_MANIFEST_DIR"), "/../ops/local/services.sh");
     let mut settings = world.settings().to_vec();
@@ -28,10 +28,11 @@ async fn a_program_whose_log_is_full_or_closed_works_and_ends_well() {
     for service in SERVICES {
         // A full disk; a reader that has gone away.
         for log in ["2>/dev/full", "2> >(exec true)"] {
-            let ran = Ran::bash(&format!("start() {{ exec {service} {log}; }}{SCRIPT}"), &settings).await;
+            let ran =
+                CommandOutput::bash(&format!("start() {{ exec {service} {log}; }}{SCRIPT}"), &settings).await;
             assert_eq!(ran.code, Some(0), "{service} {log}: {ran:?}");
         }
     }
-    let ran = Ran::bash("exec connect-worker 2>/dev/full", &[]).await;
-    assert_eq!(ran.code, Some(1), "a missing setting, and nobody to tell: {ran:?}");
+    let ran = CommandOutput::bash("exec connect-worker 2>/dev/full", &[]).await;
+    assert_eq!(ran.code, Some(1), "a missing setting, and a log that cannot be written: {ran:?}");
 }

@@ -1,13 +1,13 @@
-//! All programs hold the master key that the database was set up with, or do nothing that depends on it.
+//! Programs use the master key that the database was set up with, or do nothing that depends on it.
 
-use super::readiness::{OTHER_MASTER_KEY, until_lacking};
-use common::sealed::MasterKey;
+use super::readiness::{OTHER_MASTER_KEY, until_failing_checks};
+use common::sealed::{MasterKey, MasterKeys};
 use serde_json::Value;
-use tests::{MASTER_KEY, PATIENCE, Program, TestDatabase, World, event, eventually};
+use tests::{MASTER_KEY, MAX_WAIT, Program, TestDatabase, UNREACHED_RECEIVER, World, event, eventually};
 
 const CANARIES: &str = "SELECT count(*) FROM master_key_canary";
 
-/// Seals all secrets of keys so that no master key opens them.
+/// Makes the secrets of all keys impossible to decrypt.
 const DAMAGE_KEYS: &str = "UPDATE api_keys SET secret_sealed = secret_sealed || '\\x00'";
 
 async fn spawn(name: &str, world: &World) -> Program {
@@ -17,17 +17,17 @@ async fn spawn(name: &str, world: &World) -> Program {
 }
 
 #[tokio::test]
-async fn a_worker_with_another_master_key_takes_no_message_and_is_not_ready() {
+async fn a_worker_with_another_master_key_consumes_nothing_and_is_not_ready() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
     let enquiry = || event("enquiry.submitted").email("ana@example.com").name("Ana");
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
     world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
     let worker = spawn("connect-worker", &world).await;
-    until_lacking(&worker, &["consuming", "master_key"]).await;
+    until_failing_checks(&worker, &["consuming", "master_key"]).await;
     world.send(&[enquiry()]).await.assert_error(503, "processing_timeout");
     world.until_depth("events", 2).await;
     assert_eq!(world.queues.depth("events.dead").await, 0);
-    let line = eventually("it says why", PATIENCE, async || {
+    let line = eventually("it says why", MAX_WAIT, async || {
         let logs = worker.logs();
         logs.lines().find(|line| line.contains("CONNECT_MASTER_KEY differs")).map(str::to_owned).ok_or(logs)
     });
@@ -37,7 +37,7 @@ async fn a_worker_with_another_master_key_takes_no_message_and_is_not_ready() {
     world.set("CONNECT_MASTER_KEY", MASTER_KEY);
     world.add_worker().await;
     world.workers[0].until_ready().await;
-    eventually("both are applied", PATIENCE, async || {
+    eventually("both are applied", MAX_WAIT, async || {
         let applied = world.database.count("SELECT count(*) FROM event_ledger").await;
         if applied == 2 { Ok(()) } else { Err(applied.to_string()) }
     })
@@ -45,10 +45,9 @@ async fn a_worker_with_another_master_key_takes_no_message_and_is_not_ready() {
 }
 
 #[tokio::test]
-async fn secrets_of_an_earlier_master_key_that_nobody_uses_keep_no_program_unready() {
+async fn unused_secrets_of_an_earlier_master_key_do_not_affect_readiness() {
     let world = World::with().ingests(0).workers(0).start().await;
-    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
-    world.connectctl.json(&create).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     let unused = "UPDATE api_keys SET revoked_at = now();
         UPDATE subscriptions SET removed_at = now(), secret_sealed = secret_sealed || '\\x00'";
     world.database.execute(&format!("{DAMAGE_KEYS}; {unused}; DELETE FROM master_key_canary")).await;
@@ -59,14 +58,14 @@ async fn secrets_of_an_earlier_master_key_that_nobody_uses_keep_no_program_unrea
 }
 
 #[tokio::test]
-async fn a_database_of_the_previous_release_takes_the_master_key_that_opens_its_newest_secret() {
+async fn a_previous_release_database_adopts_the_master_key_of_its_newest_secret() {
     for name in ["connect-ingest", "connect-worker", "connect-dispatcher"] {
         let mut world = World::with().ingests(0).workers(0).start().await;
         world.database.execute("DELETE FROM master_key_canary").await;
         world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
         let other = spawn(name, &world).await;
         assert_eq!(other.until_unready().await["checks"]["master_key"], false);
-        eventually("it says why", PATIENCE, async || {
+        eventually("it says why", MAX_WAIT, async || {
             let logs = other.logs();
             if logs.contains("CONNECT_MASTER_KEY differs") { Ok(()) } else { Err(logs) }
         })
@@ -81,13 +80,14 @@ async fn a_database_of_the_previous_release_takes_the_master_key_that_opens_its_
 }
 
 #[tokio::test]
-async fn of_several_first_starts_with_different_master_keys_one_key_wins() {
+async fn concurrent_first_starts_with_different_master_keys_adopt_one() {
     let database = TestDatabase::new().await;
     database.execute("DELETE FROM master_key_canary; DELETE FROM api_keys").await;
-    let keys = [MASTER_KEY, OTHER_MASTER_KEY].map(|key| MasterKey::parse(key).expect("a key"));
-    let verify = async |key: &MasterKey| {
+    let keys =
+        [MASTER_KEY, OTHER_MASTER_KEY].map(|key| MasterKeys::from(MasterKey::parse(key).expect("a key")));
+    let verify = async |key: &MasterKeys| {
         let client = database.connect().await;
-        common::db::verify_master_key(&client, key).await.expect("an answer")
+        common::db::verify_master_key(&client, key).await.expect("a response")
     };
     let found = futures_util::future::join_all((0..16).map(|i| verify(&keys[i % 2]))).await;
     let matches = |of: usize| found.iter().skip(of).step_by(2).all(|state| state.is_match());
@@ -96,7 +96,7 @@ async fn of_several_first_starts_with_different_master_keys_one_key_wins() {
 }
 
 #[tokio::test]
-async fn connectctl_makes_no_secret_under_another_master_key() {
+async fn connectctl_seals_no_secret_with_another_master_key() {
     let world = World::with().ingests(0).workers(0).start().await;
     let other = world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
     let key = ["key", "create", "--tenant", "acme", "--name", "web", "--scopes", "events:ingest"];
@@ -105,12 +105,14 @@ async fn connectctl_makes_no_secret_under_another_master_key() {
         let refusal = other.refusal(command).await;
         assert!(refusal.contains("CONNECT_MASTER_KEY differs"), "{refusal}");
     }
-    // It is needed for secrets alone.
+    assert_eq!(world.database.count("SELECT count(*) FROM api_keys").await, 1, "the one of the template");
+    assert_eq!(world.database.count("SELECT count(*) FROM subscriptions").await, 0);
+    // `migrate` does not need the master key.
     world.connectctl.without("CONNECT_MASTER_KEY").json(&["migrate"]).await;
 }
 
 #[tokio::test]
-async fn migrate_writes_the_canary_of_the_master_key_that_it_was_given() {
+async fn migrate_stores_the_canary_of_its_master_key() {
     let database = TestDatabase::empty().await;
     let connectctl = tests::Connectctl::for_database(database.url());
     connectctl.without("CONNECT_MASTER_KEY").json(&["migrate"]).await;

@@ -1,9 +1,9 @@
-//! Metrics after traffic: the contract's names with the contract's labels, and nobody's data in them.
+//! Metrics after traffic: the contract's names and labels, without personal data.
 
 use serde_json::json;
 use std::collections::BTreeSet;
 use tests::event::batch;
-use tests::{PATIENCE, Program, Samples, World, event, eventually};
+use tests::{MAX_WAIT, Program, Samples, World, event, eventually};
 
 /// Each metric with its labels; those of histograms beside `le` or `quantile`.
 const OF_INGEST: &[(&str, &[&str])] = &[
@@ -36,7 +36,7 @@ const OF_WORKER: &[(&str, &[&str])] = &[
 
 /// Waits until a program shows all of these metrics with these labels.
 async fn until_shown(program: &Program, wanted: &[(&str, &[&str])]) -> Samples {
-    eventually("all metrics are there", PATIENCE, async || {
+    eventually("all metrics are there", MAX_WAIT, async || {
         let samples = program.metrics().await;
         match wanted.iter().find_map(|(name, labels)| fault(&samples, name, labels)) {
             None => Ok(samples),
@@ -68,7 +68,7 @@ fn fault(samples: &Samples, name: &str, labels: &[&str]) -> Option<String> {
 /// A world with traffic of every kind, a redelivery among it.
 async fn busy() -> World {
     let mut world = World::start().await;
-    // One after the other: the queue hands messages to its consumers in the order in which they came.
+    // One after the other: the queue delivers messages to its consumers in the order in which they subscribed.
     world.workers[0].until_ready().await;
     world.add_worker().await;
     world.workers[1].until_ready().await;
@@ -82,8 +82,8 @@ async fn busy() -> World {
     });
     let requests = futures_util::future::join_all(requests);
     let kill = async {
-        // What the stopped worker was handed goes to the other, as a redelivery.
-        eventually("the stopped worker holds messages", PATIENCE, async || {
+        // The unacknowledged messages of the stopped worker are redelivered to the other.
+        eventually("the stopped worker holds messages", MAX_WAIT, async || {
             match world.database.count("SELECT count(*) FROM leads").await {
                 0 => Err("nothing is applied yet".to_owned()),
                 _ => Ok(()),
@@ -103,7 +103,7 @@ async fn busy() -> World {
 }
 
 #[tokio::test]
-async fn after_traffic_the_contracts_metrics_are_there_with_their_labels() {
+async fn exports_the_contracts_metrics_and_labels_after_traffic() {
     let world = busy().await;
     let ingest = until_shown(&world.ingests[0], OF_INGEST).await;
     let route = |status| ingest.sum("connect_http_requests_total", &[("method", "POST"), ("status", status)]);
@@ -121,7 +121,7 @@ async fn after_traffic_the_contracts_metrics_are_there_with_their_labels() {
     };
     assert!(events("enquiry.submitted", "accepted") > 0.0);
     assert!(events("contact.updated", "failed") > 0.0);
-    eventually("nothing is ready", PATIENCE, async || {
+    eventually("nothing is ready", MAX_WAIT, async || {
         match world.workers[0].metrics().await.sum("connect_queue_messages_ready", &[("queue", "events")]) {
             0.0 => Ok(()),
             ready => Err(ready.to_string()),
@@ -131,7 +131,7 @@ async fn after_traffic_the_contracts_metrics_are_there_with_their_labels() {
 }
 
 #[tokio::test]
-async fn no_label_and_no_log_line_holds_data_of_an_agency_a_key_or_a_person() {
+async fn labels_hold_no_ids_or_personal_data_and_logs_no_personal_data_or_secrets() {
     let world = World::start().await;
     let email = "very.private@example.com";
     let person =
@@ -171,7 +171,7 @@ async fn no_label_and_no_log_line_holds_data_of_an_agency_a_key_or_a_person() {
 }
 
 #[tokio::test]
-async fn made_up_paths_and_methods_make_no_new_series() {
+async fn unknown_paths_and_methods_create_no_series() {
     let world = World::start().await;
     let series = async || {
         let samples = world.ingests[0].metrics().await;

@@ -2,18 +2,22 @@
 
 mod connections;
 mod dead_letters;
+mod doctor;
+mod kubernetes;
 mod logs;
 mod master_key;
 mod metrics;
+mod pooler;
 mod ports;
-mod privileges;
 mod readiness;
-mod readme;
+mod roles;
+mod schema_version;
 mod settings;
+mod settings_table;
 mod steps;
 
 /// The programs that run as services.
-const SERVICES: [&str; 3] = ["connect-ingest", "connect-worker", "connect-dispatcher"];
+const SERVICES: [&str; 4] = ["connect-ingest", "connect-worker", "connect-dispatcher", "connect-console"];
 
 /// The variables that a `--help` lists, in its order.
 fn variables(help: &str) -> Vec<String> {

@@ -1,16 +1,21 @@
-//! `/livez` and `/readyz`, and what isn't there.
+//! The operator port: `/livez`, `/readyz`, and nothing else.
 
-use tests::World;
+use tests::{HttpClient, HttpRequest, Program, World};
+
+/// The response of a program's operator's port to a request without a body.
+async fn ask(program: &Program, method: &str, path: &str) -> tests::HttpResponse {
+    HttpClient::for_other_server(program.operator_address()).send(&HttpRequest::new(method, path, "")).await
+}
 
 #[tokio::test]
-async fn a_healthy_program_lives_and_is_ready_and_names_what_it_needs() {
+async fn a_healthy_program_is_live_and_ready_and_lists_its_checks() {
     let world = World::start().await;
     for program in world.ingests.iter().chain(&world.workers) {
         program.until_ready().await;
-        assert_eq!(program.operator_get("/livez").await.expect("an answer").status, 200);
-        let answer = program.operator_get("/readyz").await.expect("an answer");
-        assert_eq!(answer.status, 200);
-        let says = answer.json();
+        assert_eq!(program.operator_get("/livez").await.expect("a response").status, 200);
+        let response = program.operator_get("/readyz").await.expect("a response");
+        assert_eq!(response.status, 200);
+        let says = response.json();
         assert_eq!(says["ready"], true);
         for server in ["postgres", "broker"] {
             assert_eq!(says["checks"][server], true, "{says}");
@@ -19,18 +24,41 @@ async fn a_healthy_program_lives_and_is_ready_and_names_what_it_needs() {
 }
 
 #[tokio::test]
-async fn the_operators_port_serves_nothing_else() {
+async fn head_gets_the_response_of_get_without_the_body() {
+    let world = World::with().through_proxies().dispatchers(1).start().await;
+    let programs = || world.ingests.iter().chain(&world.workers).chain(&world.dispatchers);
+    for program in programs() {
+        program.until_ready().await;
+        for path in ["/livez", "/readyz", "/metrics"] {
+            let (get, head) = (ask(program, "GET", path).await, ask(program, "HEAD", path).await);
+            assert_eq!((get.status, head.status, head.body.len()), (200, 200, 0), "{path}");
+            assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
+        }
+        for method in ["POST", "PUT", "DELETE"] {
+            assert_eq!(ask(program, method, "/livez").await.status, 405, "{method}");
+        }
+    }
+    world.proxies().broker.reset_connections();
+    for program in programs() {
+        program.until_unready().await;
+        assert_eq!(ask(program, "HEAD", "/livez").await.status, 200);
+        assert_eq!(ask(program, "HEAD", "/readyz").await.status, 503);
+    }
+}
+
+#[tokio::test]
+async fn the_operator_port_serves_nothing_else() {
     let world = World::start().await;
     for program in world.ingests.iter().chain(&world.workers) {
         for path in ["/", "/metrics/x", "/debug", tests::EVENTS] {
-            let status = program.operator_get(path).await.expect("an answer").status;
+            let status = program.operator_get(path).await.expect("a response").status;
             assert!((400..500).contains(&status), "{path}: {status}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_ends_the_program_with_one_line() {
+async fn a_port_in_use_ends_the_program_naming_the_setting() {
     let world = World::with().workers(0).start().await;
     let taken = world.http().address().to_string();
     for (program, setting) in [
@@ -41,7 +69,7 @@ async fn a_port_that_is_taken_ends_the_program_with_one_line() {
         let mut settings = world.settings().to_vec();
         settings.retain(|(name, _)| name != setting);
         settings.push((setting.to_owned(), taken.clone()));
-        let ran = tests::Ran::of(program, &[], &settings).await;
+        let ran = tests::CommandOutput::of(program, &[], &settings).await;
         assert_eq!(ran.code, Some(1), "{program} {setting}: {ran:?}");
         let last = ran.errors.lines().last().unwrap_or_default();
         assert!(last.contains(setting), "{program} {setting}: {last}");

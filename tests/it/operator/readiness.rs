@@ -1,14 +1,14 @@
-//! `/readyz` says no where every request would be refused.
+//! `/readyz` is 503 while every request would be refused.
 
 use serde_json::Value;
-use tests::private::Broker;
-use tests::{Behaviour, PATIENCE, Program, Receiver, World, event, eventually};
+use tests::dedicated_servers::Broker;
+use tests::{Behavior, MAX_WAIT, Program, Receiver, UNREACHED_RECEIVER, World, event, eventually};
 
 pub(super) const OTHER_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
 
-/// Waits until the program lacks exactly `missing`.
-pub(super) async fn until_lacking(program: &Program, missing: &[&str]) {
-    eventually(&format!("only {missing:?} is missing"), PATIENCE, async || {
+/// Waits until exactly the checks in `missing` fail.
+pub(super) async fn until_failing_checks(program: &Program, missing: &[&str]) {
+    eventually(&format!("only {missing:?} is missing"), MAX_WAIT, async || {
         let says = program.until_unready().await;
         let checks = says["checks"].as_object().expect("checks");
         let lacking: Vec<&str> = checks
@@ -24,8 +24,7 @@ pub(super) async fn until_lacking(program: &Program, missing: &[&str]) {
 #[tokio::test]
 async fn a_program_with_another_master_key_is_not_ready() {
     let mut world = World::with().ingests(0).workers(0).start().await;
-    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
-    world.connectctl.json(&create).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     world.set("CONNECT_MASTER_KEY", OTHER_MASTER_KEY);
     for (name, lacking) in [
         ("connect-ingest", ["master_key"].as_slice()),
@@ -34,7 +33,7 @@ async fn a_program_with_another_master_key_is_not_ready() {
     ] {
         let mut program = Program::spawn(name, world.settings());
         program.until_listening().await;
-        until_lacking(&program, lacking).await;
+        until_failing_checks(&program, lacking).await;
     }
 }
 
@@ -42,13 +41,13 @@ async fn a_program_with_another_master_key_is_not_ready() {
 async fn an_ingest_whose_replay_store_cannot_be_written_is_not_ready() {
     let world = World::with().workers(0).start().await;
     world.database.execute("ALTER TABLE replay_entries RENAME COLUMN mac TO other").await;
-    until_lacking(&world.ingests[0], &["replay_store"]).await;
+    until_failing_checks(&world.ingests[0], &["replay_store"]).await;
     world.database.execute("ALTER TABLE replay_entries RENAME COLUMN other TO mac").await;
     world.ingests[0].until_ready().await;
 }
 
 #[tokio::test]
-async fn a_program_whose_messages_the_broker_does_not_take_is_not_ready_and_goes_on_working() {
+async fn a_program_whose_publishes_are_blocked_is_not_ready_and_keeps_working() {
     let broker = Broker::start().await;
     let mut world = World::with()
         .on_broker(broker.url())
@@ -57,12 +56,12 @@ async fn a_program_whose_messages_the_broker_does_not_take_is_not_ready_and_goes
         .start()
         .await;
     let receiver = Receiver::http();
-    receiver.answer_all(Behaviour::status(500));
+    receiver.respond_to_all(Behavior::status(500));
     let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
     world.connectctl.json(&create).await;
     let enquiry = |email: &str| event("enquiry.submitted").email(email).name("Ana");
     world.until_ready().await;
-    world.accept_in_time(enquiry("ana@example.com")).await;
+    world.accept_with_retries(enquiry("ana@example.com")).await;
     world.end_workers().await;
     world.send(&[enquiry("bo@example.com")]).await.assert_error(503, "processing_timeout");
     broker.control(&["set_vm_memory_high_watermark", "absolute", "1MB"]).await;
@@ -72,7 +71,7 @@ async fn a_program_whose_messages_the_broker_does_not_take_is_not_ready_and_goes
         ["connect-worker", "connect-dispatcher"].map(|name| Program::spawn(name, world.settings()));
     for program in &mut programs {
         program.until_listening().await;
-        until_lacking(program, &["publishing"]).await;
+        until_failing_checks(program, &["publishing"]).await;
         assert_eq!(program.operator_get("/livez").await.expect("it lives").status, 200);
     }
     assert_eq!(world.pipeline(&[]).await.len(), 2, "the queue is worked off");

@@ -1,7 +1,7 @@
 //! Settings: a missing or malformed one ends a program with one line that names it; `--help` lists them all.
 
 use super::{SERVICES, variables};
-use tests::{MASTER_KEY, Ran};
+use tests::{CommandOutput, MASTER_KEY};
 
 /// What the contract names, for each program.
 const SHARED: &[&str] = &[
@@ -46,14 +46,14 @@ fn with(name: &str, value: &str) -> Vec<(String, String)> {
 }
 
 async fn help(program: &str) -> String {
-    let ran = Ran::of(program, &["--help"], &[]).await;
+    let ran = CommandOutput::of(program, &["--help"], &[]).await;
     assert_eq!((ran.code, ran.errors.as_str()), (Some(0), ""), "{program}");
     ran.output
 }
 
 /// Runs a program that must end at once with one line that names the setting.
 async fn assert_refused(program: &str, settings: &[(String, String)], name: &str) -> String {
-    let ran = Ran::of(program, &[], settings).await;
+    let ran = CommandOutput::of(program, &[], settings).await;
     assert_eq!(ran.code, Some(1), "{program} with a wrong {name}: {ran:?}");
     assert_eq!(ran.errors.lines().count(), 1, "{program}: {}", ran.errors);
     assert!(ran.errors.contains(name), "{program}: {}", ran.errors);
@@ -62,7 +62,7 @@ async fn assert_refused(program: &str, settings: &[(String, String)], name: &str
 }
 
 #[tokio::test]
-async fn each_required_setting_is_missed_by_name() {
+async fn names_each_missing_required_setting() {
     for program in SERVICES {
         let help = help(program).await;
         let required: Vec<_> = variables(&help)
@@ -82,17 +82,17 @@ async fn each_required_setting_is_missed_by_name() {
 }
 
 #[tokio::test]
-async fn each_malformed_setting_is_named_and_its_value_is_not_repeated() {
+async fn names_each_malformed_setting_without_repeating_its_value() {
     let table = [
         ("DATABASE_URL", "hunter2 is no url"),
-        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslmode=require"),
         ("DATABASE_URL", "postgres://user:hunter2@host/db?sslmode=prefer"),
-        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslrootcert=/hunter2.pem"),
-        ("DATABASE_READ_URL", "postgres://user:hunter2@host/db?sslmode=verify-full"),
+        ("DATABASE_URL", "postgres://user:hunter2@host/db?sslrootcert=/none/ca.pem"),
+        ("DATABASE_READ_URL", "postgres://user:hunter2@host/db?sslmode=hunter2"),
+        ("DATABASE_DIRECT_URL", "postgres://user:hunter2@host/db?sslkey=/none/key.pem"),
         ("AMQP_URL", "http://user:hunter2@host"),
-        ("AMQP_URL", "amqps://user:hunter2@host"),
-        ("AMQP_URL", "amqp://user:hunter2@host?cacertfile=/hunter2.pem"),
-        ("AMQP_URL", "amqp://user:hunter2@host,amqps://user:hunter2@host"),
+        ("AMQP_URL", "amqps://user:hunter2@host?verify=verify_none"),
+        ("AMQP_URL", "amqp://user:hunter2@host?cacertfile=/none/ca.pem"),
+        ("AMQP_URL", "amqp://user:hunter2@host,amqps://user:hunter2@host?certfile=/none/own.pem"),
         ("CONNECT_MASTER_KEY", "aHVudGVyMg=="),
         ("CONNECT_MASTER_KEY", "hunter2!"),
         ("CONNECT_METRICS_ADDR", "hunter2"),
@@ -111,6 +111,9 @@ async fn each_malformed_setting_is_named_and_its_value_is_not_repeated() {
         ("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8,hunter2"),
         ("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8,0.0.0.0/0"),
         ("CONNECT_TRUSTED_PROXIES", "::/0"),
+        ("CONNECT_RETENTION_DELIVERIES", "hunter2"),
+        ("CONNECT_RETENTION_LEDGER", "hunter2"),
+        ("CONNECT_RETENTION_IDEMPOTENCY", "0d"),
         ("CONNECT_WEBHOOK_ATTEMPTS", "none"),
         ("CONNECT_WEBHOOK_TIMEOUT", "ten seconds"),
         ("CONNECT_WEBHOOK_ALLOW_PRIVATE", "perhaps"),
@@ -126,7 +129,7 @@ async fn each_malformed_setting_is_named_and_its_value_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn help_lists_every_setting_of_the_contract_with_default_and_purpose() {
+async fn help_lists_every_setting_of_the_contract() {
     for program in SERVICES {
         let help = help(program).await;
         let listed = variables(&help);
@@ -142,9 +145,9 @@ async fn help_lists_every_setting_of_the_contract_with_default_and_purpose() {
 }
 
 #[tokio::test]
-async fn an_unknown_argument_is_refused_with_one_line() {
+async fn rejects_an_unknown_argument_with_one_line() {
     for program in SERVICES {
-        let ran = Ran::of(program, &["--port=80"], &valid()).await;
+        let ran = CommandOutput::of(program, &["--port=80"], &valid()).await;
         assert_ne!(ran.code, Some(0), "{program}: {ran:?}");
         assert_eq!(ran.errors.lines().count(), 1, "{program}: {}", ran.errors);
         assert!(ran.errors.contains("--port"), "{program}: {}", ran.errors);

@@ -1,24 +1,11 @@
-//! What happens to a unit between its two round trips.
+//! Faults between the two round trips of a unit.
 
 use serde_json::json;
 use tests::event::batch;
-use tests::{PATIENCE, World, event, eventually, text};
-
-/// Waits until a session of the worker is as `condition` says.
-pub(super) async fn until_worker(world: &World, what: &str, condition: &str) {
-    let query = format!(
-        "SELECT count(*) FROM pg_stat_activity
-         WHERE datname = current_database() AND application_name = 'worker' AND {condition}"
-    );
-    eventually(what, PATIENCE, async || match world.database.count(&query).await {
-        0 => Err("no such session".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
-}
+use tests::{MAX_WAIT, World, event, eventually, text};
 
 #[tokio::test]
-async fn a_worker_killed_between_the_two_round_trips_applies_nothing_and_the_next_one_applies_it_once() {
+async fn a_worker_killed_between_the_round_trips_applies_nothing_and_the_next_applies_it_once() {
     let mut world = World::with().through_proxies().start().await;
     let enquiry = event("enquiry.submitted").email("ana@example.com");
     let client = world.accept(enquiry).await["clientId"].clone();
@@ -28,11 +15,11 @@ async fn a_worker_killed_between_the_two_round_trips_applies_nothing_and_the_nex
     let request = world.key.events(batch(&[booking]));
     let sent = world.http().send(&request);
     let interrupt = async {
-        until_worker(&world, "the worker waits for the client's row", "wait_event_type = 'Lock'").await;
-        // The first flight ends on the server, and the worker never hears of it.
+        world.database.until_lock_wait_of("worker").await;
+        // The first round trip completes on the server, and the worker never gets the result.
         world.proxies().postgres.stall();
         other.batch_execute("COMMIT").await.expect("a commit");
-        until_worker(&world, "the first flight has ended", "state = 'idle in transaction'").await;
+        world.database.until_session_of("worker", "state = 'idle in transaction'").await;
         world.workers[0].signal("KILL");
         world.proxies().postgres.restore();
     };
@@ -40,15 +27,15 @@ async fn a_worker_killed_between_the_two_round_trips_applies_nothing_and_the_nex
         interrupt.await;
         tests::Program::worker(world.settings()).await
     };
-    let (answer, next) = futures_util::join!(sent, resume);
+    let (response, next) = futures_util::join!(sent, resume);
     world.workers.push(next);
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.json()["results"][0]["status"], "accepted", "{answer:?}");
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
     let entries = world.timeline(&client).await;
     assert_eq!(entries.len(), 2, "{entries:?}");
     let open = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
-    eventually("no transaction is open", PATIENCE, async || match world.database.count(open).await {
+    eventually("no transaction is open", MAX_WAIT, async || match world.database.count(open).await {
         0 => Ok(()),
         count => Err(format!("{count} are")),
     })
@@ -56,7 +43,7 @@ async fn a_worker_killed_between_the_two_round_trips_applies_nothing_and_the_nex
 }
 
 #[tokio::test]
-async fn an_identity_that_moves_while_its_client_is_being_locked_is_followed() {
+async fn follows_an_identity_that_moves_to_another_client_meanwhile() {
     let world = World::start().await;
     let submitted = |email: &str| event("enquiry.submitted").email(email);
     let before = world.accept(submitted("ana@example.com")).await;
@@ -70,7 +57,7 @@ async fn an_identity_that_moves_while_its_client_is_being_locked_is_followed() {
     );
     other.batch_execute(&mv).await.expect("the rows are free");
     let commit = async {
-        until_worker(&world, "the worker waits for the client's row", "wait_event_type = 'Lock'").await;
+        world.database.until_lock_wait_of("worker").await;
         other.batch_execute("COMMIT").await.expect("a commit");
     };
     let abandoned = world.result(event("booking.abandoned").email("ana@example.com"));
@@ -83,7 +70,7 @@ async fn an_identity_that_moves_while_its_client_is_being_locked_is_followed() {
 }
 
 #[tokio::test]
-async fn two_units_that_change_one_client_both_take_effect() {
+async fn two_concurrent_units_on_one_client_both_take_effect() {
     let world = World::with().workers(2).start().await;
     world.until_ready().await;
     world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
@@ -91,15 +78,8 @@ async fn two_units_that_change_one_client_both_take_effect() {
     other.batch_execute("BEGIN; SELECT FROM clients FOR UPDATE").await.expect("the rows are free");
     // Both have read the client before one of them writes it.
     let commit = async {
-        let waiting = "SELECT count(*) FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name = 'worker' AND wait_event_type = 'Lock'";
-        eventually("both units wait for the row", PATIENCE, async || {
-            match world.database.count(waiting).await {
-                2 => Ok(()),
-                count => Err(format!("{count} wait")),
-            }
-        })
-        .await;
+        let waiting = "application_name = 'worker' AND wait_event_type = 'Lock'";
+        world.database.until_sessions(waiting, 2).await;
         other.batch_execute("COMMIT").await.expect("a commit");
     };
     // Of two callers: requests of one may travel in one message.
@@ -108,7 +88,7 @@ async fn two_units_that_change_one_client_both_take_effect() {
     let name = world.key.events(batch(&[updated().name("Ana B")]));
     let phone = other_key.events(batch(&[updated().phone("+1 555 7")]));
     let (name, phone, ()) = futures_util::join!(world.http().send(&name), world.http().send(&phone), commit);
-    let results = [name, phone].map(|answer| answer.json()["results"][0].clone());
+    let results = [name, phone].map(|response| response.json()["results"][0].clone());
     assert!(results.iter().all(|result| result["status"] == "accepted"), "{results:?}");
     let client = world.client(&results[0]["clientId"]).await;
     assert_eq!((&client["name"], &client["phone"]), (&json!("Ana B"), &json!("+1 555 7")));

@@ -1,13 +1,14 @@
-//! The transaction pipeline: what a unit costs, whatever the tables hold.
+//! The transaction pipeline: what a unit costs, however large the tables are.
 
+mod commands;
+mod enquiry_numbers;
 mod faults;
-mod numbers;
 mod plans;
-mod releases;
+mod previous_release;
 mod round_trips;
 mod workload;
 
-/// The lock of the agency `acme` on an email, on which all releases agree, in SQL.
+/// SQL for the advisory lock of the tenant `acme` on an email, which is the same in all releases.
 fn email_lock(email: &str) -> String {
     format!(
         "(SELECT ('x' || encode(substring(sha256(uuid_send(tenant_id) || 'email'::bytea || '\\x00'::bytea

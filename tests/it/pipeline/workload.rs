@@ -1,25 +1,19 @@
-//! One of everything that partners, integrators, advisors and operators do, for one person after the other.
+//! One of each operation of partners, integrators and advisors, for one person after the other.
 
-use crate::records::patch_of;
+use crate::records::patch_request;
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{Event, Outgoing, PATIENCE, QueuedMessage, RECORDS, Receiver, World, event, eventually, text};
+use tests::{Event, HttpRequest, MAX_WAIT, QueuedMessage, RECORDS, Receiver, World, event, eventually, text};
 use uuid::Uuid;
 
-/// Requests, actions and deliveries of one round, without those of [`commands`].
-pub(super) const REQUESTS: i64 = 21 + 9 + 21 + 7 + 3;
-
-/// Events of one call of [`lead_events`].
-pub(super) const LEAD_EVENTS: i64 = 5;
-
-/// Who is told of what happens.
+/// A subscription and its receiver.
 pub(super) struct Subscriber {
     pub(super) id: String,
     pub(super) receiver: Receiver,
 }
 
-/// Does everything once, for the person of that number.
-pub(super) async fn round(world: &World, subscriber: &Subscriber, number: usize) {
+/// Runs every operation once, for the person with that number.
+pub(super) async fn run_round(world: &World, subscriber: &Subscriber, number: usize) {
     let person = Person { email: format!("round{number}@company{number}.example"), number };
     let opened = events(world, &person).await;
     conflict(world, &person).await;
@@ -110,22 +104,17 @@ async fn conflict(world: &World, person: &Person) {
     );
     other.batch_execute(&lock).await.expect("the row is free");
     let commit = async {
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-            AND application_name = 'worker' AND wait_event_type = 'Lock'";
-        eventually("the unit waits for the client", PATIENCE, async || {
-            if world.database.count(waiting).await > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }
-        })
-        .await;
+        world.database.until_lock_wait_of("worker").await;
         other.batch_execute("COMMIT").await.expect("a commit");
     };
-    let (answer, ()) = futures_util::join!(world.http().send(&update), commit);
-    assert_eq!(answer.json()["accepted"], 1, "{answer:?}");
+    let (response, ()) = futures_util::join!(world.http().send(&update), commit);
+    assert_eq!(response.json()["accepted"], 1, "{response:?}");
 }
 
 /// A delivery that waits in the database while its subscription is paused.
 async fn parked_delivery(world: &World, subscriber: &Subscriber, opened: &Value) {
     let told = async |what: &str| {
-        eventually(what, PATIENCE, async || match subscriber.receiver.count() {
+        eventually(what, MAX_WAIT, async || match subscriber.receiver.count() {
             0 => Err("nothing was received".to_owned()),
             _ => Ok(()),
         })
@@ -135,17 +124,17 @@ async fn parked_delivery(world: &World, subscriber: &Subscriber, opened: &Value)
     let parked = "SELECT count(*) FROM deliveries WHERE parked_at IS NOT NULL";
     world.connectctl.json(&["subscription", "pause", &subscriber.id]).await;
     act(world, json!({"action": "stage", "lead": opened["leadId"], "stage": "follow_up"})).await;
-    eventually("the delivery is parked", PATIENCE, async || {
+    eventually("the delivery is parked", MAX_WAIT, async || {
         if world.database.count(parked).await > 0 { Ok(()) } else { Err("none is".to_owned()) }
     })
     .await;
-    subscriber.receiver.forget();
+    subscriber.receiver.clear_received();
     world.connectctl.json(&["subscription", "resume", &subscriber.id]).await;
     told("the parked delivery is made").await;
     let received = subscriber.receiver.received().remove(0);
     let query = "SELECT state FROM deliveries WHERE delivery_id = $2::text::uuid AND tenant_id =
         (SELECT tenant_id FROM tenants WHERE slug = $1)";
-    eventually("its end is on record", PATIENCE, async || {
+    eventually("its outcome is recorded", MAX_WAIT, async || {
         let rows = world.database.rows(query, &[&"acme", &received.header("x-connect-delivery")]).await;
         match rows.first() {
             Some(row) if row["state"] == "delivered" => Ok(()),
@@ -179,7 +168,7 @@ async fn writes(world: &World, person: &Person, opened: &Value) {
         request.with("idempotency-key", Uuid::now_v7().to_string())
     };
     let (client, contact) = (text(&opened["clientId"]), json!({"email": person.email}));
-    let lead = answered(world, 201, post("/leads", json!({"contact": contact}))).await;
+    let lead = send_expecting(world, 201, post("/leads", json!({"contact": contact}))).await;
     let lead = text(&lead["data"]["id"]);
     let written =
         json!({"email": format!("written{}@example.com", person.number), "travelers": [{"name": "Al"}]});
@@ -187,25 +176,25 @@ async fn writes(world: &World, person: &Person, opened: &Value) {
     let (moved, kept) = (format!("moved-{}", person.number), format!("round-{}", person.number));
     let requests = [
         (201, created.clone()),
-        // Its own retry, byte by byte.
+        // A retry with the same bytes.
         (201, created),
-        (200, patch_of(key, &format!("/clients/{client}"), &json!({"company": "Initech"}))),
-        (200, patch_of(key, &format!("/clients/{client}"), &json!({"travelers": [{"name": "Bo"}]}))),
-        (200, patch_of(key, &format!("/clients/{client}"), &json!({"travelers": []}))),
-        (200, patch_of(key, &format!("/clients/{client}"), &json!({"externalId": moved}))),
-        (200, patch_of(key, &format!("/clients/{client}"), &json!({"externalId": kept}))),
-        (200, patch_of(key, &format!("/leads/{lead}"), &json!({"stage": "follow_up"}))),
-        (200, patch_of(key, &format!("/leads/{lead}/trip"), &json!({"destination": "Rome"}))),
+        (200, patch_request(key, &format!("/clients/{client}"), &json!({"company": "Initech"}))),
+        (200, patch_request(key, &format!("/clients/{client}"), &json!({"travelers": [{"name": "Bo"}]}))),
+        (200, patch_request(key, &format!("/clients/{client}"), &json!({"travelers": []}))),
+        (200, patch_request(key, &format!("/clients/{client}"), &json!({"externalId": moved}))),
+        (200, patch_request(key, &format!("/clients/{client}"), &json!({"externalId": kept}))),
+        (200, patch_request(key, &format!("/leads/{lead}"), &json!({"stage": "follow_up"}))),
+        (200, patch_request(key, &format!("/leads/{lead}/trip"), &json!({"destination": "Rome"}))),
     ];
     for (status, request) in requests {
-        answered(world, status, request).await;
+        send_expecting(world, status, request).await;
     }
     moved_email(world, person, client).await;
 }
 
 /// Writes that wait together behind one that finds its client locked, so that they are one unit; it moves an email.
 async fn moved_email(world: &World, person: &Person, client: &str) {
-    let patch = |body: Value| patch_of(&world.key, &format!("/clients/{client}"), &body);
+    let patch = |body: Value| patch_request(&world.key, &format!("/clients/{client}"), &body);
     let other = world.database.connect().await;
     // By its key, so that only its row is read.
     let lock = format!(
@@ -213,18 +202,14 @@ async fn moved_email(world: &World, person: &Person, client: &str) {
             AND tenant_id = (SELECT tenant_id FROM tenants WHERE slug = 'acme') FOR UPDATE"
     );
     other.batch_execute(&lock).await.expect("the row is free");
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-        AND application_name = 'records' AND wait_event_type = 'Lock'";
-    let first = answered(world, 200, patch(json!({"name": "Ana D"})));
+    let first = send_expecting(world, 200, patch(json!({"name": "Ana D"})));
     let moves = async {
-        eventually("the first write waits for the client", PATIENCE, async || {
-            if world.database.count(waiting).await > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }
-        })
-        .await;
-        let home = answered(world, 200, patch(json!({"email": format!("home{}@gmail.com", person.number)})));
-        let work = answered(world, 200, patch(json!({"email": person.email, "name": "Ana C"})));
+        world.database.until_lock_wait_of("records").await;
+        let home =
+            send_expecting(world, 200, patch(json!({"email": format!("home{}@gmail.com", person.number)})));
+        let work = send_expecting(world, 200, patch(json!({"email": person.email, "name": "Ana C"})));
         let commit = async {
-            eventually("the others wait behind it", PATIENCE, async || {
+            eventually("the others wait behind it", MAX_WAIT, async || {
                 let samples = world.ingests[0].metrics().await;
                 match samples.sum("connect_backlog_units", &[("queue", "records")]) {
                     units if units >= 3.0 => Ok(()),
@@ -237,24 +222,24 @@ async fn moved_email(world: &World, person: &Person, client: &str) {
         futures_util::join!(home, work, commit)
     };
     futures_util::join!(first, moves);
-    // Whichever of them was the last.
-    answered(world, 200, patch(json!({"email": person.email}))).await;
+    // Whichever of the two came last.
+    send_expecting(world, 200, patch(json!({"email": person.email}))).await;
 }
 
-async fn answered(world: &World, status: u16, request: Outgoing) -> Value {
-    let answer = world.http().send(&request).await;
-    assert_eq!(answer.status, status, "{answer:?}");
-    answer.json()
+async fn send_expecting(world: &World, status: u16, request: HttpRequest) -> Value {
+    let response = world.http().send(&request).await;
+    assert_eq!(response.status, status, "{response:?}");
+    response.json()
 }
 
-/// Has an advisor action done, and gives the reply.
-async fn act(world: &World, mut action: Value) -> Value {
+/// Sends an advisor action, which must succeed, and returns the reply.
+pub(super) async fn act(world: &World, mut action: Value) -> Value {
     action["tenant"] = "acme".into();
     let message = QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
-    let answer = world.queues.ask("crm", &message).await;
-    let answer: Value = serde_json::from_slice(&answer.body).expect("JSON");
-    assert_eq!(answer["ok"], true, "{action}: {answer}");
-    answer
+    let reply = world.queues.call("crm", &message).await;
+    let reply: Value = serde_json::from_slice(&reply.body).expect("JSON");
+    assert_eq!(reply["ok"], true, "{action}: {reply}");
+    reply
 }
 
 async fn actions(world: &World, opened: &Value) {
@@ -299,28 +284,6 @@ async fn reads(world: &World, person: &Person, opened: &Value) {
         format!("/leads/{lead}/trip"),
     ];
     for route in routes {
-        answered(world, 200, world.key.records("GET", &format!("{RECORDS}{route}"), "")).await;
-    }
-}
-
-/// What an operator looks up of that person. Deliveries are not among it: ARCHITECTURE.md says what their commands read.
-pub(super) async fn commands(world: &World, number: usize) {
-    let query = "SELECT client_id, lead_id FROM leads WHERE external_id = $1";
-    let found = world.database.rows(query, &[&format!("lead-{number}")]).await.remove(0);
-    let (client, lead) = (text(&found["client_id"]), text(&found["lead_id"]));
-    let looks: [&[&str]; 10] = [
-        &["timeline", "--tenant", "acme", "--client", client],
-        &["inbox", "--tenant", "acme", "--lead", lead],
-        &["discovery", "--tenant", "acme", "--client", client],
-        &["invoice", "--tenant", "acme", "--lead", lead],
-        &["usage", "--tenant", "acme"],
-        &["pipeline", "--tenant", "acme", "--limit", "5"],
-        &["notifications", "--tenant", "acme", "--limit", "5"],
-        &["pressure"],
-        &["key", "list", "--tenant", "acme"],
-        &["member", "list", "--tenant", "acme"],
-    ];
-    for look in looks {
-        world.connectctl.json(look).await;
+        send_expecting(world, 200, world.key.records("GET", &format!("{RECORDS}{route}"), "")).await;
     }
 }

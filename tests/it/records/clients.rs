@@ -17,7 +17,7 @@ fn full() -> Value {
 }
 
 #[tokio::test]
-async fn a_client_is_made_with_every_field_and_shown_the_same() {
+async fn creates_a_client_with_every_field_and_returns_the_same() {
     let world = World::start().await;
     let made = post(&world, "/clients", full()).await;
     let client = record(&made, 201);
@@ -38,7 +38,7 @@ async fn a_client_is_made_with_every_field_and_shown_the_same() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_of_a_client_is_null_and_the_name_is_what_identifies_it() {
+async fn absent_fields_of_a_client_are_null_and_its_name_is_its_identity() {
     let world = World::start().await;
     for (identity, name) in [
         (json!({"email": "bo@example.com"}), "bo@example.com"),
@@ -55,7 +55,7 @@ async fn what_is_not_known_of_a_client_is_null_and_the_name_is_what_identifies_i
 }
 
 #[tokio::test]
-async fn a_patch_changes_only_what_it_sends_and_replaces_the_whole_roster() {
+async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
     let world = World::start().await;
     let before = new_client(&world, full()).await;
     let mut expected = before.clone();
@@ -86,7 +86,7 @@ async fn a_patch_changes_only_what_it_sends_and_replaces_the_whole_roster() {
 }
 
 #[tokio::test]
-async fn a_client_that_nothing_identifies_is_refused() {
+async fn rejects_a_client_without_an_identity() {
     let world = World::start().await;
     for body in [json!({}), json!({"name": "Ana", "marketingOptIn": true})] {
         post(&world, "/clients", body).await.assert_error(400, "identity_required");
@@ -95,7 +95,7 @@ async fn a_client_that_nothing_identifies_is_refused() {
 }
 
 #[tokio::test]
-async fn an_identity_that_is_known_is_named_with_its_client() {
+async fn rejects_a_known_identity_and_names_its_client() {
     let world = World::start().await;
     let ana = new_client(&world, full()).await;
     let bo = world.accept(event("contact.identified").external_id("p-9").phone("777")).await;
@@ -108,14 +108,14 @@ async fn an_identity_that_is_known_is_named_with_its_client() {
         (json!({"externalId": "p-9"}), &bo["clientId"]),
         (json!({"phone": "7-7-7"}), &bo["clientId"]),
     ] {
-        let answer = post(&world, "/clients", body).await;
-        assert_eq!(refused_with(&answer, 409, "client_exists", "clientId"), *id);
+        let response = post(&world, "/clients", body).await;
+        assert_eq!(refused_with(&response, 409, "client_exists", "clientId"), *id);
     }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 2);
 }
 
 #[tokio::test]
-async fn a_phone_matches_only_without_email_and_external_id() {
+async fn matches_by_phone_only_without_email_and_external_id() {
     let world = World::start().await;
     let ana = new_client(&world, full()).await;
     let family = new_client(&world, json!({"email": "bo@example.com", "phone": ana["phone"]})).await;
@@ -125,24 +125,24 @@ async fn a_phone_matches_only_without_email_and_external_id() {
 }
 
 #[tokio::test]
-async fn an_identity_that_another_holds_is_not_given_away() {
+async fn rejects_an_identity_held_by_another_client() {
     let world = World::start().await;
     let ana = new_client(&world, full()).await;
     let taken = post(&world, "/clients", json!({"email": "new@example.com", "externalId": "p-1"})).await;
     assert_eq!(refused_with(&taken, 409, "identity_taken", "clientId"), ana["id"]);
     let bo = new_client(&world, json!({"email": "bo@example.com", "externalId": "p-2"})).await;
     for body in [json!({"email": "ANA@EXAMPLE.com"}), json!({"externalId": "p-1", "name": "No"})] {
-        let answer = patch(&world, &client_route(&bo), body).await;
-        assert_eq!(refused_with(&answer, 409, "identity_taken", "clientId"), ana["id"]);
+        let response = patch(&world, &client_route(&bo), body).await;
+        assert_eq!(refused_with(&response, 409, "identity_taken", "clientId"), ana["id"]);
     }
     assert_eq!(data(&get(&world, &client_route(&bo)).await, 200), bo);
-    // Its own, spelled anew, is no conflict; nor is a phone.
+    // Its own in another spelling is no conflict; nor is a phone.
     let own = json!({"email": "BO@example.com", "externalId": "p-2", "phone": ana["phone"]});
     assert_eq!(record(&patch(&world, &client_route(&bo), own).await, 200)["email"], "BO@example.com");
 }
 
 #[tokio::test]
-async fn an_identity_that_was_given_up_is_free_again() {
+async fn an_identity_that_was_released_can_be_used_again() {
     let world = World::start().await;
     let ana = new_client(&world, full()).await;
     let moved = json!({"email": "ana2@example.com", "externalId": "p-2"});

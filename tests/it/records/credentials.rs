@@ -3,16 +3,16 @@
 use super::new_lead;
 use super::routes::{Route, every_route, every_write};
 use serde_json::{Value, json};
-use tests::{Answer, ApiKey, Outgoing, PATIENCE, World, eventually, now};
+use tests::{ApiKey, HttpRequest, HttpResponse, MAX_WAIT, World, eventually, now};
 
 #[track_caller]
-fn assert_refused(answer: &Answer, status: u16, why: &str) {
+fn assert_refused(response: &HttpResponse, status: u16, why: &str) {
     let code = if status == 401 { "unauthorized" } else { "forbidden" };
-    assert_eq!(answer.status, status, "{why}: {answer:?}");
-    assert_eq!(answer.assert_error(status, code), "Invalid Connect credentials", "{why}");
+    assert_eq!(response.status, status, "{why}: {response:?}");
+    assert_eq!(response.assert_error(status, code), "Invalid Connect credentials", "{why}");
 }
 
-/// How many clients and enquiries there are, and the greatest version.
+/// The number of clients and leads, and the newest versions.
 async fn written(world: &World) -> Vec<Value> {
     let query = "SELECT (SELECT count(*) FROM clients) AS clients, (SELECT count(*) FROM leads) AS leads,
                         (SELECT max(updated_at) FROM clients) AS client, (SELECT max(updated_at) FROM trips) AS trip,
@@ -20,17 +20,17 @@ async fn written(world: &World) -> Vec<Value> {
     world.database.rows(query, &[]).await
 }
 
-/// Requests like `right` whose credentials don't hold, with what is wrong with each.
-fn spoilt(world: &World, route: &Route, right: &Outgoing) -> Vec<(String, Outgoing)> {
+/// Requests like `right` with rejected credentials, each with its fault.
+fn invalid_requests(world: &World, route: &Route, right: &HttpRequest) -> Vec<(String, HttpRequest)> {
     let signature = right.header("x-connect-signature");
     let put = |header: &str, value: &str| right.clone().replacing(header, value);
-    let relabelled = |request: Outgoing, from: &str, to: &str| {
+    let relabelled = |request: HttpRequest, from: &str, to: &str| {
         let signature = request.header("x-connect-signature").replace(from, to);
         request.replacing("x-connect-signature", signature)
     };
-    let retargeted = |target: String| Outgoing { target, ..right.clone() };
+    let retargeted = |target: String| HttpRequest { target, ..right.clone() };
     let stranger = ApiKey { secret: "another".to_owned(), ..world.key.clone() };
-    let spoilt = [
+    let invalid_requests = [
         ("a v1 signature", route.signed_v1(&world.key)),
         ("a v1 signature that says v2", relabelled(route.signed_v1(&world.key), "v1=", "v2=")),
         ("a v2 signature that says v1", relabelled(right.clone(), "v2=", "v1=")),
@@ -43,15 +43,16 @@ fn spoilt(world: &World, route: &Route, right: &Outgoing) -> Vec<(String, Outgoi
         ("no tenant", put("x-connect-tenant", " ")),
         ("another body", right.clone().with_body(format!("{} ", route.body))),
         ("another query", retargeted(format!("{}?x=1", right.target))),
-        ("another method", Outgoing { method: other_method(route).to_owned(), ..right.clone() }),
+        ("another method", HttpRequest { method: other_method(route).to_owned(), ..right.clone() }),
     ];
-    let mut spoilt: Vec<_> = spoilt.into_iter().map(|(why, request)| (why.to_owned(), request)).collect();
+    let mut invalid_requests: Vec<_> =
+        invalid_requests.into_iter().map(|(why, request)| (why.to_owned(), request)).collect();
     for header in ["x-connect-key", "x-connect-tenant", "x-connect-signature"] {
         let twice = right.clone().with(header, right.header(header));
-        spoilt.push((format!("{header} twice"), twice));
-        spoilt.push((format!("without {header}"), right.clone().without(header)));
+        invalid_requests.push((format!("{header} twice"), twice));
+        invalid_requests.push((format!("without {header}"), right.clone().without(header)));
     }
-    spoilt
+    invalid_requests
 }
 
 /// The other method that the route takes.
@@ -65,12 +66,12 @@ fn other_method(route: &Route) -> &'static str {
 }
 
 #[tokio::test]
-async fn credentials_that_do_not_hold_are_401_on_every_route_and_use_nothing_up() {
+async fn invalid_credentials_get_401_on_every_route_and_use_up_nothing() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     for route in every_route(&lead) {
         let (before, right) = (written(&world).await, route.signed(&world.key));
-        for (why, request) in spoilt(&world, &route, &right) {
+        for (why, request) in invalid_requests(&world, &route, &right) {
             let why = format!("{} {}: {why}", route.method, route.path);
             assert_refused(&world.http().send(&request).await, 401, &why);
         }
@@ -81,7 +82,7 @@ async fn credentials_that_do_not_hold_are_401_on_every_route_and_use_nothing_up(
 }
 
 #[tokio::test]
-async fn another_agency_in_the_header_is_403_on_every_route_and_uses_nothing_up() {
+async fn another_tenant_in_the_header_gets_403_on_every_route_and_uses_up_nothing() {
     let world = World::start().await;
     world.add_tenant("zeta").await;
     let lead = new_lead(&world, json!({})).await;
@@ -97,7 +98,7 @@ async fn another_agency_in_the_header_is_403_on_every_route_and_uses_nothing_up(
 }
 
 #[tokio::test]
-async fn a_signature_is_used_up_by_every_route_also_when_it_refuses() {
+async fn every_route_uses_up_the_signature_even_when_it_refuses() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     for route in every_route(&lead) {
@@ -116,12 +117,12 @@ async fn a_signature_is_used_up_by_every_route_also_when_it_refuses() {
 }
 
 #[tokio::test]
-async fn credentials_and_rights_speak_before_key_of_idempotency_condition_and_body() {
+async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and_body() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let reader = world.add_key("clients:read,leads:read").await;
     for route in every_write(&lead) {
-        let wrong = |request: Outgoing| request.without("idempotency-key").with("if-match", "?");
+        let wrong = |request: HttpRequest| request.without("idempotency-key").with("if-match", "?");
         let invalid = Route { body: "{".to_owned(), ..route };
         let stale = wrong(invalid.signed_at(1, &reader)).replacing("x-connect-tenant", "zeta");
         assert_refused(&world.http().send(&stale).await, 401, &format!("stale {invalid:?}"));
@@ -135,7 +136,7 @@ async fn credentials_and_rights_speak_before_key_of_idempotency_condition_and_bo
 }
 
 #[tokio::test]
-async fn a_key_that_was_revoked_or_has_expired_is_401_on_every_route() {
+async fn a_revoked_or_expired_key_gets_401_on_every_route() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let revoked = world.add_key(tests::ALL_SCOPES).await;
@@ -146,7 +147,7 @@ async fn a_key_that_was_revoked_or_has_expired_is_401_on_every_route() {
     let brief = ["key", "create", "--tenant", "acme", "--name", "brief", "--scopes", tests::ALL_SCOPES];
     let brief = world.connectctl.json(&[&brief[..], &["--expires-in", "1s"]].concat()).await;
     for key in [revoked, ApiKey::of("acme", &brief)] {
-        eventually("the key has ended", PATIENCE, async || {
+        eventually("the key has ended", MAX_WAIT, async || {
             match world.http().send(&every_route(&lead)[0].signed(&key)).await.status {
                 401 => Ok(()),
                 status => Err(status.to_string()),

@@ -4,8 +4,8 @@ use super::{data, get, new_lead, trip_route};
 use serde_json::{Value, json};
 use tests::{World, event, text};
 
-/// What both are about; the names of two fields differ.
-fn enquiry() -> Value {
+/// The fields of the lead; two of them have different names in the event.
+fn lead_fields() -> Value {
     json!({
         "title": "Honeymoon", "destination": "Goa", "message": "We'd love the sea.",
         "travelDates": {"startDate": "2027-05-01", "endDate": "2027-05-08"},
@@ -20,7 +20,7 @@ fn itinerary() -> Value {
 }
 
 /// Lead, trip, pipeline row, inbox, timeline types, notifications, outbox and tables, without what differs between any two.
-async fn what_came_of_it(world: &World, lead: &Value) -> Value {
+async fn resulting_state(world: &World, lead: &Value) -> Value {
     let route = format!("/leads/{}", text(lead));
     let shown = data(&get(world, &route).await, 200);
     let trip = data(&get(world, &trip_route(&shown)).await, 200);
@@ -29,8 +29,9 @@ async fn what_came_of_it(world: &World, lead: &Value) -> Value {
     let types: Vec<_> = timeline.iter().map(|entry| entry["eventType"].clone()).collect();
     let inbox = world.inbox(lead).await;
     let inbox: Vec<_> = inbox.iter().map(|one| json!([one["kind"], one["text"], one["changes"]])).collect();
-    let told = world.notifications().await;
-    let told: Vec<_> = told.iter().map(|one| json!([one["kind"], one["to"], one["text"]])).collect();
+    let notifications = world.notifications().await;
+    let notifications: Vec<_> =
+        notifications.iter().map(|one| json!([one["kind"], one["to"], one["text"]])).collect();
     let stored = world.database.rows("SELECT title, attribution, owner_email FROM leads", &[]).await;
     let snapshots = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
     let mut shown = json!({"lead": shown, "trip": trip});
@@ -43,32 +44,32 @@ async fn what_came_of_it(world: &World, lead: &Value) -> Value {
     }
     json!({
         "shown": shown, "client": [client["name"], client["email"], client["phone"]], "timeline": types,
-        "inbox": inbox, "told": told, "stored": stored, "itineraries": snapshots,
+        "inbox": inbox, "told": notifications, "stored": stored, "itineraries": snapshots,
     })
 }
 
 #[tokio::test]
-async fn an_enquiry_by_either_way_is_the_same() {
+async fn a_lead_is_the_same_by_event_and_by_record() {
     let (by_event, by_record) = (World::start().await, World::start().await);
-    let mut payload = enquiry();
+    let mut payload = lead_fields();
     payload["externalLeadId"] = json!("x-1");
     payload["itinerarySnapshot"] = itinerary();
     let sent = event("enquiry.submitted").email("ana@example.com").name("Ana").phone("333").payload(payload);
     let opened = by_event.accept(sent).await;
-    let mut body = enquiry();
+    let mut body = lead_fields();
     body["externalId"] = json!("x-1");
     body["itinerary"] = itinerary();
     body["contact"] = json!({"email": "ana@example.com", "name": "Ana", "phone": "333"});
     let lead = new_lead(&by_record, body).await;
-    let expected = what_came_of_it(&by_event, &opened["leadId"]).await;
+    let expected = resulting_state(&by_event, &opened["leadId"]).await;
     assert_eq!(expected["shown"]["lead"]["externalId"], "x-1", "{expected}");
     assert_eq!(expected["timeline"], json!(["enquiry.submitted"]));
     assert_eq!(expected["inbox"], json!([["message", "We'd love the sea.", null]]));
-    assert_eq!(what_came_of_it(&by_record, &lead["id"]).await, expected);
+    assert_eq!(resulting_state(&by_record, &lead["id"]).await, expected);
 }
 
 #[tokio::test]
-async fn numbers_and_owners_go_on_in_turn_over_both_ways() {
+async fn numbers_and_owners_continue_across_events_and_records() {
     let world = World::start().await;
     let mut leads = Vec::new();
     for i in 0..4 {
@@ -88,7 +89,7 @@ async fn numbers_and_owners_go_on_in_turn_over_both_ways() {
 }
 
 #[tokio::test]
-async fn events_find_the_client_and_the_enquiry_that_the_records_api_made() {
+async fn events_find_the_client_and_lead_that_the_records_api_created() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let sent = event("booking.started").email("ANA@example.com").payload(json!({"externalLeadId": "x-1"}));
@@ -102,7 +103,7 @@ async fn events_find_the_client_and_the_enquiry_that_the_records_api_made() {
 }
 
 #[tokio::test]
-async fn without_members_an_enquiry_has_no_owner() {
+async fn without_members_a_lead_has_no_owner() {
     let world = World::start().await;
     for email in ["asha@acme.test", "ben@acme.test"] {
         world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", email]).await;

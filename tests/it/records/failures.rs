@@ -1,11 +1,11 @@
-//! Faults of ours: 500 that says nothing of the inside, and nothing is kept (D4, D21b).
+//! Internal errors: 500 without internal details, and nothing is stored (D4, D21b).
 
-use super::{break_inserts, every_read, every_write, mend, new_lead, used};
+use super::{break_inserts, every_read, every_write, new_lead, restore_inserts, writes_used};
 use serde_json::json;
 use tests::World;
 
 #[tokio::test]
-async fn a_write_that_fails_inside_is_500_leaves_nothing_and_passes_once_it_can() {
+async fn a_write_with_an_internal_error_gets_500_and_leaves_nothing() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let writes = every_write(&lead);
@@ -20,17 +20,17 @@ async fn a_write_that_fails_inside_is_500_leaves_nothing_and_passes_once_it_can(
     {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {what}")).await, count, "{what}");
     }
-    assert_eq!(used(&world).await, 1);
-    mend(&world).await;
+    assert_eq!(writes_used(&world).await, 1);
+    restore_inserts(&world).await;
     for route in &writes {
-        let answer = world.http().send(&route.signed(&world.key)).await;
-        assert_eq!(answer.status, route.success(), "{route:?}: {answer:?}");
+        let response = world.http().send(&route.signed(&world.key)).await;
+        assert_eq!(response.status, route.success(), "{route:?}: {response:?}");
     }
-    assert_eq!(used(&world).await, 6);
+    assert_eq!(writes_used(&world).await, 6);
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_500_and_the_others_are_shown() {
+async fn a_corrupt_record_gets_500_and_does_not_affect_others() {
     let world = World::start().await;
     let (broken, whole) = (new_lead(&world, json!({})).await, new_lead(&world, json!({})).await);
     let id = tests::text(&broken["id"]);
@@ -42,11 +42,11 @@ async fn a_record_that_cannot_be_read_is_500_and_the_others_are_shown() {
     for route in every_read(&whole) {
         assert_eq!(world.http().send(&route.signed(&world.key)).await.status, 200, "{route:?}");
     }
-    // Nor does it keep the worker from anything.
+    // It does not affect the worker either.
     for route in every_write(&broken) {
-        let answer = world.http().send(&route.signed(&world.key)).await;
+        let response = world.http().send(&route.signed(&world.key)).await;
         let expected = if route.path.starts_with("/leads/") { 500 } else { route.success() };
-        assert_eq!(answer.status, expected, "{route:?}: {answer:?}");
+        assert_eq!(response.status, expected, "{route:?}: {response:?}");
     }
     for route in every_write(&whole) {
         assert_eq!(world.http().send(&route.signed(&world.key)).await.status, route.success(), "{route:?}");

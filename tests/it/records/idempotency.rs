@@ -1,12 +1,14 @@
 //! `Idempotency-Key` (specification: Headers on records routes; D17).
 
-use super::{at, client_route, get, lead_route, new_client, patch, post_of, record, used};
+use super::{
+    client_route, get, lead_route, new_client, patch, post_request, record, records_target, writes_used,
+};
 use serde_json::{Value, json};
-use tests::raw::{RawConnection, head};
-use tests::{Answer, World, text};
+use tests::raw::RawConnection;
+use tests::{HttpResponse, World, text};
 
-async fn send(world: &World, route: &str, idempotency_key: &str, body: &Value) -> Answer {
-    world.http().send(&post_of(&world.key, route, idempotency_key, body)).await
+async fn send(world: &World, route: &str, idempotency_key: &str, body: &Value) -> HttpResponse {
+    world.http().send(&post_request(&world.key, route, idempotency_key, body)).await
 }
 
 fn ana() -> Value {
@@ -14,15 +16,15 @@ fn ana() -> Value {
 }
 
 #[track_caller]
-fn assert_replay(answer: &Answer, of: &Answer) {
-    assert_eq!(answer.header("idempotent-replayed"), "true", "{answer:?}");
-    assert_eq!((answer.status, &answer.body), (of.status, &of.body));
-    assert_eq!(answer.header("etag"), of.header("etag"));
-    assert_eq!(answer.header("content-type"), "application/json");
+fn assert_replay(response: &HttpResponse, of: &HttpResponse) {
+    assert_eq!(response.header("idempotent-replayed"), "true", "{response:?}");
+    assert_eq!((response.status, &response.body), (of.status, &of.body));
+    assert_eq!(response.header("etag"), of.header("etag"));
+    assert_eq!(response.header("content-type"), "application/json");
 }
 
 #[tokio::test]
-async fn a_retry_gets_what_the_first_got_even_after_the_record_changed() {
+async fn a_retry_returns_the_original_response_even_after_the_record_changed() {
     let world = World::start().await;
     let first = send(&world, "/clients", "k-1", &ana()).await;
     let client = record(&first, 201);
@@ -35,7 +37,7 @@ async fn a_retry_gets_what_the_first_got_even_after_the_record_changed() {
 }
 
 #[tokio::test]
-async fn a_retried_enquiry_opens_nothing_twice() {
+async fn a_retried_lead_is_opened_once() {
     let world = World::start().await;
     let body = json!({"contact": ana(), "message": "Hello"});
     let first = send(&world, "/leads", "k-1", &body).await;
@@ -50,21 +52,22 @@ async fn a_retried_enquiry_opens_nothing_twice() {
 }
 
 #[tokio::test]
-async fn order_of_fields_and_white_space_make_no_other_body() {
+async fn field_order_and_white_space_do_not_make_another_body() {
     let world = World::start().await;
     let forms = [
         r#"{"email":"ana@example.com","name":"Ana","travelers":[{"name":"Bo","age":7}]}"#,
         "{ \"travelers\" : [ {\"age\": 7, \"name\": \"B\\u006f\"} ],\n \"name\":\"Ana\", \"email\":\"ana@example.com\" }",
     ];
-    let answers =
-        forms.map(|body| world.key.records("POST", &at("/clients"), body).with("idempotency-key", "k-1"));
-    let first = world.http().send(&answers[0]).await;
+    let responses = forms.map(|body| {
+        world.key.records("POST", &records_target("/clients"), body).with("idempotency-key", "k-1")
+    });
+    let first = world.http().send(&responses[0]).await;
     record(&first, 201);
-    assert_replay(&world.http().send(&answers[1]).await, &first);
+    assert_replay(&world.http().send(&responses[1]).await, &first);
 }
 
 #[tokio::test]
-async fn a_key_that_came_with_another_body_or_path_is_refused() {
+async fn rejects_a_key_reused_with_another_body_or_path() {
     let world = World::start().await;
     record(&send(&world, "/clients", "k-1", &ana()).await, 201);
     for other in [json!({"email": "ana@example.com"}), json!({"email": "bo@example.com", "name": "Ana"})] {
@@ -79,14 +82,14 @@ async fn a_key_that_came_with_another_body_or_path_is_refused() {
 }
 
 #[tokio::test]
-async fn the_keys_of_two_callers_have_nothing_to_do_with_each_other() {
+async fn idempotency_keys_of_different_callers_are_independent() {
     let world = World::start().await;
     let second = world.add_key(tests::ALL_SCOPES).await;
     let zeta = world.add_tenant("zeta").await;
     let first = record(&send(&world, "/clients", "k-1", &ana()).await, 201);
     let other = json!({"email": "bo@example.com"});
-    let of_second = record(&world.http().send(&post_of(&second, "/clients", "k-1", &other)).await, 201);
-    let of_zeta = record(&world.http().send(&post_of(&zeta, "/clients", "k-1", &ana())).await, 201);
+    let of_second = record(&world.http().send(&post_request(&second, "/clients", "k-1", &other)).await, 201);
+    let of_zeta = record(&world.http().send(&post_request(&zeta, "/clients", "k-1", &ana())).await, 201);
     assert_ne!(first["id"], of_second["id"]);
     assert_ne!(first["id"], of_zeta["id"]);
     assert_eq!(of_zeta["email"], "ana@example.com");
@@ -109,11 +112,11 @@ async fn a_failure_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_post_needs_a_key_and_one_that_can_be_one() {
+async fn a_post_requires_a_well_formed_idempotency_key() {
     let world = World::start().await;
     for route in ["/clients", "/leads"] {
         let body = json!({"email": "ana@example.com"});
-        let bare = world.key.records("POST", &at(route), body.to_string());
+        let bare = world.key.records("POST", &records_target(route), body.to_string());
         world.http().send(&bare).await.assert_error(400, "idempotency_key_required");
         for blank in ["", " \t "] {
             send(&world, route, blank, &body).await.assert_error(400, "idempotency_key_required");
@@ -129,7 +132,7 @@ async fn a_post_needs_a_key_and_one_that_can_be_one() {
 }
 
 #[tokio::test]
-async fn every_write_is_in_the_ledger_under_an_id_of_its_own() {
+async fn every_write_is_in_the_ledger_under_its_own_id() {
     let world = World::start().await;
     let body = json!({"contact": ana()});
     let lead = record(&send(&world, "/leads", "k-1", &body).await, 201);
@@ -141,21 +144,20 @@ async fn every_write_is_in_the_ledger_under_an_id_of_its_own() {
         assert!(text(&row["event_id"]).starts_with("connect-api:"), "{row}");
         assert_eq!(row["lead_id"], lead["id"]);
     }
-    assert_eq!(used(&world).await, 2);
+    assert_eq!(writes_used(&world).await, 2);
 }
 
 #[tokio::test]
-async fn a_caller_that_hangs_up_without_waiting_gets_one_record_by_its_retry() {
+async fn a_caller_that_disconnects_gets_one_record_by_retrying() {
     let world = World::start().await;
     for i in 0..10 {
         let (key, body) = (format!("k-{i}"), json!({"contact": {"email": format!("{i}@example.com")}}));
-        let request = post_of(&world.key, "/leads", &key, &body);
+        let request = post_request(&world.key, "/leads", &key, &body);
         let mut connection = RawConnection::to(world.http().address()).await;
-        let length = format!("content-length: {}\r\n\r\n", request.body.len());
-        connection.send([head(&request).as_slice(), length.as_bytes(), &request.body].concat()).await;
+        connection.send_request(&request).await;
         drop(connection);
         record(&send(&world, "/leads", &key, &body).await, 201);
     }
     assert_eq!(world.pipeline(&[]).await.len(), 10);
-    assert_eq!(used(&world).await, 10);
+    assert_eq!(writes_used(&world).await, 10);
 }

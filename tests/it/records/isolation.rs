@@ -1,8 +1,8 @@
-//! Records of another agency aren't there (specification: What the service does; D18).
+//! Records of another tenant are not found (specification: What the service does; D18).
 
 use super::{
-    at, client_route, data, get, lead_route, new_client, new_lead, patch, patch_of, post_as, post_of, record,
-    trip_route,
+    client_route, data, get, lead_route, new_client, new_lead, patch, patch_request, post_as, post_request,
+    record, records_target, trip_route,
 };
 use serde_json::{Value, json};
 use tests::{ApiKey, World, text};
@@ -10,17 +10,17 @@ use tests::{ApiKey, World, text};
 /// Checks that `key` finds nothing at these routes, whichever method it takes.
 async fn assert_nothing_at(world: &World, key: &ApiKey, routes: &[String]) {
     for route in routes {
-        let read = key.records("GET", &at(route), "");
+        let read = key.records("GET", &records_target(route), "");
         world.http().send(&read).await.assert_error(404, "not_found");
         let field = if route.starts_with("/clients") { "name" } else { "title" };
         for body in [json!({}), json!({field: "x"})] {
-            world.http().send(&patch_of(key, route, &body)).await.assert_error(404, "not_found");
+            world.http().send(&patch_request(key, route, &body)).await.assert_error(404, "not_found");
         }
     }
 }
 
 #[tokio::test]
-async fn ids_that_nobody_has_and_texts_that_are_no_ids_are_not_found() {
+async fn unknown_and_malformed_ids_are_not_found() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let known = text(&lead["id"]);
@@ -52,7 +52,7 @@ async fn ids_that_nobody_has_and_texts_that_are_no_ids_are_not_found() {
 }
 
 #[tokio::test]
-async fn another_agencys_records_are_not_found_by_any_route() {
+async fn records_of_another_tenant_are_not_found_by_any_route() {
     let world = World::start().await;
     let zeta = world.add_tenant("zeta").await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
@@ -68,8 +68,8 @@ async fn another_agencys_records_are_not_found_by_any_route() {
         "/clients?phone=333",
         "/leads?externalId=x-1",
     ] {
-        let answer = world.http().send(&zeta.records("GET", &at(query), "")).await;
-        assert_eq!(data(&answer, 200), json!([]), "{query}");
+        let response = world.http().send(&zeta.records("GET", &records_target(query), "")).await;
+        assert_eq!(data(&response, 200), json!([]), "{query}");
         assert_eq!(data(&get(&world, query).await, 200).as_array().map(Vec::len), Some(1), "{query}");
     }
     for (route, before) in [(client_route(&client), &client), (lead_route(&lead), &lead)] {
@@ -79,7 +79,7 @@ async fn another_agencys_records_are_not_found_by_any_route() {
 }
 
 #[tokio::test]
-async fn identities_and_owners_of_another_agency_do_not_count_here() {
+async fn identities_and_members_of_another_tenant_do_not_count() {
     let world = World::start().await;
     let zeta = world.add_tenant("zeta").await;
     let body = json!({"email": "bo@example.com", "externalId": "p-1", "phone": "333"});
@@ -89,16 +89,16 @@ async fn identities_and_owners_of_another_agency_do_not_count_here() {
     let add = ["member", "add", "--tenant", "zeta", "--email", "zoe@zeta.test", "--name", "Zoe"];
     world.connectctl.json(&add).await;
     let lead = new_lead(&world, json!({})).await;
-    let answer = patch(&world, &lead_route(&lead), json!({"owner": "zoe@zeta.test"})).await;
-    answer.assert_error(422, "owner_not_member");
-    let numbered = post_of(&zeta, "/leads", "k", &json!({"clientId": there["id"]}));
+    let response = patch(&world, &lead_route(&lead), json!({"owner": "zoe@zeta.test"})).await;
+    response.assert_error(422, "owner_not_member");
+    let numbered = post_request(&zeta, "/leads", "k", &json!({"clientId": there["id"]}));
     let theirs = record(&world.http().send(&numbered).await, 201);
     assert_eq!(theirs["owner"], json!({"email": "zoe@zeta.test", "name": "Zoe"}));
     assert!(text(&theirs["enquiryNumber"]).ends_with("-000001"), "{theirs}");
 }
 
 #[tokio::test]
-async fn no_answer_shows_more_than_the_specifications_fields() {
+async fn responses_contain_only_the_specified_fields() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"attribution": {"source": "google"}, "message": "Hi"})).await;
     let client = record(&get(&world, &format!("/clients/{}", text(&lead["clientId"]))).await, 200);

@@ -1,4 +1,4 @@
-//! Enquiries: opened, shown and changed.
+//! Leads: opened, shown and changed.
 
 use super::{get, is_version, lead_route, new_client, new_lead, patch, post, record, trip_route};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn brief() -> Value {
 }
 
 #[tokio::test]
-async fn an_enquiry_is_opened_with_every_field_and_shown_the_same() {
+async fn opens_a_lead_with_every_field_and_returns_the_same() {
     let world = World::start().await;
     let lead = new_lead(&world, brief()).await;
     let mut expected = brief();
@@ -31,7 +31,7 @@ async fn an_enquiry_is_opened_with_every_field_and_shown_the_same() {
 }
 
 #[tokio::test]
-async fn what_an_enquiry_does_not_state_stays_unstated() {
+async fn unstated_fields_of_a_lead_are_null() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"party": {"adults": 2}})).await;
     assert_eq!(lead["party"], json!({"adults": 2, "children": null, "childAges": null, "rooms": null}));
@@ -44,7 +44,7 @@ async fn what_an_enquiry_does_not_state_stays_unstated() {
 }
 
 #[tokio::test]
-async fn an_enquiry_of_a_client_named_by_id_makes_no_other_client() {
+async fn a_lead_of_a_client_given_by_id_creates_no_other_client() {
     let world = World::start().await;
     let client = new_client(&world, json!({"email": "ana@example.com", "name": "Ana"})).await;
     let body = json!({"clientId": client["id"], "contact": {"email": "bo@example.com", "name": "Bo"}});
@@ -58,7 +58,7 @@ async fn an_enquiry_of_a_client_named_by_id_makes_no_other_client() {
 }
 
 #[tokio::test]
-async fn a_contact_is_matched_or_made() {
+async fn a_contact_is_matched_or_created() {
     let world = World::start().await;
     let client = new_client(&world, json!({"email": "Ana@example.com"})).await;
     let matched = new_lead(&world, json!({"contact": {"email": "ANA@example.com", "phone": "123"}})).await;
@@ -73,13 +73,13 @@ async fn a_contact_is_matched_or_made() {
 }
 
 #[tokio::test]
-async fn an_invalid_itinerary_is_refused_with_every_error() {
+async fn rejects_an_invalid_itinerary_with_every_error() {
     let world = World::start().await;
     let itinerary = json!({"days": [{"title": "1", "items": [{"note": 1}, 2]}, {"title": "2"}]});
     let contact = json!({"email": "ana@example.com"});
-    let answer = post(&world, "/leads", json!({"contact": contact, "itinerary": itinerary})).await;
+    let response = post(&world, "/leads", json!({"contact": contact, "itinerary": itinerary})).await;
     assert_eq!(
-        super::refused_with(&answer, 400, "invalid_itinerary", "errors"),
+        super::refused_with(&response, 400, "invalid_itinerary", "errors"),
         json!([
             "title: is required",
             "days[0].items[0].title: is required",
@@ -92,7 +92,7 @@ async fn an_invalid_itinerary_is_refused_with_every_error() {
 }
 
 #[tokio::test]
-async fn a_patch_changes_title_flag_stage_and_owner_and_nothing_else() {
+async fn a_patch_changes_only_title_flag_stage_and_owner() {
     let world = World::start().await;
     let mut expected = new_lead(&world, brief()).await;
     for (field, sent, shown) in [
@@ -117,7 +117,7 @@ async fn a_patch_changes_title_flag_stage_and_owner_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_new_owner_is_told_and_one_that_is_no_active_member_is_refused() {
+async fn notifies_a_new_owner_and_rejects_one_who_is_not_an_active_member() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     world
@@ -126,18 +126,18 @@ async fn a_new_owner_is_told_and_one_that_is_no_active_member_is_refused() {
         .await;
     world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", "cy@acme.test"]).await;
     for stranger in ["nobody@acme.test", "cy@acme.test", "ana@example.com"] {
-        let answer = patch(&world, &lead_route(&lead), json!({"owner": stranger})).await;
-        answer.assert_error(422, "owner_not_member");
+        let response = patch(&world, &lead_route(&lead), json!({"owner": stranger})).await;
+        response.assert_error(422, "owner_not_member");
     }
     record(&patch(&world, &lead_route(&lead), json!({"owner": "ben@acme.test"})).await, 200);
-    let told = world.notifications().await;
-    let to: Vec<_> = told.iter().map(|one| (text(&one["to"]), text(&one["kind"]))).collect();
+    let notifications = world.notifications().await;
+    let to: Vec<_> = notifications.iter().map(|one| (text(&one["to"]), text(&one["kind"]))).collect();
     assert_eq!(to, [("asha@acme.test", "lead_assigned"), ("ben@acme.test", "lead_assigned")]);
-    assert!(told.iter().all(|one| one["leadId"] == lead["id"]), "{told:?}");
+    assert!(notifications.iter().all(|one| one["leadId"] == lead["id"]), "{notifications:?}");
 }
 
 #[tokio::test]
-async fn a_lost_enquiry_needs_a_reason_of_five_characters() {
+async fn a_lost_lead_requires_a_reason_of_five_characters() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     for body in [
@@ -154,7 +154,7 @@ async fn a_lost_enquiry_needs_a_reason_of_five_characters() {
 }
 
 #[tokio::test]
-async fn stages_of_workflows_are_refused_and_words_that_are_no_stage_are_invalid() {
+async fn rejects_workflow_stages_and_unknown_stages() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     for stage in ["proposal_approved", "trip_booked", "travelled", "archived"] {
@@ -162,15 +162,15 @@ async fn stages_of_workflows_are_refused_and_words_that_are_no_stage_are_invalid
         patch(&world, &lead_route(&lead), body).await.assert_error(422, "stage_not_allowed");
     }
     for stage in ["won", "Inquiry", ""] {
-        let answer = patch(&world, &lead_route(&lead), json!({"stage": stage})).await;
-        let message = answer.assert_error(400, "invalid_request");
+        let response = patch(&world, &lead_route(&lead), json!({"stage": stage})).await;
+        let message = response.assert_error(400, "invalid_request");
         assert!(message.contains("stage"), "{message}");
     }
     assert_eq!(record(&get(&world, &lead_route(&lead)).await, 200), lead);
 }
 
 #[tokio::test]
-async fn a_patch_that_is_refused_changes_nothing_of_what_else_it_sends() {
+async fn a_rejected_patch_changes_nothing() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let body = json!({"title": "New", "followUp": true, "stage": "follow_up", "owner": "nobody@acme.test"});
@@ -179,13 +179,13 @@ async fn a_patch_that_is_refused_changes_nothing_of_what_else_it_sends() {
 }
 
 #[tokio::test]
-async fn a_stage_that_needs_a_trip_is_refused_without_one() {
+async fn rejects_a_stage_that_needs_a_trip_without_one() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     without_trip(&world).await;
     for stage in ["building_proposal", "negotiation"] {
-        let answer = patch(&world, &lead_route(&lead), json!({"stage": stage})).await;
-        answer.assert_error(422, "stage_not_allowed");
+        let response = patch(&world, &lead_route(&lead), json!({"stage": stage})).await;
+        response.assert_error(422, "stage_not_allowed");
     }
     let moved = patch(&world, &lead_route(&lead), json!({"stage": "follow_up"})).await;
     let moved = record(&moved, 200);
@@ -194,7 +194,7 @@ async fn a_stage_that_needs_a_trip_is_refused_without_one() {
 }
 
 #[tokio::test]
-async fn the_trip_of_an_enquiry_that_has_none_is_not_open() {
+async fn the_trip_of_a_lead_without_one_is_not_open() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     without_trip(&world).await;
@@ -204,7 +204,7 @@ async fn the_trip_of_an_enquiry_that_has_none_is_not_open() {
 }
 
 #[tokio::test]
-async fn an_enquiry_that_an_event_opened_is_shown_and_changed_too() {
+async fn a_lead_opened_by_an_event_can_be_read_and_changed() {
     let world = World::start().await;
     let sent = event("enquiry.submitted").email("ana@example.com").payload(json!({"paxCount": 3}));
     let opened = world.accept(sent).await;
@@ -218,23 +218,23 @@ async fn an_enquiry_that_an_event_opened_is_shown_and_changed_too() {
     assert!(text(&booked["updatedAt"]) > text(&lead["updatedAt"]));
 }
 
-/// No program opens an enquiry without a trip yet: the trip is taken away.
+/// Deletes the trip: the records API opens every lead with one.
 async fn without_trip(world: &World) {
     world.database.execute("DELETE FROM itineraries; DELETE FROM proposals; DELETE FROM trips").await;
 }
 
 #[tokio::test]
-async fn an_enquiry_that_could_not_be_opened_leaves_nothing_and_opens_once_on_the_retry() {
+async fn a_lead_that_failed_to_open_leaves_nothing_and_opens_on_retry() {
     let world = World::start().await;
     let body = json!({"contact": {"email": "ana@example.com"}, "message": "Hello"});
-    let send = async || world.http().send(&super::post_of(&world.key, "/leads", "k-1", &body)).await;
+    let send = async || world.http().send(&super::post_request(&world.key, "/leads", "k-1", &body)).await;
     super::break_inserts(&world, "trips").await;
     let message = send().await.assert_error(500, "lead_create_failed");
     assert!(!message.contains("refused"), "nothing of the inside: {message}");
     for table in ["clients", "leads", "timeline", "inbox_messages", "notifications", "idempotency_keys"] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
-    super::mend(&world).await;
+    super::restore_inserts(&world).await;
     let opened = send().await;
     record(&opened, 201);
     let again = send().await;

@@ -1,11 +1,11 @@
-//! Look-ups (specification: GET /clients, GET /leads; D10, D11).
+//! Lookups (specification: GET /clients, GET /leads; D10, D11).
 
 use super::{data, get, new_client, new_lead};
 use serde_json::{Value, json};
 use tests::{World, event};
 
 #[tokio::test]
-async fn a_client_is_found_by_email_in_any_case_by_external_id_and_by_digits() {
+async fn finds_a_client_by_email_external_id_or_phone_digits() {
     let world = World::start().await;
     let ana = new_client(
         &world,
@@ -20,9 +20,9 @@ async fn a_client_is_found_by_email_in_any_case_by_external_id_and_by_digits() {
         "phone=9198765",
         "phone=%2B91-98-765",
     ] {
-        let answer = get(&world, &format!("/clients?{query}")).await;
-        assert_eq!(data(&answer, 200), json!([ana]), "{query}");
-        assert_eq!(answer.header("etag"), "", "a list has no version");
+        let response = get(&world, &format!("/clients?{query}")).await;
+        assert_eq!(data(&response, 200), json!([ana]), "{query}");
+        assert_eq!(response.header("etag"), "", "a list has no version");
     }
     for query in ["email=bo@example.com", "externalId=P/1+%C3%A9", "phone=98765"] {
         assert_eq!(data(&get(&world, &format!("/clients?{query}")).await, 200), json!([]), "{query}");
@@ -30,7 +30,7 @@ async fn a_client_is_found_by_email_in_any_case_by_external_id_and_by_digits() {
 }
 
 #[tokio::test]
-async fn email_counts_before_external_id_and_that_before_phone() {
+async fn prefers_email_over_external_id_over_phone() {
     let world = World::start().await;
     let ana = new_client(&world, json!({"email": "ana@example.com"})).await;
     let bo = new_client(&world, json!({"externalId": "p-2"})).await;
@@ -40,7 +40,7 @@ async fn email_counts_before_external_id_and_that_before_phone() {
         ("phone=333&externalId=p-2", json!([bo])),
         ("phone=333", json!([cy])),
         ("email=&externalId=&phone=333", json!([cy])),
-        // What is sent decides, also when it finds nobody.
+        // The first field that is sent decides, even if it finds nobody.
         ("email=nobody@example.com&externalId=p-2&phone=333", json!([])),
         ("externalId=nobody&phone=333", json!([])),
     ] {
@@ -49,7 +49,7 @@ async fn email_counts_before_external_id_and_that_before_phone() {
 }
 
 #[tokio::test]
-async fn a_phone_finds_the_oldest_client_that_has_it() {
+async fn a_phone_finds_the_oldest_client() {
     let world = World::start().await;
     let first = new_client(&world, json!({"email": "a@example.com", "phone": "333"})).await;
     new_client(&world, json!({"email": "b@example.com", "phone": "3-33"})).await;
@@ -57,7 +57,7 @@ async fn a_phone_finds_the_oldest_client_that_has_it() {
 }
 
 #[tokio::test]
-async fn a_lookup_without_its_field_is_refused() {
+async fn rejects_a_lookup_without_its_field() {
     let world = World::start().await;
     for route in
         ["/clients", "/clients?name=Ana", "/clients?email=&phone=%20", "/leads", "/leads?email=a@b.c"]
@@ -70,7 +70,7 @@ async fn a_lookup_without_its_field_is_refused() {
 }
 
 #[tokio::test]
-async fn enquiries_are_found_by_their_external_id_wherever_they_came_from_the_newest_first() {
+async fn finds_leads_by_external_id_from_any_source_newest_first() {
     let world = World::start().await;
     let first = new_lead(&world, json!({"externalId": "x-1"})).await;
     let sent = event("enquiry.submitted").email("bo@example.com").payload(json!({"externalLeadId": "x-1"}));

@@ -1,13 +1,15 @@
-//! Changes of an enquiry and its trip at once: none is lost (D19).
+//! Changes of a lead and its trip at once: none is lost (D19).
 
-use super::{at_once, data, doubled, get, lead_route, new_lead, patch_of, record, trip_route};
+use super::{
+    data, get, lead_route, new_lead, patch_request, record, send_at_once, trip_route, two_of_each_program,
+};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use tests::text;
 
 #[tokio::test]
-async fn of_patches_of_an_enquiry_or_its_trip_at_once_with_one_etag_exactly_one_succeeds() {
-    let world = doubled().await;
+async fn exactly_one_of_concurrent_lead_or_trip_patches_with_one_etag_succeeds() {
+    let world = two_of_each_program().await;
     let lead = new_lead(&world, json!({})).await;
     let routes = [(trip_route(&lead), "destination"), (lead_route(&lead), "title")];
     for (route, field) in routes.iter().cycle().take(6) {
@@ -15,39 +17,40 @@ async fn of_patches_of_an_enquiry_or_its_trip_at_once_with_one_etag_exactly_one_
         let requests: Vec<_> = (0..10)
             .map(|i| {
                 let body = json!({*field: format!("{i} of {etag}")});
-                patch_of(&world.key, route, &body).with("if-match", &etag)
+                patch_request(&world.key, route, &body).with("if-match", &etag)
             })
             .collect();
-        let answers = at_once(&world, &requests).await;
-        let (done, stale): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
-        assert_eq!((done.len(), stale.len()), (1, 9), "{route}: {answers:?}");
+        let responses = send_at_once(&world, &requests).await;
+        let (done, stale): (Vec<_>, Vec<_>) = responses.iter().partition(|response| response.status == 200);
+        assert_eq!((done.len(), stale.len()), (1, 9), "{route}: {responses:?}");
         let kept = record(done[0], 200);
-        for answer in stale {
-            assert_eq!(super::refused_with(answer, 412, "stale_write", "updatedAt"), kept["updatedAt"]);
+        for response in stale {
+            assert_eq!(super::refused_with(response, 412, "stale_write", "updatedAt"), kept["updatedAt"]);
         }
         assert_eq!(data(&get(&world, route).await, 200), kept, "{route}");
     }
 }
 
 #[tokio::test]
-async fn the_versions_of_an_enquiry_and_its_trip_strictly_grow_with_every_change_at_once() {
-    let world = doubled().await;
+async fn every_concurrent_change_of_a_lead_or_trip_gets_a_newer_version() {
+    let world = two_of_each_program().await;
     let lead = new_lead(&world, json!({})).await;
     for (route, field) in [(lead_route(&lead), "title"), (trip_route(&lead), "destination")] {
-        let requests: Vec<_> =
-            (0..20).map(|i| patch_of(&world.key, &route, &json!({field: format!("Name {i}")}))).collect();
-        let answers = at_once(&world, &requests).await;
+        let requests: Vec<_> = (0..20)
+            .map(|i| patch_request(&world.key, &route, &json!({field: format!("Name {i}")})))
+            .collect();
+        let responses = send_at_once(&world, &requests).await;
         let versions: HashSet<String> =
-            answers.iter().map(|answer| text(&record(answer, 200)["updatedAt"]).to_owned()).collect();
-        assert_eq!(versions.len(), 20, "every change has a version of its own: {answers:?}");
+            responses.iter().map(|response| text(&record(response, 200)["updatedAt"]).to_owned()).collect();
+        assert_eq!(versions.len(), 20, "every change has a version of its own: {responses:?}");
         let last = record(&get(&world, &route).await, 200);
         assert_eq!(versions.iter().max().map(String::as_str), Some(text(&last["updatedAt"])));
     }
 }
 
 #[tokio::test]
-async fn changes_at_once_to_different_fields_of_a_trip_are_all_kept_and_told() {
-    let world = doubled().await;
+async fn keeps_and_posts_all_concurrent_changes_to_different_trip_fields() {
+    let world = two_of_each_program().await;
     for _ in 0..3 {
         let lead = new_lead(&world, json!({})).await;
         let route = trip_route(&lead);
@@ -60,11 +63,11 @@ async fn changes_at_once_to_different_fields_of_a_trip_are_all_kept_and_told() {
         ];
         let change = |(field, value): &(&str, Value)| {
             let value = if *field == "budget" { json!({"notes": "modest"}) } else { value.clone() };
-            patch_of(&world.key, &route, &json!({*field: value}))
+            patch_request(&world.key, &route, &json!({*field: value}))
         };
         let requests: Vec<_> = fields.iter().map(change).collect();
-        for answer in at_once(&world, &requests).await {
-            record(&answer, 200);
+        for response in send_at_once(&world, &requests).await {
+            record(&response, 200);
         }
         let after = record(&get(&world, &route).await, 200);
         for (field, value) in fields {

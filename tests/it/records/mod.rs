@@ -1,7 +1,9 @@
 //! The records API (specification: Records routes; D3, D10, D17-D23).
 
+mod body_validation;
 mod clients;
 mod concurrency;
+mod concurrent_reads;
 mod conditions;
 mod credentials;
 mod equivalence;
@@ -10,17 +12,17 @@ mod idempotency;
 mod isolation;
 mod leads;
 mod limits;
+mod locked_tables;
 mod lookups;
 mod lost_updates;
 mod outbound;
 mod quota;
 mod read_modify_write;
 mod readme;
-mod reads;
+mod replica;
 mod routes;
 mod scopes;
 mod signature;
-mod strict;
 mod trips;
 mod units;
 
@@ -28,84 +30,81 @@ pub(crate) use routes::{Route, every_read, every_route, every_write};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{Answer, ApiKey, Outgoing, Program, RECORDS, World, text};
+use tests::{ApiKey, HttpRequest, HttpResponse, Program, RECORDS, World, text};
 use uuid::Uuid;
 
 /// The target of a records route.
-pub(crate) fn at(route: &str) -> String {
+pub(crate) fn records_target(route: &str) -> String {
     format!("{RECORDS}{route}")
 }
 
 /// A POST with this `Idempotency-Key`.
-pub(crate) fn post_of(key: &ApiKey, route: &str, idempotency_key: &str, body: &Value) -> Outgoing {
-    key.records("POST", &at(route), body.to_string()).with("idempotency-key", idempotency_key)
+pub(crate) fn post_request(key: &ApiKey, route: &str, idempotency_key: &str, body: &Value) -> HttpRequest {
+    key.records("POST", &records_target(route), body.to_string()).with("idempotency-key", idempotency_key)
 }
 
-/// A PATCH.
-pub(crate) fn patch_of(key: &ApiKey, route: &str, body: &Value) -> Outgoing {
-    key.records("PATCH", &at(route), body.to_string())
+pub(crate) fn patch_request(key: &ApiKey, route: &str, body: &Value) -> HttpRequest {
+    key.records("PATCH", &records_target(route), body.to_string())
 }
 
 /// Sends a POST with an `Idempotency-Key` of its own.
-pub(crate) async fn post(world: &World, route: &str, body: Value) -> Answer {
+pub(crate) async fn post(world: &World, route: &str, body: Value) -> HttpResponse {
     post_as(world, &world.key, route, body).await
 }
 
 /// [`post`] with another key.
-async fn post_as(world: &World, key: &ApiKey, route: &str, body: Value) -> Answer {
-    world.http().send(&post_of(key, route, &Uuid::now_v7().to_string(), &body)).await
+async fn post_as(world: &World, key: &ApiKey, route: &str, body: Value) -> HttpResponse {
+    world.http().send(&post_request(key, route, &Uuid::now_v7().to_string(), &body)).await
 }
 
-/// Sends a PATCH.
-pub(crate) async fn patch(world: &World, route: &str, body: Value) -> Answer {
-    world.http().send(&patch_of(&world.key, route, &body)).await
+pub(crate) async fn patch(world: &World, route: &str, body: Value) -> HttpResponse {
+    world.http().send(&patch_request(&world.key, route, &body)).await
 }
 
-/// Sends a GET.
-pub(crate) async fn get(world: &World, route: &str) -> Answer {
-    world.http().send(&world.key.records("GET", &at(route), "")).await
+pub(crate) async fn get(world: &World, route: &str) -> HttpResponse {
+    world.http().send(&world.key.records("GET", &records_target(route), "")).await
 }
 
-/// The record of an answer with that status; its ETag is the record's version.
+/// The record of a response with that status; its ETag is the record's version.
 #[track_caller]
-pub(crate) fn record(answer: &Answer, status: u16) -> Value {
-    let data = data(answer, status);
-    assert_eq!(answer.header("etag"), format!("\"{}\"", text(&data["updatedAt"])), "{answer:?}");
+pub(crate) fn record(response: &HttpResponse, status: u16) -> Value {
+    let data = data(response, status);
+    assert_eq!(response.header("etag"), format!("\"{}\"", text(&data["updatedAt"])), "{response:?}");
     data
 }
 
-/// `data` of an answer with that status.
+/// `data` of a response with that status.
 #[track_caller]
-pub(crate) fn data(answer: &Answer, status: u16) -> Value {
-    assert_eq!(answer.status, status, "{answer:?}");
-    assert_eq!(answer.header("content-type"), "application/json");
-    let body = answer.json();
+pub(crate) fn data(response: &HttpResponse, status: u16) -> Value {
+    assert_eq!(response.status, status, "{response:?}");
+    assert_eq!(response.header("content-type"), "application/json");
+    let body = response.json();
     let fields: Vec<&String> = body.as_object().expect("an object").keys().collect();
     assert_eq!(fields, ["data"], "{body}");
     body["data"].clone()
 }
 
-/// Checks that a request was refused with `code` and exactly one id beside the usual fields, and gives that.
+/// Checks that a request was refused with `code` and exactly one more field than usual, and returns that field.
 #[track_caller]
-fn refused_with(answer: &Answer, status: u16, code: &str, id: &str) -> Value {
-    let body = answer.json();
+fn refused_with(response: &HttpResponse, status: u16, code: &str, id: &str) -> Value {
+    let body = response.json();
     let mut fields: Vec<&str> = body.as_object().expect("an object").keys().map(String::as_str).collect();
     fields.sort_unstable();
     let mut expected = vec!["code", "message", "statusCode", id];
     expected.sort_unstable();
     assert_eq!(fields, expected, "{body}");
-    assert_eq!(answer.status, status, "{body}");
+    assert_eq!(response.status, status, "{body}");
     assert_eq!((&body["statusCode"], &body["code"]), (&json!(status), &json!(code)), "{body}");
     assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{body}");
     body[id].clone()
 }
 
-/// A new client.
+/// Creates a client and returns its record.
 pub(crate) async fn new_client(world: &World, body: Value) -> Value {
     record(&post(world, "/clients", body).await, 201)
 }
 
-/// A new enquiry of the client `ana@example.com`, with further fields.
+/// A new lead of the client `ana@example.com`, with further fields.
 pub(crate) async fn new_lead(world: &World, fields: Value) -> Value {
     let mut body = json!({"contact": {"email": "ana@example.com", "name": "Ana"}});
     for (name, value) in fields.as_object().expect("an object") {
@@ -114,12 +113,12 @@ pub(crate) async fn new_lead(world: &World, fields: Value) -> Value {
     record(&post(world, "/leads", body).await, 201)
 }
 
-/// The route of an enquiry.
+/// The route of a lead.
 pub(crate) fn lead_route(lead: &Value) -> String {
     format!("/leads/{}", text(&lead["id"]))
 }
 
-/// The route of an enquiry's trip.
+/// The route of a lead's trip.
 pub(crate) fn trip_route(lead: &Value) -> String {
     format!("{}/trip", lead_route(lead))
 }
@@ -129,8 +128,8 @@ pub(crate) fn client_route(client: &Value) -> String {
     format!("/clients/{}", text(&client["id"]))
 }
 
-/// Writes of the month that count, of `acme`.
-async fn used(world: &World) -> Value {
+/// The metered writes of `acme` in this month.
+async fn writes_used(world: &World) -> Value {
     world.connectctl.json(&["usage", "--tenant", "acme"]).await["writes"].clone()
 }
 
@@ -141,7 +140,7 @@ fn is_version(value: &Value) -> bool {
 }
 
 /// Two of each program.
-async fn doubled() -> World {
+async fn two_of_each_program() -> World {
     let world = World::with().ingests(2).workers(2).start().await;
     for worker in &world.workers {
         worker.until_ready().await;
@@ -149,13 +148,13 @@ async fn doubled() -> World {
     world
 }
 
-/// Sends requests at once, in turn over the ingests.
-async fn at_once(world: &World, requests: &[Outgoing]) -> Vec<Answer> {
+/// Sends requests concurrently, spread over the ingests.
+async fn send_at_once(world: &World, requests: &[HttpRequest]) -> Vec<HttpResponse> {
     let ingests = world.ingests.iter().map(Program::http).cycle();
     join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await
 }
 
-/// Makes every insert into a table fail, until [`mend`].
+/// Makes every insert into a table fail, until [`restore_inserts`].
 pub(crate) async fn break_inserts(world: &World, table: &str) {
     let refuse =
         "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
@@ -165,6 +164,6 @@ pub(crate) async fn break_inserts(world: &World, table: &str) {
 }
 
 /// Undoes [`break_inserts`].
-pub(crate) async fn mend(world: &World) {
+pub(crate) async fn restore_inserts(world: &World) {
     world.database.execute("DROP FUNCTION refuse CASCADE").await;
 }

@@ -1,18 +1,17 @@
-//! What records writes tell subscribers: the rows of the outbox (specification: Outbound webhook events; D16, D24, D25).
+//! Outbound events of records writes: the rows of the outbox (specification: Outbound webhook events; D16, D24, D25).
 
-use super::{lead_route, new_lead, patch, patch_of, post_of, record, trip_route};
+use super::{lead_route, new_lead, patch, patch_request, post_request, record, trip_route};
 use serde_json::{Value, json};
-use tests::{ALL_SCOPES, ApiKey, World, text};
+use tests::{ALL_SCOPES, ApiKey, UNREACHED_RECEIVER, World, text};
 
-/// A world in which somebody has subscribed: events are written only where somebody listens.
+/// A world with a subscription: outbound events are written only for tenants with one.
 async fn subscribed() -> World {
     let world = World::start().await;
-    let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
-    world.connectctl.json(&create).await;
+    world.subscribe(UNREACHED_RECEIVER).await;
     world
 }
 
-/// What was written, oldest first.
+/// The rows of the outbox, oldest first.
 async fn outbox(world: &World) -> Vec<Value> {
     let query = "SELECT event_type, key_prefix, origin, envelope FROM outbox ORDER BY event_id";
     world.database.rows(query, &[]).await
@@ -43,7 +42,7 @@ async fn key_with_origin(world: &World, origin: &str) -> ApiKey {
 }
 
 #[tokio::test]
-async fn an_enquiry_opened_is_assigned_by_the_crm_itself() {
+async fn opening_a_lead_emits_lead_assigned_with_origin_crm() {
     let world = subscribed().await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let event = only_new(&world, 0).await;
@@ -58,14 +57,14 @@ async fn an_enquiry_opened_is_assigned_by_the_crm_itself() {
 }
 
 #[tokio::test]
-async fn a_stage_that_is_moved_is_told_as_the_callers_own_act() {
+async fn a_stage_change_is_emitted_with_the_callers_key_and_origin() {
     let world = subscribed().await;
     let lead = new_lead(&world, json!({})).await;
     let app = key_with_origin(&world, "acme-app").await;
     for (seen, key, origin, stage) in
         [(1, &world.key, "connect-api", "follow_up"), (2, &app, "acme-app", "negotiation")]
     {
-        let request = patch_of(key, &lead_route(&lead), &json!({"stage": stage}));
+        let request = patch_request(key, &lead_route(&lead), &json!({"stage": stage}));
         record(&world.http().send(&request).await, 200);
         let event = only_new(&world, seen).await;
         assert_eq!(cause(&event), [&json!("lead.stage_changed"), &json!(key.prefix), &json!(origin)]);
@@ -80,7 +79,7 @@ async fn a_stage_that_is_moved_is_told_as_the_callers_own_act() {
 }
 
 #[tokio::test]
-async fn an_owner_who_is_changed_is_told_as_the_callers_own_act() {
+async fn an_owner_change_is_emitted_with_the_callers_key_and_origin() {
     let world = subscribed().await;
     let lead = new_lead(&world, json!({})).await;
     let app = key_with_origin(&world, "acme-app").await;
@@ -88,7 +87,7 @@ async fn an_owner_who_is_changed_is_told_as_the_callers_own_act() {
         (1, &world.key, "connect-api", "ben@acme.test", "asha@acme.test"),
         (2, &app, "acme-app", "asha@acme.test", "ben@acme.test"),
     ] {
-        let request = patch_of(key, &lead_route(&lead), &json!({"owner": owner}));
+        let request = patch_request(key, &lead_route(&lead), &json!({"owner": owner}));
         record(&world.http().send(&request).await, 200);
         let event = only_new(&world, seen).await;
         assert_eq!(cause(&event), [&json!("lead.assigned"), &json!(key.prefix), &json!(origin)]);
@@ -101,7 +100,7 @@ async fn an_owner_who_is_changed_is_told_as_the_callers_own_act() {
 }
 
 #[tokio::test]
-async fn stage_and_owner_in_one_change_are_two_events() {
+async fn changing_stage_and_owner_together_emits_two_events() {
     let world = subscribed().await;
     let lead = new_lead(&world, json!({})).await;
     let both = json!({"stage": "follow_up", "owner": "ben@acme.test", "title": "New", "followUp": true});
@@ -112,14 +111,14 @@ async fn stage_and_owner_in_one_change_are_two_events() {
 }
 
 #[tokio::test]
-async fn nothing_is_told_of_what_is_no_event_was_refused_or_came_before() {
+async fn emits_nothing_for_unchanged_refused_or_repeated_writes() {
     let world = subscribed().await;
     let body = json!({"contact": {"email": "ana@example.com"}});
-    let opened = post_of(&world.key, "/leads", "k-1", &body);
+    let opened = post_request(&world.key, "/leads", "k-1", &body);
     let lead = record(&world.http().send(&opened).await, 201);
     assert_eq!(world.http().send(&opened).await.header("idempotent-replayed"), "true");
-    let refused =
-        patch_of(&world.key, &lead_route(&lead), &json!({"stage": "follow_up"})).with("if-match", "\"x\"");
+    let refused = patch_request(&world.key, &lead_route(&lead), &json!({"stage": "follow_up"}))
+        .with("if-match", "\"x\"");
     assert_eq!(world.http().send(&refused).await.status, 412);
     for same in [json!({"stage": "inquiry"}), json!({"owner": "asha@acme.test"}), json!({"title": "New"})] {
         record(&patch(&world, &lead_route(&lead), same).await, 200);
@@ -129,7 +128,7 @@ async fn nothing_is_told_of_what_is_no_event_was_refused_or_came_before() {
 }
 
 #[tokio::test]
-async fn without_a_subscription_nothing_is_written() {
+async fn emits_nothing_without_a_subscription() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     record(&patch(&world, &lead_route(&lead), json!({"stage": "follow_up"})).await, 200);

@@ -1,24 +1,26 @@
-//! Writers that read, change and write back under the version they read: every change that was answered with success is
-//! in the final record (D19).
+//! Writers that read, change and write back under the version they read: every change that succeeded is in the final
+//! record (D19).
 
-use super::{at, client_route, data, doubled, lead_route, new_lead, patch_of, record, trip_route};
+use super::{
+    client_route, data, lead_route, new_lead, patch_request, record, records_target, trip_route,
+    two_of_each_program,
+};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{Http, World, event, text};
+use tests::{HttpClient, World, event, text};
 use uuid::Uuid;
 
 const WRITERS: usize = 6;
 const WORDS: usize = 4;
 
 /// A text of a record that writers add words to.
-struct Text<'a> {
+struct SharedText<'a> {
     route: &'a str,
-    /// What is changed.
     field: &'static str,
 }
 
-impl Text<'_> {
-    /// The words of a record as it is shown.
+impl SharedText<'_> {
+    /// The words in a record of the API.
     fn words(&self, shown: &Value) -> Vec<String> {
         match self.field {
             "travelers" => {
@@ -30,7 +32,7 @@ impl Text<'_> {
         }
     }
 
-    /// The change that makes them these.
+    /// A patch that sets these words.
     fn change(&self, words: &[String]) -> Value {
         match self.field {
             "travelers" => {
@@ -41,15 +43,15 @@ impl Text<'_> {
         }
     }
 
-    /// Adds a word, reading and trying again until nobody was faster.
-    async fn add(&self, world: &World, http: &Http, word: &str) {
+    /// Adds a word; reads and retries until no other writer was faster.
+    async fn add(&self, world: &World, http: &HttpClient, word: &str) {
         for _ in 0..500 {
-            // The query says nothing; it makes each request one of its own.
-            let target = format!("{}?{}", at(self.route), Uuid::now_v7());
+            // The query has no meaning; it makes each signature unique.
+            let target = format!("{}?{}", records_target(self.route), Uuid::now_v7());
             let read = http.send(&world.key.records("GET", &target, "")).await;
             let mut words = self.words(&record(&read, 200));
             words.push(word.to_owned());
-            let request = patch_of(&world.key, self.route, &self.change(&words));
+            let request = patch_request(&world.key, self.route, &self.change(&words));
             let written = http.send(&request.with("if-match", read.header("etag"))).await;
             match written.status {
                 200 => return assert_eq!(self.words(&record(&written, 200)), words),
@@ -65,8 +67,8 @@ fn split(text: &Value) -> Vec<String> {
     text.as_str().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// What goes on beside the writers: it changes other fields of the same records.
-async fn meanwhile(world: &World, lead: &Value) {
+/// Changes other fields of the same records change_other_fields.
+async fn change_other_fields(world: &World, lead: &Value) {
     for i in 0..WRITERS * WORDS {
         let ana = event(["booking.abandoned", "contact.identified"][i % 2]).email("ana@example.com");
         world.accept(ana.phone(&format!("9{i}"))).await;
@@ -77,23 +79,23 @@ async fn meanwhile(world: &World, lead: &Value) {
             (lead_route(lead), json!({"stage": stage})),
         ][i % 3]
             .clone();
-        assert_eq!(world.http().send(&patch_of(&world.key, &route, &change)).await.status, 200);
+        assert_eq!(world.http().send(&patch_request(&world.key, &route, &change)).await.status, 200);
     }
 }
 
 #[tokio::test]
-async fn every_change_of_writers_that_read_before_they_write_is_kept() {
-    let world = doubled().await;
+async fn keeps_every_change_of_concurrent_read_modify_write_callers() {
+    let world = two_of_each_program().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "100000"]).await;
     let lead = new_lead(&world, json!({})).await;
     let routes = [client_route(&json!({"id": lead["clientId"]})), lead_route(&lead), trip_route(&lead)];
     let [client, enquiry, trip] = routes.each_ref();
     let texts = [
-        Text { route: client, field: "name" },
-        Text { route: client, field: "travelers" },
-        Text { route: enquiry, field: "title" },
-        Text { route: trip, field: "destination" },
-        Text { route: trip, field: "budget" },
+        SharedText { route: client, field: "name" },
+        SharedText { route: client, field: "travelers" },
+        SharedText { route: enquiry, field: "title" },
+        SharedText { route: trip, field: "destination" },
+        SharedText { route: trip, field: "budget" },
     ];
     let first: Vec<Vec<String>> = join_all(texts.iter().map(|text| shown_words(&world, text))).await;
     let writers = (0..WRITERS).flat_map(|writer| texts.iter().map(move |text| (writer, text)));
@@ -103,7 +105,7 @@ async fn every_change_of_writers_that_read_before_they_write_is_kept() {
             text.add(&world, http, &format!("{writer}.{word}")).await;
         }
     });
-    futures_util::join!(join_all(writing), meanwhile(&world, &lead));
+    futures_util::join!(join_all(writing), change_other_fields(&world, &lead));
     let mut added: Vec<String> =
         (0..WRITERS).flat_map(|writer| (0..WORDS).map(move |word| format!("{writer}.{word}"))).collect();
     added.sort();
@@ -115,6 +117,6 @@ async fn every_change_of_writers_that_read_before_they_write_is_kept() {
     }
 }
 
-async fn shown_words(world: &World, text: &Text<'_>) -> Vec<String> {
+async fn shown_words(world: &World, text: &SharedText<'_>) -> Vec<String> {
     text.words(&data(&super::get(world, text.route).await, 200))
 }

@@ -1,11 +1,11 @@
 //! The ten records routes (specification: Records routes).
 
-use super::at;
+use super::records_target;
 use serde_json::{Value, json};
-use tests::{ApiKey, Outgoing, text};
+use tests::{ApiKey, HttpRequest, text};
 use uuid::Uuid;
 
-/// A request to one of them that is answered with success.
+/// A request to one of the routes, which succeeds.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) method: &'static str,
@@ -16,7 +16,6 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Whether it writes.
     pub(crate) fn is_write(&self) -> bool {
         self.method != "GET"
     }
@@ -27,30 +26,35 @@ impl Route {
     }
 
     /// The request, a POST with an `Idempotency-Key` of its own.
-    pub(crate) fn signed(&self, key: &ApiKey) -> Outgoing {
-        self.keyed(key.records(self.method, &at(&self.path), self.body.clone()))
+    pub(crate) fn signed(&self, key: &ApiKey) -> HttpRequest {
+        self.with_idempotency_key(key.records(self.method, &records_target(&self.path), self.body.clone()))
     }
 
     /// [`signed`](Self::signed) at `t`, seconds since the epoch.
-    pub(crate) fn signed_at(&self, t: i64, key: &ApiKey) -> Outgoing {
-        self.keyed(key.records_at(t, self.method, &at(&self.path), self.body.clone()))
+    pub(crate) fn signed_at(&self, t: i64, key: &ApiKey) -> HttpRequest {
+        self.with_idempotency_key(key.records_at(
+            t,
+            self.method,
+            &records_target(&self.path),
+            self.body.clone(),
+        ))
     }
 
     /// The same request with the signature of the events route.
-    pub(crate) fn signed_v1(&self, key: &ApiKey) -> Outgoing {
+    pub(crate) fn signed_v1(&self, key: &ApiKey) -> HttpRequest {
         let mut request = key.events(self.body.clone());
         request.method = self.method.to_owned();
-        request.target = at(&self.path);
-        self.keyed(request)
+        request.target = records_target(&self.path);
+        self.with_idempotency_key(request)
     }
 
-    fn keyed(&self, request: Outgoing) -> Outgoing {
+    fn with_idempotency_key(&self, request: HttpRequest) -> HttpRequest {
         let is_post = self.method == "POST";
         if is_post { request.with("idempotency-key", Uuid::now_v7().to_string()) } else { request }
     }
 }
 
-/// All ten, about an enquiry that is there. Each write changes something, each time this is called.
+/// A request to each of the ten routes, about an existing lead. Each write changes something, whenever this is called.
 pub(crate) fn every_route(lead: &Value) -> Vec<Route> {
     let (id, client) = (text(&lead["id"]), text(&lead["clientId"]));
     let new = || Uuid::now_v7().to_string();
@@ -74,12 +78,12 @@ pub(crate) fn every_route(lead: &Value) -> Vec<Route> {
     .to_vec()
 }
 
-/// Those that write.
+/// The requests that write.
 pub(crate) fn every_write(lead: &Value) -> Vec<Route> {
     every_route(lead).into_iter().filter(Route::is_write).collect()
 }
 
-/// Those that read.
+/// The requests that read.
 pub(crate) fn every_read(lead: &Value) -> Vec<Route> {
     every_route(lead).into_iter().filter(|route| !route.is_write()).collect()
 }

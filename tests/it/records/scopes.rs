@@ -5,7 +5,7 @@ use serde_json::json;
 use tests::{ALL_SCOPES, World};
 
 #[tokio::test]
-async fn every_route_passes_with_its_scope_and_is_forbidden_with_all_others() {
+async fn every_route_requires_exactly_its_scope() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     for scope in ["clients:read", "clients:write", "leads:read", "leads:write"] {
@@ -24,7 +24,7 @@ async fn every_route_passes_with_its_scope_and_is_forbidden_with_all_others() {
 }
 
 #[tokio::test]
-async fn a_key_from_before_the_records_api_may_nothing_here() {
+async fn a_key_with_only_the_events_scope_is_forbidden_on_every_route() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let old = world.add_key("events:ingest").await;

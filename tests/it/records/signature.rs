@@ -1,18 +1,18 @@
 //! `v2` signatures (specification: Authentication; D1, D3).
 
-use super::{at, client_route, new_client, patch_of, post_of, record};
+use super::{client_route, new_client, patch_request, post_request, record, records_target};
 use futures_util::future::join_all;
 use serde_json::json;
-use tests::raw::{RawConnection, head};
-use tests::{Answer, Outgoing, World, now};
+use tests::raw::{exchange, head};
+use tests::{HttpRequest, HttpResponse, World, now};
 
 #[track_caller]
-fn assert_unauthorized(answer: &Answer) {
-    assert_eq!(answer.assert_error(401, "unauthorized"), "Invalid Connect credentials");
+fn assert_unauthorized(response: &HttpResponse) {
+    assert_eq!(response.assert_error(401, "unauthorized"), "Invalid Connect credentials");
 }
 
 #[tokio::test]
-async fn a_v2_signature_is_refused_on_the_events_route() {
+async fn rejects_a_v2_signature_on_the_events_route() {
     let world = World::start().await;
     let body = tests::event::batch(&[tests::event("contact.identified").email("ana@example.com")]);
     let request = world.key.records("POST", tests::EVENTS, body);
@@ -24,7 +24,7 @@ async fn a_v2_signature_is_refused_on_the_events_route() {
 async fn method_path_query_and_body_are_signed_exactly_as_sent() {
     let world = World::start().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
-    let signed = world.key.records("GET", &at("/clients?email=ana%40example.com&phone=1"), "");
+    let signed = world.key.records("GET", &records_target("/clients?email=ana%40example.com&phone=1"), "");
     for target in [
         "/clients?email=ana@example.com&phone=1",
         "/clients?phone=1&email=ana%40example.com",
@@ -33,12 +33,12 @@ async fn method_path_query_and_body_are_signed_exactly_as_sent() {
         "/clients",
     ] {
         let mut changed = signed.clone();
-        changed.target = at(target);
+        changed.target = records_target(target);
         assert_unauthorized(&world.http().send(&changed).await);
     }
     // None of these used the signature up.
     assert_eq!(super::data(&world.http().send(&signed).await, 200), json!([client]));
-    let change = patch_of(&world.key, &client_route(&client), &json!({"name": "Bo"}));
+    let change = patch_request(&world.key, &client_route(&client), &json!({"name": "Bo"}));
     let mut other_method = change.clone();
     other_method.method = "GET".to_owned();
     assert_unauthorized(&world.http().send(&other_method).await);
@@ -47,11 +47,11 @@ async fn method_path_query_and_body_are_signed_exactly_as_sent() {
 }
 
 #[tokio::test]
-async fn a_signature_is_used_once_on_get_and_patch() {
+async fn rejects_a_replayed_signature_on_get_and_patch() {
     let world = World::start().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
-    let read = world.key.records("GET", &at(&client_route(&client)), "");
-    let change = patch_of(&world.key, &client_route(&client), &json!({"name": "Bo"}));
+    let read = world.key.records("GET", &records_target(&client_route(&client)), "");
+    let change = patch_request(&world.key, &client_route(&client), &json!({"name": "Bo"}));
     for request in [read, change] {
         assert_eq!(world.http().send(&request).await.status, 200);
         assert_unauthorized(&world.http().send(&request).await);
@@ -61,14 +61,14 @@ async fn a_signature_is_used_once_on_get_and_patch() {
 }
 
 #[tokio::test]
-async fn a_signature_counts_as_used_after_a_refusal_of_the_request() {
+async fn an_error_response_uses_up_the_signature() {
     let world = World::start().await;
     let unknown = "/clients/0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
     for request in [
-        world.key.records("GET", &at("/clients"), ""),
-        world.key.records("GET", &at(unknown), ""),
-        patch_of(&world.key, unknown, &json!({"name": "Bo"})),
-        patch_of(&world.key, unknown, &json!({"name": null})),
+        world.key.records("GET", &records_target("/clients"), ""),
+        world.key.records("GET", &records_target(unknown), ""),
+        patch_request(&world.key, unknown, &json!({"name": "Bo"})),
+        patch_request(&world.key, unknown, &json!({"name": null})),
     ] {
         let status = world.http().send(&request).await.status;
         assert!(status == 400 || status == 404, "{status}");
@@ -77,9 +77,9 @@ async fn a_signature_counts_as_used_after_a_refusal_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_signed_post_is_a_replay_with_its_key_and_refused_with_another() {
+async fn a_replayed_post_gets_its_response_with_its_key_and_401_with_another() {
     let world = World::with().ingests(2).start().await;
-    let request = post_of(&world.key, "/clients", "k-1", &json!({"email": "ana@example.com"}));
+    let request = post_request(&world.key, "/clients", "k-1", &json!({"email": "ana@example.com"}));
     let first = world.http().send(&request).await;
     record(&first, 201);
     for ingest in &world.ingests {
@@ -94,48 +94,47 @@ async fn a_signed_post_is_a_replay_with_its_key_and_refused_with_another() {
 }
 
 #[tokio::test]
-async fn a_post_that_came_without_a_key_cannot_be_sent_again_with_one() {
+async fn rejects_resending_a_post_without_a_key_with_one() {
     let world = World::start().await;
-    let request = world.key.records("POST", &at("/clients"), r#"{"email":"ana@example.com"}"#);
+    let request = world.key.records("POST", &records_target("/clients"), r#"{"email":"ana@example.com"}"#);
     world.http().send(&request).await.assert_error(400, "idempotency_key_required");
     assert_unauthorized(&world.http().send(&request.with("idempotency-key", "k-1")).await);
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
 }
 
 #[tokio::test]
-async fn of_one_signature_at_once_with_different_keys_one_key_passes() {
+async fn one_idempotency_key_succeeds_for_concurrent_copies_of_one_signature() {
     let world = World::with().ingests(2).start().await;
-    let signed = world.key.records("POST", &at("/leads"), r#"{"contact":{"email":"ana@example.com"}}"#);
+    let signed =
+        world.key.records("POST", &records_target("/leads"), r#"{"contact":{"email":"ana@example.com"}}"#);
     let requests: Vec<_> =
         (0..20).map(|i| signed.clone().with("idempotency-key", format!("k-{}", i % 5))).collect();
     let ingests = world.ingests.iter().map(tests::Program::http).cycle();
-    let answers = join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await;
-    let passed = answers.iter().filter(|answer| answer.status == 201).count();
+    let responses = join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await;
+    let passed = responses.iter().filter(|response| response.status == 201).count();
     assert_eq!(passed, 4, "those of one key");
-    answers.iter().filter(|answer| answer.status != 201).for_each(assert_unauthorized);
+    responses.iter().filter(|response| response.status != 201).for_each(assert_unauthorized);
     assert_eq!(world.pipeline(&[]).await.len(), 1);
 }
 
 #[tokio::test]
-async fn a_signature_of_nearly_five_minutes_passes() {
+async fn accepts_a_signature_of_nearly_five_minutes() {
     let world = World::start().await;
     for age in [290, -290] {
-        let request = world.key.records_at(now() - age, "GET", &at("/clients?phone=1"), "");
+        let request = world.key.records_at(now() - age, "GET", &records_target("/clients?phone=1"), "");
         assert_eq!(world.http().send(&request).await.status, 200, "{age} s");
     }
 }
 
-/// Sends a request byte by byte, so that its target goes out as it stands.
-async fn send_as_is(world: &World, request: &Outgoing) -> u16 {
-    let mut connection = RawConnection::to(world.http().address()).await;
-    connection.send([head(request).as_slice(), b"\r\n"].concat()).await;
-    connection.answer().await.expect("an answer").status
+/// Sends a request with its target exactly as given.
+async fn send_as_is(world: &World, request: &HttpRequest) -> u16 {
+    exchange(world.http().address(), [head(request).as_slice(), b"\r\n"].concat()).await.status
 }
 
 #[tokio::test]
-async fn a_query_is_signed_as_it_was_sent_and_not_as_it_may_be_spelled() {
+async fn a_query_is_verified_byte_for_byte() {
     let world = World::start().await;
-    // Those of a row mean the same.
+    // The spellings of a row are equivalent.
     for (route, status, spellings) in [
         (
             "/clients",
@@ -158,10 +157,10 @@ async fn a_query_is_signed_as_it_was_sent_and_not_as_it_may_be_spelled() {
         ("/clients/0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e", 404, &["", "?", "?x"]),
     ] {
         for sent in spellings {
-            let request = world.key.records("GET", &at(&format!("{route}{sent}")), "");
+            let request = world.key.records("GET", &records_target(&format!("{route}{sent}")), "");
             for signed in spellings.iter().filter(|signed| *signed != sent) {
-                let other = world.key.records("GET", &at(&format!("{route}{signed}")), "");
-                let other = Outgoing { target: request.target.clone(), ..other };
+                let other = world.key.records("GET", &records_target(&format!("{route}{signed}")), "");
+                let other = HttpRequest { target: request.target.clone(), ..other };
                 assert_eq!(send_as_is(&world, &other).await, 401, "{route}: signed {signed}, sent {sent}");
             }
             assert_eq!(send_as_is(&world, &request).await, status, "{route}{sent}");

@@ -8,13 +8,12 @@ fn itinerary(title: &str) -> Value {
     json!({"title": title, "days": [{"title": "Day 1", "items": [{"title": "Beach", "at": 9.50}]}]})
 }
 
-/// The itineraries that are stored.
 async fn stored(world: &World) -> Vec<Value> {
     let rows = world.database.rows("SELECT snapshot FROM itineraries", &[]).await;
     rows.into_iter().map(|row| row["snapshot"].clone()).collect()
 }
 
-/// Checks whether the answer to a PATCH says that its itinerary was applied.
+/// Checks whether the response to a PATCH says that its itinerary was applied.
 #[track_caller]
 fn assert_applied(trip: &Value, reason: Option<&str>) {
     assert_eq!(trip["itineraryApplied"], json!(reason.is_none()), "{trip}");
@@ -49,7 +48,7 @@ async fn a_trip_shows_brief_stage_owner_and_draft_proposal() {
 }
 
 #[tokio::test]
-async fn every_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
+async fn each_field_of_the_brief_can_be_changed_alone_and_shows_on_the_lead() {
     let world = World::start().await;
     let mut lead = new_lead(&world, json!({"guestNationality": "IN"})).await;
     let mut expected = record(&get(&world, &trip_route(&lead)).await, 200);
@@ -93,7 +92,7 @@ async fn every_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
 }
 
 #[tokio::test]
-async fn changes_are_posted_from_what_to_what_with_summary_and_message_and_the_owner_is_told() {
+async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"destination": "Goa", "message": "Hello"})).await;
     let body = json!({
@@ -114,9 +113,9 @@ async fn changes_are_posted_from_what_to_what_with_summary_and_message_and_the_o
             json!(["message", "We'd rather\ngo south.", null]),
         ]
     );
-    let told = world.notifications().await;
-    let last = told.last().expect("a notification");
-    assert_eq!(told.len(), 2, "{told:?}");
+    let notifications = world.notifications().await;
+    let last = notifications.last().expect("a notification");
+    assert_eq!(notifications.len(), 2, "{notifications:?}");
     assert_eq!(
         (&last["kind"], &last["to"], &last["leadId"]),
         (&json!("trip_changed"), &json!("asha@acme.test"), &lead["id"])
@@ -124,7 +123,7 @@ async fn changes_are_posted_from_what_to_what_with_summary_and_message_and_the_o
 }
 
 #[tokio::test]
-async fn a_change_of_dates_is_a_correction_with_the_summary_as_its_reason() {
+async fn a_change_of_dates_is_posted_as_a_correction_with_its_reason() {
     let world = World::start().await;
     let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-08"});
     let lead = new_lead(&world, json!({"travelDates": dates})).await;
@@ -142,7 +141,7 @@ async fn a_change_of_dates_is_a_correction_with_the_summary_as_its_reason() {
 }
 
 #[tokio::test]
-async fn a_message_alone_is_posted_and_told() {
+async fn a_message_alone_is_posted_and_notifies_the_owner() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let trip = record(&patch(&world, &trip_route(&lead), json!({"message": "Any news?"})).await, 200);
@@ -154,7 +153,7 @@ async fn a_message_alone_is_posted_and_told() {
 }
 
 #[tokio::test]
-async fn an_itinerary_replaces_the_drafts_while_the_enquiry_is_young() {
+async fn an_itinerary_replaces_the_draft_in_early_stages() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
     assert_eq!(stored(&world).await, [itinerary("First")]);
@@ -166,23 +165,23 @@ async fn an_itinerary_replaces_the_drafts_while_the_enquiry_is_young() {
     assert_applied(&record(&third, 200), None);
     assert_eq!(stored(&world).await, [itinerary("Third")]);
     let shown = record(&get(&world, &trip_route(&lead)).await, 200);
-    assert_eq!(shown.get("itineraryApplied"), None, "only the answer to the PATCH says so");
+    assert_eq!(shown.get("itineraryApplied"), None, "only the response to the PATCH says so");
 }
 
 #[tokio::test]
-async fn an_itinerary_is_kept_as_sent() {
+async fn stores_an_itinerary_byte_for_byte() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     let sent = r#"{"title":"A","days":[{"title":"1","items":[{"z":1.50,"title":"x","a":null}]}]}"#;
     let body = format!(r#"{{"itinerary":{sent}}}"#);
-    let request = world.key.records("PATCH", &super::at(&trip_route(&lead)), body);
+    let request = world.key.records("PATCH", &super::records_target(&trip_route(&lead)), body);
     assert_applied(&record(&world.http().send(&request).await, 200), None);
     let rows = world.database.rows("SELECT snapshot::text AS text FROM itineraries", &[]).await;
     assert_eq!(rows, [json!({"text": sent})]);
 }
 
 #[tokio::test]
-async fn an_itinerary_is_not_applied_while_the_advisor_works_and_the_rest_is() {
+async fn an_itinerary_is_not_applied_while_the_advisor_works_but_other_fields_are() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
     for stage in ["building_proposal", "negotiation"] {
@@ -198,7 +197,7 @@ async fn an_itinerary_is_not_applied_while_the_advisor_works_and_the_rest_is() {
 }
 
 #[tokio::test]
-async fn an_itinerary_is_not_applied_once_a_proposal_was_sent_or_the_draft_discarded() {
+async fn an_itinerary_is_not_applied_after_a_proposal_was_sent_or_discarded() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     for (status, reason) in
@@ -207,8 +206,8 @@ async fn an_itinerary_is_not_applied_once_a_proposal_was_sent_or_the_draft_disca
         let sent_at = if status == "discarded" { "NULL" } else { "'2026-01-02T03:04:05.678Z'" };
         let update = format!("UPDATE proposals SET status = '{status}', sent_at = {sent_at}");
         world.database.execute(&update).await;
-        let answer = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("New")})).await;
-        let trip = record(&answer, 200);
+        let response = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("New")})).await;
+        let trip = record(&response, 200);
         assert_applied(&trip, Some(reason));
         assert_eq!(trip["proposal"]["status"], status);
         let shown = if status == "discarded" { Value::Null } else { json!("2026-01-02T03:04:05.678Z") };
@@ -219,15 +218,15 @@ async fn an_itinerary_is_not_applied_once_a_proposal_was_sent_or_the_draft_disca
 }
 
 #[tokio::test]
-async fn a_closed_trip_takes_no_change_and_says_which_stage_it_is_at() {
+async fn rejects_changes_of_a_closed_trip_and_names_its_stage() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     record(&patch(&world, &lead_route(&lead), json!({"stage": "lost", "reason": "too dear"})).await, 200);
     let refused = async |stage: &str| {
         let before = record(&get(&world, &trip_route(&lead)).await, 200);
         assert_eq!(before["stage"], stage);
-        let answer = patch(&world, &trip_route(&lead), json!({"title": "New", "message": "Hello"})).await;
-        assert_eq!(refused_with(&answer, 409, "trip_closed", "stage"), stage);
+        let response = patch(&world, &trip_route(&lead), json!({"title": "New", "message": "Hello"})).await;
+        assert_eq!(refused_with(&response, 409, "trip_closed", "stage"), stage);
         assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), before);
     };
     refused("lost").await;
@@ -239,29 +238,29 @@ async fn a_closed_trip_takes_no_change_and_says_which_stage_it_is_at() {
 }
 
 #[tokio::test]
-async fn a_booked_trip_is_closed() {
+async fn rejects_changes_of_a_booked_trip() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     world.accept(event("booking.completed").email("ana@example.com")).await;
-    let answer = patch(&world, &trip_route(&lead), json!({"message": "Hello"})).await;
-    assert_eq!(refused_with(&answer, 409, "trip_closed", "stage"), "trip_booked");
+    let response = patch(&world, &trip_route(&lead), json!({"message": "Hello"})).await;
+    assert_eq!(refused_with(&response, 409, "trip_closed", "stage"), "trip_booked");
 }
 
 #[tokio::test]
-async fn an_invalid_itinerary_leaves_the_trip_as_it_was() {
+async fn an_invalid_itinerary_leaves_the_trip_unchanged() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
     let before = record(&get(&world, &trip_route(&lead)).await, 200);
     let body = json!({"title": "New", "itinerary": {"title": "x"}});
-    let answer = patch(&world, &trip_route(&lead), body).await;
-    let errors = refused_with(&answer, 400, "invalid_itinerary", "errors");
+    let response = patch(&world, &trip_route(&lead), body).await;
+    let errors = refused_with(&response, 400, "invalid_itinerary", "errors");
     assert_eq!(errors, json!(["days: is required"]));
     assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), before);
     assert_eq!(stored(&world).await, [itinerary("First")]);
 }
 
 #[tokio::test]
-async fn an_itinerary_that_could_not_be_stored_does_not_hold_up_the_rest() {
+async fn an_itinerary_that_cannot_be_stored_does_not_block_other_fields() {
     let world = World::start().await;
     let lead = new_lead(&world, json!({})).await;
     super::break_inserts(&world, "itineraries").await;
@@ -270,7 +269,7 @@ async fn an_itinerary_that_could_not_be_stored_does_not_hold_up_the_rest() {
     assert_applied(&trip, Some("update_failed"));
     assert_eq!(trip["destination"], "Goa");
     assert_eq!(world.inbox(&lead["id"]).await.len(), 2);
-    super::mend(&world).await;
+    super::restore_inserts(&world).await;
     let again = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("New")})).await;
     assert_applied(&record(&again, 200), None);
     assert_eq!(stored(&world).await, [itinerary("New")]);

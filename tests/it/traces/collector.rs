@@ -1,19 +1,19 @@
-//! A small collector, and the spans that it gets.
+//! A minimal OTLP collector for tests.
 
 use serde_json::Value;
-use tests::{Authority, PATIENCE, Receiver, WorldBuilder, eventually, text};
+use tests::{Authority, MAX_WAIT, Receiver, WorldBuilder, eventually, text};
 
 /// A span as the collector got it.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     /// The program that sent it.
     pub(super) service: String,
-    /// As it was sent.
+    /// The span as it was sent.
     pub(super) json: Value,
 }
 
 impl Span {
-    /// A field that is text; empty when it isn't there.
+    /// A field that is text; empty if it is absent.
     pub(super) fn field(&self, name: &str) -> &str {
         self.json[name].as_str().unwrap_or_default()
     }
@@ -25,13 +25,13 @@ impl Span {
         found["value"].as_object()?.values().next()?.as_str()
     }
 
-    /// Whether it says that it failed.
+    /// Whether its status is an error.
     pub(super) fn is_failed(&self) -> bool {
         self.json["status"]["code"] == 2
     }
 }
 
-/// A small collector, which takes what is posted to it.
+/// A minimal collector, which accepts everything that is posted to it.
 pub(super) struct Collector(Receiver);
 
 impl Collector {
@@ -43,12 +43,12 @@ impl Collector {
         Self(Receiver::https(authority))
     }
 
-    /// A world whose programs export to it.
-    pub(super) fn of(&self, builder: WorldBuilder) -> WorldBuilder {
+    /// Makes the programs of a world export to this collector.
+    pub(super) fn attach_to(&self, builder: WorldBuilder) -> WorldBuilder {
         builder.set("OTEL_EXPORTER_OTLP_ENDPOINT", &self.0.url(""))
     }
 
-    /// All spans that have come.
+    /// All spans received so far.
     pub(super) fn spans(&self) -> Vec<Span> {
         let mut spans = Vec::new();
         for export in self.0.received() {
@@ -64,9 +64,9 @@ impl Collector {
         spans
     }
 
-    /// The one span of that name which `is` it, once it has come.
+    /// Waits for the one span with that name for which `is` holds.
     pub(super) async fn span(&self, name: &str, is: impl Fn(&Span) -> bool) -> Span {
-        eventually(&format!("a span {name}"), PATIENCE, async || {
+        eventually(&format!("a span {name}"), MAX_WAIT, async || {
             let spans = self.spans();
             let mut found = spans.iter().filter(|span| span.field("name") == name && is(span));
             match (found.next(), found.next()) {

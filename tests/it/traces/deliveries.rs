@@ -1,35 +1,35 @@
-//! Deliveries that took a way round, and units of several requests.
+//! Traces of parked, replayed and retried deliveries, and of units of several requests.
 
-use super::{SENT, TRACE, enquiry, lines, outspoken, request, request_id, subscribe, trace_of};
+use super::{SENT, TRACE, enquiry_submitted, lines, request, request_id, trace_of, verbose};
 use futures_util::future::join_all;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tests::{Behaviour, PATIENCE, Receiver, eventually, text};
+use tests::{Behavior, MAX_WAIT, Receiver, eventually, text};
 
 #[tokio::test]
-async fn a_delivery_that_was_parked_or_replayed_keeps_its_trace() {
-    let mut world = outspoken().set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
+async fn a_parked_or_replayed_delivery_keeps_its_trace() {
+    let mut world = verbose().set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
     let receiver = Receiver::http();
-    receiver.answer_next("/hooks", [Behaviour::status(500)]);
-    subscribe(&world, &receiver.url("/hooks")).await;
+    receiver.respond_to_next("/hooks", [Behavior::status(500)]);
+    world.subscribe(&receiver.url("/hooks")).await;
     let subscriptions = world.connectctl.list(&["subscription", "list", "--tenant", "acme"]).await;
     let subscription = text(&subscriptions[0]["id"]);
     world.connectctl.json(&["subscription", "pause", subscription]).await;
-    let answer = world.http().send(&request(&world, enquiry()).with("traceparent", SENT)).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    eventually("the delivery waits", PATIENCE, async || {
+    let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    eventually("the delivery waits", MAX_WAIT, async || {
         let parked = "SELECT count(*) FROM deliveries WHERE parked_at IS NOT NULL";
         if world.database.count(parked).await == 1 { Ok(()) } else { Err("it doesn't".to_owned()) }
     })
     .await;
-    // Nothing of it is in a memory any more.
+    // The new dispatcher knows the trace only from the database.
     world.dispatchers.clear();
     world.add_dispatcher().await;
     assert_eq!(receiver.count(), 0);
     world.connectctl.json(&["subscription", "resume", subscription]).await;
     receiver.wait_for(1).await;
-    lines(&world.dispatchers[0], "attempts used up: dead letter").await;
-    let dead = eventually("the delivery is dead", PATIENCE, async || {
+    lines(&world.dispatchers[0], "webhook attempts used up; dead-lettering the delivery").await;
+    let dead = eventually("the delivery is dead", MAX_WAIT, async || {
         let listed =
             world.connectctl.list(&["delivery", "list", "--tenant", "acme", "--state", "dead"]).await;
         listed.first().map(|delivery| text(&delivery["id"]).to_owned()).ok_or_else(|| "it isn't".to_owned())
@@ -40,55 +40,58 @@ async fn a_delivery_that_was_parked_or_replayed_keeps_its_trace() {
         assert_eq!(trace_of(webhook.header("traceparent")), TRACE);
         assert_eq!(webhook.header("x-connect-delivery"), dead);
     }
-    let attempted = eventually("both attempts are logged", PATIENCE, async || {
-        let lines = lines(&world.dispatchers[0], "attempted").await;
-        let attempted: Vec<Value> = lines.into_iter().filter(|line| line["message"] == "attempted").collect();
+    let attempted = eventually("both attempts are logged", MAX_WAIT, async || {
+        let lines = lines(&world.dispatchers[0], "webhook attempt finished").await;
+        let attempted: Vec<Value> =
+            lines.into_iter().filter(|line| line["message"] == "webhook attempt finished").collect();
         if attempted.len() == 2 { Ok(attempted) } else { Err(attempted.len().to_string()) }
     })
     .await;
     for line in attempted {
         let span = &line["span"];
-        let expected = (TRACE, request_id(&answer).to_string());
+        let expected = (TRACE, request_id(&response).to_string());
         assert_eq!((text(&span["trace_id"]), text(&span["request_id"])), (expected.0, expected.1.as_str()));
     }
 }
 
 #[tokio::test]
-async fn a_delivery_of_the_release_before_begins_a_trace_and_keeps_it() {
-    let mut world = outspoken()
+async fn a_delivery_of_the_previous_release_starts_a_trace_and_keeps_it() {
+    let mut world = verbose()
         .dispatchers(0)
         .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
         .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms")
         .start()
         .await;
     let receiver = Receiver::http();
-    receiver.answer_all(Behaviour::status(500));
-    subscribe(&world, &receiver.url("/hooks")).await;
-    world.accept(enquiry()).await;
+    receiver.respond_to_all(Behavior::status(500));
+    world.subscribe(&receiver.url("/hooks")).await;
+    world.accept(enquiry_submitted()).await;
     world.database.execute("UPDATE outbox SET traceparent = NULL").await;
     world.add_dispatcher().await;
     let received = receiver.wait_for(2).await;
     let traces = [&received[0], &received[1]].map(|webhook| trace_of(webhook.header("traceparent")));
     assert_eq!(traces[0], traces[1]);
-    let lines = lines(&world.dispatchers[0], "attempts used up: dead letter").await;
-    let dead =
-        lines.iter().find(|line| line["message"] == "attempts used up: dead letter").expect("the line");
+    let lines = lines(&world.dispatchers[0], "webhook attempts used up; dead-lettering the delivery").await;
+    let dead = lines
+        .iter()
+        .find(|line| line["message"] == "webhook attempts used up; dead-lettering the delivery")
+        .expect("the line");
     assert_eq!(text(&dead["span"]["trace_id"]), traces[0]);
 }
 
 #[tokio::test]
-async fn the_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
-    let mut world = outspoken()
+async fn log_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
+    let mut world = verbose()
         .dispatchers(0)
         .workers(0)
         .set("CONNECT_REPLY_TIMEOUT", "300ms")
         .set("CONNECT_WORKER_LANES", "1")
         .start()
         .await;
-    let requests = (0..20).map(|_| request(&world, enquiry()));
-    let answers = join_all(requests.map(async |request| world.http().send(&request).await)).await;
-    let ids: Vec<String> = answers.iter().map(|answer| request_id(answer).to_string()).collect();
-    let refused = eventually("all are logged", PATIENCE, async || {
+    let requests = (0..20).map(|_| request(&world, enquiry_submitted()));
+    let responses = join_all(requests.map(async |request| world.http().send(&request).await)).await;
+    let ids: Vec<String> = responses.iter().map(|response| request_id(response).to_string()).collect();
+    let refused = eventually("all are logged", MAX_WAIT, async || {
         let lines = lines(&world.ingests[0], "request failed").await;
         let refused: Vec<Value> =
             lines.into_iter().filter(|line| line["message"] == "request failed").collect();
@@ -101,8 +104,8 @@ async fn the_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
     assert!(ids.iter().all(|id| trace_of.contains_key(id)), "{trace_of:?}");
 
     world.add_worker().await;
-    let unit = eventually("a unit of several batches", PATIENCE, async || {
-        let lines = lines(&world.workers[0], "applied").await;
+    let unit = eventually("a unit of several batches", MAX_WAIT, async || {
+        let lines = lines(&world.workers[0], "unit of events applied").await;
         let several = |line: &Value| line["batches"].as_u64().is_some_and(|batches| batches > 1);
         lines.into_iter().find(several).ok_or_else(|| "none".to_owned())
     })

@@ -1,55 +1,61 @@
-//! Every line that a program logs names its request and its trace, but for what no request has to do with.
+//! Every log line names its request and its trace, except lines of background work.
 
-use super::{SENT, TRACE, enquiry, lines, outspoken, request, subscribe};
-use crate::records::{at, break_inserts, get, mend, post};
+use super::{SENT, TRACE, enquiry_submitted, lines, request, verbose};
+use crate::records::{break_inserts, get, post, records_target, restore_inserts};
 use serde_json::{Value, json};
-use tests::{Behaviour, Outgoing, Program, QueuedMessage, Receiver, World, text};
+use tests::{Behavior, HttpRequest, Program, QueuedMessage, Receiver, World, text};
 use uuid::Uuid;
 
-/// What programs say of themselves and their servers.
-const BACKGROUND: [&str; 10] = [
-    "listening",
+/// Messages of background work.
+const BACKGROUND: [&str; 11] = [
+    "listening for API requests",
+    "listening for metrics and health requests",
     "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses",
     "CONNECT_CRM_UNSIGNED is allow: whoever can publish to the crm queue can act as an advisor of any tenant",
     "broker connected",
     "readiness changed",
-    "relaying the outbox",
-    // Something that was away, and had refused others than the one that finds it there again.
+    "became the relay leader; relaying the outbox",
+    // The outage affected other requests than the one that ends it.
     "dependency available again",
-    // A transaction for the deliveries of many requests; those that it doesn't fit are named one by one.
-    "can't put deliveries on record, trying again",
-    // Hyper's: it refused what was no HTTP, or the other end is gone.
-    "connection ended",
+    // A transaction for the deliveries of many requests; deliveries that fail alone are named one by one.
+    "recording deliveries failed; retrying",
+    // From hyper: the input was not HTTP, or the peer disconnected.
+    "HTTP connection closed with an error",
     // There is no request yet.
     "connection refused: too many connections",
 ];
 
 fn is_background(line: &Value) -> bool {
     // The relay's transactions are about what many requests have caused.
-    let is_relays = line["message"] == "transaction rolled back; running it again"
+    let is_relays = line["message"] == "transaction rolled back after a conflict; running it again"
         && ["relay", "unpark"].contains(&text(&line["name"]));
-    // The watch fails by itself when the machine is busy.
-    let is_watch =
-        line["message"] == "dependency unavailable; requests are answered 503" && line["what"] == "key watch";
-    is_relays || is_watch || BACKGROUND.contains(&text(&line["message"]))
+    // The key watch may time out on a busy machine.
+    let is_watch = line["message"] == "dependency of a background task unavailable; retrying"
+        && line["what"] == "key watch";
+    // Programs look for queues that others have not declared yet.
+    let is_queue_missing = line["message"] == "connecting to the broker failed; retrying"
+        || line["target"] == "lapin::channel" && line["message"] == "Channel closed"
+        || line["message"] == "the broker reported an error on the connection or a channel"
+            && text(&line["error"]).contains("NOT_FOUND - no queue");
+    is_relays || is_watch || is_queue_missing || BACKGROUND.contains(&text(&line["message"]))
 }
 
-/// What is in every queue a poison, with all ids that a message can have.
+/// Publishes a message that no program can read, with all ids that a message can have, and returns its id.
 async fn poison(world: &World, queue: &str) -> Uuid {
     let id = Uuid::now_v7();
     let message = QueuedMessage::new(b"poison").with_header("traceparent", SENT);
-    world.queues.put(queue, &message.with_id(&id.to_string())).await;
+    world.queues.publish_message(queue, &message.with_id(&id.to_string())).await;
     id
 }
 
-/// Refusals that never leave ingest, and records that can't be read.
-async fn refuse_in_ingest(world: &World, lead: &Value) {
-    let unknown = world.key.records("GET", &at(&format!("/clients/{}", Uuid::now_v7())), "");
+/// Causes refusals within ingest, and reads of corrupt records.
+async fn cause_ingest_refusals(world: &World, lead: &Value) {
+    let unknown = world.key.records("GET", &records_target(&format!("/clients/{}", Uuid::now_v7())), "");
     for (status, request) in [
-        (401, Outgoing::new("POST", tests::EVENTS, "{}")),
-        (401, request(world, enquiry()).replacing("x-connect-signature", "t=1,v1=00")),
+        (401, HttpRequest::new("POST", tests::EVENTS, "{}")),
+        (401, request(world, enquiry_submitted()).replacing("x-connect-signature", "t=1,v1=00")),
         (400, world.key.events("{}")),
-        (404, Outgoing::new("GET", "/nothing", "")),
+        (404, HttpRequest::new("GET", "/nothing", "")),
         (404, unknown),
     ] {
         assert_eq!(world.http().send(&request).await.status, status);
@@ -61,16 +67,17 @@ async fn refuse_in_ingest(world: &World, lead: &Value) {
     let trip = format!("/leads/{}/trip", text(lead));
     get(world, &trip).await.assert_error(500, "internal_error");
     world.database.execute("UPDATE trips SET brief = '{}'").await;
-    // Whoever reads it is refused by the database.
+    // Every read of the view fails in the database.
     let refusing = "ALTER TABLE trips RENAME TO trips_kept;
-        CREATE VIEW trips AS SELECT * FROM trips_kept WHERE 1 / (random() * 0)::integer = 1";
+        CREATE VIEW trips AS SELECT * FROM trips_kept WHERE 1 / (random() * 0)::integer = 1;
+        GRANT SELECT ON trips TO PUBLIC";
     world.database.execute(refusing).await;
     get(world, &trip).await.assert_error(500, "internal_error");
     world.database.execute("DROP VIEW trips; ALTER TABLE trips_kept RENAME TO trips").await;
 }
 
-/// What can't be read, and what fails.
-async fn fail_in_the_worker(world: &World, lead: &Value) -> [Uuid; 4] {
+/// Causes unreadable messages and internal errors.
+async fn cause_worker_failures(world: &World, lead: &Value) -> [Uuid; 4] {
     let poison = [
         poison(world, "events").await,
         poison(world, "records").await,
@@ -78,27 +85,31 @@ async fn fail_in_the_worker(world: &World, lead: &Value) -> [Uuid; 4] {
         poison(world, "webhooks").await,
     ];
     break_inserts(world, "event_ledger").await;
-    let batch = world.http().send(&request(world, enquiry())).await;
+    let batch = world.http().send(&request(world, enquiry_submitted())).await;
     assert_eq!(batch.json()["failed"], 1, "{batch:?}");
     let body = json!({"contact": {"email": "bo@example.com", "name": "Bo"}});
     post(world, "/leads", body).await.assert_error(500, "lead_create_failed");
     let stage =
         |lead: &Value| json!({"action": "stage", "tenant": "acme", "lead": lead, "stage": "follow_up"});
     for action in [stage(lead), stage(&json!(Uuid::now_v7())), json!("no action")] {
-        // Neither an id nor a trace of the sender's.
+        // Without an id or a trace of the sender.
         world.queues.publish("crm", action.to_string().as_bytes()).await;
     }
-    lines(&world.workers[0], "action failed").await;
-    mend(world).await;
+    lines(
+        &world.workers[0],
+        "advisor action failed; replying with an error, or dead-lettering it if no reply is wanted",
+    )
+    .await;
+    restore_inserts(world).await;
     poison
 }
 
-/// Checks all lines so far; each of `expected` must be among them.
-async fn check(program: &Program, expected: &[&str]) -> Vec<Value> {
+/// Checks that all log lines so far name their request; each message of `expected` must be among them.
+async fn assert_lines_named(program: &Program, expected: &[&str]) -> Vec<Value> {
     for message in expected {
         lines(program, message).await;
     }
-    let all = lines(program, "listening").await;
+    let all = lines(program, "listening for metrics and health requests").await;
     for line in &all {
         let named = |one: &str, several: &str| {
             let span = &line["span"];
@@ -111,43 +122,46 @@ async fn check(program: &Program, expected: &[&str]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_line_of_every_program_names_its_request_and_its_trace() {
-    let world = outspoken().set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
+async fn every_log_line_names_its_request_and_its_trace() {
+    let world = verbose().set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
     let receiver = Receiver::http();
-    receiver.answer_next("/hooks", [Behaviour::status(500)]);
-    subscribe(&world, &receiver.url("/hooks")).await;
-    let lead = world.accept(enquiry()).await["leadId"].clone();
-    lines(&world.dispatchers[0], "attempts used up: dead letter").await;
-    refuse_in_ingest(&world, &lead).await;
-    let poison = fail_in_the_worker(&world, &lead).await;
+    receiver.respond_to_next("/hooks", [Behavior::status(500)]);
+    world.subscribe(&receiver.url("/hooks")).await;
+    let lead = world.accept(enquiry_submitted()).await["leadId"].clone();
+    lines(&world.dispatchers[0], "webhook attempts used up; dead-lettering the delivery").await;
+    cause_ingest_refusals(&world, &lead).await;
+    let poison = cause_worker_failures(&world, &lead).await;
     break_inserts(&world, "attempts").await;
-    world.accept(enquiry()).await;
-    lines(&world.dispatchers[0], "a delivery can't be put on record").await;
+    world.accept(enquiry_submitted()).await;
+    lines(&world.dispatchers[0], "recording a delivery failed; dead-lettering or requeueing its message")
+        .await;
 
-    check(
+    assert_lines_named(
         &world.ingests[0],
         &[
-            "answered",
+            "request completed",
             "request failed",
             "authentication refused",
-            "dependency unavailable; requests are answered 503",
-            "a record can't be read",
-            "a read was refused",
+            "dependency unavailable; responding 503 to requests",
+            "a record does not match the schema; responding 500",
+            "the database rejected a records query; responding 500",
         ],
     )
     .await;
-    let worker = check(
+    let worker = assert_lines_named(
         &world.workers[0],
         &[
-            "unit failed; applying it in halves",
-            "event failed",
-            "records write failed",
-            "action failed",
-            "action refused",
+            "unit of events failed; applying it in halves",
+            "event failed; reporting it as failed in the reply",
+            "records write failed; replying with an error",
+            "advisor action failed; replying with an error, or dead-lettering it if no reply is wanted",
+            "advisor action refused; replying with the reason",
         ],
     )
     .await;
-    let dispatcher = check(&world.dispatchers[0], &["attempted", "message dead-lettered"]).await;
+    let dispatcher =
+        assert_lines_named(&world.dispatchers[0], &["webhook attempt finished", "message dead-lettered"])
+            .await;
     for (lines, ids) in [(worker, &poison[..3]), (dispatcher, &poison[3..])] {
         let dead: Vec<&Value> =
             lines.iter().filter(|line| line["message"] == "message dead-lettered").collect();

@@ -1,19 +1,19 @@
 //! Spans at a collector (OTLP over HTTP).
 
 use super::collector::{Collector, Span};
-use super::{SENT, TRACE, enquiry, outspoken, request, request_id, subscribe};
+use super::{SENT, TRACE, enquiry_submitted, request, request_id, verbose};
 use std::collections::BTreeSet;
-use tests::{Authority, PATIENCE, Receiver, World, eventually};
+use tests::{Authority, MAX_WAIT, Receiver, World, eventually};
 
 #[tokio::test]
 async fn one_batch_is_one_trace_through_all_programs() {
     let collector = Collector::start();
-    let world = collector.of(outspoken()).start().await;
+    let world = collector.attach_to(verbose()).start().await;
     let receiver = Receiver::http();
-    subscribe(&world, &receiver.url("/hooks")).await;
-    let answer = world.http().send(&request(&world, enquiry())).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let id = request_id(&answer).to_string();
+    world.subscribe(&receiver.url("/hooks")).await;
+    let response = world.http().send(&request(&world, enquiry_submitted())).await;
+    assert_eq!(response.status, 200, "{response:?}");
+    let id = request_id(&response).to_string();
     let is_of_it = |span: &Span| span.attribute("connect.request_id") == Some(id.as_str());
     let request = collector.span("request", is_of_it).await;
     let batch = collector.span("batch", is_of_it).await;
@@ -40,29 +40,30 @@ async fn one_batch_is_one_trace_through_all_programs() {
 }
 
 #[tokio::test]
-async fn a_callers_trace_goes_on_and_one_that_is_not_sampled_is_not_exported() {
+async fn continues_a_callers_trace_and_exports_only_sampled_ones() {
     let collector = Collector::start();
-    let world = collector.of(World::with()).start().await;
+    let world = collector.attach_to(World::with()).start().await;
     let unsampled = SENT.replace(TRACE, &TRACE.replace('0', "1")).replace("-01", "-00");
     for traceparent in [unsampled.as_str(), SENT] {
-        let answer = world.http().send(&request(&world, enquiry()).with("traceparent", traceparent)).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
+        let response =
+            world.http().send(&request(&world, enquiry_submitted()).with("traceparent", traceparent)).await;
+        assert_eq!(response.status, 200, "{response:?}");
     }
     let mine = |span: &Span| span.field("traceId") == TRACE;
     let request = collector.span("request", mine).await;
     assert_eq!(request.field("parentSpanId"), "b7ad6b7169203331");
     collector.span("batch", mine).await;
-    // Each program exports in order: what came before would be there.
+    // Each program exports in order: an earlier span would have arrived.
     let others: Vec<Span> = collector.spans().into_iter().filter(|span| !mine(span)).collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
 #[tokio::test]
-async fn a_program_that_ends_exports_what_is_left() {
+async fn a_program_exports_remaining_spans_when_it_ends() {
     let collector = Collector::start();
-    let mut world = collector.of(World::with()).start().await;
-    let answer = world.http().send(&request(&world, enquiry())).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let mut world = collector.attach_to(World::with()).start().await;
+    let response = world.http().send(&request(&world, enquiry_submitted())).await;
+    assert_eq!(response.status, 200, "{response:?}");
     assert!(world.ingests[0].terminate().await.success() && world.workers[0].terminate().await.success());
     let spans = collector.spans();
     // Each program exports for itself: there is no order among them.
@@ -71,31 +72,31 @@ async fn a_program_that_ends_exports_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_collector_over_tls_is_known_by_the_systems_roots() {
+async fn trusts_a_tls_collector_by_the_system_roots() {
     let authority = Authority::new();
     let collector = Collector::https(&authority);
     let file = authority.file().to_str().expect("a path that is text");
-    let world = collector.of(World::with()).set("SSL_CERT_FILE", file).start().await;
-    world.accept(enquiry()).await;
+    let world = collector.attach_to(World::with()).set("SSL_CERT_FILE", file).start().await;
+    world.accept(enquiry_submitted()).await;
     for name in ["request", "batch"] {
         collector.span(name, |_| true).await;
     }
-    // To a stranger nothing is told.
+    // A collector with another authority gets nothing.
     let stranger = Collector::https(&Authority::new());
-    let world = stranger.of(World::with()).workers(0).set("SSL_CERT_FILE", file).start().await;
-    world.http().get("/nothing").await.expect("an answer");
-    super::lines(&world.ingests[0], "spans can't be exported and are dropped").await;
+    let world = stranger.attach_to(World::with()).workers(0).set("SSL_CERT_FILE", file).start().await;
+    world.http().get("/nothing").await.expect("a response");
+    super::lines(&world.ingests[0], "exporting spans failed; dropping spans until it works again").await;
     assert_eq!(stranger.spans().len(), 0);
 }
 
 #[tokio::test]
-async fn a_collector_that_is_gone_or_never_answers_disturbs_nothing() {
+async fn an_unreachable_collector_affects_neither_requests_nor_the_shutdown() {
     let silent = Receiver::http();
-    silent.silent_at_the_door();
+    silent.ignore_new_connections();
     for endpoint in ["http://127.0.0.1:1", &silent.url("")] {
         let mut world = World::with().set("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).start().await;
         for _ in 0..3 {
-            world.accept(enquiry()).await;
+            world.accept(enquiry_submitted()).await;
         }
         for program in world.ingests.iter_mut().chain(&mut world.workers) {
             assert!(program.terminate().await.success(), "{endpoint}");
@@ -104,22 +105,21 @@ async fn a_collector_that_is_gone_or_never_answers_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_collector_refuses_is_counted_and_told_once() {
+async fn spans_rejected_by_a_collector_are_counted_and_logged_once() {
     let collector = Receiver::http();
-    collector.answer_all(tests::Behaviour::status(503));
+    collector.respond_to_all(tests::Behavior::status(503));
     let world =
         World::with().workers(0).set("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/otlp/")).start().await;
     for exports in 1..=2 {
-        world.http().get("/nothing").await.expect("an answer");
+        world.http().get("/nothing").await.expect("a response");
         collector.wait_for_at("/otlp/v1/traces", exports).await;
     }
-    eventually("both are counted", PATIENCE, async || {
+    eventually("both are counted", MAX_WAIT, async || {
         let failed =
             world.ingests[0].metrics().await.sum("connect_trace_spans_total", &[("outcome", "failed")]);
         if failed == 2.0 { Ok(()) } else { Err(failed.to_string()) }
     })
     .await;
-    let told =
-        world.ingests[0].logs().lines().filter(|line| line.contains("spans can't be exported")).count();
+    let told = world.ingests[0].logs().lines().filter(|line| line.contains("exporting spans failed")).count();
     assert_eq!(told, 1);
 }

@@ -1,6 +1,5 @@
-//! Traces: the id of a request and its place in a trace, in answers, logs, messages, webhooks, and at a collector.
+//! Request ids and traces in responses, logs, messages, webhooks, and at a collector.
 
-mod answers;
 mod collector;
 mod deliveries;
 mod every_line;
@@ -9,40 +8,37 @@ mod failures;
 mod lines;
 mod messages;
 mod panics;
+mod request_ids;
 
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{Event, Outgoing, PATIENCE, Program, World, WorldBuilder, event, eventually};
+use tests::{Event, HttpRequest, MAX_WAIT, Program, World, WorldBuilder, event, eventually};
 use uuid::Uuid;
 
 /// A trace that a caller began.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
-/// As it sends it.
+/// The `traceparent` header of that trace.
 const SENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// Programs that log every request, unit and attempt, with a dispatcher that may send to this machine.
-fn outspoken() -> WorldBuilder {
+fn verbose() -> WorldBuilder {
     World::with()
         .dispatchers(1)
         .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
         .set("RUST_LOG", "info,common=debug,ingest=debug,worker=debug,dispatcher=debug")
 }
 
-async fn subscribe(world: &World, url: &str) {
-    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", url]).await;
-}
-
-/// An event that subscribers hear of.
-fn enquiry() -> Event {
+/// An event that causes a webhook.
+fn enquiry_submitted() -> Event {
     event("enquiry.submitted").email("ana@example.com").name("Ana").payload(json!({}))
 }
 
 /// A signed batch of one.
-fn request(world: &World, event: Event) -> Outgoing {
+fn request(world: &World, event: Event) -> HttpRequest {
     world.key.events(batch(&[event]))
 }
 
-/// The trace of a `traceparent`, which must be one.
+/// The trace id of a valid `traceparent`.
 fn trace_of(traceparent: &str) -> &str {
     let parts: Vec<&str> = traceparent.split('-').collect();
     let [version, trace, span, flags] = parts[..] else { panic!("{traceparent}") };
@@ -52,9 +48,9 @@ fn trace_of(traceparent: &str) -> &str {
     trace
 }
 
-/// Lines of a program's log, of which one says `message`.
+/// All log lines of a program, once one has `message`.
 async fn lines(program: &Program, message: &str) -> Vec<Value> {
-    eventually(&format!("a line says {message:?}"), PATIENCE, async || {
+    eventually(&format!("a line says {message:?}"), MAX_WAIT, async || {
         let lines: Vec<Value> =
             program.logs().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let says = lines.iter().any(|line| line["message"] == message);
@@ -63,8 +59,8 @@ async fn lines(program: &Program, message: &str) -> Vec<Value> {
     .await
 }
 
-/// Trace and request of the one line that says `message`.
-async fn named(program: &Program, message: &str) -> (String, Option<String>) {
+/// Trace id and request id of the only line with `message`.
+async fn trace_and_request(program: &Program, message: &str) -> (String, Option<String>) {
     let lines = lines(program, message).await;
     let saying: Vec<&Value> = lines.iter().filter(|line| line["message"] == message).collect();
     let [line] = saying[..] else { panic!("{saying:?}") };
@@ -72,11 +68,11 @@ async fn named(program: &Program, message: &str) -> (String, Option<String>) {
     (field("trace_id").unwrap_or_else(|| panic!("no trace: {line}")), field("request_id"))
 }
 
-/// The id of a request, as its answer says.
-fn request_id(answer: &tests::Answer) -> Uuid {
-    let sent: Vec<_> = answer.headers.get_all("x-request-id").iter().collect();
-    assert_eq!(sent.len(), 1, "{answer:?}");
-    let id = Uuid::try_parse(answer.header("x-request-id")).expect("a UUID");
+/// The request id in a response.
+fn request_id(response: &tests::HttpResponse) -> Uuid {
+    let sent: Vec<_> = response.headers.get_all("x-request-id").iter().collect();
+    assert_eq!(sent.len(), 1, "{response:?}");
+    let id = Uuid::try_parse(response.header("x-request-id")).expect("a UUID");
     assert_eq!(id.get_version_num(), 7, "{id}");
     id
 }

@@ -1,27 +1,28 @@
-//! A panic is a line of the log, and names what it happened in.
+//! A panic is logged with the request that it happened in.
 
-use super::{SENT, TRACE, enquiry, lines, request};
-use tests::{PATIENCE, World, text};
+use super::{SENT, TRACE, enquiry_submitted, lines, request};
+use tests::{MAX_WAIT, World, text};
 
 #[tokio::test]
-async fn a_panic_is_a_line_that_names_the_request_it_happened_in() {
+async fn a_panic_is_logged_with_its_request() {
     let mut world = World::start().await;
-    world.accept(enquiry()).await;
+    world.accept(enquiry_submitted()).await;
     world.end_workers().await;
     world.set("CONNECT_REPLY_TIMEOUT", "300ms");
     world.restart_ingest().await;
-    // A worker that finds another type than it knows has the wrong schema before it, and ends.
+    // A worker that finds an unexpected column type panics: the schema is wrong.
     world.database.execute("ALTER TABLE clients ALTER COLUMN name TYPE bytea USING name::bytea").await;
     world.add_worker().await;
-    let answer = world.http().send(&request(&world, enquiry()).with("traceparent", SENT)).await;
-    assert_eq!(answer.status, 503, "{answer:?}");
-    let said = lines(&world.workers[0], "panicked").await;
-    let panicked = said.iter().find(|line| line["message"] == "panicked").expect("the line");
-    let expected = (TRACE, super::request_id(&answer).to_string());
+    let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
+    assert_eq!(response.status, 503, "{response:?}");
+    let message = "a thread panicked; abandoning its current task";
+    let said = lines(&world.workers[0], message).await;
+    let panicked = said.iter().find(|line| line["message"] == message).expect("the line");
+    let expected = (TRACE, super::request_id(&response).to_string());
     let span = &panicked["span"];
     assert_eq!((text(&span["trace_id"]), text(&span["request_id"])), (expected.0, expected.1.as_str()));
     assert!(text(&panicked["place"]).contains(".rs:"), "{panicked}");
-    assert!(!world.workers[0].until_ended(PATIENCE).await.success());
-    // `lines` has read all of them as JSON: nothing is said beside the log.
-    lines(&world.workers[0], "a task that the program can't do without panicked; the program ends").await;
+    assert!(!world.workers[0].until_ended(MAX_WAIT).await.success());
+    // `lines` has parsed all output as JSON: nothing is written beside the log.
+    lines(&world.workers[0], "a critical task panicked; the process aborts").await;
 }

@@ -1,12 +1,12 @@
-//! What a receiver gets (specification: Outbound webhook events).
+//! The webhook that a receiver gets (specification: Outbound webhook events).
 
-use super::Outbound;
+use super::OutboundWorld;
 use serde_json::json;
 use tests::{event, text};
 
 #[tokio::test]
-async fn an_enquirys_assignment_reaches_a_subscriber_signed_and_in_the_envelope() {
-    let outbound = Outbound::start().await;
+async fn a_lead_assignment_reaches_a_subscriber_signed_and_in_the_envelope() {
+    let outbound = OutboundWorld::start().await;
     let subscription = outbound.subscribe("/hooks?site=1", &[]).await;
     let result = outbound
         .world
@@ -34,7 +34,7 @@ async fn an_enquirys_assignment_reaches_a_subscriber_signed_and_in_the_envelope(
     assert_eq!((&payload["clientId"], &payload["externalId"]), (&result["clientId"], &json!("w-1")));
     assert!(text(&payload["owner"]["email"]).ends_with("@acme.test") && payload["previousOwner"].is_null());
 
-    outbound.until("delivered", 1).await;
+    outbound.until_deliveries("delivered", 1).await;
     let rows = outbound
         .world
         .database

@@ -1,15 +1,15 @@
-//! Who hears of an event: not who caused it (specification: Inbound rules 3, Delivery rules 4; D16, D24).
+//! The echo rule: an event is not sent to the system that caused it (specification: Inbound rules 3, Delivery rules 4; D16, D24).
 
-use super::{Outbound, Subscription};
+use super::{OutboundWorld, Subscription};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use tests::event::batch;
-use tests::{ALL_SCOPES, ApiKey, Event, RECORDS, Received, event, text};
+use tests::{ALL_SCOPES, ApiKey, Event, RECORDS, ReceivedRequest, event, text};
 use uuid::Uuid;
 
-/// An agency with three systems. Each subscriber's path says whose it is.
+/// A tenant with three systems. The path of each subscription names its system.
 struct Systems {
-    outbound: Outbound,
+    outbound: OutboundWorld,
     /// Key of the website, registered with the origin `site`.
     site: ApiKey,
     /// Key of a partner, registered without an origin.
@@ -19,7 +19,7 @@ struct Systems {
 
 impl Systems {
     async fn start() -> Self {
-        let outbound = Outbound::start().await;
+        let outbound = OutboundWorld::start().await;
         let (site, partner) = (key(&outbound, &["--origin", "site"]).await, key(&outbound, &[]).await);
         let mut subscriptions = HashMap::new();
         for (path, options) in [
@@ -39,22 +39,23 @@ impl Systems {
     /// Sends one event that must be accepted, and gives its result.
     async fn send(&self, key: &ApiKey, origin: &str, event: Event) -> Value {
         let event = event.email("ana@example.com").with("origin", json!(origin));
-        let answer = self.outbound.world.http().send(&key.events(batch(&[event]))).await;
-        let result = answer.json()["results"][0].clone();
+        let response = self.outbound.world.http().send(&key.events(batch(&[event]))).await;
+        let result = response.json()["results"][0].clone();
         assert_eq!(result["status"], "accepted", "{result}");
         result
     }
 
     async fn patch(&self, key: &ApiKey, lead: &Value, body: Value) {
         let target = format!("{RECORDS}/leads/{}", text(&lead["leadId"]));
-        let answer = self.outbound.world.http().send(&key.records("PATCH", &target, body.to_string())).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
+        let response =
+            self.outbound.world.http().send(&key.records("PATCH", &target, body.to_string())).await;
+        assert_eq!(response.status, 200, "{response:?}");
     }
 
-    /// What was heard since this was last asked, as `path type origin`, sorted. Each is signed for its subscriber.
-    async fn heard(&self) -> Vec<String> {
-        let came = self.outbound.came().await;
-        let said = |webhook: &Received| {
+    /// The webhooks received since the last call, as `path type origin`, sorted. Checks their signatures.
+    async fn take_deliveries(&self) -> Vec<String> {
+        let came = self.outbound.take_received().await;
+        let said = |webhook: &ReceivedRequest| {
             for (path, subscription) in &self.subscriptions {
                 assert_eq!(webhook.verify(&subscription.secret).is_ok(), webhook.path() == *path, "{path}");
             }
@@ -67,57 +68,63 @@ impl Systems {
     }
 }
 
-async fn key(outbound: &Outbound, options: &[&str]) -> ApiKey {
+async fn key(outbound: &OutboundWorld, options: &[&str]) -> ApiKey {
     let create = ["key", "create", "--tenant", "acme", "--name", "system", "--scopes", ALL_SCOPES];
     ApiKey::of("acme", &outbound.world.connectctl.json(&[&create, options].concat()).await)
 }
 
 #[tokio::test]
-async fn a_system_hears_of_what_others_cause_and_not_of_what_it_causes_itself() {
+async fn a_system_is_not_notified_of_what_it_caused_itself() {
     let systems = Systems::start().await;
     let (site, partner) = (&systems.site, &systems.partner);
 
-    // Routing is the CRM's own act: who submitted the enquiry hears of it, too (D16).
+    // Routing is done by the CRM: the system that submitted the lead is notified, too (D16).
     let lead = systems.send(site, "site", event("enquiry.submitted")).await;
     let assigned = ["/all", "/partner", "/site"].map(|path| format!("{path} lead.assigned crm"));
-    assert_eq!(systems.heard().await, assigned);
+    assert_eq!(systems.take_deliveries().await, assigned);
 
-    // What its key's calls cause, whatever origin they carry.
+    // Events caused by its key, whatever their origin.
     systems.send(site, "elsewhere", event("booking.started")).await;
     assert_eq!(
-        systems.heard().await,
+        systems.take_deliveries().await,
         ["/all lead.stage_changed elsewhere", "/partner lead.stage_changed elsewhere"]
     );
 
-    // What carries its registered origin, whoever's call it was.
+    // Events with its registered origin, whatever key caused them.
     let booking = event("booking.completed").payload(json!({"bookingRef": "BR-1"}));
     systems.send(partner, "site", booking).await;
-    assert_eq!(systems.heard().await, ["/all booking.confirmed site", "/all lead.stage_changed site"]);
+    assert_eq!(
+        systems.take_deliveries().await,
+        ["/all booking.confirmed site", "/all lead.stage_changed site"]
+    );
 
     // A records write has the key's registered origin, else that of the interface.
     systems.patch(site, &lead, json!({"stage": "follow_up"})).await;
-    assert_eq!(systems.heard().await, ["/all lead.stage_changed site", "/partner lead.stage_changed site"]);
+    assert_eq!(
+        systems.take_deliveries().await,
+        ["/all lead.stage_changed site", "/partner lead.stage_changed site"]
+    );
     systems.patch(partner, &lead, json!({"stage": "negotiation"})).await;
     assert_eq!(
-        systems.heard().await,
+        systems.take_deliveries().await,
         ["/all lead.stage_changed connect-api", "/site lead.stage_changed connect-api"]
     );
 
-    // An assignment that a key asks for is no routing.
+    // An assignment by a key is not routing.
     let owner = systems.outbound.world.lead(&lead["leadId"]).await["owner"]["email"].clone();
     let other = if owner == "asha@acme.test" { "ben@acme.test" } else { "asha@acme.test" };
     systems.patch(site, &lead, json!({"owner": other})).await;
-    assert_eq!(systems.heard().await, ["/all lead.assigned site", "/partner lead.assigned site"]);
+    assert_eq!(systems.take_deliveries().await, ["/all lead.assigned site", "/partner lead.assigned site"]);
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_only_of_the_types_it_asked_for() {
+async fn a_subscriber_receives_only_its_event_types() {
     let systems = Systems::start().await;
     systems.send(&systems.partner, "elsewhere", event("enquiry.submitted")).await;
     let booking = |reference: &str| event("booking.completed").payload(json!({"bookingRef": reference}));
     systems.send(&systems.partner, "elsewhere", booking("BR-1")).await;
     assert_eq!(
-        systems.heard().await,
+        systems.take_deliveries().await,
         [
             "/all booking.confirmed elsewhere",
             "/all lead.assigned crm",
@@ -129,23 +136,23 @@ async fn a_subscriber_hears_only_of_the_types_it_asked_for() {
             "/site lead.stage_changed elsewhere",
         ]
     );
-    // The filter takes nothing from the echo rule.
+    // The echo rule applies beside the type filter.
     systems.send(&systems.site, "elsewhere", booking("BR-2")).await;
     assert_eq!(
-        systems.heard().await,
+        systems.take_deliveries().await,
         ["/all booking.confirmed elsewhere", "/partner booking.confirmed elsewhere"]
     );
 }
 
 #[tokio::test]
-async fn each_subscriber_has_a_delivery_of_its_own_of_the_same_event() {
-    let outbound = Outbound::start().await;
-    // Also two of one receiver.
+async fn each_subscriber_gets_its_own_delivery_of_an_event() {
+    let outbound = OutboundWorld::start().await;
+    // Two of them have the same URL.
     for path in ["/one", "/two", "/two", "/two?again"] {
         outbound.subscribe(path, &[]).await;
     }
-    outbound.tell().await;
-    let came = outbound.came().await;
+    outbound.open_lead().await;
+    let came = outbound.take_received().await;
     assert_eq!(came.len(), 4);
     assert!(came.iter().all(|webhook| webhook.body == came[0].body), "the same bytes");
     let deliveries: HashSet<&str> = came.iter().map(|webhook| webhook.header("x-connect-delivery")).collect();
@@ -154,7 +161,7 @@ async fn each_subscriber_has_a_delivery_of_its_own_of_the_same_event() {
 }
 
 #[tokio::test]
-async fn another_agencys_events_are_its_own() {
+async fn events_reach_only_subscribers_of_their_tenant() {
     let systems = Systems::start().await;
     let zeta = {
         let printed = ["key", "create", "--tenant", "zeta", "--name", "system", "--scopes", ALL_SCOPES];
@@ -164,7 +171,7 @@ async fn another_agencys_events_are_its_own() {
     systems.outbound.world.connectctl.json(&add).await;
     systems.send(&zeta, "site", event("enquiry.submitted").tenant("zeta")).await;
     systems.send(&zeta, "site", event("booking.started").tenant("zeta")).await;
-    let came = systems.outbound.came().await;
+    let came = systems.outbound.take_received().await;
     let heard: Vec<_> =
         came.iter().map(|webhook| (webhook.path(), webhook.header("x-connect-event"))).collect();
     assert_eq!(heard, [("/zeta", "lead.assigned"), ("/zeta", "lead.stage_changed")]);
@@ -172,12 +179,12 @@ async fn another_agencys_events_are_its_own() {
         assert_eq!((webhook.header("x-connect-tenant"), &webhook.json()["tenant"]), ("zeta", &json!("zeta")));
     }
     systems.send(&systems.partner, "elsewhere", event("enquiry.submitted")).await;
-    assert!(systems.heard().await.iter().all(|heard| !heard.starts_with("/zeta")));
+    assert!(systems.take_deliveries().await.iter().all(|heard| !heard.starts_with("/zeta")));
 }
 
 #[tokio::test]
-async fn what_is_sent_twice_is_told_once() {
-    let outbound = Outbound::start().await;
+async fn repeated_requests_are_delivered_once() {
+    let outbound = OutboundWorld::start().await;
     outbound.subscribe("/hooks", &[]).await;
     let enquiry = event("enquiry.submitted").email("ana@example.com");
     let booking = event("booking.completed").email("ana@example.com").payload(json!({"bookingRef": "BR-1"}));
@@ -189,10 +196,10 @@ async fn what_is_sent_twice_is_told_once() {
     let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
     for replayed in ["", "true"] {
         let request = outbound.world.key.records("POST", &format!("{RECORDS}/leads"), body.clone());
-        let answer = outbound.world.http().send(&request.with("idempotency-key", "k-1")).await;
-        assert_eq!((answer.status, answer.header("idempotent-replayed")), (201, replayed));
+        let response = outbound.world.http().send(&request.with("idempotency-key", "k-1")).await;
+        assert_eq!((response.status, response.header("idempotent-replayed")), (201, replayed));
     }
-    let came = outbound.came().await;
+    let came = outbound.take_received().await;
     let types: Vec<&str> = came.iter().map(|webhook| webhook.header("x-connect-event")).collect();
     assert_eq!(types, ["lead.assigned", "lead.stage_changed", "booking.confirmed", "lead.assigned"]);
 }

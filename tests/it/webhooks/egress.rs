@@ -1,14 +1,14 @@
 //! Which addresses are connected to, and how (D27).
 
-use super::Outbound;
+use super::OutboundWorld;
 use serde_json::Value;
 use tests::{Receiver, World};
 
-/// A world whose subscriptions are made in development mode, and whose dispatcher isn't in it. Its own receiver's port and
-/// `plain`'s are allowed.
-async fn strict(plain: &Receiver) -> Outbound {
+/// A world whose subscriptions are created in development mode, while its dispatcher runs in production mode. The ports of
+/// both receivers are allowed.
+async fn strict(plain: &Receiver) -> OutboundWorld {
     let settings = World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "2");
-    let mut outbound = Outbound::without_dispatcher(settings).await;
+    let mut outbound = OutboundWorld::without_dispatcher(settings).await;
     outbound.world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "false");
     let ports = format!("{},{}", outbound.receiver.address().port(), plain.address().port());
     outbound.world.set("CONNECT_WEBHOOK_PORTS", &ports);
@@ -17,7 +17,7 @@ async fn strict(plain: &Receiver) -> Outbound {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_public_is_refused_at_each_attempt_and_never_connected_to() {
+async fn a_non_public_address_is_refused_at_each_attempt_and_never_connected_to() {
     let plain = Receiver::http();
     let outbound = strict(&plain).await;
     let port = outbound.receiver.address().port();
@@ -37,8 +37,8 @@ async fn an_address_that_is_not_public_is_refused_at_each_attempt_and_never_conn
     for (url, error) in cases {
         subscribed.push((error, outbound.subscribe_url(&url, &[]).await));
     }
-    outbound.tell().await;
-    outbound.until("dead", subscribed.len() as i64).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("dead", subscribed.len() as i64).await;
     for (error, subscription) in &subscribed {
         let attempts = outbound.attempts(subscription).await;
         assert_eq!(attempts.len(), 2, "{error}: {attempts:?}");
@@ -49,15 +49,15 @@ async fn an_address_that_is_not_public_is_refused_at_each_attempt_and_never_conn
             assert_eq!(found, *error);
         }
     }
-    assert_eq!((outbound.receiver.accepted(), plain.accepted()), (0, 0), "nobody was connected to");
+    assert_eq!((outbound.receiver.accepted(), plain.accepted()), (0, 0), "no connection was opened");
     let refused = 2.0 * subscribed.len() as f64;
     outbound.until_metric("connect_webhook_attempts_total", &[("outcome", "address_refused")], refused).await;
     outbound.until_metric("connect_webhook_attempts_total", &[], refused).await;
 }
 
 #[tokio::test]
-async fn proxies_of_the_environment_are_ignored() {
-    let mut outbound = Outbound::without_dispatcher(World::with()).await;
+async fn proxy_environment_variables_are_ignored() {
+    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
     let (proxy, plain) = (Receiver::http(), Receiver::http());
     for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"] {
         for name in [name.to_owned(), name.to_lowercase()] {
@@ -67,26 +67,27 @@ async fn proxies_of_the_environment_are_ignored() {
     outbound.world.add_dispatcher().await;
     outbound.subscribe("/direct", &[]).await;
     outbound.subscribe_url(&plain.url("/direct"), &[]).await;
-    outbound.tell().await;
-    outbound.until("delivered", 2).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 2).await;
     assert_eq!((outbound.receiver.count(), plain.count(), proxy.accepted()), (1, 1, 0));
 }
 
 #[tokio::test]
-async fn extra_roots_are_needed_for_receivers_of_an_authority_that_nobody_knows() {
-    let mut outbound = Outbound::without_dispatcher(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+async fn receivers_of_an_unknown_authority_require_the_extra_roots() {
+    let mut outbound =
+        OutboundWorld::without_dispatcher(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
     outbound.subscribe("/hooks", &[]).await;
     let file = outbound.authority.file().to_str().expect("a path in Unicode").to_owned();
     outbound.world.set("CONNECT_WEBHOOK_CA_FILE", "");
     outbound.world.add_dispatcher().await;
-    outbound.tell().await;
-    outbound.until("dead", 1).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("dead", 1).await;
     assert_eq!(outbound.receiver.count(), 0);
 
     outbound.world.dispatchers.clear();
     outbound.world.set("CONNECT_WEBHOOK_CA_FILE", &file);
     outbound.world.add_dispatcher().await;
-    outbound.tell().await;
-    outbound.until("delivered", 1).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 1).await;
     assert_eq!(outbound.receiver.count(), 1);
 }

@@ -1,17 +1,17 @@
-//! Whatever dies, an event that was committed is delivered, waits, or is a dead letter: never fewer.
+//! Whatever crashes, every committed event is delivered, pending, or dead-lettered.
 
-use super::Outbound;
+use super::OutboundWorld;
 use crate::burst::{self, Burst, Progress};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-use tests::private::{Broker, End, Postgres};
-use tests::{Behaviour, World, eventually, text};
+use tests::dedicated_servers::{Broker, Postgres, StopMode};
+use tests::{Behavior, World, eventually, text};
 
 /// Longer than any server takes to come back.
-const OUTAGE: Duration = Duration::from_secs(90);
+const OUTAGE: Duration = Duration::from_secs(180);
 
-/// Two subscriptions, and a burst of enquiries during which `fault` runs.
-async fn burst(outbound: &mut Outbound, fault: impl AsyncFnOnce(&mut World, Progress)) -> Burst {
+/// Creates two subscriptions, and sends a burst during which `fault` runs.
+async fn burst(outbound: &mut OutboundWorld, fault: impl AsyncFnOnce(&mut World, Progress)) -> Burst {
     for path in ["/one", "/two"] {
         outbound.subscribe(path, &[]).await;
     }
@@ -20,9 +20,9 @@ async fn burst(outbound: &mut Outbound, fault: impl AsyncFnOnce(&mut World, Prog
     burst::send(&key, &[ingest], async |progress| fault(world, progress).await).await
 }
 
-/// Waits until everything is delivered, and checks it against what the receiver got. Gives how many requests the
-/// receiver got beyond one for each delivery.
-async fn settle(outbound: &Outbound) -> usize {
+/// Waits until every event is delivered, and checks the records against what the receiver got. Returns how many requests
+/// were repeated.
+async fn assert_all_delivered(outbound: &OutboundWorld) -> usize {
     let database = &outbound.world.database;
     eventually("everything is delivered", OUTAGE, async || {
         let query = "SELECT count(*) FROM outbox o WHERE relayed_at IS NULL OR 2 <>
@@ -49,13 +49,13 @@ async fn settle(outbound: &Outbound) -> usize {
         assert!(delivery["attempts"].as_i64() >= Some(1), "{delivery}");
     }
     let distinct: HashSet<&&str> = event_of.keys().collect();
-    assert_eq!(distinct.len(), deliveries.len(), "nothing was sent that isn't on record");
+    assert_eq!(distinct.len(), deliveries.len(), "every request is on record");
     received.len() - deliveries.len()
 }
 
 #[tokio::test]
-async fn dispatchers_that_are_killed_in_a_burst_lose_nothing() {
-    let mut outbound = Outbound::start().await;
+async fn dispatchers_killed_in_a_burst_lose_nothing() {
+    let mut outbound = OutboundWorld::start().await;
     let burst = burst(&mut outbound, async |world, mut progress| {
         for part in [0.2, 0.4, 0.6] {
             progress.until(part).await;
@@ -65,17 +65,17 @@ async fn dispatchers_that_are_killed_in_a_burst_lose_nothing() {
         }
     })
     .await;
-    assert_eq!(burst.refused(), 0, "partners don't notice");
-    burst.settle(&outbound.world).await;
-    settle(&outbound).await;
+    assert_eq!(burst.interrupted(), 0, "no partner notices");
+    burst.assert_applied_once(&outbound.world).await;
+    assert_all_delivered(&outbound).await;
 }
 
 #[tokio::test]
-async fn dispatchers_that_are_killed_keep_account_of_what_fails_and_what_waits() {
-    let mut outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "3")).await;
+async fn killed_dispatchers_keep_failed_and_parked_deliveries() {
+    let mut outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "3")).await;
     let waits = outbound.subscribe("/waits", &[]).await;
-    outbound.change("pause", &waits).await;
-    outbound.receiver.answer("/two", Behaviour::status(500));
+    outbound.change_subscription("pause", &waits).await;
+    outbound.receiver.respond("/two", Behavior::status(500));
     let burst = burst(&mut outbound, async |world, mut progress| {
         for part in [0.2, 0.5, 0.8] {
             progress.until(part).await;
@@ -85,11 +85,11 @@ async fn dispatchers_that_are_killed_keep_account_of_what_fails_and_what_waits()
         }
     })
     .await;
-    burst.settle(&outbound.world).await;
+    burst.assert_applied_once(&outbound.world).await;
     let (world, receiver) = (&outbound.world, &outbound.receiver);
     let events = world.database.count("SELECT count(*) FROM outbox").await;
     for state in ["delivered", "dead", "pending"] {
-        outbound.until_within(OUTAGE, state, events).await;
+        outbound.until_deliveries_within(OUTAGE, state, events).await;
     }
     // Each dead delivery has a dead letter, and no other has.
     let dead =
@@ -103,10 +103,10 @@ async fn dispatchers_that_are_killed_keep_account_of_what_fails_and_what_waits()
     })
     .await;
 
-    receiver.answer("/two", Behaviour::status(200));
+    receiver.respond("/two", Behavior::status(200));
     world.connectctl.json(&["queue", "requeue", "webhooks", "--dead"]).await;
-    outbound.change("resume", &waits).await;
-    outbound.until_within(OUTAGE, "delivered", 3 * events).await;
+    outbound.change_subscription("resume", &waits).await;
+    outbound.until_deliveries_within(OUTAGE, "delivered", 3 * events).await;
     for path in ["/one", "/two", "/waits"] {
         let received = receiver.received_at(path);
         let ids: HashSet<String> =
@@ -117,8 +117,8 @@ async fn dispatchers_that_are_killed_keep_account_of_what_fails_and_what_waits()
 }
 
 #[tokio::test]
-async fn a_worker_that_is_killed_in_a_burst_leaves_no_event_without_its_webhooks() {
-    let mut outbound = Outbound::start().await;
+async fn a_worker_killed_in_a_burst_loses_no_webhook() {
+    let mut outbound = OutboundWorld::start().await;
     let burst = burst(&mut outbound, async |world, mut progress| {
         progress.until(0.4).await;
         world.workers[0].kill();
@@ -126,14 +126,14 @@ async fn a_worker_that_is_killed_in_a_burst_leaves_no_event_without_its_webhooks
         world.add_worker().await;
     })
     .await;
-    burst.settle(&outbound.world).await;
-    let repeated = settle(&outbound).await;
-    assert_eq!(repeated, 0, "the dispatcher has no reason to repeat");
+    burst.assert_applied_once(&outbound.world).await;
+    let repeated = assert_all_delivered(&outbound).await;
+    assert_eq!(repeated, 0, "the dispatcher repeats nothing");
 }
 
 #[tokio::test]
-async fn a_dispatcher_that_is_asked_to_end_in_a_burst_repeats_nothing() {
-    let mut outbound = Outbound::start().await;
+async fn a_dispatcher_on_sigterm_in_a_burst_repeats_nothing() {
+    let mut outbound = OutboundWorld::start().await;
     let burst = burst(&mut outbound, async |world, mut progress| {
         for part in [0.3, 0.6] {
             progress.until(part).await;
@@ -143,60 +143,60 @@ async fn a_dispatcher_that_is_asked_to_end_in_a_burst_repeats_nothing() {
         }
     })
     .await;
-    burst.settle(&outbound.world).await;
-    assert_eq!(settle(&outbound).await, 0);
+    burst.assert_applied_once(&outbound.world).await;
+    assert_eq!(assert_all_delivered(&outbound).await, 0);
 }
 
 #[tokio::test]
 async fn several_dispatchers_deliver_each_event_once() {
-    let mut outbound = Outbound::start().await;
+    let mut outbound = OutboundWorld::start().await;
     outbound.world.add_dispatcher().await;
     outbound.world.add_dispatcher().await;
     let burst = burst(&mut outbound, async |_, _| {}).await;
-    burst.settle(&outbound.world).await;
-    assert_eq!(settle(&outbound).await, 0);
+    burst.assert_applied_once(&outbound.world).await;
+    assert_eq!(assert_all_delivered(&outbound).await, 0);
 }
 
 #[tokio::test]
-async fn a_broker_that_crashes_in_a_burst_loses_no_webhook() {
+async fn a_broker_crash_in_a_burst_loses_no_webhook() {
     let broker = Broker::start().await;
-    let mut outbound = Outbound::of(World::with().on_broker(broker.url())).await;
+    let mut outbound = OutboundWorld::start_with(World::with().on_broker(broker.url())).await;
     let burst = burst(&mut outbound, async |_, mut progress| {
         progress.until(0.4).await;
-        broker.stop(End::Immediate).await;
+        broker.stop(StopMode::Immediate).await;
         broker.start_again().await;
     })
     .await;
-    burst.settle(&outbound.world).await;
-    settle(&outbound).await;
+    burst.assert_applied_once(&outbound.world).await;
+    assert_all_delivered(&outbound).await;
 }
 
 #[tokio::test]
-async fn a_postgres_that_crashes_in_a_burst_loses_no_webhook() {
+async fn a_postgres_crash_in_a_burst_loses_no_webhook() {
     let postgres = Postgres::start().await;
-    let mut outbound = Outbound::of(World::with().on_postgres(postgres.url())).await;
+    let mut outbound = OutboundWorld::start_with(World::with().on_postgres(postgres.url())).await;
     let burst = burst(&mut outbound, async |_, mut progress| {
         progress.until(0.4).await;
-        postgres.stop(End::Immediate).await;
+        postgres.stop(StopMode::Immediate).await;
         postgres.start_again().await;
     })
     .await;
-    burst.settle(&outbound.world).await;
-    settle(&outbound).await;
+    burst.assert_applied_once(&outbound.world).await;
+    assert_all_delivered(&outbound).await;
 }
 
 #[tokio::test]
-async fn connections_that_break_in_a_burst_lose_no_webhook() {
-    let mut outbound = Outbound::of(World::with().through_proxies()).await;
+async fn broken_connections_in_a_burst_lose_no_webhook() {
+    let mut outbound = OutboundWorld::start_with(World::with().through_proxies()).await;
     let burst = burst(&mut outbound, async |world, mut progress| {
         for part in [0.2, 0.4] {
             progress.until(part).await;
-            world.proxies().broker.cut_once();
+            world.proxies().broker.reset_connections_once();
             progress.until(part + 0.1).await;
-            world.proxies().postgres.cut_once();
+            world.proxies().postgres.reset_connections_once();
         }
     })
     .await;
-    burst.settle(&outbound.world).await;
-    settle(&outbound).await;
+    burst.assert_applied_once(&outbound.world).await;
+    assert_all_delivered(&outbound).await;
 }

@@ -1,18 +1,16 @@
-//! One bad receiver never delays deliveries to the others (D28), and what is put aside comes back.
+//! A slow receiver never delays deliveries to the others (D28), and parked deliveries are sent later.
 //!
-//! Bad receivers hold every request until they are told to go on, so that nothing here depends on how long anything takes.
+//! Slow receivers hold every request until the test releases them, so that nothing depends on timing.
 
-use super::Outbound;
-use std::time::Duration;
-use tests::{Behaviour, World};
+use super::OutboundWorld;
+use tests::{Behavior, MAX_WAIT, World};
 
 /// Longer than a test takes: no attempt fails because of it.
-const TIMEOUT: &str = "100s";
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: &str = "600s";
 
-impl Outbound {
-    /// Puts events into the outbox as the worker does, without the time that causing thousands of them would take.
-    pub(super) async fn emit(&self, count: usize, event_type: &str) {
+impl OutboundWorld {
+    /// Inserts events into the outbox as the worker does, which is faster than causing thousands of them.
+    pub(super) async fn insert_outbox_events(&self, count: usize, event_type: &str) {
         let statement = format!(
             "INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, created_at)
              SELECT tenant_id, overlay(gen_random_uuid()::text placing lpad(to_hex(n), 8, '0') from 1 for 8)::uuid,
@@ -24,54 +22,71 @@ impl Outbound {
 }
 
 #[tokio::test]
-async fn a_receiver_that_does_not_answer_keeps_its_backlog_of_thousands_to_itself() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT)).await;
+async fn an_unresponsive_receiver_with_thousands_of_deliveries_delays_no_other() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT)).await;
     let receiver = &outbound.receiver;
     receiver.hold();
-    receiver.answer("/dead", Behaviour::status(204).held());
+    receiver.respond("/dead", Behavior::status(204).held());
     outbound.subscribe("/dead", &["--events", "lead.stage_changed"]).await;
     outbound.subscribe("/alive", &["--events", "lead.assigned"]).await;
-    // Ahead of the others in the queue, and more than a dispatcher takes from it at once.
-    outbound.emit(3_000, "lead.stage_changed").await;
+    // Before the others in the queue, and more than a dispatcher prefetches.
+    outbound.insert_outbox_events(3_000, "lead.stage_changed").await;
     receiver.wait_for_at("/dead", 1).await;
-    outbound.emit(500, "lead.assigned").await;
+    outbound.insert_outbox_events(500, "lead.assigned").await;
     receiver.wait_for_at("/alive", 500).await;
-    outbound.until("delivered", 500).await;
+    outbound.until_deliveries("delivered", 500).await;
     let held = receiver.received_at("/dead").len();
     assert!(held <= 32, "{held} requests at once to one receiver");
 
     receiver.release();
-    outbound.until_within(PATIENCE, "delivered", 3_500).await;
+    outbound.until_deliveries_within(MAX_WAIT, "delivered", 3_500).await;
     assert_eq!(receiver.received_at("/dead").len(), 3_000, "each once");
 }
 
 #[tokio::test]
-async fn many_receivers_that_do_not_answer_leave_room_for_one_that_does() {
+async fn many_unresponsive_receivers_leave_capacity_for_a_responsive_one() {
     let world =
         World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "16");
-    let outbound = Outbound::of(world).await;
+    let outbound = OutboundWorld::start_with(world).await;
     let receiver = &outbound.receiver;
     outbound.subscribe("/alive", &["--events", "lead.assigned"]).await;
-    outbound.emit(1, "lead.assigned").await;
+    outbound.insert_outbox_events(1, "lead.assigned").await;
     receiver.wait_for_at("/alive", 1).await;
     receiver.hold();
     for dead in 0..20 {
         let path = format!("/dead/{dead}");
-        receiver.answer(&path, Behaviour::status(204).held());
+        receiver.respond(&path, Behavior::status(204).held());
         outbound.subscribe(&path, &["--events", "lead.stage_changed"]).await;
     }
-    outbound.emit(50, "lead.stage_changed").await;
-    // An eighth of the attempts go to receivers of whom nothing is known.
+    outbound.insert_outbox_events(50, "lead.stage_changed").await;
+    // Receivers without a history get an eighth of the concurrent attempts.
     receiver.wait_for(1 + 2).await;
-    outbound.emit(200, "lead.assigned").await;
+    outbound.insert_outbox_events(200, "lead.assigned").await;
     receiver.wait_for_at("/alive", 201).await;
     receiver.release();
-    outbound.until_within(PATIENCE, "delivered", 1_201).await;
+    outbound.until_deliveries_within(MAX_WAIT, "delivered", 1_201).await;
 }
 
 #[tokio::test]
-async fn what_the_queue_has_lost_is_put_into_it_again() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_RESCUE_AFTER", "1s")).await;
+async fn a_new_leader_sends_what_an_ended_one_parked_for_a_full_lane() {
+    let mut outbound = OutboundWorld::start().await;
+    let subscription = outbound.subscribe("/hooks", &[]).await;
+    outbound.change_subscription("pause", &subscription).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("pending", 1).await;
+    outbound.world.dispatchers[0].kill();
+    outbound.world.dispatchers.clear();
+    let park = "UPDATE deliveries SET parked_until = now() + interval '1 hour'";
+    outbound.world.database.execute(park).await;
+    outbound.change_subscription("resume", &subscription).await;
+    outbound.world.add_dispatcher().await;
+    outbound.until_deliveries("delivered", 1).await;
+    assert_eq!(outbound.receiver.count(), 1);
+}
+
+#[tokio::test]
+async fn republishes_deliveries_that_the_queue_has_lost() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_RESCUE_AFTER", "1s")).await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     outbound
         .world
@@ -87,6 +102,6 @@ async fn what_the_queue_has_lost_is_put_into_it_again() {
             subscription.id
         ))
         .await;
-    outbound.until_within(PATIENCE, "delivered", 1).await;
+    outbound.until_deliveries_within(MAX_WAIT, "delivered", 1).await;
     assert_eq!(outbound.receiver.count(), 1);
 }

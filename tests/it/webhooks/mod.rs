@@ -1,46 +1,49 @@
-//! Outbound webhooks: from what causes them to what a receiver gets, on the real programs.
+//! Outbound webhooks, from their cause to the receiver, with the real programs.
 
+mod conservation;
 mod delivery;
-mod direct;
 mod echo;
 mod egress;
 mod faults;
+mod first_attempts;
 mod isolation;
 mod operator;
 mod outcomes;
 mod replay;
+mod replay_jobs;
 mod rotation;
 mod round_trips;
 mod schedule;
 mod settings;
 mod subscriptions;
+mod test_events;
 mod types;
 mod urls;
 
 use serde_json::Value;
-use std::time::Duration;
-use tests::{Authority, PATIENCE, Received, Receiver, World, WorldBuilder, event, eventually, text};
+use std::time::{Duration, Instant};
+use tests::{Authority, MAX_WAIT, ReceivedRequest, Receiver, World, WorldBuilder, event, eventually, text};
 
 /// A world with a dispatcher, and a receiver with TLS that it trusts.
-struct Outbound {
+struct OutboundWorld {
     world: World,
     receiver: Receiver,
     authority: Authority,
 }
 
-/// A subscription as it was made.
+/// A subscription as it was created.
 struct Subscription {
     id: String,
     secret: String,
 }
 
-impl Outbound {
-    /// With a schedule of moments: attempts are made at 0, 100, 200, 400 .. milliseconds after the one before.
+impl OutboundWorld {
+    /// With short waits: retries follow 100, 200, 400 .. milliseconds after the attempt before.
     async fn start() -> Self {
-        Self::of(World::with()).await
+        Self::start_with(World::with()).await
     }
 
-    async fn of(builder: WorldBuilder) -> Self {
+    async fn start_with(builder: WorldBuilder) -> Self {
         Self::with_dispatchers(1, builder).await
     }
 
@@ -49,7 +52,7 @@ impl Outbound {
         Self::with_dispatchers(0, builder).await
     }
 
-    /// What the builder sets comes last and counts.
+    /// Settings of the builder take precedence.
     async fn with_dispatchers(count: usize, builder: WorldBuilder) -> Self {
         let authority = Authority::new();
         let receiver = Receiver::https(&authority);
@@ -72,7 +75,7 @@ impl Outbound {
         self.subscribe_of("acme", url, options).await
     }
 
-    /// Subscribes a receiver to the events of any agency.
+    /// Subscribes a receiver to the events of a tenant.
     async fn subscribe_of(&self, tenant: &str, url: &str, options: &[&str]) -> Subscription {
         let create = ["subscription", "create", "--tenant", tenant, "--url", url];
         let made = self.world.connectctl.json(&[&create, options].concat()).await;
@@ -80,39 +83,58 @@ impl Outbound {
     }
 
     /// Pauses, resumes or removes a subscription.
-    async fn change(&self, command: &str, subscription: &Subscription) {
+    async fn change_subscription(&self, command: &str, subscription: &Subscription) {
         self.world.connectctl.json(&["subscription", command, &subscription.id]).await;
     }
 
-    /// Has an enquiry opened, of which every subscriber hears once: it is assigned. Gives the result of its event.
-    async fn tell(&self) -> Value {
+    /// Opens a lead, which causes one `lead.assigned` for every subscription. Returns the result of its event.
+    async fn open_lead(&self) -> Value {
         self.world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await
     }
 
-    /// Rows of deliveries by state.
+    /// The number of deliveries in a state.
     async fn count(&self, state: &str) -> i64 {
         let query = format!("SELECT count(*) FROM deliveries WHERE state = '{state}'");
         self.world.database.count(&query).await
     }
 
     /// Waits until that many deliveries are in a state.
-    async fn until(&self, state: &str, count: i64) {
-        self.until_within(PATIENCE, state, count).await;
+    async fn until_deliveries(&self, state: &str, count: i64) {
+        self.until_deliveries_within(MAX_WAIT, state, count).await;
     }
 
-    async fn until_within(&self, within: Duration, state: &str, count: i64) {
+    async fn until_deliveries_within(&self, within: Duration, state: &str, count: i64) {
+        let began = Instant::now();
         eventually(&format!("{count} deliveries are {state}"), within, async || {
-            let found = self.count(state).await;
-            if found == count { Ok(()) } else { Err(format!("{found}")) }
+            match self.count(state).await {
+                found if found == count => Ok(()),
+                // The queues are asked by connections of their own, so not each time.
+                found if began.elapsed() > within / 2 => Err(format!("{found}; {}", self.describe().await)),
+                found => Err(format!("{found}")),
+            }
         })
         .await;
     }
 
-    /// Waits until nothing is on its way any more.
+    /// Where the deliveries are, and how many messages wait, for the message of a failed test.
+    async fn describe(&self) -> String {
+        let query = "SELECT state, attempts, count(*), count(parked_at) AS parked,
+                            min(next_attempt_at - now())::text AS due_in, max(parked_until - now())::text AS parked_for
+                     FROM deliveries GROUP BY state, attempts";
+        let deliveries = self.world.database.rows(query, &[]).await;
+        let mut messages = Vec::new();
+        for queue in ["webhooks", "webhooks.retry.1", "webhooks.retry.2", "webhooks.dead"] {
+            messages.push((queue, self.world.queues.depth(queue).await));
+        }
+        let outbox = self.world.database.count("SELECT count(*) FROM outbox WHERE relayed_at IS NULL").await;
+        format!("{deliveries:?}, messages {messages:?}, {outbox} events to relay")
+    }
+
+    /// Waits until no event is waiting to be relayed and no delivery is pending.
     async fn until_settled(&self) {
         let query = "SELECT (SELECT count(*) FROM outbox WHERE relayed_at IS NULL)
                           + (SELECT count(*) FROM deliveries WHERE state = 'pending')";
-        eventually("nothing is on its way", PATIENCE, async || {
+        eventually("no event or delivery is pending", MAX_WAIT, async || {
             match self.world.database.count(query).await {
                 0 => Ok(()),
                 count => Err(format!("{count} events and deliveries")),
@@ -121,11 +143,11 @@ impl Outbound {
         .await;
     }
 
-    /// What came since this was last asked, once nothing is on its way any more, in the order of what caused it.
-    async fn came(&self) -> Vec<Received> {
+    /// Waits until nothing is pending; returns the requests received since the last call, in the order of their events.
+    async fn take_received(&self) -> Vec<ReceivedRequest> {
         self.until_settled().await;
         let mut came = self.receiver.received();
-        self.receiver.forget();
+        self.receiver.clear_received();
         came.sort_by_cached_key(|webhook| text(&webhook.json()["eventId"]).to_owned());
         came
     }
@@ -148,7 +170,7 @@ impl Outbound {
 
     /// Waits until that many deliveries to a subscription wait in the database.
     async fn until_parked(&self, subscription: &Subscription, count: usize) {
-        eventually(&format!("{count} deliveries are parked"), PATIENCE, async || {
+        eventually(&format!("{count} deliveries are parked"), MAX_WAIT, async || {
             let deliveries = self.deliveries(subscription).await;
             let parked = deliveries.iter().filter(|delivery| !delivery["parked_at"].is_null()).count();
             if parked == count { Ok(()) } else { Err(format!("{deliveries:?}")) }
@@ -158,7 +180,7 @@ impl Outbound {
 
     /// Waits until a metric of the first dispatcher has that value.
     async fn until_metric(&self, name: &str, labels: &[(&str, &str)], value: f64) {
-        eventually(&format!("{name}{labels:?} is {value}"), PATIENCE, async || {
+        eventually(&format!("{name}{labels:?} is {value}"), MAX_WAIT, async || {
             let found = self.world.dispatchers[0].metrics().await.sum(name, labels);
             if (found - value).abs() < f64::EPSILON { Ok(()) } else { Err(found.to_string()) }
         })

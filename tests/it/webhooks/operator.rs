@@ -1,71 +1,71 @@
 //! The dispatcher's drain, readiness, gauges and metrics (the operator's contract).
 
-use super::Outbound;
+use super::OutboundWorld;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use tests::{Behaviour, PATIENCE, Program, World, eventually};
+use tests::{Behavior, MAX_WAIT, Program, World, eventually};
 
 #[tokio::test]
-async fn a_dispatcher_that_is_asked_to_end_finishes_the_attempt_under_way_and_records_it() {
-    let mut outbound = Outbound::start().await;
+async fn a_dispatcher_on_sigterm_finishes_and_records_the_attempt_under_way() {
+    let mut outbound = OutboundWorld::start().await;
     let subscription = outbound.subscribe("/slow", &[]).await;
     outbound.receiver.hold();
-    outbound.receiver.answer("/slow", Behaviour::status(200).held());
-    outbound.tell().await;
+    outbound.receiver.respond("/slow", Behavior::status(200).held());
+    outbound.open_lead().await;
     outbound.receiver.wait_for(1).await;
     outbound.world.dispatchers[0].signal("TERM");
     outbound.world.dispatchers[0].until_unready().await;
     assert_eq!(outbound.attempts(&subscription).await, Vec::<serde_json::Value>::new());
     outbound.receiver.release();
-    assert_eq!(outbound.world.dispatchers[0].until_ended(PATIENCE).await.code(), Some(0));
+    assert_eq!(outbound.world.dispatchers[0].until_ended(MAX_WAIT).await.code(), Some(0));
     assert_eq!(outbound.count("delivered").await, 1, "on record before it ended");
     let attempts = outbound.attempts(&subscription).await;
     assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(200)));
 
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
-    outbound.tell().await;
-    outbound.until("delivered", 2).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 2).await;
     assert_eq!(outbound.receiver.count(), 2, "nothing is repeated");
 }
 
 #[tokio::test]
-async fn a_dispatcher_that_drains_leaves_what_it_has_not_begun_to_the_others_at_once() {
+async fn a_draining_dispatcher_leaves_waiting_deliveries_to_others_immediately() {
     let settings =
-        World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "100s").set("CONNECT_WEBHOOK_TIMEOUT", "100s");
-    let mut outbound = Outbound::with_dispatchers(2, settings).await;
+        World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "600s").set("CONNECT_WEBHOOK_TIMEOUT", "600s");
+    let mut outbound = OutboundWorld::with_dispatchers(2, settings).await;
     outbound.subscribe("/hangs", &["--events", "lead.stage_changed"]).await;
-    outbound.subscribe("/answers", &["--events", "lead.assigned"]).await;
+    outbound.subscribe("/responses", &["--events", "lead.assigned"]).await;
     outbound.receiver.hold();
-    outbound.receiver.answer("/hangs", Behaviour::status(204).held());
-    // Enough for both to have an attempt under way that doesn't end, and more of them waiting.
-    outbound.emit(40, "lead.stage_changed").await;
+    outbound.receiver.respond("/hangs", Behavior::status(204).held());
+    // Enough for both to have a hanging attempt under way, with more deliveries waiting.
+    outbound.insert_outbox_events(40, "lead.stage_changed").await;
     outbound.receiver.wait_for_at("/hangs", 2).await;
     outbound.world.dispatchers[1].signal("TERM");
     outbound.world.dispatchers[1].until_unready().await;
     for _ in 0..20 {
-        outbound.emit(5, "lead.assigned").await;
+        outbound.insert_outbox_events(5, "lead.assigned").await;
     }
-    let told = outbound.receiver.wait_for_at("/answers", 100).await;
+    let told = outbound.receiver.wait_for_at("/responses", 100).await;
     assert_eq!(told.len(), 100);
     assert!(
         outbound.world.dispatchers[1].operator_get("/livez").await.is_ok(),
         "it still waits for its attempt"
     );
     outbound.receiver.release();
-    assert_eq!(outbound.world.dispatchers[1].until_ended(PATIENCE).await.code(), Some(0));
-    outbound.until("delivered", 140).await;
+    assert_eq!(outbound.world.dispatchers[1].until_ended(MAX_WAIT).await.code(), Some(0));
+    outbound.until_deliveries("delivered", 140).await;
     assert_eq!(outbound.receiver.received_at("/hangs").len(), 40, "each once");
 }
 
 #[tokio::test]
-async fn an_attempt_that_outlasts_the_drain_is_made_again_by_the_next_dispatcher() {
+async fn an_attempt_that_outlasts_the_drain_is_repeated_by_the_next_dispatcher() {
     let settings = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "3s").set("CONNECT_WEBHOOK_TIMEOUT", "60s");
-    let mut outbound = Outbound::of(settings).await;
+    let mut outbound = OutboundWorld::start_with(settings).await;
     outbound.subscribe("/stuck", &[]).await;
-    outbound.receiver.answer_next("/stuck", [Behaviour::Silent]);
-    outbound.tell().await;
+    outbound.receiver.respond_to_next("/stuck", [Behavior::Silent]);
+    outbound.open_lead().await;
     outbound.receiver.wait_for(1).await;
     let asked = Instant::now();
     assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
@@ -75,21 +75,21 @@ async fn an_attempt_that_outlasts_the_drain_is_made_again_by_the_next_dispatcher
 
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
-    outbound.until("delivered", 1).await;
+    outbound.until_deliveries("delivered", 1).await;
     let [first, second] = &outbound.receiver.received()[..] else { panic!("two requests") };
     assert_eq!(first.header("x-connect-delivery"), second.header("x-connect-delivery"));
     assert_eq!(first.body, second.body);
 }
 
 #[tokio::test]
-async fn a_dispatcher_is_ready_while_it_has_broker_and_database() {
+async fn a_dispatcher_is_ready_while_broker_and_database_are_available() {
     let builder = World::with().ingests(0).workers(0).dispatchers(1).through_proxies();
     let world = builder.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let dispatcher = &world.dispatchers[0];
     let until = async |broker: bool, postgres: bool| {
-        eventually(&format!("broker {broker}, postgres {postgres}"), PATIENCE, async || {
-            let answer = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
-            let checks = &answer.json()["checks"];
+        eventually(&format!("broker {broker}, postgres {postgres}"), MAX_WAIT, async || {
+            let response = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
+            let checks = &response.json()["checks"];
             let expected = json!({
                 "broker": broker,
                 "consuming": broker,
@@ -98,17 +98,17 @@ async fn a_dispatcher_is_ready_while_it_has_broker_and_database() {
                 "publishing": broker,
             });
             let all = if broker && postgres { 200 } else { 503 };
-            if (answer.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{answer:?}")) }
+            if (response.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{response:?}")) }
         })
         .await;
     };
     until(true, true).await;
-    world.proxies().broker.cut();
+    world.proxies().broker.reset_connections();
     until(false, true).await;
     assert_eq!(dispatcher.operator_get("/livez").await.expect("alive").status, 200);
     world.proxies().broker.restore();
     until(true, true).await;
-    world.proxies().postgres.cut();
+    world.proxies().postgres.reset_connections();
     until(true, false).await;
     world.proxies().postgres.restore();
     until(true, true).await;
@@ -119,23 +119,23 @@ async fn a_dispatcher_is_ready_while_it_has_broker_and_database() {
 }
 
 #[tokio::test]
-async fn what_waits_in_the_outbox_is_shown_with_its_age_also_without_a_broker() {
-    let mut outbound = Outbound::without_dispatcher(World::with()).await;
+async fn the_outbox_backlog_and_its_age_are_exported_even_without_a_broker() {
+    let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
     outbound.subscribe("/hooks", &[]).await;
-    // Events whose first attempts are under way wait as well.
+    // Events with a first attempt under way count as pending.
     outbound.receiver.hold();
-    outbound.receiver.answer("/hooks", Behaviour::status(204).held());
+    outbound.receiver.respond("/hooks", Behavior::status(204).held());
     for _ in 0..3 {
-        outbound.tell().await;
+        outbound.open_lead().await;
     }
     let query = "SELECT count(*) FROM outbox WHERE relayed_at IS NULL";
     assert_eq!(outbound.world.database.count(query).await, 3);
     outbound.world.database.execute("UPDATE outbox SET created_at = now() - interval '1 hour'").await;
     let mut settings = outbound.world.settings().to_vec();
     settings.push(("AMQP_URL".to_owned(), "amqp://127.0.0.1:1/%2f".to_owned()));
-    let mut lonely = Program::spawn("connect-dispatcher", &settings);
-    lonely.until_listening().await;
-    outbound.world.dispatchers.push(lonely);
+    let mut without_broker = Program::spawn("connect-dispatcher", &settings);
+    without_broker.until_listening().await;
+    outbound.world.dispatchers.push(without_broker);
     outbound.until_metric("connect_outbox_pending", &[], 3.0).await;
     let metrics = outbound.world.dispatchers[0].metrics().await;
     let oldest = metrics.sum("connect_outbox_oldest_seconds", &[]);
@@ -146,7 +146,7 @@ async fn what_waits_in_the_outbox_is_shown_with_its_age_also_without_a_broker() 
     outbound.world.dispatchers.clear();
     outbound.receiver.release();
     outbound.world.add_dispatcher().await;
-    outbound.until("delivered", 3).await;
+    outbound.until_deliveries("delivered", 3).await;
     outbound.until_metric("connect_outbox_pending", &[], 0.0).await;
     outbound.until_metric("connect_outbox_oldest_seconds", &[], 0.0).await;
 }
@@ -170,15 +170,15 @@ const METRICS: &[(&str, &[&str])] = &[
 ];
 
 #[tokio::test]
-async fn metrics_have_the_contracts_names_and_nobodys_data() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "2")).await;
+async fn metrics_have_the_contracts_names_and_no_personal_data() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "2")).await;
     let dead = outbound.subscribe("/dead", &[]).await;
     outbound.subscribe("/well", &[]).await;
-    outbound.receiver.answer("/dead", Behaviour::status(500).with_body("a secret of the receiver's"));
-    let result = outbound.tell().await;
-    outbound.until("dead", 1).await;
-    outbound.until("delivered", 1).await;
-    let samples = eventually("all metrics are there", PATIENCE, async || {
+    outbound.receiver.respond("/dead", Behavior::status(500).with_body("a secret of the receiver's"));
+    let result = outbound.open_lead().await;
+    outbound.until_deliveries("dead", 1).await;
+    outbound.until_deliveries("delivered", 1).await;
+    let samples = eventually("all metrics are there", MAX_WAIT, async || {
         let samples = outbound.world.dispatchers[0].metrics().await;
         for (name, labels) in METRICS {
             let wanted: BTreeSet<&str> = labels.iter().copied().collect();
@@ -201,7 +201,7 @@ async fn metrics_have_the_contracts_names_and_nobodys_data() {
     .await;
     let text = format!("{:?}", samples.all());
     let lead = tests::text(&result["leadId"]);
-    for datum in ["acme", "ana@example.com", lead, &dead.id, "localhost", "/dead", "secret"] {
+    for datum in ["acme", "ana@example.com", lead, &dead.id, "localhost", "/dead", &dead.secret] {
         assert!(!text.contains(datum), "{datum} is in the metrics");
     }
     let logs = outbound.world.dispatchers[0].logs();

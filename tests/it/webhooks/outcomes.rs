@@ -1,18 +1,18 @@
-//! Every way in which an attempt can fail: on record, and tried again (D26).
+//! Every way in which an attempt can fail: it is recorded and retried (D26).
 
-use super::{Outbound, Subscription};
+use super::{OutboundWorld, Subscription};
 use serde_json::Value;
 use std::time::Duration;
-use tests::{Authority, Behaviour, Receiver, World};
+use tests::{Authority, Behavior, Receiver, World};
 use tokio::net::TcpSocket;
 
-/// `CONNECT_WEBHOOK_TIMEOUT`: nothing that is to be answered takes that long, on a busy machine either.
+/// `CONNECT_WEBHOOK_TIMEOUT`: longer than any response takes, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How an attempt fails.
 struct Failure {
     path: &'static str,
-    /// The metric's label.
+    /// Value of the label `outcome` of the metrics.
     outcome: &'static str,
     status: Option<u16>,
     /// What the error begins with.
@@ -21,57 +21,57 @@ struct Failure {
     response: Option<String>,
 }
 
-/// One with a status.
+/// A failure with a status code.
 fn status(path: &'static str, outcome: &'static str, status: u16, response: Option<&str>) -> Failure {
     Failure { path, outcome, status: Some(status), error: None, response: response.map(str::to_owned) }
 }
 
-/// One without.
+/// A failure without a status code.
 fn error(path: &'static str, outcome: &'static str, error: &'static str) -> Failure {
     Failure { path, outcome, status: None, error: Some(error), response: None }
 }
 
-/// Receivers that fail once.
-fn once(elsewhere: &Receiver) -> Vec<(Behaviour, Failure)> {
-    let body = |status| Behaviour::status(status).with_body(format!("{status}{}", "y".repeat(5_000)));
+/// Receivers that fail once and then succeed.
+fn once(elsewhere: &Receiver) -> Vec<(Behavior, Failure)> {
+    let body = |status| Behavior::status(status).with_body(format!("{status}{}", "y".repeat(5_000)));
     let kib = |begin: &str, filler: &str| format!("{begin}{}", filler.repeat(1_024 - begin.len()));
-    let answered = [
-        (Behaviour::redirect(&elsewhere.url("/302")), status("/302", "redirect", 302, None)),
+    let with_response = [
+        (Behavior::redirect(&elsewhere.url("/302")), status("/302", "redirect", 302, None)),
         (
-            Behaviour::status(307).with_header("location", &elsewhere.url("/307")),
+            Behavior::status(307).with_header("location", &elsewhere.url("/307")),
             status("/307", "redirect", 307, None),
         ),
         (
-            Behaviour::status(404).with_body("no such h\u{f6}\0k"),
+            Behavior::status(404).with_body("no such h\u{f6}\0k"),
             status("/404", "client_error", 404, Some("no such h\u{f6}\u{fffd}k")),
         ),
-        (Behaviour::status(410), status("/410", "client_error", 410, None)),
+        (Behavior::status(410), status("/410", "client_error", 410, None)),
         (body(500), status("/500", "server_error", 500, Some(&kib("500", "y")))),
-        (Behaviour::status(101), status("/101", "other_status", 101, None)),
-        (Behaviour::EndlessBody(503), status("/endless-body", "server_error", 503, Some(&kib("", "x")))),
-        (Behaviour::StalledBody(400), status("/stalled-body", "client_error", 400, Some("the begin"))),
+        (Behavior::status(101), status("/101", "other_status", 101, None)),
+        (Behavior::EndlessBody(503), status("/endless-body", "server_error", 503, Some(&kib("", "x")))),
+        (Behavior::StalledBody(400), status("/stalled-body", "client_error", 400, Some("the begin"))),
     ];
-    let not_answered = [
-        (Behaviour::Silent, error("/silent", "timeout", "no status within 3s")),
+    let without_response = [
+        (Behavior::Silent, error("/silent", "timeout", "no status within 3s")),
         (
-            Behaviour::SlowHead(200, Duration::from_millis(50)),
+            Behavior::SlowHead(200, Duration::from_millis(50)),
             error("/slow-head", "timeout", "no status within 3s"),
         ),
         (
-            Behaviour::EndlessHead(200),
+            Behavior::EndlessHead(200),
             error("/endless-head", "connection_lost", "the response's head is too large"),
         ),
         (
-            Behaviour::Garbage("SSH-2.0-OpenSSH_9.2\r\n".into()),
+            Behavior::Garbage("SSH-2.0-OpenSSH_9.2\r\n".into()),
             error("/garbage", "connection_lost", "the response is not HTTP/1.1"),
         ),
-        (Behaviour::Reset, error("/reset", "connection_lost", "connection lost: ")),
-        (Behaviour::Close, error("/close", "connection_lost", "the connection was closed before a response")),
+        (Behavior::Reset, error("/reset", "connection_lost", "connection lost: ")),
+        (Behavior::Close, error("/close", "connection_lost", "the connection was closed before a response")),
     ];
-    answered.into_iter().chain(not_answered).collect()
+    with_response.into_iter().chain(without_response).collect()
 }
 
-/// Checks what is on record of a failed attempt.
+/// Checks the record of a failed attempt.
 #[track_caller]
 fn assert_failed(attempt: &Value, failure: &Failure) {
     let path = failure.path;
@@ -88,8 +88,8 @@ fn assert_failed(attempt: &Value, failure: &Failure) {
     assert!(took < all + 10_000, "{path}: {attempt}");
 }
 
-/// Checks that the dispatcher has counted so many attempts of each outcome, these and no others.
-async fn assert_counted(outbound: &Outbound, mut outcomes: Vec<&str>) {
+/// Checks that the dispatcher has counted exactly these outcomes.
+async fn assert_counted(outbound: &OutboundWorld, mut outcomes: Vec<&str>) {
     let metrics = outbound.world.dispatchers[0].metrics().await;
     outcomes.sort_unstable();
     for outcome in &outcomes {
@@ -103,16 +103,16 @@ async fn assert_counted(outbound: &Outbound, mut outcomes: Vec<&str>) {
 }
 
 #[tokio::test]
-async fn an_attempt_that_fails_is_on_record_with_its_cause_and_made_again() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "3s")).await;
+async fn a_failed_attempt_is_recorded_with_its_cause_and_retried() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", "3s")).await;
     let elsewhere = Receiver::https(&outbound.authority);
     let mut subscribed: Vec<(Failure, Subscription)> = Vec::new();
-    for (behaviour, failure) in once(&elsewhere) {
-        outbound.receiver.answer_next(failure.path, [behaviour]);
+    for (behavior, failure) in once(&elsewhere) {
+        outbound.receiver.respond_to_next(failure.path, [behavior]);
         let subscription = outbound.subscribe(failure.path, &[]).await;
         subscribed.push((failure, subscription));
     }
-    outbound.tell().await;
+    outbound.open_lead().await;
     outbound.until_settled().await;
     for (failure, subscription) in &subscribed {
         let attempts = outbound.attempts(subscription).await;
@@ -131,8 +131,10 @@ async fn an_attempt_that_fails_is_on_record_with_its_cause_and_made_again() {
         );
         assert_eq!(first.body, second.body);
     }
+    let early = "SELECT count(*) FROM attempts a JOIN deliveries d USING (tenant_id, delivery_id) WHERE a.at < d.created_at";
+    assert_eq!(outbound.world.database.count(early).await, 0, "no attempt is earlier than its delivery");
     assert_eq!(elsewhere.accepted(), 0, "redirects are not followed");
-    outbound.until("delivered", subscribed.len() as i64).await;
+    outbound.until_deliveries("delivered", subscribed.len() as i64).await;
     let failed = subscribed.iter().map(|(failure, _)| failure.outcome);
     assert_counted(&outbound, failed.chain(subscribed.iter().map(|_| "delivered")).collect()).await;
     outbound
@@ -142,20 +144,20 @@ async fn an_attempt_that_fails_is_on_record_with_its_cause_and_made_again() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_cant_be_connected_to_is_tried_until_its_deliveries_are_dead() {
+async fn deliveries_to_an_unreachable_receiver_are_retried_until_dead() {
     let settings = World::with().set("CONNECT_WEBHOOK_TIMEOUT", "3s").set("CONNECT_WEBHOOK_ATTEMPTS", "2");
-    let outbound = Outbound::of(settings).await;
+    let outbound = OutboundWorld::start_with(settings).await;
     let authority = &outbound.authority;
-    // Bound and not listening: nobody else takes the port meanwhile.
+    // Bound but not listening, so that no other program can use the port meanwhile.
     let closed = TcpSocket::new_v4().expect("a socket");
     closed.bind(([127, 0, 0, 1], 0).into()).expect("a port");
     let closed_url = format!("https://{}/closed", closed.local_addr().expect("its address"));
     let (stranger, misnamed) =
         (Receiver::https(&Authority::new()), Receiver::https_for(authority, &["elsewhere.example"]));
     let (silent, plain) = (Receiver::https(authority), Receiver::http());
-    silent.silent_at_the_door();
+    silent.ignore_new_connections();
     let cases = [
-        (closed_url, error("refused", "connect_failed", "can't connect to 127.0.0.1:")),
+        (closed_url, error("refused", "connect_failed", "cannot connect to 127.0.0.1:")),
         (
             stranger.url_by_name("/"),
             error("wrong authority", "tls_failed", "TLS: invalid peer certificate: "),
@@ -168,8 +170,8 @@ async fn a_receiver_that_cant_be_connected_to_is_tried_until_its_deliveries_are_
     for (url, failure) in cases {
         subscribed.push((failure, outbound.subscribe_url(&url, &[]).await));
     }
-    outbound.tell().await;
-    outbound.until("dead", subscribed.len() as i64).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("dead", subscribed.len() as i64).await;
     for (failure, subscription) in &subscribed {
         let attempts = outbound.attempts(subscription).await;
         assert_eq!(attempts.len(), 2, "{}: {attempts:?}", failure.path);
@@ -185,22 +187,22 @@ async fn a_receiver_that_cant_be_connected_to_is_tried_until_its_deliveries_are_
 }
 
 #[tokio::test]
-async fn any_2xx_is_delivered_whatever_body_follows_it() {
-    let outbound = Outbound::start().await;
+async fn any_2xx_is_delivered_whatever_its_body() {
+    let outbound = OutboundWorld::start().await;
     let cases = [
-        ("/200", Behaviour::status(200).with_body("thanks"), 200),
-        ("/202", Behaviour::status(202), 202),
-        ("/299", Behaviour::status(299), 299),
-        ("/endless-body", Behaviour::EndlessBody(200), 200),
-        ("/stalled-body", Behaviour::StalledBody(201), 201),
+        ("/200", Behavior::status(200).with_body("thanks"), 200),
+        ("/202", Behavior::status(202), 202),
+        ("/299", Behavior::status(299), 299),
+        ("/endless-body", Behavior::EndlessBody(200), 200),
+        ("/stalled-body", Behavior::StalledBody(201), 201),
     ];
     let mut subscribed = Vec::new();
-    for (path, behaviour, status) in cases {
-        outbound.receiver.answer(path, behaviour);
+    for (path, behavior, status) in cases {
+        outbound.receiver.respond(path, behavior);
         subscribed.push((path, status, outbound.subscribe(path, &[]).await));
     }
-    outbound.tell().await;
-    outbound.until("delivered", subscribed.len() as i64).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", subscribed.len() as i64).await;
     for (path, status, subscription) in &subscribed {
         let attempts = outbound.attempts(subscription).await;
         assert_eq!(attempts.len(), 1, "{path}: {attempts:?}");

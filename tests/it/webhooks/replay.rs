@@ -1,24 +1,24 @@
 //! Dead letters that an operator replays (specification: Delivery rules 2; D26).
 
-use super::{Outbound, Subscription};
+use super::{OutboundWorld, Subscription};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use tests::{Behaviour, Received, World, event, text};
+use tests::{Behavior, ReceivedRequest, World, event, text};
 
-/// Six failures take one and a half seconds.
-async fn start() -> Outbound {
-    Outbound::of(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "50ms")).await
+/// With waits so short that six failures take one and a half seconds.
+async fn start() -> OutboundWorld {
+    OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "50ms")).await
 }
 
-impl Outbound {
-    /// `delivery replay`, with more words; gives what it prints.
+impl OutboundWorld {
+    /// Runs `delivery replay` with these arguments and returns what it prints.
     async fn replay(&self, words: &[&str]) -> Value {
         self.world.connectctl.json(&[&["delivery", "replay"], words].concat()).await
     }
 
-    /// Waits until so many deliveries are dead, and their letters in the queue.
-    async fn until_buried(&self, count: u32) {
-        self.until("dead", count.into()).await;
+    /// Waits until `count` deliveries are dead and their dead letters are in the queue.
+    async fn until_dead_lettered(&self, count: u32) {
+        self.until_deliveries("dead", count.into()).await;
         self.world.until_depth("webhooks.dead", count).await;
     }
 
@@ -34,18 +34,18 @@ fn statuses(shown: &Value) -> Vec<i64> {
     attempts.iter().filter_map(|attempt| attempt["status"].as_i64()).collect()
 }
 
-fn ids(received: &[Received]) -> HashSet<(String, String)> {
-    let id = |webhook: &Received| text(&webhook.json()["eventId"]).to_owned();
+fn ids(received: &[ReceivedRequest]) -> HashSet<(String, String)> {
+    let id = |webhook: &ReceivedRequest| text(&webhook.json()["eventId"]).to_owned();
     received.iter().map(|webhook| (id(webhook), webhook.header("x-connect-delivery").to_owned())).collect()
 }
 
 #[tokio::test]
-async fn a_replayed_dead_letter_has_six_attempts_again_with_the_same_ids() {
+async fn a_replayed_dead_letter_gets_six_more_attempts_with_the_same_ids() {
     let outbound = start().await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
-    outbound.receiver.answer("/hooks", Behaviour::status(500).with_body("not today"));
-    outbound.tell().await;
-    outbound.until_buried(1).await;
+    outbound.receiver.respond("/hooks", Behavior::status(500).with_body("not today"));
+    outbound.open_lead().await;
+    outbound.until_dead_lettered(1).await;
     let shown = outbound.shown(&subscription).await;
     assert_eq!((text(&shown["state"]), statuses(&shown)), ("dead", vec![500; 6]));
     assert_eq!((&shown["eventType"], &shown["nextAttemptAt"]), (&json!("lead.assigned"), &Value::Null));
@@ -54,11 +54,11 @@ async fn a_replayed_dead_letter_has_six_attempts_again_with_the_same_ids() {
     let id = text(&shown["id"]);
     assert_eq!(outbound.replay(&[id]).await["id"], shown["id"]);
     outbound.receiver.wait_for(12).await;
-    outbound.until_buried(1).await;
+    outbound.until_dead_lettered(1).await;
 
-    outbound.receiver.answer_next("/hooks", [500, 500, 500, 500, 500, 200].map(Behaviour::status));
+    outbound.receiver.respond_to_next("/hooks", [500, 500, 500, 500, 500, 200].map(Behavior::status));
     outbound.replay(&[id]).await;
-    outbound.until("delivered", 1).await;
+    outbound.until_deliveries("delivered", 1).await;
     let shown = outbound.shown(&subscription).await;
     assert_eq!(statuses(&shown), [vec![500; 17], vec![200]].concat());
     let received = outbound.receiver.received();
@@ -71,8 +71,8 @@ async fn a_replayed_dead_letter_has_six_attempts_again_with_the_same_ids() {
 }
 
 #[tokio::test]
-async fn all_dead_letters_of_an_agency_are_replayed_and_no_others() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+async fn replays_all_dead_letters_of_one_tenant_only() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
     let world = &outbound.world;
     let zeta = world.add_tenant("zeta").await;
     let add = ["member", "add", "--tenant", "zeta", "--email", "asha@acme.test", "--name", "Asha"];
@@ -83,37 +83,37 @@ async fn all_dead_letters_of_an_agency_are_replayed_and_no_others() {
         outbound.subscribe(path, &[]).await;
     }
     for path in ["/failing", "/also-failing", "/zeta"] {
-        outbound.receiver.answer(path, Behaviour::status(500));
+        outbound.receiver.respond(path, Behavior::status(500));
     }
     for _ in 0..2 {
-        outbound.tell().await;
+        outbound.open_lead().await;
     }
     let enquiry = event("enquiry.submitted").email("ana@example.com").tenant("zeta");
     world.http().send(&zeta.events(tests::event::batch(&[enquiry]))).await;
-    outbound.until_buried(5).await;
-    let dead = outbound.came().await;
+    outbound.until_dead_lettered(5).await;
+    let dead = outbound.take_received().await;
 
-    outbound.receiver.answer_all(Behaviour::status(200));
+    outbound.receiver.respond_to_all(Behavior::status(200));
     for path in ["/failing", "/also-failing", "/zeta"] {
-        outbound.receiver.answer(path, Behaviour::status(200));
+        outbound.receiver.respond(path, Behavior::status(200));
     }
     assert_eq!(outbound.replay(&["--dead", "--tenant", "acme"]).await, json!({"replayed": 4}));
-    outbound.until("delivered", 6).await;
-    let again = outbound.came().await;
-    let failed: Vec<Received> =
+    outbound.until_deliveries("delivered", 6).await;
+    let again = outbound.take_received().await;
+    let failed: Vec<ReceivedRequest> =
         dead.into_iter().filter(|webhook| !["/well", "/zeta"].contains(&webhook.path())).collect();
     assert_eq!((again.len(), ids(&again)), (4, ids(&failed)));
-    outbound.until_buried(1).await;
+    outbound.until_dead_lettered(1).await;
     assert_eq!(outbound.replay(&["--dead", "--tenant", "acme"]).await, json!({"replayed": 0}));
 }
 
 #[tokio::test]
-async fn a_time_range_is_replayed_what_was_delivered_in_it_as_well() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+async fn replays_a_time_range_including_delivered_ones() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
-    outbound.receiver.answer_next("/hooks", [200, 500, 200, 500].map(Behaviour::status));
+    outbound.receiver.respond_to_next("/hooks", [200, 500, 200, 500].map(Behavior::status));
     for ended in 1..=4 {
-        outbound.tell().await;
+        outbound.open_lead().await;
         outbound.until_settled().await;
         let made = format!(
             "UPDATE deliveries SET created_at = '2026-05-01T10:00:00Z'::timestamptz + {ended} * interval '1 minute'
@@ -121,11 +121,11 @@ async fn a_time_range_is_replayed_what_was_delivered_in_it_as_well() {
         );
         outbound.world.database.execute(&made).await;
     }
-    outbound.until_buried(2).await;
-    let before = outbound.came().await;
+    outbound.until_dead_lettered(2).await;
+    let before = outbound.take_received().await;
     let range = ["--tenant", "acme", "--from", "2026-05-01T10:02:00Z", "--to", "2026-05-01T10:04:00Z"];
     assert_eq!(outbound.replay(&range).await, json!({"replayed": 2}));
-    let again = outbound.came().await;
+    let again = outbound.take_received().await;
     assert_eq!((again.len(), ids(&again)), (2, ids(&before[1..3])));
     assert!(again.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));
     assert_eq!((outbound.count("delivered").await, outbound.count("dead").await), (3, 1));

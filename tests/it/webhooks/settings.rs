@@ -1,10 +1,10 @@
 //! The dispatcher's own settings (the operator's contract).
 
 use futures_util::future::join_all;
-use tests::{MASTER_KEY, PATIENCE, Ran, World, eventually};
+use tests::{CommandOutput, MASTER_KEY, MAX_WAIT, World, eventually};
 
-/// Starts a dispatcher with one setting that isn't right.
-async fn start_with(name: &str, value: &str) -> Ran {
+/// Starts a dispatcher with one malformed setting.
+async fn start_with(name: &str, value: &str) -> CommandOutput {
     let settings = [
         ("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect"),
         ("AMQP_URL", "amqp://127.0.0.1:1/%2f"),
@@ -13,11 +13,11 @@ async fn start_with(name: &str, value: &str) -> Ran {
         (name, value),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ran::of("connect-dispatcher", &[], &settings).await
+    CommandOutput::of("connect-dispatcher", &[], &settings).await
 }
 
 #[tokio::test]
-async fn a_setting_of_webhooks_that_is_malformed_ends_the_dispatcher_with_one_line_that_names_it() {
+async fn a_malformed_webhook_setting_ends_the_dispatcher_naming_it() {
     for (name, values) in [
         ("CONNECT_WEBHOOK_ATTEMPTS", &["0", "101", "-1", "six", "6.0", "99999999999"][..]),
         ("CONNECT_WEBHOOK_BACKOFF_BASE", &["30", "0s", "-1s", "soon"]),
@@ -39,16 +39,16 @@ async fn a_setting_of_webhooks_that_is_malformed_ends_the_dispatcher_with_one_li
 }
 
 #[tokio::test]
-async fn development_mode_is_warned_of_at_each_start() {
+async fn warns_of_development_mode_at_each_start() {
     let mut world = World::with().ingests(0).workers(0).start().await;
     for (allowed, is_warned_of) in [("true", true), ("false", false)] {
         world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", allowed);
         world.dispatchers.clear();
         world.add_dispatcher().await;
-        let has_warned = eventually("the log says so, or goes on", PATIENCE, async || {
+        let has_warned = eventually("the warning or the line after it is logged", MAX_WAIT, async || {
             let logs = world.dispatchers[0].logs();
             let has_warned = logs.contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set");
-            // Which comes after it.
+            // This line is logged after the warning.
             let has_gone_on = logs.contains("relaying the outbox");
             if has_warned || has_gone_on { Ok(has_warned) } else { Err(logs) }
         })

@@ -1,42 +1,43 @@
-//! Subscriptions that are paused, resumed and removed while deliveries are on their way (D24).
+//! Subscriptions that are paused, resumed and removed while deliveries are pending (D24).
 
-use super::{Outbound, Subscription};
-use tests::{Behaviour, World, text};
+use super::{OutboundWorld, Subscription};
+use tests::{Behavior, World, text};
 
-/// A subscription at `/one` with an attempt under way that will fail, and one at `/other` that gets everything.
-async fn with_an_attempt_under_way(outbound: &Outbound) -> Subscription {
+/// Creates a subscription at `/one` with an attempt under way that will fail, and one at `/other` that always succeeds.
+async fn with_an_attempt_under_way(outbound: &OutboundWorld) -> Subscription {
     let subscription = outbound.subscribe("/one", &[]).await;
     outbound.subscribe("/other", &[]).await;
     outbound.receiver.hold();
-    outbound.receiver.answer_next("/one", [Behaviour::status(500).held()]);
-    outbound.tell().await;
+    outbound.receiver.respond_to_next("/one", [Behavior::status(500).held()]);
+    outbound.open_lead().await;
     outbound.receiver.wait_for_at("/one", 1).await;
     subscription
 }
 
 #[tokio::test]
-async fn a_paused_subscriptions_deliveries_wait_and_go_out_when_it_is_resumed() {
-    let mut outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
+async fn deliveries_of_a_paused_subscription_wait_until_it_is_resumed() {
+    let mut outbound =
+        OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
     let subscription = with_an_attempt_under_way(&outbound).await;
-    outbound.change("pause", &subscription).await;
-    outbound.tell().await;
+    outbound.change_subscription("pause", &subscription).await;
+    outbound.open_lead().await;
     outbound.receiver.release();
-    // One comes back from the queue of its wait, the other was never sent.
+    // One returns from its retry queue, the other was never sent.
     outbound.until_parked(&subscription, 2).await;
     outbound.receiver.wait_for_at("/other", 2).await;
 
-    // It lasts: also with another dispatcher, and for what comes later.
+    // The pause also holds for another dispatcher and for later events.
     outbound.world.dispatchers[0].terminate().await;
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
-    outbound.tell().await;
+    outbound.open_lead().await;
     outbound.receiver.wait_for_at("/other", 3).await;
     outbound.until_parked(&subscription, 3).await;
     assert_eq!(outbound.receiver.received_at("/one").len(), 1, "nothing is sent while it is paused");
     outbound.world.until_depth("webhooks.retry.1", 0).await;
     outbound.until_metric("connect_webhook_deliveries", &[("state", "pending")], 3.0).await;
 
-    outbound.change("resume", &subscription).await;
+    outbound.change_subscription("resume", &subscription).await;
     outbound.until_settled().await;
     let received = outbound.receiver.received_at("/one");
     assert_eq!(received.len(), 4);
@@ -53,18 +54,19 @@ async fn a_paused_subscriptions_deliveries_wait_and_go_out_when_it_is_resumed() 
 }
 
 #[tokio::test]
-async fn a_removed_subscriptions_deliveries_are_dropped_and_it_hears_of_nothing_more() {
-    let outbound = Outbound::of(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
+async fn deliveries_of_a_removed_subscription_are_dropped() {
+    let outbound =
+        OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_BACKOFF_BASE", "500ms")).await;
     let waiting = outbound.subscribe("/waiting", &[]).await;
-    outbound.change("pause", &waiting).await;
+    outbound.change_subscription("pause", &waiting).await;
     let failing = with_an_attempt_under_way(&outbound).await;
     outbound.until_parked(&waiting, 1).await;
     for subscription in [&waiting, &failing] {
-        outbound.change("remove", subscription).await;
+        outbound.change_subscription("remove", subscription).await;
     }
     outbound.receiver.release();
-    outbound.until("dropped", 2).await;
-    outbound.tell().await;
+    outbound.until_deliveries("dropped", 2).await;
+    outbound.open_lead().await;
     outbound.until_settled().await;
     let count = |path| outbound.receiver.received_at(path).len();
     assert_eq!((count("/one"), count("/waiting"), count("/other")), (1, 0, 2));
@@ -80,29 +82,29 @@ async fn a_removed_subscriptions_deliveries_are_dropped_and_it_hears_of_nothing_
 }
 
 #[tokio::test]
-async fn a_delivery_that_ends_well_after_its_subscription_was_paused_or_removed_has_ended_well() {
-    let outbound = Outbound::start().await;
+async fn an_attempt_under_way_succeeds_after_its_subscription_was_paused_or_removed() {
+    let outbound = OutboundWorld::start().await;
     let (paused, removed) =
         (outbound.subscribe("/paused", &[]).await, outbound.subscribe("/removed", &[]).await);
     outbound.receiver.hold();
-    outbound.receiver.answer_all(Behaviour::status(200).held());
-    outbound.tell().await;
+    outbound.receiver.respond_to_all(Behavior::status(200).held());
+    outbound.open_lead().await;
     outbound.receiver.wait_for(2).await;
-    outbound.change("pause", &paused).await;
-    outbound.change("remove", &removed).await;
+    outbound.change_subscription("pause", &paused).await;
+    outbound.change_subscription("remove", &removed).await;
     outbound.receiver.release();
-    outbound.until("delivered", 2).await;
+    outbound.until_deliveries("delivered", 2).await;
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_only_of_what_happens_after_it_subscribed() {
-    let outbound = Outbound::start().await;
+async fn a_subscriber_receives_only_events_after_it_subscribed() {
+    let outbound = OutboundWorld::start().await;
     outbound.subscribe("/old", &[]).await;
-    outbound.tell().await;
-    outbound.until("delivered", 1).await;
+    outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 1).await;
     let new = outbound.subscribe("/new", &[]).await;
-    let later = outbound.tell().await;
-    outbound.until("delivered", 3).await;
+    let later = outbound.open_lead().await;
+    outbound.until_deliveries("delivered", 3).await;
     let [webhook] = &outbound.receiver.received_at("/new")[..] else { panic!("one webhook") };
     assert_eq!(webhook.json()["payload"]["leadId"], later["leadId"]);
     assert_eq!((webhook.verify(&new.secret), outbound.receiver.received_at("/old").len()), (Ok(()), 2));

@@ -2,75 +2,75 @@
 //! D24, D25).
 
 mod emitted;
-mod silent;
+mod not_emitted;
 
-use super::{Outbound, Subscription};
+use super::{OutboundWorld, Subscription};
 use common::clock;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use tests::{Event, RECORDS, Received, event, text};
+use tests::{Event, RECORDS, ReceivedRequest, event, text};
 use uuid::Uuid;
 
-/// When the events of these tests happened; they come from `website`.
+/// `occurredAt` of the events of these tests, whose origin is `website`.
 const HAPPENED: &str = "2026-05-01T10:00:00.000Z";
 
-/// A subscriber who hears of everything.
-struct Listener {
-    outbound: Outbound,
+/// A subscription to all event types.
+struct Subscriber {
+    outbound: OutboundWorld,
     subscription: Subscription,
-    /// Since when, as times are written.
+    /// When it was created, as text.
     since: String,
 }
 
-/// What is to be heard: type, origin, and the facts beyond those that all payloads carry.
-type Told<'a> = (&'a str, &'a str, Value);
+/// An expected event: type, origin, and the fields of its payload beyond the common ones.
+type ExpectedEvent<'a> = (&'a str, &'a str, Value);
 
-/// An event of Ana's, of whom everything is known.
+/// An event of Ana's with all identities.
 fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com").name("Ana").phone("+91 98200 12345").external_id("p-7")
 }
 
 /// A change of stage.
-fn step<'a>(origin: &'a str, from: &str, to: &str, reason: Option<&str>) -> Told<'a> {
+fn stage_change<'a>(origin: &'a str, from: &str, to: &str, reason: Option<&str>) -> ExpectedEvent<'a> {
     ("lead.stage_changed", origin, json!({"from": from, "to": to, "reason": reason}))
 }
 
-impl Listener {
+impl Subscriber {
     async fn start() -> Self {
-        let outbound = Outbound::start().await;
+        let outbound = OutboundWorld::start().await;
         let subscription = outbound.subscribe("/hooks?site=1", &[]).await;
         Self { outbound, subscription, since: clock::to_text(clock::now()) }
     }
 
-    /// An enquiry of Ana's, of which everything is heard already.
-    async fn enquiry(&self) -> Value {
+    /// Opens a lead of Ana's and receives its `lead.assigned`.
+    async fn open_lead(&self) -> Value {
         let payload = json!({"externalLeadId": "x-1"});
         let opened = self.outbound.world.accept(ana("enquiry.submitted").payload(payload)).await;
-        assert_eq!(self.outbound.came().await.len(), 1);
+        assert_eq!(self.outbound.take_received().await.len(), 1);
         opened
     }
 
-    /// Does an advisor's action and gives the answer.
-    async fn advise(&self, words: &[&str]) -> Value {
+    /// Runs an advisor action and returns its result.
+    async fn act(&self, words: &[&str]) -> Value {
         self.outbound.world.connectctl.json(&[&["advisor"], words, &["--tenant", "acme"]].concat()).await
     }
 
-    /// Writes to a records route, and gives the record.
+    /// Writes to a records route, and returns the record.
     async fn write(&self, method: &str, route: &str, body: &Value) -> Value {
         let world = &self.outbound.world;
         let request = world.key.records(method, &format!("{RECORDS}{route}"), body.to_string());
-        let answer = world.http().send(&request.with("idempotency-key", Uuid::now_v7().to_string())).await;
-        assert!([200, 201].contains(&answer.status), "{method} {route}: {answer:?}");
-        answer.json()["data"].clone()
+        let response = world.http().send(&request.with("idempotency-key", Uuid::now_v7().to_string())).await;
+        assert!([200, 201].contains(&response.status), "{method} {route}: {response:?}");
+        response.json()["data"].clone()
     }
 
     async fn patch(&self, of: &Value, body: &Value) -> Value {
         self.write("PATCH", &format!("/leads/{}", text(&of["leadId"])), body).await
     }
 
-    /// Checks that exactly this was heard since it was last checked, all of it about one enquiry.
-    async fn assert_told(&self, of: &Value, expected: &[Told<'_>]) {
-        let came = self.outbound.came().await;
+    /// Checks that exactly these events were received since the last check, all of them about one lead.
+    async fn assert_emitted(&self, of: &Value, expected: &[ExpectedEvent<'_>]) {
+        let came = self.outbound.take_received().await;
         let types: Vec<&str> = came.iter().map(|webhook| webhook.header("x-connect-event")).collect();
         let expected_types: Vec<&str> = expected.iter().map(|(event_type, _, _)| *event_type).collect();
         assert_eq!(types, expected_types);
@@ -84,7 +84,7 @@ impl Listener {
         }
     }
 
-    /// When an event from a website happened is said by it; all else happens now.
+    /// Events from the website keep their `occurredAt`; all others have the current time.
     fn check_time(&self, envelope: &Value) {
         let occurred_at = text(&envelope["occurredAt"]);
         if envelope["origin"] == "website" {
@@ -96,7 +96,7 @@ impl Listener {
     }
 
     /// Headers and signature (specification: Delivery request).
-    fn check_request(&self, webhook: &Received) {
+    fn check_request(&self, webhook: &ReceivedRequest) {
         assert_eq!((webhook.method(), webhook.target()), ("POST", "/hooks?site=1"));
         assert_eq!(webhook.verify(&self.subscription.secret), Ok(()));
         assert_eq!(webhook.header("content-type"), "application/json");
@@ -111,7 +111,7 @@ impl Listener {
     }
 }
 
-/// The envelope (specification: Event envelope), its actor the client.
+/// Checks the envelope (specification: Event envelope); its actor is the client.
 #[track_caller]
 fn check_envelope(envelope: &Value, event_type: &str, origin: &str, client: &Value) {
     let fields: BTreeSet<&str> =
@@ -130,7 +130,7 @@ fn check_envelope(envelope: &Value, event_type: &str, origin: &str, client: &Val
     assert_eq!(envelope["actor"], actor);
 }
 
-/// What all payloads carry of an enquiry, where it exists, and these facts; nothing else.
+/// A payload with the common fields of a lead, as far as it has them, and these fields.
 fn payload(lead: &Value, facts: &Value) -> Value {
     let mut payload: Map<String, Value> = facts.as_object().expect("facts").clone();
     for (field, of) in [

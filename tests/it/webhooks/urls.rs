@@ -1,17 +1,17 @@
-//! Subscriptions' URLs: what their query holds is sealed at rest and never shown.
+//! URLs of subscriptions: their query is sealed at rest and never shown.
 
-use super::Outbound;
+use super::OutboundWorld;
 use serde_json::json;
 
 const TOKEN: &str = "s3cret-token";
 const OTHER_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
 
 #[tokio::test]
-async fn a_token_in_a_url_reaches_the_receiver_and_nobody_else() {
-    let mut outbound = Outbound::start().await;
+async fn a_token_in_a_url_reaches_only_the_receiver() {
+    let mut outbound = OutboundWorld::start().await;
     let path = format!("/hooks?token={TOKEN}&site=1&{TOKEN}");
     let subscription = outbound.subscribe(&path, &[]).await;
-    outbound.tell().await;
+    outbound.open_lead().await;
     let received = outbound.receiver.wait_for(1).await;
     assert_eq!(received[0].target(), path);
 
@@ -29,7 +29,7 @@ async fn a_token_in_a_url_reaches_the_receiver_and_nobody_else() {
         assert!(!dispatcher.logs().contains(TOKEN));
     }
 
-    // One that the release before has made, whose URL is stored as it is.
+    // A subscription of the previous release, whose URL is stored in clear.
     outbound.world.connectctl.json(&["subscription", "resume", &subscription.id]).await;
     let whole = outbound.receiver.url_by_name(&path);
     let older = format!("UPDATE subscriptions SET url = '{whole}', url_sealed = NULL");
@@ -38,13 +38,13 @@ async fn a_token_in_a_url_reaches_the_receiver_and_nobody_else() {
     assert_eq!(listed[0]["url"], json!(shown));
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
-    outbound.tell().await;
+    outbound.open_lead().await;
     assert_eq!(outbound.receiver.wait_for(2).await[1].target(), path);
 }
 
 #[tokio::test]
-async fn urls_of_an_earlier_release_are_sealed_by_a_command_that_can_be_repeated() {
-    let outbound = Outbound::start().await;
+async fn seal_urls_seals_urls_of_an_earlier_release_and_can_be_repeated() {
+    let outbound = OutboundWorld::start().await;
     let (database, connectctl) = (&outbound.world.database, &outbound.world.connectctl);
     let path = format!("/hooks?token={TOKEN}");
     let whole = outbound.receiver.url_by_name(&path);
@@ -52,7 +52,7 @@ async fn urls_of_an_earlier_release_are_sealed_by_a_command_that_can_be_repeated
         outbound.subscribe(&path, &[]).await;
     }
     let removed = outbound.subscribe(&path, &[]).await;
-    outbound.change("remove", &removed).await;
+    outbound.change_subscription("remove", &removed).await;
     database.execute(&format!("UPDATE subscriptions SET url = '{whole}', url_sealed = NULL")).await;
     let in_clear = async || {
         let query =
@@ -66,22 +66,22 @@ async fn urls_of_an_earlier_release_are_sealed_by_a_command_that_can_be_repeated
     assert!(refusal.contains("4 subscriptions") && refusal.contains("CONNECT_MASTER_KEY"), "{refusal}");
     assert_eq!(in_clear().await, 4);
 
-    // A run that did not get to its end: one is sealed, and the secret of another cannot be opened.
+    // A run that fails midway: the secret of one subscription cannot be decrypted, the others are sealed.
     let broken = "WITH first AS (SELECT min(subscription_id::text)::uuid AS id FROM subscriptions)
         UPDATE subscriptions SET secret_sealed = secret_sealed || '\\x00' FROM first WHERE subscription_id = id";
     database.execute(broken).await;
     let refusal = connectctl.refusal(&["subscription", "seal-urls"]).await;
     assert!(refusal.contains("1 subscriptions") && refusal.contains("3 were sealed"), "{refusal}");
     assert_eq!(in_clear().await, 1);
-    let mended =
+    let repair =
         "UPDATE subscriptions SET secret_sealed = substring(secret_sealed for length(secret_sealed) - 1)
         WHERE url_sealed IS NULL";
-    database.execute(mended).await;
+    database.execute(repair).await;
     assert_eq!(connectctl.json(&["subscription", "seal-urls"]).await, json!({"sealed": 1, "remaining": 0}));
     assert_eq!(connectctl.json(&["subscription", "seal-urls"]).await, json!({"sealed": 0, "remaining": 0}));
     assert_eq!(in_clear().await, 0);
 
-    outbound.tell().await;
+    outbound.open_lead().await;
     let received = outbound.receiver.wait_for(3).await;
     assert!(received.iter().all(|received| received.target() == path), "{received:?}");
 }

@@ -1,25 +1,25 @@
-//! Runs the fuzz targets with seeds of their own for an hour, or as long as it is told: `make fuzz ARGS="--minutes 5"`.
+//! Runs the fuzz targets with new seeds for an hour, or a given time: `make fuzz ARGS="--minutes 5"`.
 //!
-//! Ends with code 1 at the first case that fails, after printing its target and seed; `--seed` begins with that one.
+//! Prints target and seed of the first case that fails and exits with code 1; `--seed` repeats that case.
 
 use clap::Parser;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tests::fuzz::{HttpFuzz, Target};
+use tests::fuzz::{FuzzTarget, HttpFuzz};
 
-/// Cases of each target between two looks at the clock.
+/// Cases of each target between two checks of the time.
 const CASES: u64 = 2_000;
-/// Streams to the HTTP entry among them.
+/// Streams to the HTTP server in the same time.
 const STREAMS: u64 = 200;
 
-/// Gives the readers and the HTTP entry generated input, and prints the seed of the first case that fails.
+/// Sends generated input to the parsers and the HTTP server, and prints the seed of the first case that fails.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// How long to go on.
+    /// Duration of the run, in minutes.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// The first seed; a random one when it is left out.
+    /// The first seed; random by default.
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -42,14 +42,14 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Runs cases for that long, at least one round; gives how many.
+/// Runs cases for `time`, at least one round; returns their number.
 async fn run(first: u64, time: Duration) -> Result<u64, String> {
     let (began, http) = (Instant::now(), HttpFuzz::start().await);
     let mut cases = 0;
     loop {
         let seeds = first.wrapping_add(cases)..first.wrapping_add(cases).saturating_add(CASES);
         for seed in seeds.clone() {
-            Target::ALL.into_iter().try_for_each(|target| target.run(seed))?;
+            FuzzTarget::ALL.into_iter().try_for_each(|target| target.run(seed))?;
         }
         http.run(seeds.start, STREAMS).await?;
         cases += CASES;

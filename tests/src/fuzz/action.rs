@@ -1,4 +1,4 @@
-//! The advisor action: the one body that is acted on without a MAC.
+//! The advisor action: the only message that is applied without a MAC.
 
 use super::ensure;
 use super::random::Random;
@@ -27,8 +27,8 @@ fn action(random: &mut Random) -> Value {
     action
 }
 
-/// A valid action is read; one that was damaged is refused with its faults, or holds nothing that the database or a line
-/// of the log could not take.
+/// A valid action is parsed; a damaged one is refused with its faults, or contains nothing that the database or the log
+/// could not store.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let mut body = action(random).to_string().into_bytes();
     AdvisorAction::parse(&body).map_err(|refusal| format!("a valid action is refused: {refusal:?}"))?;

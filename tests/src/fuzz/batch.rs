@@ -1,4 +1,4 @@
-//! The body of a batch: what ingest accepts, the worker reads, alone and in a bundle.
+//! The body of a batch: the worker parses whatever ingest accepts, alone and in a bundle.
 
 use super::ensure;
 use super::random::Random;
@@ -26,7 +26,7 @@ pub(super) fn body(random: &mut Random) -> Vec<u8> {
     body
 }
 
-/// Both readers agree on a body, and a part of a bundle is read as the batch that it was.
+/// Both parsers agree on a body, and a part of a bundle is parsed like the batch that it was.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let bodies = [body(random), body(random)];
     let mut accepted = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
             (Err(_), Err(_)) => {}
             (ingest, worker) => {
                 return Err(format!(
-                    "accepted by one reader only: {:?} {:?}",
+                    "accepted by one parser only: {:?} {:?}",
                     ingest.is_ok(),
                     worker.is_ok()
                 ));
@@ -53,7 +53,7 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
         let part =
             parse_events(batch.text.as_bytes(), TENANT).map_err(|faults| format!("as a part: {faults}"))?;
         ensure(format!("{part:?}") == format!("{:?}", batch.envelopes), || {
-            "a part is read otherwise".to_owned()
+            "a part of a bundle is parsed differently".to_owned()
         })?;
     }
     if !texts.is_empty() {

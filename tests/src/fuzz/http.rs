@@ -1,10 +1,10 @@
-//! The HTTP entry: streams of bytes against a running ingest.
+//! The HTTP server: streams of bytes sent to a running ingest.
 
 use super::random::Random;
-use super::shape::{Expected, Shape};
+use super::request_form::{Expected, RequestForm};
 use crate::event::{batch, event};
-use crate::eventually::{PATIENCE, eventually};
-use crate::http::Outgoing;
+use crate::eventually::{MAX_WAIT, eventually};
+use crate::http::HttpRequest;
 use crate::raw::head;
 use crate::{World, now};
 use bytes::Bytes;
@@ -17,15 +17,15 @@ use tokio::time::timeout;
 
 const LEADS: &str = "/api/v1/crm/connect/leads";
 /// States of a connection that this end has not closed: established, and closed by the other end only.
-const HELD: [&str; 2] = ["01", "08"];
-/// Connections at once.
-const AT_ONCE: usize = 16;
-/// How long the answer to a stream is waited for before the connection is closed.
-const ANSWER_WITHIN: Duration = Duration::from_millis(100);
+const OPEN_STATES: [&str; 2] = ["01", "08"];
+/// Number of connections that send at the same time.
+const CONCURRENCY: usize = 16;
+/// How long to wait for the response to a stream before the connection is closed.
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long what is answered or closed may take.
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
-/// `eventId` of what may have arrived whole although its stream was damaged begins with it.
+/// Longest that a connection may take to get its responses and be closed.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Prefix of the `eventId`s of damaged streams, whose events may have arrived intact.
 const DAMAGED: &str = "damaged-";
 
 /// An ingest and a worker that are sent streams of bytes.
@@ -38,8 +38,8 @@ pub struct HttpFuzz {
     accepted: AtomicI64,
 }
 
-/// What is known of a stream that was sent.
-struct Sent {
+/// The result of a stream that was sent.
+struct SentStream {
     /// An event of the stream that cannot have been applied.
     refused: Option<String>,
     /// What has gone wrong with its response.
@@ -47,21 +47,21 @@ struct Sent {
 }
 
 impl HttpFuzz {
-    /// Starts them.
+    /// Starts the programs and counts the harness's own connections.
     pub async fn start() -> Self {
         let world = World::start().await;
         let fuzz = Self { world, held_at_first: 0, accepted: AtomicI64::new(0) };
-        fuzz.check_batch(0).await.expect("a batch is answered before the first stream");
+        fuzz.check_batch(0).await.expect("a batch is applied before the first stream");
         let held_at_first = fuzz.held();
         Self { held_at_first, ..fuzz }
     }
 
-    /// Sends `count` streams, of the seeds from `first` on, and then looks at what they have left behind: a signed batch
-    /// is answered as ever, nothing was applied but what was accepted, nothing has panicked, and no connection is held.
+    /// Sends `count` streams, of the seeds from `first` on, and then checks that a signed batch is still accepted, only
+    /// accepted events were applied, nothing has panicked, and no connection is held.
     pub async fn run(&self, first: u64, count: u64) -> Result<(), String> {
         let seeds: Vec<u64> = (0..count).map(|place| first.wrapping_add(place)).collect();
         let mut refused = Vec::new();
-        for seeds in seeds.chunks(AT_ONCE) {
+        for seeds in seeds.chunks(CONCURRENCY) {
             for (seed, sent) in seeds.iter().zip(join_all(seeds.iter().map(|seed| self.send(*seed))).await) {
                 if let Some(fault) = sent.fault {
                     return Err(format!("Http, seed {seed}: {fault}"));
@@ -75,7 +75,7 @@ impl HttpFuzz {
         if self.world.ingests[0].logs().contains("panicked") {
             return Err(format!("{seeds}: something has panicked"));
         }
-        eventually("ingest holds no connection of a stream", PATIENCE, async || {
+        eventually("ingest holds no connection of a stream", MAX_WAIT, async || {
             let held = self.held();
             if held <= self.held_at_first { Ok(()) } else { Err(format!("{held} connections")) }
         })
@@ -83,7 +83,7 @@ impl HttpFuzz {
         Ok(())
     }
 
-    /// What was refused is not in the ledger, and what was accepted is.
+    /// Checks that the ledger contains all accepted events and no refused ones.
     async fn check_ledger(&self, refused: &[String]) -> Result<(), String> {
         let query = "SELECT event_id FROM event_ledger WHERE event_id = ANY($1)";
         let applied = self.world.database.rows(query, &[&refused]).await;
@@ -100,10 +100,10 @@ impl HttpFuzz {
         }
     }
 
-    async fn send(&self, seed: u64) -> Sent {
+    async fn send(&self, seed: u64) -> SentStream {
         let random = &mut Random::new(seed);
         if random.once_in(2) {
-            self.send_shape(random, seed).await
+            self.send_form(random, seed).await
         } else {
             self.send_damaged(random, seed).await
         }
@@ -111,30 +111,30 @@ impl HttpFuzz {
 
     /// Sends a signed batch in some form of request, and at times another one behind it, whole or in two pieces. The
     /// responses must be those of the form, and nothing behind a request that is refused with its connection is read.
-    async fn send_shape(&self, random: &mut Random, seed: u64) -> Sent {
+    async fn send_form(&self, random: &mut Random, seed: u64) -> SentStream {
         let is_followed = random.once_in(2);
         let batches = [self.batch(&format!("form-{seed}")), self.batch(&format!("behind-{seed}"))];
-        let first = Shape::new(random, &batches[0], !is_followed);
+        let first = RequestForm::new(random, &batches[0], !is_followed);
         let mut stream = first.bytes.clone();
         let mut expected = vec![first.expected];
         if is_followed {
-            stream.extend(Shape::plain(&batches[1]).bytes);
+            stream.extend(RequestForm::plain(&batches[1]).bytes);
             expected.extend((first.expected != Expected::Closed).then_some(Expected::Served));
         }
         let cut = random.below(stream.len() + 1);
-        let exchanged = timeout(ENDS_WITHIN, self.exchange(&stream, cut)).await;
+        let exchanged = timeout(EXCHANGE_TIMEOUT, self.exchange(&stream, cut)).await;
         let statuses = exchanged.as_ref().map_or(&[][..], Vec::as_slice);
         let served = statuses.iter().filter(|status| **status == 200).count();
         self.accepted.fetch_add(i64::try_from(served).expect("two"), Ordering::Relaxed);
         let is_right = exchanged.is_ok() && is_expected(&expected, statuses);
         let fault = (!is_right).then(|| {
-            format!("{exchanged:?} where {expected:?} is due: {:?}", String::from_utf8_lossy(&stream))
+            format!("{exchanged:?} where {expected:?} is expected: {:?}", String::from_utf8_lossy(&stream))
         });
         let refused = (first.expected != Expected::Served).then(|| format!("form-{seed}"));
-        Sent { refused, fault }
+        SentStream { refused, fault }
     }
 
-    /// Sends a stream and gives the status codes of the responses to it, up to the end of the connection.
+    /// Sends a stream and returns the status codes of the responses to it, up to the end of the connection.
     async fn exchange(&self, stream: &[u8], cut: usize) -> Vec<u16> {
         let mut socket = TcpStream::connect(self.world.http().address()).await.expect("ingest listens");
         let (before, after) = stream.split_at(cut);
@@ -149,37 +149,37 @@ impl HttpFuzz {
         heads.filter_map(|head| head.get(..3)?.parse().ok()).collect()
     }
 
-    /// Opens a connection, sends a damaged stream, and reads what comes for a moment.
-    async fn send_damaged(&self, random: &mut Random, seed: u64) -> Sent {
+    /// Opens a connection, sends a damaged stream, and sometimes reads for a moment.
+    async fn send_damaged(&self, random: &mut Random, seed: u64) -> SentStream {
         let id = format!("{DAMAGED}{seed}");
         let (stream, body) = self.stream(random, &id);
-        // What was signed is served in the form in which it was signed only.
+        // A signed body is accepted only if it arrives unchanged.
         let is_whole = stream.windows(body.len()).any(|window| window == body);
-        let sent = Sent { refused: (!is_whole).then_some(id), fault: None };
+        let sent = SentStream { refused: (!is_whole).then_some(id), fault: None };
         let Ok(mut socket) = TcpStream::connect(self.world.http().address()).await else { return sent };
         let cut = random.below(stream.len() + 1);
         let (before, after) = stream.split_at(cut);
-        // It may be answered and closed before all of it is sent.
+        // It may get its response and be closed before all of it is sent.
         drop(socket.write_all(before).await);
         tokio::task::yield_now().await;
         drop(socket.write_all(after).await);
         if random.once_in(2) {
             drop(socket.shutdown().await);
         }
-        let mut answer = vec![0; 1024];
+        let mut response = vec![0; 1024];
         if random.once_in(4) {
-            drop(timeout(ANSWER_WITHIN, socket.read(&mut answer)).await);
+            drop(timeout(RESPONSE_TIMEOUT, socket.read(&mut response)).await);
         }
         sent
     }
 
     /// A signed batch of one event.
-    fn batch(&self, id: &str) -> Outgoing {
+    fn batch(&self, id: &str) -> HttpRequest {
         let contact = event("contact.identified").id(id).email("eve@example.com");
         self.world.key.events_at(now(), batch(&[contact]))
     }
 
-    /// A signed request, damaged, with a body that may not be as long as it says; or anything. Gives the body of the signed
+    /// A signed request, damaged, with a body that may not be as long as it says; or anything. Returns the body of the signed
     /// batch, too.
     fn stream(&self, random: &mut Random, id: &str) -> (Vec<u8>, Bytes) {
         let signed = self.batch(id);
@@ -204,7 +204,7 @@ impl HttpFuzz {
         stream.extend_from_slice(&request.body);
         random.damage(&mut stream);
         if random.once_in(4) {
-            // Something after it, as if pipelined.
+            // Random bytes after the request, as if pipelined.
             stream.extend(random.bytes(200));
         }
         (stream, body)
@@ -213,9 +213,9 @@ impl HttpFuzz {
     /// Sends a signed batch, which must be accepted.
     async fn check_batch(&self, seed: u64) -> Result<(), String> {
         let contact = event("contact.identified").email(&format!("ana-{seed}@example.com"));
-        let answer = self.world.send(&[contact]).await;
-        if answer.status != 200 || answer.json()["accepted"] != 1 {
-            return Err(format!("{answer:?}"));
+        let response = self.world.send(&[contact]).await;
+        if response.status != 200 || response.json()["accepted"] != 1 {
+            return Err(format!("{response:?}"));
         }
         self.accepted.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -228,21 +228,21 @@ impl HttpFuzz {
         let is_held = |line: &&str| {
             let mut columns = line.split_whitespace().skip(1);
             let is_ingests = columns.next().is_some_and(|address| address.ends_with(&port));
-            is_ingests && columns.nth(1).is_some_and(|state| HELD.contains(&state))
+            is_ingests && columns.nth(1).is_some_and(|state| OPEN_STATES.contains(&state))
         };
         sockets.lines().filter(is_held).count()
     }
 }
 
-/// Whether the status codes of a connection's responses are those that are due. What is refused with its connection may be
-/// without a response, also because the end of the connection has overtaken it. Where nothing says that it has a body, the
-/// body is refused as a request of its own.
+/// Whether the status codes of a connection's responses are the expected ones. A request that is refused with its connection
+/// may get no response, also because the reset has overtaken it. If no header announces a body, the body is refused as
+/// a request of its own.
 fn is_expected(expected: &[Expected], statuses: &[u16]) -> bool {
-    let answered = expected.iter().filter(|expected| **expected != Expected::Closed).count();
+    let responses = expected.iter().filter(|expected| **expected != Expected::Closed).count();
     let is_served = |place: usize| expected.get(place) == Some(&Expected::Served);
     let is_right = |(place, status): (usize, &u16)| {
         if is_served(place) { *status == 200 } else { (400..500).contains(status) }
     };
-    let most = if answered < expected.len() { expected.len() + 1 } else { answered };
-    (answered..=most).contains(&statuses.len()) && statuses.iter().enumerate().all(is_right)
+    let most = if responses < expected.len() { expected.len() + 1 } else { responses };
+    (responses..=most).contains(&statuses.len()) && statuses.iter().enumerate().all(is_right)
 }

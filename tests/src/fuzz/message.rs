@@ -3,8 +3,8 @@
 use super::ensure;
 use super::random::Random;
 use crate::MASTER_KEY;
-use crate::mac::{MAC_HEADER, signed};
-use common::broker::{Forged, Message, MessageKeys, Queue, queue_name};
+use crate::mac::{MAC_HEADER, with_mac};
+use common::broker::{MacError, Message, MessageKeys, Queue, queue_name};
 use common::sealed::MasterKey;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
@@ -14,9 +14,9 @@ const META_HEADER: &str = "x-connect-meta";
 const TRACEPARENT: &str = "traceparent";
 const QUEUES: [Queue; 4] = [Queue::Events, Queue::Records, Queue::Crm, Queue::Webhooks];
 
-/// What is signed, as the check changes it.
+/// A message whose parts the check changes.
 #[derive(Clone)]
-struct Sent {
+struct SentMessage {
     queue: Queue,
     message_id: Option<String>,
     correlation_id: Option<String>,
@@ -24,7 +24,7 @@ struct Sent {
     body: Vec<u8>,
 }
 
-impl Sent {
+impl SentMessage {
     fn new(random: &mut Random) -> Self {
         let mut headers = FieldTable::default();
         for name in [META_HEADER, TRACEPARENT, "x-death", "cc"] {
@@ -52,19 +52,19 @@ impl Sent {
         properties
     }
 
-    /// The same with the MAC of a program that holds the key.
+    /// A copy with the MAC of a program that has the key.
     fn signed(mut self) -> Self {
         let name = queue_name(PREFIX, self.queue);
-        let properties = signed(MASTER_KEY, &name, &self.body, self.properties());
+        let properties = with_mac(MASTER_KEY, &name, &self.body, self.properties());
         self.headers = properties.headers().clone().unwrap_or_default();
         self
     }
 
-    fn read(&self, keys: &MessageKeys) -> (Message, Result<(), Forged>) {
-        Message::read(self.queue, keys, &self.properties(), self.body.clone(), false)
+    fn read(&self, keys: &MessageKeys) -> (Message, Result<(), MacError>) {
+        Message::from_delivery(self.queue, keys, &self.properties(), self.body.clone(), false)
     }
 
-    /// What the MAC covers, beside the queue.
+    /// The parts that the MAC covers, in addition to the queue.
     fn covered(&self) -> [Option<&[u8]>; 4] {
         [
             self.message_id.as_deref().map(str::as_bytes),
@@ -74,7 +74,7 @@ impl Sent {
         ]
     }
 
-    /// Changes one thing that the MAC covers, or perhaps so: what was written may be what was there.
+    /// Replaces one part that the MAC covers; the new value may equal the old one.
     fn change(&mut self, random: &mut Random) {
         match random.below(5) {
             0 => self.message_id = id(random),
@@ -86,7 +86,7 @@ impl Sent {
         }
     }
 
-    /// Damages the MAC, or puts a value of another type in its place. Gives whether it still means the same.
+    /// Damages the MAC, or puts a value of another type in its place. Returns whether the MAC is still equivalent.
     fn damage_mac(&mut self, random: &mut Random) -> bool {
         let mac = long(&self.headers, MAC_HEADER).unwrap_or_default().to_vec();
         let mut damaged = mac.clone();
@@ -146,14 +146,14 @@ fn value(random: &mut Random, depth: u8) -> AMQPValue {
     }
 }
 
-/// A message that a program signed is read as it was sent, whatever types its headers have. One whose MAC was damaged, or
-/// that was changed after it was signed, is forged; so is one without a MAC, except where a setting says otherwise.
+/// A message that a program signed is parsed as it was sent, whatever the types of its headers. A message with a damaged
+/// MAC, or one that was changed after signing, is forged; so is one without a MAC, unless a setting accepts it.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let master = MasterKey::parse(MASTER_KEY).map_err(|_| "no master key")?;
-    let keys = MessageKeys::new(&master, PREFIX, false);
-    let unsigned = Sent::new(random);
+    let keys = MessageKeys::new(&master.into(), PREFIX, false);
+    let unsigned = SentMessage::new(random);
     let sent = unsigned.clone().signed();
-    let shown = |sent: &Sent| format!("{:?} {:?}", sent.properties(), sent.body);
+    let shown = |sent: &SentMessage| format!("{:?} {:?}", sent.properties(), sent.body);
 
     let (message, verified) = sent.read(&keys);
     ensure(verified == Ok(()), || format!("{verified:?}: {}", shown(&sent)))?;
@@ -166,21 +166,21 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
 
     let mut changed = sent.clone();
     changed.change(random);
-    let expected = if changed.covered() == sent.covered() { Ok(()) } else { Err(Forged::Mismatch) };
+    let expected = if changed.covered() == sent.covered() { Ok(()) } else { Err(MacError::Mismatch) };
     let (_, verified) = changed.read(&keys);
     ensure(verified == expected, || format!("{verified:?}: {} after {}", shown(&changed), shown(&sent)))?;
 
     let mut other_queue = sent.clone();
     other_queue.queue = *random.one_of(&QUEUES);
-    let expected = if other_queue.queue == sent.queue { Ok(()) } else { Err(Forged::Mismatch) };
+    let expected = if other_queue.queue == sent.queue { Ok(()) } else { Err(MacError::Mismatch) };
     ensure(other_queue.read(&keys).1 == expected, || format!("{:?}: {}", other_queue.queue, shown(&sent)))?;
 
     let accepting = keys.clone().accepting_unsigned(unsigned.queue);
-    ensure(unsigned.read(&keys).1 == Err(Forged::Unsigned), || shown(&unsigned))?;
+    ensure(unsigned.read(&keys).1 == Err(MacError::Unsigned), || shown(&unsigned))?;
     ensure(unsigned.read(&accepting).1 == Ok(()), || shown(&unsigned))?;
 
     let mut damaged = sent.clone();
-    let expected = if damaged.damage_mac(random) { Ok(()) } else { Err(Forged::Mismatch) };
+    let expected = if damaged.damage_mac(random) { Ok(()) } else { Err(MacError::Mismatch) };
     for keys in [&keys, &accepting] {
         let (_, verified) = damaged.read(keys);
         ensure(verified == expected, || format!("{verified:?}: {} after {}", shown(&damaged), shown(&sent)))?;

@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use uuid::Uuid;
 
-/// Metadata is read as it was written; a bundle splits into its parts; whatever a damaged header or body splits into
-/// is the whole body and no byte more.
+/// Metadata survives a round trip; a bundle splits into its parts; the parts of a damaged header or body are together
+/// exactly the body.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let texts: Vec<Vec<u8>> = (0..=random.below(4)).map(|_| random.bytes(60)).collect();
     let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
@@ -80,21 +80,21 @@ fn caller(random: &mut Random) -> Caller {
     }
 }
 
-/// Metadata of writes, deliveries and actions is read as it was written. What is read of a damaged header is written and read as the
-/// same again, so that no program understands it otherwise than the one before.
+/// Metadata of writes, deliveries and actions survives a round trip. Metadata parsed from a damaged header does as well, so
+/// that all programs interpret it in the same way.
 pub(super) fn check_others(random: &mut Random) -> Result<(), String> {
     let write = write_meta(random);
-    survives(random, &write)?;
+    check_survives_round_trip(random, &write)?;
     let delivery = delivery_meta(random);
-    survives(random, &delivery)?;
+    check_survives_round_trip(random, &delivery)?;
     let action = ActionMeta {
         published_at: chrono::DateTime::UNIX_EPOCH,
         traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
     };
-    survives(random, &action)
+    check_survives_round_trip(random, &action)
 }
 
-fn survives<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+fn check_survives_round_trip<M: Serialize + DeserializeOwned + PartialEq + Debug>(
     random: &mut Random,
     meta: &M,
 ) -> Result<(), String> {

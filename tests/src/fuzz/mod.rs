@@ -1,15 +1,15 @@
-//! Inputs that nobody would write by hand, and what must hold for them.
+//! Generated inputs, and the properties that must hold for them.
 //!
-//! A case is made of its seed alone, so that a failing one can be run again. `make test` runs some thousands of cases of each
-//! target with fixed seeds; `make fuzz` runs new ones for as long as it is told.
+//! A case depends on its seed only, so that a failing one can be repeated. `make test` runs some thousands of cases of each
+//! target with fixed seeds; `make fuzz` runs new ones for a given time.
 
 mod action;
 mod batch;
 mod http;
 mod message;
 mod metadata;
-mod random;
-mod shape;
+pub(crate) mod random;
+mod request_form;
 mod signature;
 
 pub use http::HttpFuzz;
@@ -17,29 +17,29 @@ pub use http::HttpFuzz;
 use random::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is given generated input.
+/// A parser that gets generated input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// The reader of the signature header.
+pub enum FuzzTarget {
+    /// The parser of the signature header.
     Signature,
-    /// The readers of a batch, in ingest and in the worker.
+    /// The parsers of a batch, in ingest and in the worker.
     Batch,
-    /// The reader of a message's metadata, and what splits a bundle by it.
+    /// The parser of a message's metadata, and the split of a bundle by it.
     Metadata,
-    /// The readers of the metadata of a records write, of a delivery and of an advisor action.
+    /// The parsers of the metadata of a records write, of a delivery and of an advisor action.
     OtherMetadata,
-    /// The reader of a message's properties and of its MAC.
+    /// The parser of a message's properties and the check of its MAC.
     Message,
-    /// The reader of an advisor action.
+    /// The parser of an advisor action.
     Action,
 }
 
-impl Target {
-    /// All of them.
+impl FuzzTarget {
+    /// All targets, in the order in which they run.
     pub const ALL: [Self; 6] =
         [Self::Signature, Self::Batch, Self::Metadata, Self::OtherMetadata, Self::Message, Self::Action];
 
-    /// Runs the case of a seed. The error says what did not hold; a panic of the code under test is one, too.
+    /// Runs the case of a seed. The error says which property failed; a panic of the code under test counts as one.
     pub fn run(self, seed: u64) -> Result<(), String> {
         let case = || {
             let random = &mut Random::new(seed);
@@ -57,7 +57,7 @@ impl Target {
     }
 }
 
-/// The error `what` unless `holds`.
+/// Returns the error `what` unless `holds`.
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }

@@ -1,6 +1,6 @@
-//! Numbers and damage that follow from a seed.
+//! Random numbers and damage, determined by a seed.
 
-/// Bytes that mean something to one of the readers.
+/// Bytes with a meaning to one of the parsers.
 const TOKENS: &[&[u8]] = &[
     b"{",
     b"}",
@@ -42,14 +42,14 @@ const TOKENS: &[&[u8]] = &[
 
 /// A generator of numbers (SplitMix64).
 #[derive(Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -58,27 +58,26 @@ impl Random {
     }
 
     /// A number below `end`, which is above zero.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).expect("below a usize")
     }
 
     /// True once in `times`.
-    pub(super) fn once_in(&mut self, times: usize) -> bool {
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of several.
-    pub(super) fn one_of<'t, T>(&mut self, all: &'t [T]) -> &'t T {
+    pub(crate) fn one_of<'t, T>(&mut self, all: &'t [T]) -> &'t T {
         &all[self.below(all.len())]
     }
 
     /// At most `most` bytes.
-    pub(super) fn bytes(&mut self, most: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most + 1)).map(|_| self.next().to_le_bytes()[0]).collect()
     }
 
     /// One to four damages: bytes changed, left out, repeated, or tokens put between.
-    pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
+    pub(crate) fn damage(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(4) {
             let at = self.below(bytes.len() + 1);
             let end = (at + self.below(16)).min(bytes.len());

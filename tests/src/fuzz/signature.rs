@@ -4,15 +4,15 @@ use super::ensure;
 use super::random::Random;
 use common::signature::{Scheme, Signature, Signed, sign};
 
-/// The scheme of what is signed, and when.
-struct Sent<'a> {
+/// A signed request with its scheme and time.
+struct SentSignature<'a> {
     secret: &'a [u8],
     now: i64,
     scheme: Scheme,
     signed: Signed<'a>,
 }
 
-impl Sent<'_> {
+impl SentSignature<'_> {
     fn verifies(&self, header: &str) -> bool {
         Signature::parse(header).is_ok_and(|signature| {
             signature.check_fresh(self.scheme, self.now).is_ok()
@@ -21,7 +21,7 @@ impl Sent<'_> {
     }
 }
 
-/// What was signed verifies, until the header, the secret or a byte of what is signed is another.
+/// A signature verifies, unless the header, the secret or a signed byte is changed.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let (secret, body) = (random.bytes(40), random.bytes(200));
     let now = i64::try_from(random.next() >> 24).expect("40 bits");
@@ -30,7 +30,7 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
     } else {
         (Scheme::V2, Signed::Request { method: "POST", target: "/leads?a=b", body: &body })
     };
-    let sent = Sent { secret: &secret, now, scheme, signed };
+    let sent = SentSignature { secret: &secret, now, scheme, signed };
     let header = sign(&secret, now, signed);
     ensure(sent.verifies(&header), || format!("{header} does not verify"))?;
     // Either case of the hex digits means the same.
@@ -51,7 +51,9 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
             Signed::Body(_) => Signed::Body(&other),
             Signed::Request { method, target, .. } => Signed::Request { method, target, body: &other },
         };
-        ensure(!Sent { signed: other, ..sent }.verifies(&header), || "another body verifies".to_owned())?;
+        ensure(!SentSignature { signed: other, ..sent }.verifies(&header), || {
+            "another body verifies".to_owned()
+        })?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! A real Prometheus as a child process.
 
-use super::pace;
+use super::rule_durations;
 use crate::binaries::root;
-use crate::eventually::{PATIENCE, eventually};
-use crate::http::{Http, Outgoing};
+use crate::eventually::{MAX_WAIT, eventually};
+use crate::http::{HttpClient, HttpRequest};
 use crate::program::Program;
 use crate::services;
 use crate::world::World;
@@ -15,49 +15,51 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The jobs of `ops/prometheus/prometheus.yml`, which the rules and the dashboard name.
+/// The jobs of `ops/prometheus/prometheus.yml` for the programs of a [`World`], which the rules and the dashboard name.
 pub const JOBS: [&str; 3] = ["connect-ingest", "connect-worker", "connect-dispatcher"];
-/// Scrapes and evaluations.
-const EVERY: &str = "1s";
-/// How much faster time passes for the rules than in production: their 1 m is 1.5 s here.
-const FASTER: u64 = 40;
+/// The job for the settings area, which runs beside a world.
+pub const CONSOLE_JOB: &str = "connect-console";
+/// Interval of scrapes and rule evaluations.
+const INTERVAL: &str = "1s";
+/// Divisor of the durations in the rules: 1 m of production is 1.5 s here.
+const RULE_SPEED_UP: u64 = 40;
 /// Longest that an alert takes to fire or to resolve. Only a failing test waits this long.
-const ALERT: Duration = Duration::from_secs(90);
+const ALERT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A Prometheus with data of its own and the project's rules; killed with its value.
 #[derive(Debug)]
 pub struct Prometheus {
     child: Child,
-    http: Http,
+    http: HttpClient,
     directory: PathBuf,
 }
 
-/// One series of an instant query's answer.
+/// One series of an instant query's response.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Labels, the name among them as `__name__`.
     pub labels: BTreeMap<String, String>,
-    /// The value.
+    /// The value of the series.
     pub value: f64,
 }
 
 impl Prometheus {
-    /// Starts one that scrapes every second, with the rules of `ops/prometheus` forty times as fast, and no targets.
+    /// Starts a Prometheus without targets that scrapes every second, with the durations of `ops/prometheus` divided by 40.
     pub async fn start() -> Self {
-        Self::at_pace(EVERY, FASTER).await
+        Self::with_intervals(INTERVAL, RULE_SPEED_UP).await
     }
 
-    /// Starts one that scrapes and evaluates `every` so often, such as `2s`, with the rules as they are.
+    /// Starts a Prometheus that scrapes and evaluates at the interval `every`, such as `2s`, with the rules unchanged.
     pub async fn in_real_time(every: &str) -> Self {
-        Self::at_pace(every, 1).await
+        Self::with_intervals(every, 1).await
     }
 
-    async fn at_pace(every: &str, faster: u64) -> Self {
+    async fn with_intervals(every: &str, divisor: u64) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = services::directory(&format!("prometheus{count}"));
-        write_config(&directory, every, faster);
-        let port = services::run(&["free-port"]).trim().parse().expect("a port");
+        let directory = services::server_directory(&format!("prometheus{count}"));
+        write_config(&directory, every, divisor);
+        let port = services::run_script(&["free-port"]).trim().parse().expect("a port");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", directory.join("prometheus.yml").display()))
@@ -69,12 +71,12 @@ impl Prometheus {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap_or_else(|error| panic!("prometheus: {error}; see ops/local/services.sh install checks"));
-        let started = Self { child, http: Http::of_another(address), directory };
-        for job in JOBS {
+        let started = Self { child, http: HttpClient::for_other_server(address), directory };
+        for job in JOBS.iter().chain([&CONSOLE_JOB]) {
             started.set_targets(job, &[]);
         }
-        eventually("Prometheus is ready", PATIENCE, async || match started.http.get("/-/ready").await {
-            Ok(answer) if answer.status == 200 => Ok(()),
+        eventually("Prometheus is ready", MAX_WAIT, async || match started.http.get("/-/ready").await {
+            Ok(response) if response.status == 200 => Ok(()),
             other => Err(format!("{other:?}")),
         })
         .await;
@@ -88,6 +90,11 @@ impl Prometheus {
         }
     }
 
+    /// Scrapes a settings area as well.
+    pub fn watch_console(&self, console: &Program) {
+        self.set_targets(CONSOLE_JOB, &[console.operator_address()]);
+    }
+
     fn set_targets(&self, job: &str, addresses: &[SocketAddr]) {
         let (path, new) = (self.directory.join(format!("{job}.json")), self.directory.join("new"));
         // Moved when complete: Prometheus reads it when it changes.
@@ -95,17 +102,17 @@ impl Prometheus {
         std::fs::rename(&new, &path).expect("a file of targets");
     }
 
-    /// What the API answers.
+    /// The `data` of a response of Prometheus' API.
     pub async fn api(&self, path: &str, query: &[(&str, &str)]) -> Value {
         let query: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
-        let request = Outgoing::new("GET", &format!("/api/v1/{path}?{}", query.join("&")), "");
-        let answer = self.http.send(&request).await.json();
-        assert_eq!(answer["status"], "success", "{path} {query:?}: {answer}");
-        answer["data"].clone()
+        let request = HttpRequest::new("GET", &format!("/api/v1/{path}?{}", query.join("&")), "");
+        let response = self.http.send(&request).await.json();
+        assert_eq!(response["status"], "success", "{path} {query:?}: {response}");
+        response["data"].clone()
     }
 
-    /// The series that an instant query gives now.
+    /// The series that an instant query returns now.
     pub async fn query(&self, expression: &str) -> Vec<Series> {
         let data = self.api("query", &[("query", expression)]).await;
         if data["resultType"] == "scalar" {
@@ -121,14 +128,14 @@ impl Prometheus {
         groups.flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect()
     }
 
-    /// Alerts that fire or may soon.
+    /// All firing and pending alerts.
     pub async fn alerts(&self) -> Vec<Value> {
         self.api("alerts", &[]).await["alerts"].as_array().expect("alerts").clone()
     }
 
-    /// Waits until an alert with these labels fires, and gives it.
+    /// Waits until an alert with these labels fires, and returns it.
     pub async fn until_firing(&self, name: &str, labels: &[(&str, &str)]) -> Value {
-        eventually(&format!("{name} {labels:?} fires"), ALERT, async || {
+        eventually(&format!("{name} {labels:?} fires"), ALERT_TIMEOUT, async || {
             let alerts = self.alerts().await;
             let found = alerts.iter().find(|alert| is(alert, name, labels) && alert["state"] == "firing");
             found.cloned().ok_or_else(|| format!("{alerts:?}"))
@@ -136,9 +143,9 @@ impl Prometheus {
         .await
     }
 
-    /// Waits until no alert of that name and with these labels fires or is about to.
+    /// Waits until no alert of that name and with these labels is firing or pending.
     pub async fn until_resolved(&self, name: &str, labels: &[(&str, &str)]) {
-        eventually(&format!("{name} {labels:?} resolves"), ALERT, async || {
+        eventually(&format!("{name} {labels:?} resolves"), ALERT_TIMEOUT, async || {
             let alerts = self.alerts().await;
             match alerts.iter().find(|alert| is(alert, name, labels)) {
                 None => Ok(()),
@@ -148,21 +155,21 @@ impl Prometheus {
         .await;
     }
 
-    /// Waits until all programs are scraped and no alert fires or is about to.
+    /// Waits until all programs are scraped and no alert is firing or pending.
     pub async fn until_quiet(&self) {
-        eventually("all programs are up", PATIENCE, async || {
+        eventually("all programs are up", MAX_WAIT, async || {
             let up = self.query("count by (job) (up == 1)").await;
-            if up.len() == JOBS.len() { Ok(()) } else { Err(format!("{up:?}")) }
+            if up.len() >= JOBS.len() { Ok(()) } else { Err(format!("{up:?}")) }
         })
         .await;
-        eventually("no alert fires", ALERT, async || match self.alerts().await.as_slice() {
+        eventually("no alert fires", ALERT_TIMEOUT, async || match self.alerts().await.as_slice() {
             [] => Ok(()),
             alerts => Err(format!("{alerts:?}")),
         })
         .await;
     }
 
-    /// Its address.
+    /// The address of Prometheus' API.
     pub fn address(&self) -> SocketAddr {
         self.http.address()
     }
@@ -192,20 +199,21 @@ fn is(alert: &Value, name: &str, labels: &[(&str, &str)]) -> bool {
         && labels.iter().all(|(label, value)| alert["labels"][*label] == *value)
 }
 
-/// The project's rules at that pace, and the project's jobs with targets from files.
-fn write_config(directory: &Path, every: &str, faster: u64) {
+/// Writes the project's rules with divided durations, and the project's jobs with targets from files.
+fn write_config(directory: &Path, every: &str, divisor: u64) {
     let rules = directory.join("rules");
     std::fs::create_dir_all(&rules).expect("a directory for Prometheus");
     for file in std::fs::read_dir(root().join("ops/prometheus/rules")).expect("the rules") {
         let path = file.expect("a file of rules").path();
         let text = std::fs::read_to_string(&path).expect("rules");
         let copy = rules.join(path.file_name().expect("a file's name"));
-        std::fs::write(copy, pace::hurry(&text, faster)).expect("a copy of the rules");
+        std::fs::write(copy, rule_durations::divide_durations(&text, divisor)).expect("a copy of the rules");
     }
-    let jobs = JOBS.map(|job| {
+    let job = |job: &&str| {
         let path = directory.join(format!("{job}.json"));
         json!({"job_name": job, "file_sd_configs": [{"files": [path], "refresh_interval": "1s"}]})
-    });
+    };
+    let jobs: Vec<Value> = JOBS.iter().chain([&CONSOLE_JOB]).map(job).collect();
     let config = json!({
         "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
         "rule_files": [rules.join("*.yml")],

@@ -1,6 +1,7 @@
 //! A certificate authority of a test.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use chrono::Datelike as _;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
@@ -8,23 +9,35 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 use tokio_rustls::TlsAcceptor;
 
-/// An authority that nobody trusts but who reads its file. Made at run time; the file goes with the value.
+/// A certificate authority that only readers of its file trust. It is created at run time; dropping it removes the file.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: PathBuf,
 }
 
+/// A certificate and its private key, each as PEM.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// Signed by the authority.
+    pub certificate: String,
+    /// In the form of PKCS #8.
+    pub key: String,
+}
+
 impl Authority {
-    /// A new one.
+    /// Creates an authority with a new key.
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL takes a certificate for self-signed if it has the name of its issuer.
+        params.distinguished_name.push(DnType::CommonName, format!("authority {count}"));
         let key = KeyPair::generate().expect("a key");
         let root = params.self_signed(&key).expect("a root certificate");
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let file = std::env::temp_dir().join(format!("connect-ca-{}-{count}.pem", std::process::id()));
         std::fs::write(&file, root.pem()).expect("a directory for temporary files");
         Self { issuer: Issuer::new(params, key), file }
@@ -35,12 +48,45 @@ impl Authority {
         &self.file
     }
 
+    /// A certificate for these names and addresses.
+    pub fn certificate(&self, names: &[&str]) -> Certificate {
+        self.sign(&Self::params(names))
+    }
+
+    /// A certificate for these names and addresses that has expired.
+    pub fn expired_certificate(&self, names: &[&str]) -> Certificate {
+        let mut params = Self::params(names);
+        params.not_after = date_time_ymd(2020, 1, 1);
+        self.sign(&params)
+    }
+
+    /// A certificate for these names and addresses that expires in so many days, at midnight.
+    pub fn certificate_for_days(&self, names: &[&str], days: u64) -> Certificate {
+        let last = chrono::DateTime::<chrono::Utc>::from(SystemTime::now()) + chrono::Days::new(days);
+        let mut params = Self::params(names);
+        let [month, day] = [last.month(), last.day()].map(|part| u8::try_from(part).expect("of a date"));
+        params.not_after = date_time_ymd(last.year(), month, day);
+        self.sign(&params)
+    }
+
+    fn params(names: &[&str]) -> CertificateParams {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let subject = names.first().cloned().unwrap_or_default();
+        let mut params = CertificateParams::new(names).expect("names of hosts");
+        params.distinguished_name.push(DnType::CommonName, subject);
+        params
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Certificate {
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        Certificate { certificate, key: key.serialize_pem() }
+    }
+
     /// TLS with a certificate for these names and addresses.
     pub(super) fn acceptor(&self, names: &[&str]) -> TlsAcceptor {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(names).expect("names of hosts");
-        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        let certificate = Self::params(names).signed_by(&key, &self.issuer).expect("a certificate");
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a private key");
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()

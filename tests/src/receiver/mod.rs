@@ -1,20 +1,20 @@
-//! A webhook receiver that records what comes and behaves as it is told, well or badly.
+//! A webhook receiver that records requests and behaves as a test configures it, properly or not.
 //!
-//! It speaks HTTP/1.1 by hand, as no library sends garbage, resets or an endless body on demand. It runs on a thread
-//! of its own, beside the test's runtime.
+//! It implements HTTP/1.1 itself, because no library sends garbage, resets or an endless body on demand. It runs on its
+//! own thread.
 
 mod authority;
-mod behaviour;
+mod behavior;
 mod received;
 mod serve;
 mod wire;
 
-pub use authority::Authority;
-pub use behaviour::Behaviour;
-pub use received::Received;
+pub use authority::{Authority, Certificate};
+pub use behavior::Behavior;
+pub use received::ReceivedRequest;
 
-use crate::PATIENCE;
-use serve::{Door, Shared};
+use crate::MAX_WAIT;
+use serve::{ConnectionMode, SharedState};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,27 +22,27 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// A receiver on a free port of 127.0.0.1. It answers 204 unless told otherwise, and ends with its value.
+/// A receiver on a free port of 127.0.0.1. It responds with 204 unless configured otherwise, and stops when the value is dropped.
 #[derive(Debug)]
 pub struct Receiver {
     address: SocketAddr,
     scheme: &'static str,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     _running: watch::Sender<()>,
 }
 
 impl Receiver {
-    /// One without TLS.
+    /// A receiver without TLS.
     pub fn http() -> Self {
         Self::start(None)
     }
 
-    /// One with TLS, for `localhost` and 127.0.0.1.
+    /// A receiver with TLS, for `localhost` and 127.0.0.1.
     pub fn https(authority: &Authority) -> Self {
         Self::https_for(authority, &["localhost", "127.0.0.1"])
     }
 
-    /// One with TLS, whose certificate is for these names and addresses.
+    /// A receiver with TLS, whose certificate is for these names and addresses.
     pub fn https_for(authority: &Authority, names: &[&str]) -> Self {
         Self::start(Some(authority.acceptor(names)))
     }
@@ -53,7 +53,7 @@ impl Receiver {
         listener.set_nonblocking(true).expect("a listener for the runtime");
         let address = listener.local_addr().expect("the port's number");
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedState::default());
         let (running, ended) = watch::channel(());
         let serving = serve::accept(listener, tls, Arc::clone(&shared), ended);
         std::thread::spawn(move || {
@@ -64,7 +64,7 @@ impl Receiver {
         Self { address, scheme, shared, _running: running }
     }
 
-    /// Where it listens.
+    /// The address that the receiver listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -79,100 +79,95 @@ impl Receiver {
         format!("{}://localhost:{}{path}", self.scheme, self.address.port())
     }
 
-    /// From now on, behaves so to every request.
-    pub fn answer_all(&self, behaviour: Behaviour) {
-        self.shared.change(|state| state.others = behaviour);
+    /// Sets the behavior for all requests that have no other one.
+    pub fn respond_to_all(&self, behavior: Behavior) {
+        self.shared.change(|state| state.others = behavior);
     }
 
-    /// From now on, behaves so to every request of this path (without its query).
-    pub fn answer(&self, path: &str, behaviour: Behaviour) {
-        self.shared.change(|state| drop(state.standing.insert(path.to_owned(), behaviour)));
+    /// Sets the behavior for all requests of this path (without its query).
+    pub fn respond(&self, path: &str, behavior: Behavior) {
+        self.shared.change(|state| drop(state.standing.insert(path.to_owned(), behavior)));
     }
 
-    /// Behaves so to the next requests of this path, one each; then as before.
-    pub fn answer_next(&self, path: &str, behaviours: impl IntoIterator<Item = Behaviour>) {
-        self.shared.change(|state| state.next.entry(path.to_owned()).or_default().extend(behaviours));
+    /// Sets the behavior for the next requests of this path, one each.
+    pub fn respond_to_next(&self, path: &str, behaviors: impl IntoIterator<Item = Behavior>) {
+        self.shared.change(|state| state.next.entry(path.to_owned()).or_default().extend(behaviors));
     }
 
-    /// From now on, requests whose behaviour is [`Behaviour::held`] wait.
+    /// Makes requests whose behavior is [`Behavior::held`] wait, until [`release`](Self::release).
     pub fn hold(&self) {
         self.shared.hold(true);
     }
 
-    /// Lets those that wait go on.
+    /// Continues the requests that wait.
     pub fn release(&self) {
         self.shared.hold(false);
     }
 
-    /// New connections are served (the default).
-    pub fn open_door(&self) {
-        self.shared.change(|state| state.door = Door::Open);
-    }
-
     /// New connections are reset at once, before TLS.
-    pub fn reset_at_the_door(&self) {
-        self.shared.change(|state| state.door = Door::Resets);
+    pub fn reset_new_connections(&self) {
+        self.shared.change(|state| state.connection_mode = ConnectionMode::Reset);
     }
 
-    /// New connections are taken, and then nothing happens: TLS isn't agreed on, no request is read.
-    pub fn silent_at_the_door(&self) {
-        self.shared.change(|state| state.door = Door::Silent);
+    /// New connections are accepted and then ignored: no TLS handshake, no request is read.
+    pub fn ignore_new_connections(&self) {
+        self.shared.change(|state| state.connection_mode = ConnectionMode::Silent);
     }
 
     /// Closes the connections that wait for a request, in an orderly way. Returns when they are closed.
     pub async fn close_idle(&self) {
         self.shared.close_idle();
-        self.until("idle connections are closed", || self.shared.look(|state| state.idle == 0)).await;
+        self.until("idle connections are closed", || self.shared.with_state(|state| state.idle == 0)).await;
     }
 
     /// How many requests have come.
     pub fn count(&self) -> usize {
-        self.shared.look(|state| state.received.len())
+        self.shared.with_state(|state| state.received.len())
     }
 
     /// The requests that have come, in their order.
-    pub fn received(&self) -> Vec<Received> {
-        self.shared.look(|state| state.received.clone())
+    pub fn received(&self) -> Vec<ReceivedRequest> {
+        self.shared.with_state(|state| state.received.clone())
     }
 
-    /// Those of a path (without its query).
-    pub fn received_at(&self, path: &str) -> Vec<Received> {
+    /// The requests of a path (without its query), in their order.
+    pub fn received_at(&self, path: &str) -> Vec<ReceivedRequest> {
         self.with_received(|all| all.iter().filter(|one| one.path() == path).cloned().collect())
     }
 
-    /// Looks at the requests without copying them.
-    pub fn with_received<T>(&self, look: impl FnOnce(&[Received]) -> T) -> T {
-        self.shared.look(|state| look(&state.received))
+    /// Reads the requests without copying them.
+    pub fn with_received<T>(&self, look: impl FnOnce(&[ReceivedRequest]) -> T) -> T {
+        self.shared.with_state(|state| look(&state.received))
     }
 
-    /// Forgets the requests that have come.
-    pub fn forget(&self) {
+    /// Removes the recorded requests.
+    pub fn clear_received(&self) {
         self.shared.change(|state| state.received.clear());
     }
 
     /// How many connections are open now.
     pub fn connections(&self) -> usize {
-        self.shared.look(|state| state.open)
+        self.shared.with_state(|state| state.open)
     }
 
     /// How many connections there have been.
     pub fn accepted(&self) -> usize {
-        self.shared.look(|state| state.accepted)
+        self.shared.with_state(|state| state.accepted)
     }
 
-    /// Waits until `count` requests have come, and gives them.
-    pub async fn wait_for(&self, count: usize) -> Vec<Received> {
-        self.wait_for_within(PATIENCE, count).await
+    /// Waits until `count` requests have come, and returns them.
+    pub async fn wait_for(&self, count: usize) -> Vec<ReceivedRequest> {
+        self.wait_for_within(MAX_WAIT, count).await
     }
 
     /// [`wait_for`](Self::wait_for) when that may take longer than usual.
-    pub async fn wait_for_within(&self, within: Duration, count: usize) -> Vec<Received> {
+    pub async fn wait_for_within(&self, within: Duration, count: usize) -> Vec<ReceivedRequest> {
         self.until_within(within, &format!("{count} requests"), || self.count() >= count).await;
         self.received()
     }
 
-    /// Waits until `count` requests of a path have come, and gives them.
-    pub async fn wait_for_at(&self, path: &str, count: usize) -> Vec<Received> {
+    /// Waits until `count` requests of a path have come, and returns them.
+    pub async fn wait_for_at(&self, path: &str, count: usize) -> Vec<ReceivedRequest> {
         let has_come = || {
             self.with_received(|all| all.iter().filter(|one| one.path() == path).take(count).count() == count)
         };
@@ -187,15 +182,15 @@ impl Receiver {
 
     /// Waits until exactly `count` connections are open and wait for a request.
     pub async fn wait_for_idle(&self, count: usize) {
-        let idle = || self.shared.look(|state| state.idle == count);
+        let idle = || self.shared.with_state(|state| state.idle == count);
         self.until(&format!("{count} idle connections"), idle).await;
     }
 
     async fn until(&self, what: &str, met: impl FnMut() -> bool) {
-        self.until_within(PATIENCE, what, met).await;
+        self.until_within(MAX_WAIT, what, met).await;
     }
 
-    /// Looks whenever something has changed here.
+    /// Checks the condition after each change of the receiver's state.
     async fn until_within(&self, within: Duration, what: &str, mut met: impl FnMut() -> bool) {
         let mut changes = self.shared.changes();
         let waiting = async {

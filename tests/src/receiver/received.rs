@@ -1,13 +1,13 @@
-//! A request as it came.
+//! A request as the receiver read it.
 
 use bytes::Bytes;
-use common::signature::{Refused, verify_webhook};
+use common::signature::{SignatureError, verify_webhook};
 use serde_json::Value;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A request as it came.
+/// A request as the receiver read it.
 #[derive(Clone, Debug)]
-pub struct Received {
+pub struct ReceivedRequest {
     /// Request line and headers.
     pub head: String,
     /// The body, byte by byte.
@@ -16,22 +16,22 @@ pub struct Received {
     pub at: Instant,
     /// The same by the wall clock.
     pub clock: SystemTime,
-    /// Which of the receiver's connections it came on, from 1.
+    /// The number of the receiver's connection, from 1.
     pub connection: usize,
 }
 
-impl Received {
-    /// The method.
+impl ReceivedRequest {
+    /// The method, as it was sent.
     pub fn method(&self) -> &str {
         self.head.split(' ').next().unwrap_or_default()
     }
 
-    /// Path and query.
+    /// The request target: path and query.
     pub fn target(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The path.
+    /// The path of the target, without its query.
     pub fn path(&self) -> &str {
         self.target().split('?').next().unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl Received {
         lines.filter_map(|line| line.split_once(':').map(|(name, value)| (name, value.trim())))
     }
 
-    /// A header's value, empty when it isn't there.
+    /// A header's value, empty when it is absent.
     pub fn header(&self, name: &str) -> &str {
         let found = self.headers().find(|(sent, _)| sent.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value)
@@ -54,7 +54,7 @@ impl Received {
     }
 
     /// Verifies the signature as a receiver does, at the time the request came.
-    pub fn verify(&self, secret: &str) -> Result<(), Refused> {
+    pub fn verify(&self, secret: &str) -> Result<(), SignatureError> {
         let since = self.clock.duration_since(UNIX_EPOCH).expect("a clock after 1970");
         let now = i64::try_from(since.as_secs()).expect("a clock of this age");
         verify_webhook(secret.as_bytes(), self.header("x-connect-signature"), &self.body, now)

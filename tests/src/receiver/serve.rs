@@ -1,7 +1,7 @@
-//! Connections and what happens on them.
+//! Accepting connections and serving their requests.
 
-use super::behaviour::Behaviour;
-use super::received::Received;
+use super::behavior::Behavior;
+use super::received::ReceivedRequest;
 use super::wire::{self, Socket};
 use bytes::BytesMut;
 use std::collections::{HashMap, VecDeque};
@@ -12,22 +12,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// What happens to a new connection.
+/// How a new connection is handled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Door {
+pub(super) enum ConnectionMode {
     #[default]
     Open,
-    Resets,
+    Reset,
     Silent,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) received: Vec<Received>,
-    pub(super) next: HashMap<String, VecDeque<Behaviour>>,
-    pub(super) standing: HashMap<String, Behaviour>,
-    pub(super) others: Behaviour,
-    pub(super) door: Door,
+    pub(super) received: Vec<ReceivedRequest>,
+    pub(super) next: HashMap<String, VecDeque<Behavior>>,
+    pub(super) standing: HashMap<String, Behavior>,
+    pub(super) others: Behavior,
+    pub(super) connection_mode: ConnectionMode,
     pub(super) accepted: usize,
     pub(super) open: usize,
     /// Of the open ones, those that wait for a request.
@@ -35,7 +35,7 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedState {
     state: Mutex<State>,
     changed: watch::Sender<()>,
     /// Tells idle connections to close.
@@ -44,14 +44,14 @@ pub(super) struct Shared {
     holding: watch::Sender<bool>,
 }
 
-impl Default for Shared {
+impl Default for SharedState {
     fn default() -> Self {
         let state = State {
             received: Vec::new(),
             next: HashMap::new(),
             standing: HashMap::new(),
-            others: Behaviour::status(204),
-            door: Door::Open,
+            others: Behavior::status(204),
+            connection_mode: ConnectionMode::Open,
             accepted: 0,
             open: 0,
             idle: 0,
@@ -65,9 +65,9 @@ impl Default for Shared {
     }
 }
 
-impl Shared {
-    pub(super) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
+impl SharedState {
+    pub(super) fn with_state<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
@@ -90,13 +90,13 @@ impl Shared {
 }
 
 impl State {
-    /// Puts a request on record and says what to do with it.
-    fn take(&mut self, request: Received) -> Behaviour {
+    /// Records a request and returns how to handle it.
+    fn take(&mut self, request: ReceivedRequest) -> Behavior {
         let path = request.path();
         let next = self.next.get_mut(path).and_then(VecDeque::pop_front);
-        let behaviour = next.or_else(|| self.standing.get(path).cloned());
+        let behavior = next.or_else(|| self.standing.get(path).cloned());
         self.received.push(request);
-        behaviour.unwrap_or_else(|| self.others.clone())
+        behavior.unwrap_or_else(|| self.others.clone())
     }
 }
 
@@ -104,7 +104,7 @@ impl State {
 pub(super) async fn accept(
     listener: std::net::TcpListener,
     tls: Option<TlsAcceptor>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     mut ended: watch::Receiver<()>,
 ) {
     let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
@@ -118,18 +118,18 @@ pub(super) async fn accept(
     }
 }
 
-async fn connected(mut stream: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
-    let (door, number) = shared.change(|state| {
+async fn connected(mut stream: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<SharedState>) {
+    let (connection_mode, number) = shared.change(|state| {
         state.accepted += 1;
         state.open += 1;
-        (state.door, state.accepted)
+        (state.connection_mode, state.accepted)
     });
     drop(stream.set_nodelay(true));
-    match (door, tls) {
-        (Door::Resets, _) => drop(stream.set_zero_linger()),
-        (Door::Silent, _) => wire::until_closed(&mut stream).await,
-        (Door::Open, None) => serve(stream, number, &shared).await,
-        (Door::Open, Some(tls)) => {
+    match (connection_mode, tls) {
+        (ConnectionMode::Reset, _) => drop(stream.set_zero_linger()),
+        (ConnectionMode::Silent, _) => wire::until_closed(&mut stream).await,
+        (ConnectionMode::Open, None) => serve(stream, number, &shared).await,
+        (ConnectionMode::Open, Some(tls)) => {
             if let Ok(socket) = tls.accept(stream).await {
                 serve(socket, number, &shared).await;
             }
@@ -138,36 +138,37 @@ async fn connected(mut stream: TcpStream, tls: Option<TlsAcceptor>, shared: Arc<
     shared.change(|state| state.open -= 1);
 }
 
-async fn serve(mut socket: impl Socket, connection: usize, shared: &Shared) {
+async fn serve(mut socket: impl Socket, connection: usize, shared: &SharedState) {
     let mut read = BytesMut::with_capacity(8 << 10);
     let mut closing = shared.closing.subscribe();
     loop {
         closing.mark_unchanged();
         shared.change(|state| state.idle += 1);
         if !begins(&mut socket, &mut read, &mut closing).await {
-            // Closed first: who waits for no idle connections waits for that.
+            // Closed before it is counted: `close_idle` waits until no idle connection is left.
             drop(socket);
             shared.change(|state| state.idle -= 1);
             return;
         }
         shared.change(|state| state.idle -= 1);
         let Some((head, body)) = wire::request(&mut socket, &mut read).await else { return };
-        let request = Received { head, body, at: Instant::now(), clock: SystemTime::now(), connection };
-        let mut behaviour = shared.change(|state| state.take(request));
-        while let Behaviour::Held(then) = behaviour {
+        let request =
+            ReceivedRequest { head, body, at: Instant::now(), clock: SystemTime::now(), connection };
+        let mut behavior = shared.change(|state| state.take(request));
+        while let Behavior::Held(then) = behavior {
             if !is_released(&mut socket, shared).await {
                 return;
             }
-            behaviour = *then;
+            behavior = *then;
         }
-        if wire::behave(&mut socket, behaviour).await.is_err() {
+        if wire::behave(&mut socket, behavior).await.is_err() {
             return;
         }
     }
 }
 
 /// Waits while the receiver holds. `false` when the other end closes meanwhile.
-async fn is_released(socket: &mut impl Socket, shared: &Shared) -> bool {
+async fn is_released(socket: &mut impl Socket, shared: &SharedState) -> bool {
     let mut holding = shared.holding.subscribe();
     tokio::select! {
         released = holding.wait_for(|holding| !holding) => released.is_ok(),

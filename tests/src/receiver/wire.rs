@@ -1,6 +1,6 @@
 //! HTTP/1.1 byte by byte.
 
-use super::behaviour::Behaviour;
+use super::behavior::Behavior;
 use bytes::{Bytes, BytesMut};
 use std::io;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_rustls::server::TlsStream;
 
 /// A connection, with TLS or without.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
-    /// What it runs on.
+    /// The TCP stream below.
     fn tcp(&self) -> &TcpStream;
 }
 
@@ -58,35 +58,35 @@ pub(super) async fn until_closed(socket: &mut impl Socket) {
     while matches!(socket.read(&mut ignored).await, Ok(1..)) {}
 }
 
-/// Does what it is told. An error is the connection's end.
-pub(super) async fn behave(socket: &mut impl Socket, behaviour: Behaviour) -> io::Result<()> {
-    match behaviour {
-        Behaviour::Answer { status, headers, body, delay } => {
+/// Handles a request as configured. An error ends the connection.
+pub(super) async fn behave(socket: &mut impl Socket, behavior: Behavior) -> io::Result<()> {
+    match behavior {
+        Behavior::Respond { status, headers, body, delay } => {
             wait(socket, delay).await?;
-            return socket.write_all(&answer(status, &headers, &body)).await;
+            return socket.write_all(&response(status, &headers, &body)).await;
         }
         // One that was held has been released by now.
-        Behaviour::Held(then) => return Box::pin(behave(socket, *then)).await,
-        Behaviour::Silent => until_closed(socket).await,
-        Behaviour::Reset => drop(socket.tcp().set_zero_linger()),
-        Behaviour::Close => socket.shutdown().await?,
-        Behaviour::Garbage(bytes) => {
+        Behavior::Held(then) => return Box::pin(behave(socket, *then)).await,
+        Behavior::Silent => until_closed(socket).await,
+        Behavior::Reset => drop(socket.tcp().set_zero_linger()),
+        Behavior::Close => socket.shutdown().await?,
+        Behavior::Garbage(bytes) => {
             socket.write_all(&bytes).await?;
             socket.shutdown().await?;
         }
-        Behaviour::EndlessBody(status) => {
+        Behavior::EndlessBody(status) => {
             socket.write_all(head(status, "transfer-encoding: chunked\r\n\r\n").as_bytes()).await?;
             endless(socket, &format!("400\r\n{}\r\n", "x".repeat(0x400)), Duration::ZERO).await?;
         }
-        Behaviour::StalledBody(status) => {
+        Behavior::StalledBody(status) => {
             socket.write_all(head(status, "content-length: 100\r\n\r\nthe begin").as_bytes()).await?;
             until_closed(socket).await;
         }
-        Behaviour::EndlessHead(status) => {
+        Behavior::EndlessHead(status) => {
             socket.write_all(head(status, "").as_bytes()).await?;
             endless(socket, &format!("x-more: {}\r\n", "x".repeat(1024)), Duration::ZERO).await?;
         }
-        Behaviour::SlowHead(status, between) => {
+        Behavior::SlowHead(status, between) => {
             socket.write_all(head(status, "x-slow: ").as_bytes()).await?;
             endless(socket, "x", between).await?;
         }
@@ -98,7 +98,7 @@ fn head(status: u16, rest: &str) -> String {
     format!("HTTP/1.1 {status} Status\r\n{rest}")
 }
 
-fn answer(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
+fn response(status: u16, headers: &[(String, String)], body: &[u8]) -> Vec<u8> {
     let mut bytes = head(status, "").into_bytes();
     for (name, value) in headers {
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -123,7 +123,7 @@ async fn wait(socket: &mut impl Socket, delay: Duration) -> io::Result<()> {
     }
 }
 
-/// Ends with the connection only.
+/// Sends the text repeatedly until the connection ends.
 async fn endless(socket: &mut impl Socket, text: &str, between: Duration) -> io::Result<()> {
     loop {
         socket.write_all(text.as_bytes()).await?;

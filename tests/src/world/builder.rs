@@ -1,4 +1,4 @@
-//! Making worlds.
+//! The builder of worlds.
 
 use super::{Proxies, World};
 use crate::MASTER_KEY;
@@ -11,7 +11,7 @@ use crate::services;
 use crate::url::{address, with_address};
 use futures_util::future::join_all;
 
-/// How a world differs from an ordinary one.
+/// Programs, servers and settings of a world to be started.
 #[derive(Debug)]
 pub struct WorldBuilder {
     database_url: Option<String>,
@@ -41,25 +41,25 @@ impl Default for WorldBuilder {
 }
 
 impl WorldBuilder {
-    /// On a Postgres of the test's own instead of the shared one.
+    /// Uses a dedicated Postgres instead of the shared one.
     pub fn on_postgres(mut self, url: &str) -> Self {
         self.database_url = Some(url.to_owned());
         self
     }
 
-    /// On a RabbitMQ of the test's own instead of the shared one.
+    /// Uses a dedicated RabbitMQ instead of the shared one.
     pub fn on_broker(mut self, url: &str) -> Self {
         self.amqp_url = Some(url.to_owned());
         self
     }
 
-    /// Seconds of the heartbeat between the programs and RabbitMQ, for a test in which it hangs for longer than usual.
+    /// Sets the heartbeat between the programs and RabbitMQ in seconds, for a test in which the broker hangs for long.
     pub fn heartbeat(mut self, seconds: u16) -> Self {
         self.heartbeat = Some(seconds);
         self
     }
 
-    /// The programs reach the servers through proxies; the test itself and `connectctl` go straight to them.
+    /// The programs reach the servers through proxies; the test itself and `connectctl` connect directly.
     pub fn through_proxies(mut self) -> Self {
         self.through_proxies = true;
         self
@@ -83,24 +83,24 @@ impl WorldBuilder {
         self
     }
 
-    /// A setting of all programs.
+    /// Sets a setting of all programs.
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// A setting of all programs, unless it was set before.
+    /// Sets a setting of all programs, unless it was set before.
     pub fn set_default(self, name: &str, value: &str) -> Self {
         if self.settings.iter().any(|(set, _)| set == name) { self } else { self.set(name, value) }
     }
 
-    /// Makes it.
+    /// Creates database and queues and starts the programs.
     pub async fn start(self) -> World {
         let database = match &self.database_url {
             Some(url) => TestDatabase::on(url).await,
             None => TestDatabase::new().await,
         };
-        let mut amqp_url = self.amqp_url.unwrap_or_else(|| services::shared().amqp_url.clone());
+        let mut amqp_url = self.amqp_url.unwrap_or_else(|| services::shared_servers().amqp_url.clone());
         if let Some(seconds) = self.heartbeat {
             let separator = if amqp_url.contains('?') { '&' } else { '?' };
             amqp_url = format!("{amqp_url}{separator}heartbeat={seconds}");
@@ -125,29 +125,42 @@ impl WorldBuilder {
                 )
             },
         );
+        let connectctl = Connectctl::with(direct);
+        // Ingest may not declare queues. Where no consumer starts with it, an operator does.
+        if self.workers == 0 || self.dispatchers == 0 {
+            connectctl.json(&["queue", "declare"]).await;
+        }
         let ingests = join_all((0..self.ingests).map(|_| Program::ingest(&proxied)));
         let workers = join_all((0..self.workers).map(|_| Program::worker(&proxied)));
         let dispatchers = join_all((0..self.dispatchers).map(|_| Program::dispatcher(&proxied)));
         let (ingests, workers, dispatchers) = futures_util::join!(ingests, workers, dispatchers);
         let key = database.key().clone();
-        let connectctl = Connectctl::with(direct);
         World { ingests, workers, dispatchers, queues, database, connectctl, key, settings: proxied, proxies }
     }
 }
 
-fn common_settings(database_url: &str, amqp_url: &str, prefix: &str) -> Vec<(String, String)> {
+/// The settings that all programs of the tests have.
+pub(crate) fn common_settings(database_url: &str, amqp_url: &str, prefix: &str) -> Vec<(String, String)> {
     let pairs = [
         ("DATABASE_URL", database_url),
         ("AMQP_URL", amqp_url),
         ("CONNECT_QUEUE_PREFIX", prefix),
         ("CONNECT_MASTER_KEY", MASTER_KEY),
         ("CONNECT_INGEST_ADDR", "127.0.0.1:0"),
+        ("CONNECT_CONSOLE_ADDR", "127.0.0.1:0"),
         ("CONNECT_METRICS_ADDR", "127.0.0.1:0"),
-        // Far above the defaults: on a busy machine a disk may take that long, and few tests are about it.
+        // Far above the defaults: the disk of a busy machine may take that long, and few tests are about timeouts.
         ("CONNECT_STORE_TIMEOUT", "10s"),
         ("CONNECT_PUBLISH_TIMEOUT", "10s"),
         ("CONNECT_REPLY_TIMEOUT", "30s"),
+        // Likewise: a worker that gets little time must not make ingest refuse what a test about something else sends.
+        ("CONNECT_BACKLOG_TARGET", "60s"),
         ("RUST_LOG", "info"),
+        // Tests write rows with old ids and times.
+        ("CONNECT_RETENTION_DELIVERIES", "off"),
+        ("CONNECT_RETENTION_IDEMPOTENCY", "off"),
+        ("CONNECT_RETENTION_NOTIFICATIONS", "off"),
+        ("CONNECT_RETENTION_AUDIT", "off"),
     ];
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }

@@ -1,4 +1,4 @@
-//! Agencies and keys.
+//! Tenants and keys.
 
 use crate::connectctl::Connectctl;
 use crate::key::ApiKey;
@@ -6,7 +6,7 @@ use crate::key::ApiKey;
 /// Every scope there is.
 pub const ALL_SCOPES: &str = "events:ingest,clients:read,clients:write,leads:read,leads:write,credit:write";
 
-/// What every test finds: the agency `acme` with the members Asha and Ben, and a key with every scope.
+/// Creates the tenant `acme` with the members Asha and Ben, and a key with every scope, for every test.
 pub(crate) async fn seed(connectctl: &Connectctl) -> ApiKey {
     connectctl.json(&["tenant", "create", "--slug", "acme", "--name", "Acme Travel", "--discovery"]).await;
     for (email, name) in [("asha@acme.test", "Asha"), ("ben@acme.test", "Ben")] {
@@ -15,8 +15,8 @@ pub(crate) async fn seed(connectctl: &Connectctl) -> ApiKey {
     create_key(connectctl, "acme", ALL_SCOPES).await
 }
 
-/// Makes a key.
-pub(super) async fn create_key(connectctl: &Connectctl, tenant: &str, scopes: &str) -> ApiKey {
+/// Creates a key of a tenant.
+pub(crate) async fn create_key(connectctl: &Connectctl, tenant: &str, scopes: &str) -> ApiKey {
     let printed =
         connectctl.json(&["key", "create", "--tenant", tenant, "--name", "test", "--scopes", scopes]).await;
     ApiKey::of(tenant, &printed)

@@ -1,58 +1,61 @@
-//! What a message of the events queue holds: the batch of one request, or a bundle of several requests' batches.
+//! The content of a message of the events queue: the batch of one request, or a bundle of several requests' batches.
 
-use super::parent;
+use super::trace_parent;
 use crate::pipeline::events::UnitEvent;
-use common::broker::{DeadPart, Message};
+use common::broker::{Message, UnreadablePart};
 use common::bundle;
 use common::event::{Envelope, EventResult, parse_batch, parse_events};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::{BatchMeta, BatchPart};
-use common::trace::{SpanKind, TraceSpan, Trail};
+use common::trace::{RequestContext, SpanKind, TraceSpan};
 
-/// A message that could be read.
+/// A message of the events queue whose metadata could be parsed.
 pub(super) struct Batch<'m> {
     pub(super) meta: BatchMeta,
-    /// One for each request.
+    /// One part for each request; a message that is no bundle has one part.
     pub(super) parts: Vec<Part<'m>>,
 }
 
 /// The events of one request.
 pub(super) struct Part<'m> {
     pub(super) traced: TraceSpan,
-    pub(super) trail: Trail,
-    /// The place of its first event in the message.
+    pub(super) request_context: RequestContext,
+    /// Index of its first event within the message.
     pub(super) first_ordinal: i16,
-    /// Empty when they could not be read, which only a part of a bundle survives.
+    /// Empty when the events could not be parsed. That happens only in bundles: a single batch is dead-lettered as a
+    /// whole.
     pub(super) envelopes: Vec<Envelope<'m>>,
-    /// What becomes of it when they could not be read.
-    unreadable: Option<DeadPart>,
+    /// The dead letter of a part whose events could not be parsed.
+    unreadable: Option<UnreadablePart>,
 }
 
-/// Why a message can't be read, and what it is due to, as far as that is known.
-pub(super) struct Poison {
+/// A message that cannot be parsed and is dead-lettered: the reason, and its request where that is known.
+pub(super) struct UnreadableMessage {
     pub(super) reason: &'static str,
-    pub(super) trail: Option<Trail>,
+    pub(super) request_context: Option<RequestContext>,
 }
 
-/// A part's events could be read and aren't as many as its metadata says.
-struct WrongCount;
+/// A part has not as many events as its metadata says.
+struct EventCountMismatch;
 
-/// `reason` of a dead letter whose metadata can't be read, or doesn't fit its body.
-const METADATA: &str = "metadata";
-/// `reason` of a dead letter whose events can't be read.
-const BODY: &str = "body";
+/// `reason` of a dead letter whose metadata cannot be parsed, or does not match its body.
+const REASON_METADATA: &str = "metadata";
+/// `reason` of a dead letter whose events cannot be parsed.
+const REASON_BODY: &str = "body";
 
-/// Which bundles are logged whose parts do not fit.
-static INCONSISTENT: LogLimit<1> = LogLimit::new();
+/// Limits the log lines about bundles whose parts do not match their body.
+static INCONSISTENT_BUNDLES: LogLimit<1> = LogLimit::new();
 
 /// The reasons of all dead letters.
-pub(super) const REASONS: &[&str] = &[METADATA, BODY];
+pub(super) const UNREADABLE_REASONS: &[&str] = &[REASON_METADATA, REASON_BODY];
 
 impl<'m> Batch<'m> {
-    pub(super) fn read(message: &'m Message) -> Result<Self, Poison> {
-        let meta = read_meta(message).ok_or(Poison { reason: METADATA, trail: None })?;
-        let parts = if meta.parts.is_empty() { single(message, &meta) } else { bundled(message, &meta) }?;
+    pub(super) fn parse(message: &'m Message) -> Result<Self, UnreadableMessage> {
+        let meta = parse_meta(message)
+            .ok_or(UnreadableMessage { reason: REASON_METADATA, request_context: None })?;
+        let parts =
+            if meta.parts.is_empty() { parse_single(message, &meta) } else { parse_bundle(message, &meta) }?;
         Ok(Self { meta, parts })
     }
 
@@ -63,83 +66,95 @@ impl<'m> Batch<'m> {
                 meta: &self.meta,
                 envelope,
                 ordinal,
-                trail: part.trail,
+                request_context: part.request_context,
             })
         })
     }
 
-    /// The reply's body, given the results of each part.
+    /// The body of the reply, made of the results of each part.
     pub(super) fn reply(&self, results: Vec<Vec<EventResult>>) -> Vec<u8> {
         let of_part = |(part, results): (&Part<'_>, _)| part.unreadable.is_none().then_some(results);
         bundle::write_reply(self.parts.iter().zip(results).map(of_part).collect())
     }
 
-    /// The request that the message belongs to; of a bundle, the bundle.
-    pub(super) fn trail(&self) -> Option<Trail> {
+    /// The request that the message belongs to; `None` for a bundle.
+    pub(super) fn request_context(&self) -> Option<RequestContext> {
         let [part] = self.parts.as_slice() else { return None };
-        Some(part.trail)
+        Some(part.request_context)
     }
 
-    /// Takes the parts that have to be dead-lettered.
-    pub(super) fn take_unreadable(&mut self) -> Vec<DeadPart> {
+    /// Removes and returns the parts that must be dead-lettered.
+    pub(super) fn take_unreadable(&mut self) -> Vec<UnreadablePart> {
         self.parts.iter_mut().filter_map(|part| part.unreadable.take()).collect()
     }
 }
 
-/// The one part of the batch of a single request.
-fn single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, Poison> {
-    let (mut traced, trail) = begin(meta, None);
+/// Parses the batch of a single request as one part.
+fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, UnreadableMessage> {
+    let (mut traced, request_context) = begin_span(meta, None);
     match parse_batch(&message.body, &meta.caller.tenant) {
-        Ok(envelopes) => Ok(vec![Part { traced, trail, first_ordinal: 0, envelopes, unreadable: None }]),
+        Ok(envelopes) => {
+            Ok(vec![Part { traced, request_context, first_ordinal: 0, envelopes, unreadable: None }])
+        }
         Err(_) => {
             traced.fail();
-            Err(Poison { reason: BODY, trail: Some(trail) })
+            Err(UnreadableMessage { reason: REASON_BODY, request_context: Some(request_context) })
         }
     }
 }
 
-/// The parts of a bundle.
-fn bundled<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, Poison> {
-    let inconsistent = || {
+/// Parses the parts of a bundle.
+fn parse_bundle<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, UnreadableMessage> {
+    let mismatch = || {
         let ids: Vec<String> = meta.parts.iter().map(|part| part.request_id.to_string()).collect();
         let (span, request_ids) = (message.span(), ids.join(" "));
         span.in_scope(|| {
-            limited!(INCONSISTENT[0], error, request_ids, "the parts of a bundle do not fit its body");
+            limited!(
+                INCONSISTENT_BUNDLES[0],
+                error,
+                request_ids,
+                "the parts of a bundle do not match its body; dead-lettering the message"
+            );
         });
-        Poison { reason: METADATA, trail: None }
+        UnreadableMessage { reason: REASON_METADATA, request_context: None }
     };
-    let texts = bundle::split(&message.body, meta).ok_or_else(inconsistent)?;
+    let texts = bundle::split(&message.body, meta).ok_or_else(mismatch)?;
     let mut first_ordinal = 0;
     let mut parts = Vec::with_capacity(texts.len());
     for (part, text) in meta.parts.iter().zip(texts) {
-        parts.push(read_part(meta, part, text, first_ordinal).map_err(|WrongCount| inconsistent())?);
-        first_ordinal += i16::try_from(part.events).map_err(|_| inconsistent())?;
+        parts.push(parse_part(meta, part, text, first_ordinal).map_err(|EventCountMismatch| mismatch())?);
+        first_ordinal += i16::try_from(part.events).map_err(|_| mismatch())?;
     }
     Ok(parts)
 }
 
-fn read_part<'m>(
+fn parse_part<'m>(
     meta: &BatchMeta,
     part: &BatchPart,
     text: &'m [u8],
     first_ordinal: i16,
-) -> Result<Part<'m>, WrongCount> {
-    let (mut traced, trail) = begin(meta, Some(part));
+) -> Result<Part<'m>, EventCountMismatch> {
+    let (mut traced, request_context) = begin_span(meta, Some(part));
     match parse_events(text, &meta.caller.tenant) {
         Ok(envelopes) if envelopes.len() == usize::from(part.events) => {
-            Ok(Part { traced, trail, first_ordinal, envelopes, unreadable: None })
+            Ok(Part { traced, request_context, first_ordinal, envelopes, unreadable: None })
         }
-        Ok(_) => Err(WrongCount),
+        Ok(_) => Err(EventCountMismatch),
         Err(_) => {
             traced.fail();
-            let unreadable = Some(dead_part(meta, part, text, trail));
-            Ok(Part { traced, trail, first_ordinal, envelopes: Vec::new(), unreadable })
+            let unreadable = Some(unreadable_part(meta, part, text, request_context));
+            Ok(Part { traced, request_context, first_ordinal, envelopes: Vec::new(), unreadable })
         }
     }
 }
 
-/// A part as the message that its request would have been alone.
-fn dead_part(meta: &BatchMeta, part: &BatchPart, text: &[u8], trail: Trail) -> DeadPart {
+/// The dead letter of a part: the message that its request would have been without the bundle.
+fn unreadable_part(
+    meta: &BatchMeta,
+    part: &BatchPart,
+    text: &[u8],
+    request_context: RequestContext,
+) -> UnreadablePart {
     let alone = BatchMeta {
         request_id: part.request_id,
         events: part.events,
@@ -148,22 +163,28 @@ fn dead_part(meta: &BatchMeta, part: &BatchPart, text: &[u8], trail: Trail) -> D
         ..meta.clone()
     };
     let (header, traceparent) = (alone.to_header(), alone.traceparent);
-    DeadPart { trail, meta: header, traceparent, body: bundle::join(&[text]), reason: BODY }
+    UnreadablePart {
+        request_context,
+        meta: header,
+        traceparent,
+        body: bundle::join(&[text]),
+        reason: REASON_BODY,
+    }
 }
 
-/// Begins the span of a request's events.
-fn begin(meta: &BatchMeta, part: Option<&BatchPart>) -> (TraceSpan, Trail) {
+/// Starts the trace span of a request's events.
+fn begin_span(meta: &BatchMeta, part: Option<&BatchPart>) -> (TraceSpan, RequestContext) {
     let (request_id, events, sent) = match part {
         Some(part) => (part.request_id, part.events, &part.traceparent),
         None => (meta.request_id, meta.events, &meta.traceparent),
     };
-    let mut traced = TraceSpan::begin(parent(sent.as_deref()), "batch", SpanKind::Consumer);
+    let mut traced = TraceSpan::begin(trace_parent(sent.as_deref()), "batch", SpanKind::Consumer);
     traced.set("connect.request_id", || request_id.to_string());
     traced.set("connect.events", || i64::from(events));
-    let trail = Trail { request_id, context: traced.context() };
-    (traced, trail)
+    let request_context = RequestContext { request_id, context: traced.context() };
+    (traced, request_context)
 }
 
-pub(super) fn read_meta(message: &Message) -> Option<BatchMeta> {
+pub(super) fn parse_meta(message: &Message) -> Option<BatchMeta> {
     serde_json::from_str(message.meta.as_deref()?).ok()
 }

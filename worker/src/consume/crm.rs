@@ -1,17 +1,19 @@
-//! The queue of advisor actions: one action, one transaction, one answer (operator's contract: Advisor actions).
+//! The crm queue: one advisor action, one transaction, one reply (operator's contract: Advisor actions).
 
-use super::parent;
-use crate::pipeline::advisor::{Acted, ReceivedAction};
-use crate::pipeline::{Pipeline, wait_for_database};
+use super::trace_parent;
+use crate::pipeline::Pipeline;
+use crate::pipeline::advisor::{AppliedAction, ReceivedAction};
+use common::activity;
 use common::advisor::AdvisorAction;
-use common::broker::{Handler, Message, Queue, Verdict};
+use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::clock;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::ActionMeta;
 use common::metrics::{ACTIONS, APPLY_DURATION, QUEUE_LAG};
-use common::trace::{SpanKind, TraceContext, TraceSpan, Trail};
+use common::retry::RetryWaits;
+use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,105 +21,115 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use uuid::Uuid;
 
-/// Wait between tries while the database can't be reached.
-const OUTAGE_WAIT: Duration = Duration::from_millis(250);
+/// Waits between attempts while the database is unavailable.
+const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
-/// Which actions are logged that failed, that were refused, and that wait for the database.
-static LINES: LogLimit<3> = LogLimit::new();
+/// Limits the log lines about failed actions, refused actions and an unavailable database.
+static LOG_LIMITS: LogLimit<3> = LogLimit::new();
 
-/// Handles advisor actions.
+/// Applies advisor actions, one at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct CrmHandler {
     pipeline: Pipeline,
     shutdown: CancellationToken,
 }
 
-/// How an action ended.
-enum Ended {
-    Acted(Acted),
-    /// Well formed, but not allowed: no poison, and nothing to be tried again.
+/// The result of handling one message.
+enum ActionOutcome {
+    Applied(AppliedAction),
+    /// A well-formed action that is not allowed. It is neither dead-lettered nor retried.
     Refused(WriteRefusal),
-    /// Not an action.
+    /// The message cannot be parsed as an action.
     Malformed(WriteRefusal),
-    /// A fault of ours.
+    /// An internal error, which the worker has logged.
     Failed,
-    /// Told to end while the database can't be reached.
+    /// The program shut down while the database was unavailable. The message returns to the queue.
     Interrupted,
 }
 
 impl CrmHandler {
-    /// A handler that gives up waiting for the database at `shutdown`.
+    /// Creates a handler that stops waiting for the database once `shutdown` is canceled.
     pub(crate) const fn new(pipeline: Pipeline, shutdown: CancellationToken) -> Self {
         Self { pipeline, shutdown }
     }
 
-    async fn handle_one(&self, message: &Message) -> Verdict {
+    async fn handle_one(&self, message: &Message) -> MessageOutcome {
         let started = Instant::now();
         let meta = message.meta.as_deref().and_then(|meta| serde_json::from_str::<ActionMeta>(meta).ok());
         let sent = meta.as_ref().and_then(|meta| meta.traceparent.as_deref());
-        let parent = parent(sent.or(message.traceparent.as_deref()));
-        let mut traced = TraceSpan::begin(parent, "action", SpanKind::Consumer);
-        let read = read(message);
-        let trail = Trail { request_id: request_id(message, &read), context: traced.context() };
-        let Trail { request_id, context: TraceContext { trace_id, .. } } = trail;
+        let parent = trace_parent(sent.or(message.traceparent.as_deref()));
+        let parsed = parse_action(message);
+        let request_id = request_id(message, &parsed);
+        let mut traced = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
+        let request_context = RequestContext { request_id, context: traced.context() };
+        let RequestContext { request_id, context: TraceContext { trace_id, .. } } = request_context;
         traced.set("connect.request_id", || request_id.to_string());
         let span = tracing::error_span!("action", %request_id, %trace_id);
-        let acting = async {
-            let (label, ended) = match read {
-                Ok((action, id)) => (action.action.name().as_str(), self.act(&action, &id, trail).await),
-                Err(refusal) => ("unknown", Ended::Malformed(refusal)),
+        let applying = async {
+            let (label, outcome) = match parsed {
+                Ok((action, id)) => {
+                    (action.action.name().as_str(), self.apply(&action, &id, request_context).await)
+                }
+                Err(refusal) => ("unknown", ActionOutcome::Malformed(refusal)),
             };
-            tracing::debug!(action = label, "action ended");
-            observe(meta.as_ref(), label, &ended, started);
-            if matches!(ended, Ended::Failed | Ended::Interrupted) {
+            tracing::debug!(action = label, "advisor action finished");
+            observe(meta.as_ref(), label, &outcome, started);
+            if matches!(outcome, ActionOutcome::Failed | ActionOutcome::Interrupted) {
                 traced.fail();
             }
-            conclude(message, label, &ended, trail)
+            message_outcome(message, label, &outcome, request_context)
         };
-        acting.instrument(span).await
+        applying.instrument(span).await
     }
 
-    /// Does an action, waiting for the database as long as it takes.
-    async fn act(&self, action: &AdvisorAction, message_id: &str, trail: Trail) -> Ended {
-        let received = ReceivedAction { action, message_id, trail };
+    /// Applies an action; waits for the database without a time limit.
+    async fn apply(
+        &self,
+        action: &AdvisorAction,
+        message_id: &str,
+        request_context: RequestContext,
+    ) -> ActionOutcome {
+        let received = ReceivedAction { action, message_id, request_context };
+        let mut waits = OUTAGE_WAITS;
         loop {
-            match self.pipeline.act(received).await {
-                Ok(Ok(acted)) => return Ended::Acted(acted),
-                Ok(Err(WriteRefusal::InternalError)) => return Ended::Failed,
-                Ok(Err(refusal)) => return Ended::Refused(refusal),
+            match self.pipeline.apply_action(received).await {
+                Ok(Ok(acted)) => return ActionOutcome::Applied(acted),
+                Ok(Err(WriteRefusal::InternalError)) => return ActionOutcome::Failed,
+                Ok(Err(refusal)) => return ActionOutcome::Refused(refusal),
                 Err(TxError::Unavailable(error)) => {
-                    limited!(LINES[2], warn, error, "database unavailable; trying the advisor action again");
+                    limited!(LOG_LIMITS[2], warn, error, "database unavailable; retrying the advisor action");
                 }
                 Err(error) => {
-                    limited!(LINES[0], error, %error, message_id, "action failed");
-                    return Ended::Failed;
+                    limited!(LOG_LIMITS[0], error, %error, message_id, "advisor action failed; replying with an error, or dead-lettering it if no reply is wanted");
+                    return ActionOutcome::Failed;
                 }
             }
-            if wait_for_database(OUTAGE_WAIT, &self.shutdown).await.is_none() {
-                return Ended::Interrupted;
+            if waits.wait_unless_shutdown(&self.shutdown).await.is_none() {
+                return ActionOutcome::Interrupted;
             }
         }
     }
 }
 
-impl Handler for CrmHandler {
-    const DEATHS: &'static [&'static str] = &["body", "internal"];
+impl UnitHandler for CrmHandler {
+    const DEAD_LETTER_REASONS: &'static [&'static str] = &["body", "internal"];
 
     fn weigh(&self, _message: &Message) -> usize {
         1
     }
 
-    async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
-        let mut verdicts = Vec::with_capacity(unit.len());
+    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
+        let mut outcomes = Vec::with_capacity(unit.len());
         for message in unit {
-            verdicts.push(self.handle_one(message).await);
+            outcomes.push(self.handle_one(message).await);
         }
-        verdicts
+        outcomes
     }
 }
 
-/// The action, and the id that makes it be done once. Without an id of the sender's only this very delivery is known.
-fn read(message: &Message) -> Result<(AdvisorAction, String), WriteRefusal> {
+/// Parses the action, and returns it with the id by which the ledger detects duplicates. If the sender gave no message
+/// id, a new one is made, and a repeated message is not detected.
+fn parse_action(message: &Message) -> Result<(AdvisorAction, String), WriteRefusal> {
     let message_id = match &message.message_id {
         Some(id) if id.chars().any(char::is_control) => {
             let faults = "message_id: must not have control characters".to_owned();
@@ -129,47 +141,57 @@ fn read(message: &Message) -> Result<(AdvisorAction, String), WriteRefusal> {
     Ok((AdvisorAction::parse(&message.body)?, message_id))
 }
 
-/// What the log and the ledger call an action: its message, where that has such an id.
-fn request_id(message: &Message, read: &Result<(AdvisorAction, String), WriteRefusal>) -> Uuid {
-    let known_by = match read {
+/// The request id of an action in the log and in the ledger: its message id if that is a UUID, else a new one.
+fn request_id(message: &Message, parsed: &Result<(AdvisorAction, String), WriteRefusal>) -> Uuid {
+    let known_by = match parsed {
         Ok((_, message_id)) => Some(message_id.as_str()),
         Err(_) => message.message_id.as_deref(),
     };
     known_by.and_then(|id| Uuid::try_parse(id).ok()).unwrap_or_else(Uuid::now_v7)
 }
 
-/// Who asked for an answer gets one, whatever it is. Where nobody did, only what can't be put right otherwise is kept as
-/// a dead letter.
-fn conclude(message: &Message, label: &'static str, ended: &Ended, trail: Trail) -> Verdict {
-    let trail = Some(trail);
-    let answered = |refusal: &WriteRefusal| Verdict::Done { reply: json(&refusal.body()), trail };
-    match ended {
-        Ended::Acted(acted) => Verdict::Done { reply: json(&acted.done), trail },
-        Ended::Refused(refusal) => {
+/// The outcome of a message. A sender that wants a reply always gets one. Without a wanted reply, malformed messages and
+/// internal errors are dead-lettered.
+fn message_outcome(
+    message: &Message,
+    label: &'static str,
+    outcome: &ActionOutcome,
+    request_context: RequestContext,
+) -> MessageOutcome {
+    let request_context = Some(request_context);
+    let reply_refusal =
+        |refusal: &WriteRefusal| MessageOutcome::Done { reply: json(&refusal.body()), request_context };
+    match outcome {
+        ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.done), request_context },
+        ActionOutcome::Refused(refusal) => {
             let code = refusal.body()["code"].clone();
-            limited!(LINES[1], warn, action = label, %code, message_id = message.message_id, "action refused");
-            answered(refusal)
+            limited!(LOG_LIMITS[1], warn, action = label, %code, message_id = message.message_id, "advisor action refused; replying with the reason");
+            reply_refusal(refusal)
         }
-        Ended::Malformed(refusal) if message.wants_reply => answered(refusal),
-        Ended::Malformed(_) => Verdict::Dead { reason: "body", reply: None, trail },
-        Ended::Failed if message.wants_reply => answered(&WriteRefusal::InternalError),
-        Ended::Failed => Verdict::Dead { reason: "internal", reply: None, trail },
-        Ended::Interrupted => Verdict::Leave,
+        ActionOutcome::Malformed(refusal) if message.wants_reply => reply_refusal(refusal),
+        ActionOutcome::Malformed(_) => {
+            MessageOutcome::DeadLetter { reason: "body", reply: None, request_context }
+        }
+        ActionOutcome::Failed if message.wants_reply => reply_refusal(&WriteRefusal::InternalError),
+        ActionOutcome::Failed => {
+            MessageOutcome::DeadLetter { reason: "internal", reply: None, request_context }
+        }
+        ActionOutcome::Interrupted => MessageOutcome::Leave,
     }
 }
 
-fn json(answer: &impl serde::Serialize) -> Vec<u8> {
-    serde_json::to_vec(answer).expect("answers have string keys")
+fn json(reply: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(reply).expect("replies have string keys")
 }
 
-fn observe(meta: Option<&ActionMeta>, label: &'static str, ended: &Ended, started: Instant) {
-    let status = match ended {
-        Ended::Acted(Acted { repeated: false, .. }) => "done",
-        Ended::Acted(Acted { repeated: true, .. }) => "repeated",
-        Ended::Refused(_) => "refused",
-        Ended::Malformed(_) => "malformed",
-        Ended::Failed => "failed",
-        Ended::Interrupted => return,
+fn observe(meta: Option<&ActionMeta>, label: &'static str, outcome: &ActionOutcome, started: Instant) {
+    let status = match outcome {
+        ActionOutcome::Applied(AppliedAction { repeated: false, .. }) => "done",
+        ActionOutcome::Applied(AppliedAction { repeated: true, .. }) => "repeated",
+        ActionOutcome::Refused(_) => "refused",
+        ActionOutcome::Malformed(_) => "malformed",
+        ActionOutcome::Failed => "failed",
+        ActionOutcome::Interrupted => return,
     };
     metrics::counter!(ACTIONS, "action" => label, "status" => status).increment(1);
     let queue = Queue::Crm.as_str();
@@ -177,5 +199,6 @@ fn observe(meta: Option<&ActionMeta>, label: &'static str, ended: &Ended, starte
     if let Some(meta) = meta {
         let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
+        activity::note_taken(Queue::Crm, meta.published_at);
     }
 }

@@ -1,50 +1,54 @@
 //! The events queue: several waiting messages are applied as one unit. A unit that fails is applied in halves, and a half that
 //! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions.
 
-use super::batch::{Batch, Part, Poison, REASONS, read_meta};
+use super::batch::{Batch, Part, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
 use super::unit_span;
+use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
-use crate::pipeline::{Pipeline, wait_for_database};
-use common::broker::{Handler, Message, Queue, Verdict};
+use common::activity;
+use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::clock;
 use common::db::TxError;
-use common::event::{Envelope, EventResult, InboundType};
+use common::event::{Envelope, EventResult, EventStatus, InboundType};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{APPLY_DURATION, EVENTS, QUEUE_LAG};
-use common::trace::{TraceContext, Trail};
+use common::model::TenantId;
+use common::retry::RetryWaits;
+use common::trace::{RequestContext, TraceContext};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-/// Wait between tries while the database can't be reached.
-const OUTAGE_WAIT: Duration = Duration::from_millis(250);
-/// What a message counts whose number of events isn't known.
-const UNKNOWN_WEIGHT: usize = 100;
-/// `error` of an event that failed by a fault of ours.
+/// Waits between attempts while the database is unavailable.
+const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+/// The number of events that is assumed for a message whose metadata cannot be parsed.
+const ASSUMED_EVENTS: usize = 100;
+/// `error` of an event that failed because of an internal error.
 const INTERNAL_ERROR: &str = "internal_error";
 
-/// Which failures are logged: of units, of single events, of the database.
-static LINES: LogLimit<3> = LogLimit::new();
+/// Limits the log lines about failed units, failed events and an unavailable database.
+static LOG_LIMITS: LogLimit<3> = LogLimit::new();
 
-/// Handles batches of events.
+/// Applies batches of events, several messages as one unit.
 #[derive(Clone, Debug)]
 pub(crate) struct EventsHandler {
     pipeline: Pipeline,
     shutdown: CancellationToken,
 }
 
-/// Told to end while the database can't be reached: the messages go back to the queue.
+/// The program shut down while the database was unavailable. The messages return to the queue.
 struct Interrupted;
 
 impl EventsHandler {
-    /// A handler that gives up waiting for the database at `shutdown`.
+    /// Creates a handler that stops waiting for the database once `shutdown` is canceled.
     pub(crate) const fn new(pipeline: Pipeline, shutdown: CancellationToken) -> Self {
         Self { pipeline, shutdown }
     }
 
-    /// Applies what could be read and gives the results of all events, in their order.
+    /// Applies the events as one unit and returns the result of each event, in their order.
     async fn apply(
         &self,
         events: &[UnitEvent<'_>],
@@ -53,14 +57,14 @@ impl EventsHandler {
         if events.is_empty() {
             return Ok(Vec::new());
         }
-        let results = match self.when_available(events, false).await? {
+        let results = match self.apply_when_available(events, false).await? {
             Ok(results) => results,
             Err(error) => {
-                limited!(LINES[0], warn, %error, events = events.len(), "unit failed; applying it in halves");
+                limited!(LOG_LIMITS[0], warn, %error, events = events.len(), "unit of events failed; applying it in halves");
                 self.apply_in_halves(events).await?
             }
         };
-        tracing::debug!(batches = requests, events = events.len(), "applied");
+        tracing::debug!(batches = requests, events = events.len(), "unit of events applied");
         Ok(results)
     }
 
@@ -68,18 +72,18 @@ impl EventsHandler {
     /// transactions; where all fail, 2 *n*.
     async fn apply_in_halves(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
         let mut results = Vec::with_capacity(events.len());
-        // What is to be applied, the first events last. Each part that is here has failed as a part of a larger one.
+        // A stack of the parts that remain to be applied. Each part belongs to a larger part that failed.
         let mut parts = halves(events);
         while let Some(part) = parts.pop() {
             if let [event] = part {
-                let span = batch_span(event.trail);
+                let span = batch_span(event.request_context);
                 results.push(self.apply_single(*event).instrument(span).await?);
                 continue;
             }
-            match self.when_available(part, false).await? {
+            match self.apply_when_available(part, false).await? {
                 Ok(applied) => results.extend(applied),
                 Err(error) => {
-                    tracing::debug!(%error, events = part.len(), "part of a unit failed; applying it in halves");
+                    tracing::debug!(%error, events = part.len(), "part of a unit of events failed; applying it in halves");
                     parts.extend(halves(part));
                 }
             }
@@ -88,106 +92,117 @@ impl EventsHandler {
     }
 
     async fn apply_single(&self, event: UnitEvent<'_>) -> Result<EventResult, Interrupted> {
-        let mut tried = self.when_available(&[event], false).await?;
-        if tried.is_err() && event.envelope.event_type == InboundType::DiscoveryUpserted {
-            // The event is recorded even when its discovery part can't be (specification: traveller.discovery_upserted).
-            tried = self.when_available(&[event], true).await?;
+        let mut attempted = self.apply_when_available(&[event], false).await?;
+        if attempted.is_err() && event.envelope.event_type == InboundType::DiscoveryUpserted {
+            // The event is applied even when its discovery part cannot be stored (specification: traveller.discovery_upserted).
+            attempted = self.apply_when_available(&[event], true).await?;
         }
-        Ok(match tried.map(|mut results| results.pop()) {
+        Ok(match attempted.map(|mut results| results.pop()) {
             Ok(Some(result)) => result,
             Ok(None) => failed(event.envelope),
             Err(error) => {
-                limited!(LINES[1], error, %error, ordinal = event.ordinal, "event failed");
+                limited!(LOG_LIMITS[1], error, %error, ordinal = event.ordinal, "event failed; reporting it as failed in the reply");
                 failed(event.envelope)
             }
         })
     }
 
-    /// Applies a unit, waiting for the database as long as it takes. What it returns won't change by trying again.
-    async fn when_available(
+    /// Applies a unit; waits for the database without a time limit. A returned error is permanent: a retry would fail again.
+    async fn apply_when_available(
         &self,
         events: &[UnitEvent<'_>],
         skip_discovery: bool,
     ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
+        let mut waits = OUTAGE_WAITS;
         loop {
             match self.pipeline.apply_events(events, skip_discovery).await {
                 Err(TxError::Unavailable(error)) => {
-                    limited!(LINES[2], warn, error, "database unavailable; trying the unit of events again");
+                    limited!(LOG_LIMITS[2], warn, error, "database unavailable; retrying the unit of events");
                 }
                 done => return Ok(done),
             }
-            wait_for_database(OUTAGE_WAIT, &self.shutdown).await.ok_or(Interrupted)?;
+            waits.wait_unless_shutdown(&self.shutdown).await.ok_or(Interrupted)?;
         }
     }
 }
 
-impl Handler for EventsHandler {
-    const DEATHS: &'static [&'static str] = REASONS;
+impl UnitHandler for EventsHandler {
+    const DEAD_LETTER_REASONS: &'static [&'static str] = UNREADABLE_REASONS;
 
     fn weigh(&self, message: &Message) -> usize {
-        read_meta(message).map_or(UNKNOWN_WEIGHT, |meta| usize::from(meta.events))
+        parse_meta(message).map_or(ASSUMED_EVENTS, |meta| usize::from(meta.events))
     }
 
-    async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
+    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
-        let mut read: Vec<Result<Batch<'_>, Poison>> = unit.iter().map(Batch::read).collect();
-        let parts: Vec<&Part<'_>> = read.iter().flatten().flat_map(|batch| &batch.parts).collect();
-        let events: Vec<UnitEvent<'_>> = read.iter().flatten().flat_map(Batch::events).collect();
-        let applied = self.apply(&events, parts.len()).instrument(span_of(&parts)).await;
+        let mut batches: Vec<Result<Batch<'_>, UnreadableMessage>> = unit.iter().map(Batch::parse).collect();
+        let parts: Vec<&Part<'_>> = batches.iter().flatten().flat_map(|batch| &batch.parts).collect();
+        let events: Vec<UnitEvent<'_>> = batches.iter().flatten().flat_map(Batch::events).collect();
+        let applied = self.apply(&events, parts.len()).instrument(unit_span_of(&parts)).await;
         let Ok(results) = applied else {
-            read.iter_mut().flatten().flat_map(|batch| &mut batch.parts).for_each(|part| part.traced.fail());
-            return vec![Verdict::Leave; unit.len()];
+            batches
+                .iter_mut()
+                .flatten()
+                .flat_map(|batch| &mut batch.parts)
+                .for_each(|part| part.traced.fail());
+            return vec![MessageOutcome::Leave; unit.len()];
         };
-        observe(&read, &events, &results, started);
+        observe(&batches, &events, &results, started);
         let mut results = results.into_iter();
-        read.into_iter().map(|batch| verdict(batch, &mut results)).collect()
+        batches.into_iter().map(|batch| message_outcome(batch, &mut results)).collect()
     }
 }
 
-/// Two parts of a unit, the second one first: divided between two requests where there are several, and as near to the
-/// middle as that allows. A single event is not divided.
+/// Splits a unit into two parts, the second one first, as near to the middle as possible: between two requests if there
+/// are several. A single event is not split.
 fn halves<'u, 'e>(events: &'u [UnitEvent<'e>]) -> Vec<&'u [UnitEvent<'e>]> {
     if events.len() < 2 {
         return vec![events];
     }
     let middle = events.len() / 2;
-    let is_between = |at: &usize| events[at - 1].trail.request_id != events[*at].trail.request_id;
+    let is_between =
+        |at: &usize| events[at - 1].request_context.request_id != events[*at].request_context.request_id;
     let between = (1..events.len()).filter(is_between).min_by_key(|at| at.abs_diff(middle));
     let (first, second) = events.split_at(between.unwrap_or(middle));
     vec![second, first]
 }
 
-/// What is to become of a message, given the results from its first event on.
-fn verdict(batch: Result<Batch<'_>, Poison>, results: &mut impl Iterator<Item = EventResult>) -> Verdict {
+/// The outcome of a message. `results` begins with the result of the message's first event.
+fn message_outcome(
+    batch: Result<Batch<'_>, UnreadableMessage>,
+    results: &mut impl Iterator<Item = EventResult>,
+) -> MessageOutcome {
     let mut batch = match batch {
         Ok(batch) => batch,
-        Err(Poison { reason, trail }) => return Verdict::Dead { reason, reply: None, trail },
+        Err(UnreadableMessage { reason, request_context }) => {
+            return MessageOutcome::DeadLetter { reason, reply: None, request_context };
+        }
     };
     let mut of_parts = Vec::with_capacity(batch.parts.len());
     for part in &mut batch.parts {
         let own: Vec<EventResult> = results.take(part.envelopes.len()).collect();
-        if own.iter().any(is_failed_inside) {
+        if own.iter().any(is_internal_error) {
             part.traced.fail();
         }
         of_parts.push(own);
     }
-    let (reply, trail) = (batch.reply(of_parts), batch.trail());
+    let (reply, request_context) = (batch.reply(of_parts), batch.request_context());
     match batch.take_unreadable() {
-        unreadable if unreadable.is_empty() => Verdict::Done { reply, trail },
-        unreadable => Verdict::Partly { reply, unreadable },
+        unreadable if unreadable.is_empty() => MessageOutcome::Done { reply, request_context },
+        unreadable => MessageOutcome::Partial { reply, unreadable },
     }
 }
 
-/// What the log lines of a unit name: the request that it belongs to, or all of them.
-fn span_of(parts: &[&Part<'_>]) -> Span {
+/// The log span of a unit: it names its request, or all of its requests.
+fn unit_span_of(parts: &[&Part<'_>]) -> Span {
     match parts {
-        [part] => batch_span(part.trail),
-        parts => unit_span(&parts.iter().map(|part| part.trail).collect::<Vec<_>>()),
+        [part] => batch_span(part.request_context),
+        parts => unit_span(&parts.iter().map(|part| part.request_context).collect::<Vec<_>>()),
     }
 }
 
-/// What the log lines of a request's events name.
-fn batch_span(Trail { request_id, context: TraceContext { trace_id, .. } }: Trail) -> Span {
+/// The log span of one request's events.
+fn batch_span(RequestContext { request_id, context: TraceContext { trace_id, .. } }: RequestContext) -> Span {
     tracing::error_span!("batch", %request_id, %trace_id)
 }
 
@@ -195,13 +210,13 @@ fn failed(envelope: &Envelope<'_>) -> EventResult {
     EventResult::failed(&envelope.event_id, INTERNAL_ERROR)
 }
 
-/// Whether an event failed by a fault of ours.
-fn is_failed_inside(result: &EventResult) -> bool {
+/// Whether an event failed because of an internal error.
+fn is_internal_error(result: &EventResult) -> bool {
     result.error.as_deref() == Some(INTERNAL_ERROR)
 }
 
 fn observe(
-    read: &[Result<Batch<'_>, Poison>],
+    batches: &[Result<Batch<'_>, UnreadableMessage>],
     events: &[UnitEvent<'_>],
     results: &[EventResult],
     started: Instant,
@@ -209,13 +224,21 @@ fn observe(
     let queue = Queue::Events.as_str();
     metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
     let now = clock::now();
-    for batch in read.iter().flatten() {
+    for batch in batches.iter().flatten() {
         let lag = (now - batch.meta.published_at).to_std().unwrap_or_default();
-        // Of each request, as all that is counted of batches.
+        // Recorded once for each request of a bundle, as all metrics of batches are.
         metrics::histogram!(QUEUE_LAG, "queue" => queue).record_many(lag, batch.parts.len());
+        activity::note_taken(Queue::Events, batch.meta.published_at);
     }
+    let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {
         let (event_type, status) = (event.envelope.event_type.as_str(), result.status.as_str());
         metrics::counter!(EVENTS, "event_type" => event_type, "status" => status).increment(1);
+        let (applied, failed) = counts.entry(event.meta.caller.tenant_id).or_default();
+        *applied += u64::from(result.status == EventStatus::Accepted);
+        *failed += u64::from(result.status == EventStatus::Failed);
+    }
+    for (tenant, (applied, failed)) in counts {
+        activity::count_events(tenant, applied, failed);
     }
 }

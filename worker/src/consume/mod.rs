@@ -1,4 +1,4 @@
-//! Consumers: a handler for each queue. They return verdicts; the lane does the broker's part.
+//! A handler for each queue. It returns an outcome for each message; `common::broker` acknowledges, replies and dead-letters.
 
 mod batch;
 mod crm;
@@ -11,39 +11,44 @@ pub(crate) use records::RecordsHandler;
 
 use common::event::{EventStatus, InboundType};
 use common::metrics::{self, EVENTS};
-use common::trace::{TraceContext, Trail};
+use common::trace::{RequestContext, TraceContext};
 use std::fmt::{self, Display, Formatter};
 use tracing::Span;
 
-/// Shows what is counted of events, before there is one.
-pub(crate) fn show_counters() {
+/// Registers the event counters at zero, so that they are exported before the first event.
+pub(crate) fn register_event_counters() {
     for event_type in InboundType::ALL {
         for status in EventStatus::ALL {
-            metrics::show(EVENTS, &[("event_type", event_type.as_str()), ("status", status.as_str())]);
+            metrics::register_counter(
+                EVENTS,
+                &[("event_type", event_type.as_str()), ("status", status.as_str())],
+            );
         }
     }
 }
 
-/// The place in a trace that a message came with. Absent from messages of the previous release.
-fn parent(traceparent: Option<&str>) -> Option<TraceContext> {
+/// The trace context of a message. Messages of the previous release have none.
+fn trace_parent(traceparent: Option<&str>) -> Option<TraceContext> {
     traceparent.and_then(TraceContext::parse)
 }
 
-/// What the log lines of a unit of several requests name: all of them.
-fn unit_span(trails: &[Trail]) -> Span {
-    let request_ids = Listed(trails, |trail: &Trail| trail.request_id);
-    let trace_ids = Listed(trails, |trail: &Trail| trail.context.trace_id);
+/// The log span of a unit of several requests. It names all of their request and trace ids.
+fn unit_span(request_contexts: &[RequestContext]) -> Span {
+    let request_ids =
+        SpaceSeparated(request_contexts, |request_context: &RequestContext| request_context.request_id);
+    let trace_ids =
+        SpaceSeparated(request_contexts, |request_context: &RequestContext| request_context.context.trace_id);
     tracing::error_span!("unit", %request_ids, %trace_ids)
 }
 
-/// Something of each request, with spaces between.
-struct Listed<'t, F>(&'t [Trail], F);
+/// One value of each request, separated by spaces.
+struct SpaceSeparated<'t, F>(&'t [RequestContext], F);
 
-impl<T: Display, F: Fn(&Trail) -> T> Display for Listed<'_, F> {
+impl<T: Display, F: Fn(&RequestContext) -> T> Display for SpaceSeparated<'_, F> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (at, trail) in self.0.iter().enumerate() {
+        for (at, request_context) in self.0.iter().enumerate() {
             let space = if at == 0 { "" } else { " " };
-            write!(f, "{space}{}", (self.1)(trail))?;
+            write!(f, "{space}{}", (self.1)(request_context))?;
         }
         Ok(())
     }
@@ -55,13 +60,19 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn the_lines_of_a_unit_name_every_request_in_it() {
-        let trail = |id| Trail { request_id: Uuid::from_u128(id), context: TraceContext::begin(false) };
-        let trails = [trail(1), trail(2)];
-        let requests = Listed(&trails, |trail: &Trail| trail.request_id).to_string();
+    fn log_span_of_a_unit_names_all_its_requests() {
+        let request_context =
+            |id| RequestContext { request_id: Uuid::from_u128(id), context: TraceContext::begin(false) };
+        let request_contexts = [request_context(1), request_context(2)];
+        let requests =
+            SpaceSeparated(&request_contexts, |request_context: &RequestContext| request_context.request_id)
+                .to_string();
         assert_eq!(requests, format!("{} {}", Uuid::from_u128(1), Uuid::from_u128(2)));
-        let [one, two] = trails.map(|trail| trail.context.trace_id);
-        let traces = Listed(&trails, |trail: &Trail| trail.context.trace_id).to_string();
+        let [one, two] = request_contexts.map(|request_context| request_context.context.trace_id);
+        let traces = SpaceSeparated(&request_contexts, |request_context: &RequestContext| {
+            request_context.context.trace_id
+        })
+        .to_string();
         assert_eq!(traces, format!("{one} {two}"));
     }
 }

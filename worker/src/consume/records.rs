@@ -1,98 +1,102 @@
-//! The records queue: writes that wait together are done in one transaction; each has its own answer. A unit that fails is
-//! done write by write, so that a bad write fails alone.
+//! The records queue: writes that wait together are applied in one transaction; each has its own reply. A unit that fails
+//! is applied write by write, so that a bad write fails alone.
 
-use super::{parent, unit_span};
+use super::{trace_parent, unit_span};
 use crate::pipeline::Pipeline;
-use crate::pipeline::records::{ReceivedWrite, WriteResult, is_quota_or_deadline_refusal};
+use crate::pipeline::records::{ReceivedWrite, WriteResult, is_quota_or_deadline_error};
 use crate::rules::records::Write;
-use common::broker::{Handler, Message, Queue, Verdict};
+use common::activity;
+use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
 use common::clock;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{APPLY_DURATION, QUEUE_LAG};
 use common::record::parse;
-use common::trace::{SpanKind, TraceContext, TraceSpan, Trail};
-use common::write::{WriteAnswer, WriteMeta, WriteRefusal, WriteTarget};
+use common::retry::RetryWaits;
+use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
+use common::write::{WriteMeta, WriteRefusal, WriteReply, WriteTarget};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
-/// Wait between tries while the database can't be reached; the write's deadline ends them.
-const OUTAGE_WAIT: Duration = Duration::from_millis(100);
+/// Waits between attempts while the database is unavailable; the write's deadline ends the attempts.
+const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(100));
 
-/// Which failures are logged: of units, of single writes, of writes with an itinerary, of the database.
-static LINES: LogLimit<4> = LogLimit::new();
+/// Limits the log lines about failed units, failed writes, failed itineraries and an unavailable database.
+static LOG_LIMITS: LogLimit<4> = LogLimit::new();
 
-/// Handles records writes.
+/// Applies records writes, several messages as one unit.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordsHandler {
     pipeline: Pipeline,
 }
 
-/// A message that could be read.
-struct Received<'m> {
+/// A message of the records queue whose metadata could be parsed.
+struct WriteMessage<'m> {
     meta: WriteMeta,
     traced: TraceSpan,
     context: TraceContext,
     body: &'m [u8],
-    /// What it writes, unless its body is not valid.
+    /// The parsed body, or why it is invalid.
     write: Result<Write, WriteRefusal>,
 }
 
-impl<'m> Received<'m> {
-    fn read(message: &'m Message) -> Option<Self> {
+impl<'m> WriteMessage<'m> {
+    fn parse(message: &'m Message) -> Option<Self> {
         let meta = serde_json::from_str::<WriteMeta>(message.meta.as_deref()?).ok()?;
-        let parent = parent(meta.traceparent.as_deref());
+        let parent = trace_parent(meta.traceparent.as_deref());
         let mut traced = TraceSpan::begin(parent, "write", SpanKind::Consumer);
         traced.set("connect.request_id", || meta.request_id.to_string());
         let context = traced.context();
-        let write = read(meta.target, &message.body);
+        let write = parse_write(meta.target, &message.body);
         Some(Self { meta, traced, context, body: &message.body, write })
     }
 
-    /// What is to be written; `None` where the body is not valid.
-    fn to_write(&self) -> Option<ReceivedWrite<'_>> {
+    /// The write; `None` if the body is invalid.
+    fn valid_write(&self) -> Option<ReceivedWrite<'_>> {
         let write = self.write.as_ref().ok()?;
         Some(ReceivedWrite { meta: &self.meta, context: self.context, body: self.body, write })
     }
 
     /// The reply: the refusal of an invalid body, else the next of `results`.
-    fn answer(&self, results: &mut impl Iterator<Item = WriteResult>) -> WriteAnswer {
-        let ended = match &self.write {
+    fn reply(&self, results: &mut impl Iterator<Item = WriteResult>) -> WriteReply {
+        let result = match &self.write {
             Ok(_) => results.next().unwrap_or(Err(WriteRefusal::InternalError)),
             Err(refusal) => Err(refusal.clone()),
         };
-        span(&self.meta, self.context)
-            .in_scope(|| tracing::debug!(is_written = ended.is_ok(), "write answered"));
-        match ended {
-            Ok(written) => WriteAnswer::Written(written),
-            Err(refusal) => WriteAnswer::Refused(refusal),
+        write_span(&self.meta, self.context)
+            .in_scope(|| tracing::debug!(is_written = result.is_ok(), "records write finished; replying"));
+        match result {
+            Ok(written) => WriteReply::Written(written),
+            Err(refusal) => WriteReply::Refused(refusal),
         }
     }
 
-    /// What is to become of the message.
-    fn verdict(mut self, results: &mut impl Iterator<Item = WriteResult>) -> Verdict {
-        let answer = self.answer(results);
-        if is_failed_inside(&answer) {
+    /// The outcome of the message: its reply.
+    fn message_outcome(mut self, results: &mut impl Iterator<Item = WriteResult>) -> MessageOutcome {
+        let reply = self.reply(results);
+        if is_internal_error(&reply) {
             self.traced.fail();
         }
         let lag = (clock::now() - self.meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => Queue::Records.as_str()).record(lag);
-        let reply = serde_json::to_vec(&answer).expect("answers have string keys");
-        let trail = Some(Trail { request_id: self.meta.request_id, context: self.context });
-        Verdict::Done { reply, trail }
+        activity::note_taken(Queue::Records, self.meta.published_at);
+        let reply = serde_json::to_vec(&reply).expect("replies have string keys");
+        let request_context =
+            Some(RequestContext { request_id: self.meta.request_id, context: self.context });
+        MessageOutcome::Done { reply, request_context }
     }
 }
 
 impl RecordsHandler {
-    /// A handler.
+    /// Creates a handler that applies writes through `pipeline`.
     pub(crate) const fn new(pipeline: Pipeline) -> Self {
         Self { pipeline }
     }
 
-    /// Does `writes` in their order, and gives the result of each. What has expired is not begun.
+    /// Applies `writes` in their order and returns the result of each. A write whose deadline has passed is not started.
     async fn write_all(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         let now = clock::now();
         let has_expired = |write: &&ReceivedWrite<'_>| now >= write.meta.deadline;
@@ -106,7 +110,7 @@ impl RecordsHandler {
             .collect()
     }
 
-    /// Does writes, unit by unit.
+    /// Applies writes, unit by unit.
     async fn write_due(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         let mut results = Vec::with_capacity(writes.len());
         let mut rest = writes;
@@ -118,69 +122,70 @@ impl RecordsHandler {
         results
     }
 
-    /// Does writes in one transaction, or one by one where that fails.
+    /// Applies writes in one transaction, or one by one if that fails.
     async fn write_unit(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         if writes.len() > 1 {
-            let trails: Vec<Trail> = writes.iter().map(trail).collect();
-            let unit = self.pipeline.write_records(writes, false).instrument(unit_span(&trails));
+            let request_contexts: Vec<RequestContext> = writes.iter().map(request_context).collect();
+            let unit = self.pipeline.write_records(writes, false).instrument(unit_span(&request_contexts));
             match unit.await {
                 Ok(results) => return results,
-                // Done one by one, each write learns whether it is refused.
-                Err(error) if is_quota_or_deadline_refusal(&error) => {}
-                Err(error) => unit_span(&trails).in_scope(|| {
+                // The error does not say which write is refused. Applied one by one, each write gets its own result.
+                Err(error) if is_quota_or_deadline_error(&error) => {}
+                Err(error) => unit_span(&request_contexts).in_scope(|| {
                     let writes = writes.len();
-                    limited!(LINES[0], warn, %error, writes, "unit failed; doing its writes one by one");
+                    limited!(LOG_LIMITS[0], warn, %error, writes, "unit of records writes failed; applying its writes one by one");
                 }),
             }
         }
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
-            results.push(self.write(*write).instrument(span(write.meta, write.context)).await);
+            results.push(self.write(*write).instrument(write_span(write.meta, write.context)).await);
         }
         results
     }
 
-    /// Does a write, waiting for the database until the deadline. What its caller was told 503 about isn't begun any more.
+    /// Applies a write; waits for the database until the write's deadline. After the deadline, when ingest has responded
+    /// with 503, it is not started.
     async fn write(&self, received: ReceivedWrite<'_>) -> WriteResult {
         let ReceivedWrite { meta, write, .. } = received;
-        let mut skip_itinerary = false;
+        let (mut skip_itinerary, mut waits) = (false, OUTAGE_WAITS);
         while clock::now() < meta.deadline {
             let error = match self.pipeline.write_records(&[received], skip_itinerary).await {
                 Ok(mut results) => return results.pop().unwrap_or(Err(WriteRefusal::InternalError)),
                 Err(error) => error,
             };
-            let is_lasting = !matches!(error, TxError::Unavailable(_));
-            if is_lasting && (skip_itinerary || !has_itinerary(write)) {
-                limited!(LINES[1], error, %error, "records write failed");
-                return Err(fault(write));
+            let is_permanent = !matches!(error, TxError::Unavailable(_));
+            if is_permanent && (skip_itinerary || !has_itinerary(write)) {
+                limited!(LOG_LIMITS[1], error, %error, "records write failed; replying with an error");
+                return Err(failure_refusal(write));
             }
-            // The rest of the change is kept even when the itinerary can't be stored (D21b).
-            skip_itinerary = is_lasting;
+            // The rest of the change is stored even when the itinerary cannot be (D21b).
+            skip_itinerary = is_permanent;
             if skip_itinerary {
-                limited!(LINES[2], warn, %error, "records write failed; retrying in 100 ms without its itinerary");
+                limited!(LOG_LIMITS[2], warn, %error, "records write failed; retrying in 100 ms without its itinerary");
             } else {
-                limited!(LINES[3], warn, %error, "records write failed; retrying in 100 ms");
+                limited!(LOG_LIMITS[3], warn, %error, "records write failed; retrying in 100 ms");
             }
-            tokio::time::sleep(OUTAGE_WAIT).await;
+            waits.wait().await;
         }
         Err(WriteRefusal::ProcessingTimeout)
     }
 }
 
-/// How many of the first writes have an `Idempotency-Key` that none before has, or none: a retry is answered from what the
-/// transaction before it has kept.
+/// Number of writes at the start of `writes` without a repeated `Idempotency-Key`. A retry belongs into a later
+/// transaction, which replies with the response that the earlier one has stored.
 fn without_repeated_keys(writes: &[ReceivedWrite<'_>]) -> usize {
     let mut keys = HashSet::new();
     let is_new = |write: &&ReceivedWrite<'_>| write.idempotency_key().is_none_or(|key| keys.insert(key));
     writes.iter().take_while(is_new).count()
 }
 
-const fn trail(write: &ReceivedWrite<'_>) -> Trail {
-    Trail { request_id: write.meta.request_id, context: write.context }
+const fn request_context(write: &ReceivedWrite<'_>) -> RequestContext {
+    RequestContext { request_id: write.meta.request_id, context: write.context }
 }
 
-/// What the log lines of a write name.
-fn span(meta: &WriteMeta, context: TraceContext) -> Span {
+/// The log span of a write.
+fn write_span(meta: &WriteMeta, context: TraceContext) -> Span {
     tracing::error_span!("write", request_id = %meta.request_id, trace_id = %context.trace_id)
 }
 
@@ -188,7 +193,7 @@ fn has_itinerary(write: &Write) -> bool {
     matches!(write, Write::Trip(_, patch) if patch.itinerary.is_sent())
 }
 
-const fn fault(write: &Write) -> WriteRefusal {
+const fn failure_refusal(write: &Write) -> WriteRefusal {
     match write {
         Write::NewLead(_) => WriteRefusal::LeadCreateFailed,
         Write::NewClient(_) | Write::Client(..) | Write::Lead(..) | Write::Trip(..) => {
@@ -197,13 +202,13 @@ const fn fault(write: &Write) -> WriteRefusal {
     }
 }
 
-/// Whether a write failed, and not by its caller's fault.
-fn is_failed_inside(answer: &WriteAnswer) -> bool {
-    matches!(answer, WriteAnswer::Refused(refusal) if refusal.answer().0 >= 500)
+/// Whether a write failed because of an internal error, and not because of its caller.
+fn is_internal_error(reply: &WriteReply) -> bool {
+    matches!(reply, WriteReply::Refused(refusal) if refusal.status_and_message().0 >= 500)
 }
 
-/// Ingest has read the body the same way before.
-fn read(target: WriteTarget, body: &[u8]) -> Result<Write, WriteRefusal> {
+/// Parses the body as ingest did before it published the message.
+fn parse_write(target: WriteTarget, body: &[u8]) -> Result<Write, WriteRefusal> {
     Ok(match target {
         WriteTarget::NewClient => Write::NewClient(parse(body)?),
         WriteTarget::Client(id) => Write::Client(id, parse(body)?),
@@ -213,24 +218,24 @@ fn read(target: WriteTarget, body: &[u8]) -> Result<Write, WriteRefusal> {
     })
 }
 
-impl Handler for RecordsHandler {
-    const DEATHS: &'static [&'static str] = &["metadata"];
+impl UnitHandler for RecordsHandler {
+    const DEAD_LETTER_REASONS: &'static [&'static str] = &["metadata"];
 
     fn weigh(&self, _message: &Message) -> usize {
         1
     }
 
-    async fn handle(&mut self, unit: &[Message]) -> Vec<Verdict> {
+    async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
-        let received: Vec<Option<Received<'_>>> = unit.iter().map(Received::read).collect();
+        let received: Vec<Option<WriteMessage<'_>>> = unit.iter().map(WriteMessage::parse).collect();
         let writes: Vec<ReceivedWrite<'_>> =
-            received.iter().flatten().filter_map(Received::to_write).collect();
+            received.iter().flatten().filter_map(WriteMessage::valid_write).collect();
         let mut results = self.write_all(&writes).await.into_iter();
         metrics::histogram!(APPLY_DURATION, "queue" => Queue::Records.as_str()).record(started.elapsed());
-        let verdict = |received: Option<Received<'_>>| match received {
-            Some(received) => received.verdict(&mut results),
-            None => Verdict::Dead { reason: "metadata", reply: None, trail: None },
+        let message_outcome = |received: Option<WriteMessage<'_>>| match received {
+            Some(received) => received.message_outcome(&mut results),
+            None => MessageOutcome::DeadLetter { reason: "metadata", reply: None, request_context: None },
         };
-        received.into_iter().map(verdict).collect()
+        received.into_iter().map(message_outcome).collect()
     }
 }

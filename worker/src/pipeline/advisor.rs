@@ -1,41 +1,40 @@
 //! The entry point of advisor actions (operator's contract: Advisor actions).
 
-use super::{Decision, Pipeline, Tools, UnitOfWork};
-use crate::rules::advisor::{self, Request, SENDER};
+use super::{Decision, Pipeline, UnitContext, UnitOfWork, refusal};
+use crate::rules::advisor::{self, ActionRequest, SENDER};
 use crate::store::{LoadRequest, Loaded};
-use common::advisor::{Action, ActionDone, AdvisorAction, Who};
+use common::advisor::{Action, ActionReply, AdvisorAction, LeadClient};
 use common::db::TxError;
 use common::event::{Actor, RESERVED_PREFIX};
 use common::model::{ClientId, LeadId, TenantId};
-use common::trace::Trail;
+use common::trace::RequestContext;
 use common::write::WriteRefusal;
 
-/// An action as it came.
+/// An action with its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedAction<'a> {
-    /// What is done, for which tenant.
     pub(crate) action: &'a AdvisorAction,
-    /// The message that it came with: an action is done once for each.
+    /// Id of its message. An action is applied once for each id.
     pub(crate) message_id: &'a str,
-    /// What its log lines name, and its place in its trace.
-    pub(crate) trail: Trail,
+    /// Its request id, and its trace context.
+    pub(crate) request_context: RequestContext,
 }
 
-/// An action that is done.
+/// The result of an applied action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Acted {
-    /// The reply.
-    pub(crate) done: ActionDone,
-    /// Whether it was done before, by an earlier delivery of the message.
+pub(crate) struct AppliedAction {
+    /// The content of the reply.
+    pub(crate) done: ActionReply,
+    /// Whether an earlier delivery of the message had applied it already.
     pub(crate) repeated: bool,
 }
 
 impl Pipeline {
-    /// Does an advisor action.
-    pub(crate) async fn act(
+    /// Applies an advisor action.
+    pub(crate) async fn apply_action(
         &self,
         received: ReceivedAction<'_>,
-    ) -> Result<Result<Acted, WriteRefusal>, TxError> {
+    ) -> Result<Result<AppliedAction, WriteRefusal>, TxError> {
         let Some(tenant) = self.tenants.find(&self.database, &received.action.tenant).await? else {
             return Ok(Err(WriteRefusal::NotFound));
         };
@@ -43,15 +42,15 @@ impl Pipeline {
         let request = load_request(tenant, event_id.clone(), &received.action.action);
         let mut unit = ActionUnit { received, tenant, event_id, request };
         match self.run(&unit).await? {
-            Outcome::Ended(ended) => Ok(ended),
-            // A message that comes again names no lead where it opened one: the ledger does.
-            Outcome::DoneBefore(lead) => {
+            Outcome::Finished(result) => Ok(result),
+            // A redelivered `open-lead` does not name the lead that it opened: the ledger does.
+            Outcome::AppliedBefore(lead) => {
                 unit.request = LoadRequest::single(tenant, unit.event_id.clone());
                 unit.request.with_proposals = true;
                 unit.request.leads.add(tenant, lead.0);
                 match self.run(&unit).await? {
-                    Outcome::Ended(ended) => Ok(ended),
-                    Outcome::DoneBefore(_) => Ok(Err(WriteRefusal::NotFound)),
+                    Outcome::Finished(result) => Ok(result),
+                    Outcome::AppliedBefore(_) => Ok(Err(WriteRefusal::NotFound)),
                 }
             }
         }
@@ -66,9 +65,9 @@ struct ActionUnit<'a> {
 }
 
 enum Outcome {
-    Ended(Result<Acted, WriteRefusal>),
-    /// It was done before, to a lead that is not loaded.
-    DoneBefore(LeadId),
+    Finished(Result<AppliedAction, WriteRefusal>),
+    /// It was applied before, to a lead that is not loaded.
+    AppliedBefore(LeadId),
 }
 
 impl UnitOfWork for ActionUnit<'_> {
@@ -79,62 +78,64 @@ impl UnitOfWork for ActionUnit<'_> {
         &self.request
     }
 
-    fn can_open(&self) -> Vec<(TenantId, usize)> {
+    fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
         let opens = matches!(self.received.action.action, Action::OpenLead(_));
         if opens { vec![(self.tenant, 1)] } else { Vec::new() }
     }
 
-    fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Outcome>, TxError> {
-        if let Some(before) = self.done_before(loaded) {
+    fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<Outcome>, TxError> {
+        if let Some(before) = self.applied_before(loaded) {
             return Ok(Decision::Discard(before));
         }
-        let ReceivedAction { action, trail, .. } = self.received;
-        let request = Request { action: &action.action, event_id: &self.event_id, trail };
+        let ReceivedAction { action, request_context, .. } = self.received;
+        let request = ActionRequest { action: &action.action, event_id: &self.event_id, request_context };
         let done =
-            tools.apply(loaded, self.tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
-        Ok(match done {
-            Ok(done) => Decision::Commit(Outcome::Ended(Ok(Acted { done, repeated: false })), Vec::new()),
-            Err(refusal) => Decision::Discard(Outcome::Ended(Err(refusal))),
+            unit_ctx.apply(loaded, self.tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
+        Ok(match done.map_err(refusal) {
+            Ok(done) => {
+                Decision::Commit(Outcome::Finished(Ok(AppliedAction { done, repeated: false })), Vec::new())
+            }
+            Err(refusal) => Decision::Discard(Outcome::Finished(Err(refusal))),
         })
     }
 }
 
 impl ActionUnit<'_> {
-    /// What an earlier delivery of the message did, as the ledger knows it.
-    fn done_before(&self, loaded: &Loaded) -> Option<Outcome> {
+    /// The result of an earlier delivery of the message, according to the ledger.
+    fn applied_before(&self, loaded: &Loaded) -> Option<Outcome> {
         let state = loaded.states.get(&self.tenant)?;
         let entry = state.ledger.get(&self.event_id)?;
         let action = &self.received.action.action;
-        if entry.event_type != action.name().in_ledger() {
-            return Some(Outcome::Ended(Err(WriteRefusal::IdempotencyKeyReused)));
+        if entry.event_type != action.name().ledger_event_type() {
+            return Some(Outcome::Finished(Err(WriteRefusal::IdempotencyKeyReused)));
         }
         let lead = entry.lead_id?;
         if state.leads.get(&lead).is_none() {
-            return Some(Outcome::DoneBefore(lead));
+            return Some(Outcome::AppliedBefore(lead));
         }
-        let acted = advisor::done(state, lead, action).map(|done| Acted { done, repeated: true });
-        Some(Outcome::Ended(acted))
+        let done = advisor::done(state, lead, action).map_err(|error| refusal(error.into()));
+        Some(Outcome::Finished(done.map(|done| AppliedAction { done, repeated: true })))
     }
 }
 
-/// Every record that the action may touch, or that the reply tells of.
+/// Every record that the action may change, or that the reply contains.
 fn load_request(tenant: TenantId, event_id: String, action: &Action) -> LoadRequest {
     let mut request = LoadRequest::single(tenant, event_id);
     request.with_members = true;
     request.with_proposals = true;
     match action {
         Action::OpenLead(new) => match &new.who {
-            Who::Client(id) => {
+            LeadClient::Client(id) => {
                 if let Some(id) = ClientId::parse(id.as_str()) {
                     request.clients.ids.add(tenant, id.0);
                 }
             }
-            Who::Contact { email, .. } => {
+            LeadClient::Contact { email, .. } => {
                 let actor = Actor { email: Some(email.clone()), ..Actor::default() };
                 request.add_person(tenant, &actor);
             }
         },
-        // Whoever changes a booking for its client's sake locks the client first.
+        // Lock order: a client is locked before its invoices.
         Action::BookingCancel(booking) => {
             let booking_ref = booking.booking_ref.as_str().to_owned();
             request.clients.booking_refs.add(tenant, booking_ref.clone());

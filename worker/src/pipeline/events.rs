@@ -1,32 +1,30 @@
 //! The entry point of events: those of one or more messages are applied as one unit.
 
-use super::{Decision, Pipeline, Tools, UnitOfWork};
+use super::{Decision, Pipeline, UnitContext, UnitOfWork};
 use crate::rules::{self, Event};
 use crate::store::{LoadRequest, Loaded, is_related};
 use common::db::TxError;
 use common::event::{Envelope, EventResult};
 use common::message::BatchMeta;
 use common::model::TenantId;
-use common::trace::Trail;
+use common::trace::RequestContext;
 use std::collections::BTreeMap;
 
-/// One event of a batch, with the batch's metadata.
+/// One event of a unit, with the metadata of its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnitEvent<'a> {
-    /// The batch.
     pub(crate) meta: &'a BatchMeta,
-    /// The event.
     pub(crate) envelope: &'a Envelope<'a>,
-    /// Its place in the batch.
+    /// Its index within the message.
     pub(crate) ordinal: i16,
-    /// The request that sent it, and its place in a trace. In a bundle the request's id is not the message's.
-    pub(crate) trail: Trail,
+    /// The request that sent it, and its trace context. In a bundle the request id differs from the message's.
+    pub(crate) request_context: RequestContext,
 }
 
 impl Pipeline {
-    /// Applies `events` in their order, all of them or none, and gives a result for each.
+    /// Applies `events` in their order, all of them or none, and returns a result for each.
     ///
-    /// `skip_discovery` leaves out the discovery part, on a second try after it could not be stored.
+    /// `skip_discovery` leaves out the discovery part, for a retry after it could not be stored.
     pub(crate) async fn apply_events(
         &self,
         events: &[UnitEvent<'_>],
@@ -53,20 +51,33 @@ impl UnitOfWork for EventUnit<'_> {
         &self.request
     }
 
-    fn can_open(&self) -> Vec<(TenantId, usize)> {
+    fn events(&self) -> &[Event<'_>] {
+        &self.events
+    }
+
+    fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
         let mut counts = BTreeMap::new();
-        for event in self.events.iter().filter(|event| rules::can_open(event.envelope.event_type)) {
+        for event in self.events.iter().filter(|event| rules::can_open_lead(event.envelope.event_type)) {
             *counts.entry(event.caller.tenant_id).or_insert(0) += 1;
         }
         counts.into_iter().collect()
     }
 
-    fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Self::Output>, TxError> {
+    fn decide(
+        &self,
+        loaded: &mut Loaded,
+        unit_ctx: &mut UnitContext,
+    ) -> Result<Decision<Self::Output>, TxError> {
         let mut results = Vec::with_capacity(self.events.len());
-        for event in &self.events {
+        for (index, event) in self.events.iter().enumerate() {
+            if unit_ctx.erasures.is_erased(index, event) {
+                results.push(rules::events::refuse_erased(event));
+                continue;
+            }
             let tenant = event.caller.tenant_id;
-            let result = tools
-                .apply(loaded, tenant, self.skip_discovery, |state, ctx| rules::apply(state, event, ctx))??;
+            let result = unit_ctx.apply(loaded, tenant, self.skip_discovery, |state, ctx| {
+                rules::events::apply(state, event, ctx)
+            })??;
             require_lock(loaded, event, &result)?;
             results.push(result);
         }
@@ -74,8 +85,8 @@ impl UnitOfWork for EventUnit<'_> {
     }
 }
 
-/// What a related event looks up of its client must not change before the unit commits. The client is locked, unless the
-/// identity that names it has moved to another client between the lock and the load.
+/// Fails with [`TxError::Stale`] if a related event's client is not locked: the data that the event read of it must not
+/// change before the unit commits. That happens when an identity moved to another client between the lock and the load.
 fn require_lock(loaded: &Loaded, event: &Event<'_>, result: &EventResult) -> Result<(), TxError> {
     let (tenant, Some(client)) = (event.caller.tenant_id, result.client_id) else { return Ok(()) };
     let is_held = || {
@@ -91,6 +102,12 @@ fn require_lock(loaded: &Loaded, event: &Event<'_>, result: &EventResult) -> Res
 }
 
 fn rule_event<'a>(event: &UnitEvent<'a>) -> Event<'a> {
-    let UnitEvent { meta, envelope, ordinal, trail } = *event;
-    Event { caller: &meta.caller, envelope, request_id: meta.request_id, ordinal, trail: Some(trail) }
+    let UnitEvent { meta, envelope, ordinal, request_context } = *event;
+    Event {
+        caller: &meta.caller,
+        envelope,
+        request_id: meta.request_id,
+        ordinal,
+        request_context: Some(request_context),
+    }
 }

@@ -1,11 +1,12 @@
-//! The transaction pipeline: the one place where a transaction of the worker is run.
+//! The transaction pipeline: the only place where the worker runs a transaction.
 //!
-//! A unit of work is load, decide, persist, in two round trips. The first flight is BEGIN, the locks and every load, and
-//! on another connection the enquiry numbers. Then the rules decide in memory. The second flight is the writes of what
-//! has changed and COMMIT. Three entry points use it alike: a [unit of events](events), a [unit of records writes](records) and
-//! an [advisor action](advisor). Each says what it needs loaded and returns a decision.
+//! A unit of work is load, decide, persist, in two round trips. The first is BEGIN, the locks and every load, and
+//! on another connection the enquiry numbers. Then the rules decide in memory. The second is the writes of
+//! changed records and COMMIT. It has three entry points: a [unit of events](events), a [unit of records writes](records)
+//! and an [advisor action](advisor). Each names the data to load and returns a decision.
 
 pub(crate) mod advisor;
+mod erasures;
 pub(crate) mod events;
 mod notifier;
 mod numbers;
@@ -14,53 +15,69 @@ mod tenants;
 
 pub(crate) use notifier::OutboxNotifier;
 
-use crate::rules::{Context, InternalError};
+use crate::rules::{Context, Event, InternalError, WriteError};
 use crate::state::TenantState;
 use crate::store::{self, Load, LoadRequest, Loaded, Locking};
 use chrono::{DateTime, Datelike, TimeDelta, Utc};
 use common::clock;
-use common::db::{Attempts, Database, Query, TxError};
+use common::db::{Database, Query, RetryableTransaction, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::model::TenantId;
+use common::sealed::MasterKeys;
+use common::write::WriteRefusal;
+use erasures::{ErasureCheck, KnownErasures};
 use futures_util::future::try_join;
 use numbers::{EnquiryNumbers, ReservedNumbers};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 use tenants::TenantDirectory;
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Runs units of work. Cheap to clone.
+/// Limits the log lines about broken invariants of writes and actions.
+static BROKEN_INVARIANTS: LogLimit<1> = LogLimit::new();
+
+/// Runs units of work. Clones share the reserve of enquiry numbers, the notifier, the tenant directory and what is known of
+/// erasures.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     database: Database,
     numbers: EnquiryNumbers,
     notifier: OutboxNotifier,
     tenants: TenantDirectory,
+    erasures: KnownErasures,
 }
 
-/// What an entry point asks of the pipeline.
+/// A unit of work as its entry point describes it to the pipeline.
 trait UnitOfWork: Sync {
-    /// The name of the transaction in metrics and logs.
+    /// Name of the transaction in metrics and logs.
     const NAME: &'static str;
-    /// What the unit gives once it has ended.
+    /// Result of the unit.
     type Output: Send;
 
-    /// What is to be loaded.
+    /// The data to load.
     fn request(&self) -> &LoadRequest;
 
-    /// Statements that go before the loads; their rows are [`Loaded::own`].
+    /// The events of the unit, which are refused if they are older than the erasure of a person whom they name.
+    fn events(&self) -> &[Event<'_>] {
+        &[]
+    }
+
+    /// Statements to send before the loads; [`Loaded::own`] has their rows.
     fn own_queries(&self) -> Vec<Query<'static>> {
         Vec::new()
     }
 
-    /// How many leads the unit can open, by tenant.
-    fn can_open(&self) -> Vec<(TenantId, usize)>;
+    /// The largest number of leads that the unit may open, by tenant.
+    fn max_new_leads(&self) -> Vec<(TenantId, usize)>;
 
-    /// Applies the rules to what was loaded. May panic: then the unit fails, and not the worker.
-    fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Self::Output>, TxError>;
+    /// Applies the rules to the loaded data. A panic fails the unit, but not the worker.
+    fn decide(
+        &self,
+        loaded: &mut Loaded,
+        unit_ctx: &mut UnitContext,
+    ) -> Result<Decision<Self::Output>, TxError>;
 
-    /// What the unit gives when one of its own last statements fails with this SQLSTATE.
+    /// Result of the unit when one of its own last statements fails with this SQLSTATE; `None` if the unit fails.
     fn refused(&self, _sql_state: &str) -> Option<Self::Output> {
         None
     }
@@ -68,21 +85,22 @@ trait UnitOfWork: Sync {
 
 /// How a unit ends, as its entry point decides.
 enum Decision<T> {
-    /// What has changed in its states is written, then these statements, and committed. Where that comes to no statement at
-    /// all, the pipeline alone sees it: it sends ROLLBACK, which nobody waits for.
+    /// Write the changes of the states, then these statements, and commit. If there is no statement to send, the pipeline
+    /// sends ROLLBACK instead and does not wait for it.
     Commit(T, Vec<Query<'static>>),
-    /// What has changed in its states is not to be written: the unit as a whole is refused.
+    /// Write nothing: the unit as a whole is refused.
     Discard(T),
 }
 
-/// What decisions are made with, besides what was loaded.
-struct Tools {
-    /// Now, in whole milliseconds (D19).
+/// What the rules need besides the loaded data.
+struct UnitContext {
+    /// The current time in whole milliseconds (D19).
     now: DateTime<Utc>,
     numbers: ReservedNumbers,
+    erasures: ErasureCheck,
 }
 
-impl Tools {
+impl UnitContext {
     /// Applies a rule to a tenant's state.
     fn apply<T>(
         &mut self,
@@ -101,25 +119,32 @@ impl Tools {
 }
 
 impl Pipeline {
-    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, which need not be durable.
-    pub(crate) fn new(database: Database, counters: Database, notifier: OutboxNotifier) -> Self {
+    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, which need not be durable. The master keys open
+    /// the key of the hashes of erased identities.
+    pub(crate) fn new(
+        database: Database,
+        counters: Database,
+        notifier: OutboxNotifier,
+        master_keys: MasterKeys,
+    ) -> Self {
         Self {
             database,
             numbers: EnquiryNumbers::new(counters),
             notifier,
             tenants: TenantDirectory::default(),
+            erasures: KnownErasures::new(master_keys),
         }
     }
 
-    /// The same on other connections, with the same reserve of enquiry numbers and the same notifier.
-    pub(crate) fn on(&self, database: Database, counters: Database) -> Self {
-        Self { database, numbers: self.numbers.on(counters), ..self.clone() }
+    /// A pipeline on other connections that shares the reserve of enquiry numbers, the notifier and the tenant directory.
+    pub(crate) fn with_connections(&self, database: Database, counters: Database) -> Self {
+        Self { database, numbers: self.numbers.with_connections(counters), ..self.clone() }
     }
 
-    /// Runs a unit, again when another one was in its way, and notifies the dispatcher when it has emitted events.
+    /// Runs a unit, retries it after a conflict with another one, and notifies the dispatcher if it has emitted events.
     async fn run<U: UnitOfWork>(&self, unit: &U) -> Result<U::Output, TxError> {
-        match self.database.run_attempts(U::NAME, &Run { pipeline: self, unit }).await {
-            Ok(Ended { output, has_emitted }) => {
+        match self.database.run_attempts(U::NAME, &UnitRun { pipeline: self, unit }).await {
+            Ok(FinishedUnit { output, has_emitted }) => {
                 if has_emitted {
                     self.notifier.notify();
                 }
@@ -130,54 +155,76 @@ impl Pipeline {
     }
 }
 
-struct Run<'a, U> {
+struct UnitRun<'a, U> {
     pipeline: &'a Pipeline,
     unit: &'a U,
 }
 
-struct Ended<T> {
+struct FinishedUnit<T> {
     output: T,
     has_emitted: bool,
 }
 
-impl<U: UnitOfWork> Attempts for Run<'_, U> {
-    type Output = Ended<U::Output>;
+impl<U: UnitOfWork> RetryableTransaction for UnitRun<'_, U> {
+    type Output = FinishedUnit<U::Output>;
 
     async fn attempt(&self, database: &Database, attempt: u32) -> Result<Self::Output, TxError> {
         let done = self.run_once(database, attempt).await;
-        if matches!(done, Err(TxError::Unavailable(_))) {
-            // A server that crashed may have forgotten that the numbers in reserve were reserved.
+        if let Err(error) = &done
+            && is_reserve_in_doubt(error)
+        {
             self.pipeline.numbers.forget();
         }
         done
     }
 }
 
-impl<U: UnitOfWork> Run<'_, U> {
-    /// One run. The enquiry numbers that it does not take go back, however it ends.
-    async fn run_once(&self, database: &Database, attempt: u32) -> Result<Ended<U::Output>, TxError> {
+impl<U: UnitOfWork> UnitRun<'_, U> {
+    /// One attempt. Enquiry numbers that it does not use return to the reserve, whatever its result.
+    async fn run_once(&self, database: &Database, attempt: u32) -> Result<FinishedUnit<U::Output>, TxError> {
         let Self { pipeline, unit } = self;
         let locking = if attempt == 1 { Locking::Related } else { Locking::Everything };
-        let load = Load::new(unit.request(), locking, unit.own_queries());
+        let check = pipeline.erasures.check(unit.events());
+        let load = Load::new(unit.request(), locking, unit.own_queries(), check.query());
         let mut transaction = database.pipelined().await?;
-        let can_open = unit.can_open();
-        let reserved = pipeline.numbers.reserve(&can_open, clock::now().year(), transaction.connected_at());
+        let max_new_leads = unit.max_new_leads();
+        let reserved =
+            pipeline.numbers.reserve(&max_new_leads, clock::now().year(), transaction.connected_at());
         let (rows, numbers) = try_join(transaction.begin(load.queries()), reserved).await?;
-        let mut tools = Tools { now: clock::now(), numbers };
-        let mut loaded = load.read(rows)?;
-        let decision = catch_unwind(AssertUnwindSafe(|| unit.decide(&mut loaded, &mut tools)))
+        let mut loaded = load.into_loaded(rows)?;
+        pipeline.erasures.learn(&check, &loaded.erasures, unit.events())?;
+        let erasures = check.with_found(std::mem::take(&mut loaded.erased));
+        let mut unit_ctx = UnitContext { now: clock::now(), numbers, erasures };
+        let decision = catch_unwind(AssertUnwindSafe(|| unit.decide(&mut loaded, &mut unit_ctx)))
             .unwrap_or_else(|_| Err(TxError::Abandoned("the rules panicked".to_owned())));
         match decision? {
             Decision::Commit(output, last) => {
                 let has_emitted = loaded.states.values().any(|state| state.emitted().next().is_some());
-                let mut queries = store::writes(&loaded.states, tools.now);
+                let mut queries = store::writes(&loaded.states, unit_ctx.now);
                 queries.extend(last);
                 if !queries.is_empty() {
                     transaction.commit(&queries).await?;
                 }
-                Ok(Ended { output, has_emitted })
+                Ok(FinishedUnit { output, has_emitted })
             }
-            Decision::Discard(output) => Ok(Ended { output, has_emitted: false }),
+            Decision::Discard(output) => Ok(FinishedUnit { output, has_emitted: false }),
+        }
+    }
+}
+
+/// Whether an error says that enquiry numbers in reserve may belong to somebody else: the server may have crashed and
+/// forgotten that they were reserved, or a number from them was in use.
+fn is_reserve_in_doubt(error: &TxError) -> bool {
+    matches!(error, TxError::Unavailable(_)) || error.constraint() == Some(store::ENQUIRY_NUMBER_KEY)
+}
+
+/// The refusal of a write or action that the rules have not applied. Logs a broken invariant.
+fn refusal(error: WriteError) -> WriteRefusal {
+    match error {
+        WriteError::Refused(refusal) => refusal,
+        WriteError::Internal(error) => {
+            limited!(BROKEN_INVARIANTS[0], error, %error, "a rule found a broken invariant; replying with an internal error");
+            WriteRefusal::InternalError
         }
     }
 }
@@ -188,8 +235,8 @@ impl From<InternalError> for TxError {
     }
 }
 
-/// `instant` of this machine's clock in the time of the server, which said `server_time` before `received`. Never later
-/// than it truly is: the way of the server's reply counts against it.
+/// Converts `instant` from this machine's clock to the server's clock. The server read `server_time` before this machine
+/// received it at `received`; the latency of the reply makes the result earlier, never later, than the exact time.
 fn in_server_time(
     instant: DateTime<Utc>,
     server_time: Option<DateTime<Utc>>,
@@ -197,9 +244,4 @@ fn in_server_time(
 ) -> DateTime<Utc> {
     let ahead: TimeDelta = server_time.map_or_else(TimeDelta::zero, |server_time| server_time - received);
     instant + ahead
-}
-
-/// Waits before the database is tried again. `None` when the program shuts down first.
-pub(crate) async fn wait_for_database(wait: Duration, shutdown: &CancellationToken) -> Option<()> {
-    shutdown.run_until_cancelled(sleep(wait)).await
 }

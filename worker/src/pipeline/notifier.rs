@@ -1,7 +1,7 @@
 //! Notifies the dispatcher once outbound events are committed.
 //!
-//! By a notification outside the transaction that wrote them: inside one it would make commits wait for each other. It
-//! only saves time: the dispatcher polls as well.
+//! The notification is sent outside the transaction that wrote the events, because NOTIFY in a transaction makes commits
+//! wait for each other. A lost notification only costs time: the dispatcher polls as well.
 
 use common::db::{Database, TxError};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// Shortest time between two notifications: one stands for everything that is committed meanwhile.
-const GAP: Duration = Duration::from_millis(2);
+/// Shortest time between two notifications. One notification covers all commits of that time.
+const MIN_INTERVAL: Duration = Duration::from_millis(2);
 const NOTIFY: &str = "SELECT pg_notify('connect_outbox', '')";
 
-/// Tells the dispatcher that there are outbound events; cheap to clone.
+/// Notifies the dispatcher of outbound events. Clones share one background task.
 #[derive(Clone, Debug)]
 pub(crate) struct OutboxNotifier(Arc<Notify>);
 
@@ -25,7 +25,7 @@ impl OutboxNotifier {
         notifier
     }
 
-    /// To be called when a transaction that emitted events has committed.
+    /// Requests a notification. Call it after a transaction that emitted events has committed.
     pub(crate) fn notify(&self) {
         self.0.notify_one();
     }
@@ -37,7 +37,7 @@ async fn run(database: Database, requested: Arc<Notify>) {
         if let Err(error) = notify(&database).await {
             tracing::debug!(%error, "the dispatcher could not be notified of outbound events; it finds them by polling");
         }
-        sleep(GAP).await;
+        sleep(MIN_INTERVAL).await;
     }
 }
 

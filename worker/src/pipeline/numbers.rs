@@ -1,10 +1,10 @@
-//! Enquiry numbers: reserved before it is known how many a unit takes, and kept for the next one when it took fewer.
+//! Enquiry numbers. They are reserved before it is known how many a unit uses; unused ones are kept for the next unit.
 //!
 //! Reserving is a transaction of its own, so that no unit waits for another's commit, and runs beside the unit's loads.
-//! What is not taken stays in this process; what is in reserve when the process ends is never used, which leaves a gap.
+//! Unused numbers stay in this process; those in reserve when the process ends are never used, which leaves a gap.
 //!
-//! A counter is committed without waiting for the disk, so that a server that crashes may forget the last numbers that it
-//! handed out, and hand them out again. A number from the reserve is therefore used only on a connection that is older than
+//! A counter is committed without waiting for the disk, so a server that crashes may lose the last reservations and hand
+//! out the same numbers again. A number from the reserve is therefore used only on a connection that is older than
 //! its reservation: no connection survives a crash.
 
 use crate::rules::NumberBlock;
@@ -16,11 +16,12 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Most tenants and years with numbers in reserve, and most numbers of each; what exceeds it leaves a gap.
-const TENANTS: usize = 10_000;
-const NUMBERS: usize = 1_000;
+/// Most pairs of tenant and year with numbers in reserve, and most numbers of each. Excess numbers are dropped, which
+/// leaves a gap.
+const MAX_TENANTS: usize = 10_000;
+const MAX_NUMBERS: usize = 1_000;
 
-/// The numbers that no unit holds.
+/// Reserved numbers that no unit holds.
 #[derive(Debug, Default)]
 struct Reserve {
     numbers: HashMap<(TenantId, i32), BTreeSet<i32>>,
@@ -28,7 +29,7 @@ struct Reserve {
     since: Option<Instant>,
 }
 
-/// Hands out enquiry numbers. Cheap to clone.
+/// Reserves enquiry numbers. Clones share one reserve.
 #[derive(Clone, Debug)]
 pub(super) struct EnquiryNumbers {
     counters: Database,
@@ -49,31 +50,31 @@ pub(super) struct ReservedNumbers {
 }
 
 impl EnquiryNumbers {
-    /// Reserves through `counters`.
+    /// Creates an empty reserve that is filled through `counters`.
     pub(super) fn new(counters: Database) -> Self {
         Self { counters, reserve: SharedReserve::default() }
     }
 
-    /// The same reserve, filled through other connections.
-    pub(super) fn on(&self, counters: Database) -> Self {
+    /// Shares the reserve, but fills it through other connections.
+    pub(super) fn with_connections(&self, counters: Database) -> Self {
         Self { counters, reserve: self.reserve.clone() }
     }
 
-    /// Numbers of `year` for each tenant: from the reserve, the lowest first, and what that lacks from the database. They are
-    /// used on a connection that was made at `connected_at`.
+    /// Numbers of `year` for each tenant: the lowest ones of the reserve first, missing ones from the database.
+    /// `connected_at` is when the connection was opened on which they will be used.
     pub(super) async fn reserve(
         &self,
-        wanted: &[(TenantId, usize)],
+        requested: &[(TenantId, usize)],
         year: i32,
         connected_at: Instant,
     ) -> Result<ReservedNumbers, TxError> {
-        let mut numbers = self.reserve.take(wanted, year, connected_at);
-        let added = self.raise_counters(&numbers.lacking(wanted), year).await?;
+        let mut numbers = self.reserve.take(requested, year, connected_at);
+        let added = self.raise_counters(&numbers.missing(requested), year).await?;
         if !numbers.add(added) {
-            // A counter that hands out numbers for a second time has gone back: those in reserve are not reserved any more.
+            // A counter that hands out a number twice was reset by a crash: the numbers in reserve are no longer reserved.
             numbers.blocks.clear();
             self.forget();
-            let added = self.raise_counters(&numbers.lacking(wanted), year).await?;
+            let added = self.raise_counters(&numbers.missing(requested), year).await?;
             if !numbers.add(added) {
                 return Err(TxError::Abandoned("a counter handed out an enquiry number twice".to_owned()));
             }
@@ -83,15 +84,15 @@ impl EnquiryNumbers {
 
     async fn raise_counters(
         &self,
-        lacking: &[(TenantId, i32)],
+        missing: &[(TenantId, i32)],
         year: i32,
     ) -> Result<Vec<(TenantId, RangeInclusive<i32>)>, TxError> {
-        if lacking.is_empty() {
+        if missing.is_empty() {
             return Ok(Vec::new());
         }
-        let counts: HashMap<TenantId, i32> = lacking.iter().copied().collect();
+        let counts: HashMap<TenantId, i32> = missing.iter().copied().collect();
         let year = i16::try_from(year).unwrap_or(i16::MAX);
-        let raised = store::reserve_numbers(&self.counters, lacking, year).await?;
+        let raised = store::reserve_numbers(&self.counters, missing, year).await?;
         let range = |(tenant, last): (TenantId, i32)| {
             let count = counts.get(&tenant).copied().unwrap_or_default();
             (tenant, last - count + 1..=last)
@@ -99,21 +100,21 @@ impl EnquiryNumbers {
         Ok(raised.into_iter().map(range).collect())
     }
 
-    /// Gives up what is in reserve.
+    /// Drops all numbers in reserve.
     pub(super) fn forget(&self) {
         *self.reserve.lock() = Reserve::default();
     }
 }
 
 impl SharedReserve {
-    fn take(&self, wanted: &[(TenantId, usize)], year: i32, connected_at: Instant) -> ReservedNumbers {
+    fn take(&self, requested: &[(TenantId, usize)], year: i32, connected_at: Instant) -> ReservedNumbers {
         let mut reserve = self.lock();
         if reserve.since.is_some_and(|since| since < connected_at) {
             *reserve = Reserve::default();
         }
         let since = reserve.since.unwrap_or_else(Instant::now);
-        let mut blocks = HashMap::with_capacity(wanted.len());
-        for (tenant, count) in wanted {
+        let mut blocks = HashMap::with_capacity(requested.len());
+        for (tenant, count) in requested {
             let Some(numbers) = reserve.numbers.get_mut(&(*tenant, year)) else { continue };
             let mut taken = Vec::new();
             while taken.len() < *count
@@ -126,10 +127,10 @@ impl SharedReserve {
         ReservedNumbers { blocks, year, since, reserve: self.clone() }
     }
 
-    /// Keeps what was not taken.
-    fn give_back(&self, blocks: impl Iterator<Item = (TenantId, NumberBlock)>, since: Instant) {
+    /// Returns unused numbers to the reserve.
+    fn return_unused(&self, blocks: impl Iterator<Item = (TenantId, NumberBlock)>, since: Instant) {
         let mut reserve = self.lock();
-        if reserve.numbers.len() > TENANTS {
+        if reserve.numbers.len() > MAX_TENANTS {
             *reserve = Reserve::default();
         }
         for (tenant, block) in blocks {
@@ -137,7 +138,7 @@ impl SharedReserve {
             let mut rest = block.into_rest().peekable();
             if rest.peek().is_some() {
                 let numbers = reserve.numbers.entry((tenant, year)).or_default();
-                let room = NUMBERS.saturating_sub(numbers.len());
+                let room = MAX_NUMBERS.saturating_sub(numbers.len());
                 numbers.extend(rest.take(room));
                 reserve.since = Some(reserve.since.map_or(since, |earlier| earlier.min(since)));
             }
@@ -150,20 +151,20 @@ impl SharedReserve {
 }
 
 impl ReservedNumbers {
-    /// A tenant's numbers; none where it was not reserved any.
+    /// The numbers reserved for a tenant; an empty block if there are none.
     pub(super) fn of(&mut self, tenant: TenantId) -> &mut NumberBlock {
         self.blocks.entry(tenant).or_default()
     }
 
-    fn lacking(&self, wanted: &[(TenantId, usize)]) -> Vec<(TenantId, i32)> {
-        let lacking = |(tenant, count): &(TenantId, usize)| {
-            let lacking = count.saturating_sub(self.blocks.get(tenant).map_or(0, NumberBlock::len));
-            (lacking > 0).then(|| (*tenant, i32::try_from(lacking).unwrap_or(i32::MAX)))
+    fn missing(&self, requested: &[(TenantId, usize)]) -> Vec<(TenantId, i32)> {
+        let missing = |(tenant, count): &(TenantId, usize)| {
+            let missing = count.saturating_sub(self.blocks.get(tenant).map_or(0, NumberBlock::len));
+            (missing > 0).then(|| (*tenant, i32::try_from(missing).unwrap_or(i32::MAX)))
         };
-        wanted.iter().filter_map(lacking).collect()
+        requested.iter().filter_map(missing).collect()
     }
 
-    /// Adds numbers. `false` when some of them are there already.
+    /// Adds numbers. `false` when the block holds some of them already.
     fn add(&mut self, added: Vec<(TenantId, RangeInclusive<i32>)>) -> bool {
         let year = self.year;
         let mut add = |(tenant, numbers)| {
@@ -176,7 +177,7 @@ impl ReservedNumbers {
 
 impl Drop for ReservedNumbers {
     fn drop(&mut self) {
-        self.reserve.give_back(self.blocks.drain(), self.since);
+        self.reserve.return_unused(self.blocks.drain(), self.since);
     }
 }
 
@@ -196,13 +197,13 @@ mod tests {
     fn filled() -> (SharedReserve, Instant) {
         let (reserve, before) = (SharedReserve::default(), Instant::now());
         let mut numbers = reserve.take(&[(TENANT, 3)], 2026, before);
-        assert_eq!(numbers.lacking(&[(TENANT, 3)]), [(TENANT, 3)]);
+        assert_eq!(numbers.missing(&[(TENANT, 3)]), [(TENANT, 3)]);
         assert!(numbers.add(vec![(TENANT, 5..=7)]));
         (reserve, before)
     }
 
     #[test]
-    fn numbers_that_were_not_taken_go_back_however_the_unit_ends() {
+    fn unused_numbers_return_to_the_reserve() {
         let (reserve, before) = filled();
         let mut numbers = reserve.take(&[(TENANT, 2)], 2026, before);
         assert_eq!(numbers.of(TENANT).take(), Ok((2026, 5)));
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_younger_than_the_reservation_takes_nothing_from_the_reserve() {
+    fn a_connection_newer_than_the_reservation_gets_no_reserved_numbers() {
         let (reserve, before) = filled();
         let held = reserve.take(&[(TENANT, 1)], 2026, before);
         let reconnected = Instant::now() + Duration::from_secs(1);
@@ -223,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_has_gone_back_is_noticed() {
+    fn detects_a_counter_that_was_reset() {
         let (reserve, before) = filled();
         let mut numbers = reserve.take(&[(TENANT, 4)], 2026, before);
-        assert_eq!(numbers.lacking(&[(TENANT, 4)]), [(TENANT, 1)]);
+        assert_eq!(numbers.missing(&[(TENANT, 4)]), [(TENANT, 1)]);
         assert!(!numbers.add(vec![(TENANT, 6..=6)]), "6 is there");
         assert!(numbers.add(vec![(TENANT, 8..=8)]));
         assert_eq!(taken(&mut numbers), [5, 6, 7, 8]);

@@ -1,16 +1,16 @@
 //! The entry point of records writes: idempotency, quota and deadline around the rules (D17, D23).
 //!
-//! Writes that wait together are one unit. A write that is refused leaves no trace in the state, so the others are
-//! committed without it. Where the unit as a whole can't be committed, the caller does its writes one by one.
+//! Writes that wait together are one unit. A refused write does not change the state, so the others are committed
+//! without it. If the unit as a whole cannot be committed, the caller applies its writes one by one.
 
-use super::{Decision, Pipeline, Tools, UnitOfWork, in_server_time};
-use crate::rules::records::{self, Record, Request, Write};
+use super::{Decision, Pipeline, UnitContext, UnitOfWork, in_server_time, refusal};
+use crate::record_body;
+use crate::rules::records::{self, Record, Write, WriteRequest};
 use crate::rules::{Cause, InternalError};
-use crate::show;
 use crate::state::TenantState;
 use crate::store::{
-    self, DEADLINE_PASSED, IdempotencyClaim, IdempotencyKey, KeptResponse, KeptResponses, LoadRequest,
-    Loaded, QUOTA_USED_UP,
+    self, DEADLINE_PASSED, IdempotencyClaim, IdempotencyKey, LoadRequest, Loaded, QUOTA_USED_UP,
+    StoredResponse, StoredResponses,
 };
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -18,25 +18,25 @@ use common::db::{Query, TxError};
 use common::event::{Actor, RESERVED_PREFIX};
 use common::model::{ClientId, TenantId};
 use common::record::{ClientBody, canonical};
-use common::trace::{TraceContext, Trail};
+use common::trace::{RequestContext, TraceContext};
 use common::write::{WriteMeta, WriteRefusal, Written, etag};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// A write as it came.
+/// A write with the metadata of its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedWrite<'a> {
-    /// Who writes what, on which condition, until when.
+    /// Caller, target, `If-Match` condition and deadline.
     pub(crate) meta: &'a WriteMeta,
-    /// Its place in its trace.
+    /// The trace context of its message.
     pub(crate) context: TraceContext,
     /// The body as sent.
     pub(crate) body: &'a [u8],
-    /// The body as read.
+    /// The write that the body states.
     pub(crate) write: &'a Write,
 }
 
-/// How a write ended.
+/// The response to a write.
 pub(crate) type WriteResult = Result<Written, WriteRefusal>;
 
 impl ReceivedWrite<'_> {
@@ -56,9 +56,9 @@ impl ReceivedWrite<'_> {
 }
 
 impl Pipeline {
-    /// Does records writes in their order, in one transaction, and gives the result of each.
+    /// Applies records writes in their order, in one transaction, and returns the result of each.
     ///
-    /// `skip_itinerary` leaves itineraries out: storing one failed on the first try (D21b).
+    /// `skip_itinerary` leaves itineraries out, for a retry after one could not be stored (D21b).
     pub(crate) async fn write_records(
         &self,
         received: &[ReceivedWrite<'_>],
@@ -74,8 +74,8 @@ impl Pipeline {
     }
 }
 
-/// Whether a unit failed because the quota does not suffice, or a deadline has passed, for one of its writes.
-pub(crate) fn is_quota_or_deadline_refusal(error: &TxError) -> bool {
+/// Whether a unit failed because the quota was exceeded, or a deadline had passed, for one of its writes.
+pub(crate) fn is_quota_or_deadline_error(error: &TxError) -> bool {
     matches!(error.sql_state(), Some(QUOTA_USED_UP | DEADLINE_PASSED))
 }
 
@@ -87,19 +87,19 @@ struct WriteUnit<'a> {
 
 struct RecordWrite<'a> {
     received: ReceivedWrite<'a>,
-    /// What the ledger knows it by: `connect-api:<request id>` (D17).
+    /// Its event id in the ledger: `connect-api:<request id>` (D17).
     event_id: String,
-    /// With what a later request with this key is compared.
+    /// Its `Idempotency-Key`, and the request hash that a later request with this key is compared with.
     idempotency: Option<(IdempotencyKey, Vec<u8>)>,
 }
 
-/// What the writes of a unit leave besides records, to be written last.
+/// What the last statements of a unit write: responses for retries, quota and deadline.
 #[derive(Default)]
 struct ClosingStatements {
-    responses: Vec<(IdempotencyKey, KeptResponse)>,
-    /// How many writes of each tenant count against its quota.
+    responses: Vec<(IdempotencyKey, StoredResponse)>,
+    /// Number of writes that count against each tenant's quota.
     counts: BTreeMap<TenantId, i64>,
-    /// Until when the unit may be committed, by the server's clock.
+    /// The latest time at which the unit may be committed, by the server's clock.
     deadline: Option<DateTime<Utc>>,
 }
 
@@ -116,7 +116,7 @@ impl UnitOfWork for WriteUnit<'_> {
         store::claim_keys(keys.map(|(key, _)| key))
     }
 
-    fn can_open(&self) -> Vec<(TenantId, usize)> {
+    fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
         let mut counts = BTreeMap::new();
         for RecordWrite { received, .. } in &self.writes {
             if matches!(received.write, Write::NewLead(_)) {
@@ -126,19 +126,23 @@ impl UnitOfWork for WriteUnit<'_> {
         counts.into_iter().collect()
     }
 
-    fn decide(&self, loaded: &mut Loaded, tools: &mut Tools) -> Result<Decision<Self::Output>, TxError> {
-        let responses = KeptResponses::read(&loaded.own)?;
+    fn decide(
+        &self,
+        loaded: &mut Loaded,
+        unit_ctx: &mut UnitContext,
+    ) -> Result<Decision<Self::Output>, TxError> {
+        let responses = StoredResponses::parse(&loaded.own)?;
         let mut closing = ClosingStatements::default();
         let mut results = Vec::with_capacity(self.writes.len());
         for write in &self.writes {
-            results.push(self.decide_write(write, &responses, loaded, tools, &mut closing)?);
+            results.push(self.decide_write(write, &responses, loaded, unit_ctx, &mut closing)?);
         }
-        Ok(Decision::Commit(results, closing.queries(tools.now)))
+        Ok(Decision::Commit(results, closing.queries(unit_ctx.now)))
     }
 
     fn refused(&self, sql_state: &str) -> Option<Self::Output> {
         if self.writes.len() != 1 {
-            // The SQLSTATE does not tell which write is refused; the caller repeats them one by one.
+            // The SQLSTATE does not say which write is refused; the caller applies them one by one.
             return None;
         }
         match sql_state {
@@ -156,19 +160,19 @@ impl WriteUnit<'_> {
     fn decide_write(
         &self,
         write: &RecordWrite<'_>,
-        responses: &KeptResponses,
+        responses: &StoredResponses,
         loaded: &mut Loaded,
-        tools: &mut Tools,
+        unit_ctx: &mut UnitContext,
         closing: &mut ClosingStatements,
     ) -> Result<WriteResult, TxError> {
-        if let Some(answered) = write.answered_before(responses, loaded)? {
-            return Ok(answered);
+        if let Some(earlier) = write.earlier_response(responses, loaded)? {
+            return Ok(earlier);
         }
         let tenant = write.received.tenant();
-        let applied = tools.apply(loaded, tenant, false, |state, ctx| {
+        let applied = unit_ctx.apply(loaded, tenant, false, |state, ctx| {
             records::apply(state, &write.request_for_rules(ctx.now, self.skip_itinerary), ctx)
         })?;
-        let record = match applied {
+        let record = match applied.map_err(refusal) {
             Ok(record) => record,
             Err(WriteRefusal::InternalError) => {
                 return Err(TxError::Abandoned("the rules failed".to_owned()));
@@ -176,7 +180,7 @@ impl WriteUnit<'_> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let written = write.written(&loaded.states[&tenant], record)?;
-        let deadline = in_server_time(write.received.meta.deadline, loaded.server_time, tools.now);
+        let deadline = in_server_time(write.received.meta.deadline, loaded.server_time, unit_ctx.now);
         closing.add(write, &written, deadline);
         Ok(Ok(written))
     }
@@ -185,25 +189,25 @@ impl WriteUnit<'_> {
 impl ClosingStatements {
     fn add(&mut self, write: &RecordWrite<'_>, written: &Written, deadline: DateTime<Utc>) {
         if let Some((key, request_hash)) = write.idempotency.clone() {
-            self.responses.push((key, KeptResponse { request_hash, written: written.clone() }));
+            self.responses.push((key, StoredResponse { request_hash, written: written.clone() }));
         }
         *self.counts.entry(write.received.tenant()).or_insert(0) += 1;
-        // What is committed after the deadline would be done although its caller was told 503.
+        // A write must not be committed after ingest has responded with 503.
         self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
     }
 
-    /// The responses for retries, then quota and deadline. None where nothing was written.
+    /// The statements: responses for retries, then quota and deadline. Empty if nothing was written.
     fn queries(self, now: DateTime<Utc>) -> Vec<Query<'static>> {
         let Some(deadline) = self.deadline else { return Vec::new() };
         let count = store::count_writes(&self.counts, now, deadline);
-        store::keep_responses(&self.responses, now).into_iter().chain([count]).collect()
+        store::store_responses(&self.responses, now).into_iter().chain([count]).collect()
     }
 }
 
 impl<'a> RecordWrite<'a> {
     fn of(received: ReceivedWrite<'a>) -> Self {
         let ReceivedWrite { meta, body, .. } = received;
-        // What makes two requests the same: path and JSON value (D17).
+        // Two requests are the same if path and JSON value are (D17).
         let hash = || {
             let hash = Sha256::new_with_prefix(&meta.path).chain_update([0]).chain_update(canonical(body));
             hash.finalize().to_vec()
@@ -212,16 +216,16 @@ impl<'a> RecordWrite<'a> {
         Self { received, event_id: format!("{RESERVED_PREFIX}{}", meta.request_id), idempotency }
     }
 
-    fn request_for_rules(&self, now: DateTime<Utc>, skip_itinerary: bool) -> Request<'_> {
+    fn request_for_rules(&self, now: DateTime<Utc>, skip_itinerary: bool) -> WriteRequest<'_> {
         let ReceivedWrite { meta, context, body, write } = self.received;
         let caller = &meta.caller;
         let cause = Cause {
             key_prefix: Some(caller.key.as_str().to_owned()),
             origin: caller.origin.clone().unwrap_or_else(|| "connect-api".to_owned()),
             occurred_at: now,
-            trail: Some(Trail { request_id: meta.request_id, context }),
+            request_context: Some(RequestContext { request_id: meta.request_id, context }),
         };
-        Request {
+        WriteRequest {
             write,
             body,
             if_match: meta.if_match.as_ref(),
@@ -232,11 +236,11 @@ impl<'a> RecordWrite<'a> {
         }
     }
 
-    /// The response that the request has been given before: by its key, or, when its message was delivered again because
-    /// the reply or the commit's reply was lost, by the ledger.
-    fn answered_before(
+    /// The response that the request got before: found by its `Idempotency-Key`, or by the ledger if the message was
+    /// redelivered because the reply or the confirmation of the commit was lost.
+    fn earlier_response(
         &self,
-        responses: &KeptResponses,
+        responses: &StoredResponses,
         loaded: &Loaded,
     ) -> Result<Option<WriteResult>, TxError> {
         let Some(state) = loaded.states.get(&self.received.tenant()) else { return Ok(None) };
@@ -244,8 +248,8 @@ impl<'a> RecordWrite<'a> {
         if let Some((key, request_hash)) = &self.idempotency {
             match responses.claim(key, request_hash) {
                 IdempotencyClaim::New => {}
-                // The same message delivered again is no retry of its caller's.
-                IdempotencyClaim::Answered(written) => {
+                // A redelivered message is not a retry of the caller.
+                IdempotencyClaim::SameRequest(written) => {
                     return Ok(Some(Ok(Written { replayed: applied.is_none(), ..written })));
                 }
                 IdempotencyClaim::UsedByAnother => return Ok(Some(Err(WriteRefusal::IdempotencyKeyReused))),
@@ -257,7 +261,7 @@ impl<'a> RecordWrite<'a> {
 
     /// The response to a write that left `record`.
     fn written(&self, state: &TenantState, record: Record) -> Result<Written, InternalError> {
-        let (body, updated_at) = show::record(state, record)?;
+        let (body, updated_at) = record_body::render(state, record)?;
         let is_new = matches!(self.received.write, Write::NewClient(_) | Write::NewLead(_));
         Ok(Written { status: if is_new { 201 } else { 200 }, etag: etag(updated_at), replayed: false, body })
     }
@@ -272,7 +276,7 @@ fn identity_of(body: &ClientBody) -> Actor {
     }
 }
 
-/// Adds every record that a write may touch or show.
+/// Adds every record that a write may change, or that its response shows.
 pub(crate) fn add_write(request: &mut LoadRequest, tenant: TenantId, write: &Write) {
     match write {
         Write::NewClient(body) => request.add_person(tenant, &identity_of(body)),

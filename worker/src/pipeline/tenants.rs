@@ -1,8 +1,8 @@
-//! Tenants by their slugs, remembered until the process ends.
+//! A cache of tenant ids by slug. Entries never expire.
 //!
-//! What is remembered cannot become wrong: the operator has no command that renames or removes a tenant, slugs are unique,
-//! and other tables refer to a tenant's id. A slug that does not exist is not remembered, so that a tenant is found as soon
-//! as it is made.
+//! A cached entry cannot become wrong: the operator has no command that renames or removes a tenant, slugs are unique,
+//! and other tables refer to a tenant's id. Unknown slugs are not cached, so that a tenant is found as soon as it is
+//! created.
 
 use crate::store;
 use common::db::{Database, TxError};
@@ -10,32 +10,32 @@ use common::model::TenantId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most slugs that are remembered; when there are more, all are forgotten and looked up again.
-const SLUGS: usize = 10_000;
+/// Most cached slugs; when they are exceeded, the cache is emptied.
+const MAX_SLUGS: usize = 10_000;
 
-/// Finds tenants. Cheap to clone.
+/// Finds tenants by slug. Clones share one cache.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TenantDirectory(Arc<Mutex<HashMap<String, TenantId>>>);
 
 impl TenantDirectory {
-    /// The tenant of a slug; asks the database when it has not been seen before.
+    /// The tenant with that slug, from the cache or else from the database.
     pub(super) async fn find(&self, database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
-        if let Some(known) = self.lock().get(slug) {
-            return Ok(Some(*known));
+        if let Some(tenant) = self.lock().get(slug) {
+            return Ok(Some(*tenant));
         }
         let found = store::find_tenant(database, slug).await?;
         if let Some(tenant) = found {
-            self.remember(slug, tenant);
+            self.insert(slug, tenant);
         }
         Ok(found)
     }
 
-    fn remember(&self, slug: &str, tenant: TenantId) {
-        let mut known = self.lock();
-        if known.len() >= SLUGS {
-            known.clear();
+    fn insert(&self, slug: &str, tenant: TenantId) {
+        let mut cache = self.lock();
+        if cache.len() >= MAX_SLUGS {
+            cache.clear();
         }
-        known.insert(slug.to_owned(), tenant);
+        cache.insert(slug.to_owned(), tenant);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, TenantId>> {
@@ -49,12 +49,12 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn remembers_a_bounded_number_of_slugs() {
+    fn caches_a_bounded_number_of_slugs() {
         let directory = TenantDirectory::default();
-        for number in 0..=SLUGS {
-            directory.remember(&format!("tenant-{number}"), TenantId(Uuid::nil()));
-            assert!(directory.lock().len() <= SLUGS);
+        for number in 0..=MAX_SLUGS {
+            directory.insert(&format!("tenant-{number}"), TenantId(Uuid::nil()));
+            assert!(directory.lock().len() <= MAX_SLUGS);
         }
-        assert!(directory.lock().contains_key(&format!("tenant-{SLUGS}")), "the last one is remembered");
+        assert!(directory.lock().contains_key(&format!("tenant-{MAX_SLUGS}")), "the last one is cached");
     }
 }

@@ -1,34 +1,34 @@
 //! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions;
 //! D11, D12).
 
-use super::invoice::{self, Confirmed};
-use super::payload::{Payload, Read, Reader, Rejected, trimmed};
+use super::invoice::{self, Confirmation};
+use super::payload::{FieldReader, FieldResult, Payload, Rejected, trimmed};
 use super::warnings::{BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
 use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, stage};
 use crate::state::{Lead, TenantState};
 use common::model::{ClientId, LeadId, Stage, TripId, text};
 use serde_json::value::RawValue;
 
-/// How a booking names its enquiry: by the first of these that was sent.
+/// How a booking event names its lead: by the first of these fields that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// `payload.leadId`.
+pub(crate) enum LeadReference {
+    /// The field `leadId` of the payload.
     Lead(LeadId),
-    /// `payload.tripId`.
+    /// The field `tripId` of the payload.
     Trip(TripId),
-    /// `payload.externalLeadId`: the client's newest enquiry with it.
+    /// The field `externalLeadId` of the payload: it names the client's newest lead with that external id.
     External(String),
-    /// Something that can't name an enquiry.
+    /// The field is invalid and names no lead.
     Unreadable,
 }
 
-/// `booking.started`: advances the open enquiry to `proposal_approved`, never back.
+/// `booking.started`: advances the open lead to `proposal_approved`; never moves it back.
 pub(super) fn started(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
 ) -> Result<Applied, Refusal> {
-    let mut booking = Booking::of(state, event, ctx)?;
+    let mut booking = BookingEvent::of(state, event, ctx)?;
     let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
     let target = target.map(|lead| (lead.id, lead.stage));
     if let Some((lead_id, at)) = target
@@ -39,13 +39,13 @@ pub(super) fn started(
     Ok(booking.applied(state, target.map(|(lead_id, _)| lead_id)))
 }
 
-/// `booking.abandoned`: flags the open enquiry for follow-up.
+/// `booking.abandoned`: flags the open lead for follow-up.
 pub(super) fn abandoned(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
 ) -> Result<Applied, Refusal> {
-    let mut booking = Booking::of(state, event, ctx)?;
+    let mut booking = BookingEvent::of(state, event, ctx)?;
     let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
     let target = target.map(|lead| (lead.id, lead.follow_up));
     if let Some((lead_id, false)) = target {
@@ -54,14 +54,14 @@ pub(super) fn abandoned(
     Ok(booking.applied(state, target.map(|(lead_id, _)| lead_id)))
 }
 
-/// `booking.completed`: forces the enquiry to `trip_booked`, and with a `bookingRef` makes its invoice and
+/// `booking.completed`: moves the lead from any stage to `trip_booked`, and with a `bookingRef` makes its invoice and
 /// emits `booking.confirmed` (D12).
 pub(super) fn completed(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
 ) -> Result<Applied, Refusal> {
-    let mut booking = Booking::of(state, event, ctx)?;
+    let mut booking = BookingEvent::of(state, event, ctx)?;
     let newest = |client| state.open_lead(client).or_else(|| state.leads_of(client).next_back());
     let target = booking.target(state, newest).map(|lead| lead.id);
     if let Some(lead_id) = target {
@@ -71,30 +71,31 @@ pub(super) fn completed(
     Ok(booking.applied(state, target))
 }
 
-/// The enquiry's name in a payload. Null and blank names count as absent.
-pub(super) fn name(payload: &Payload<'_>) -> Option<Name> {
-    let read = |field, name: fn(String) -> Option<Name>| match payload.read(field, trimmed(usize::MAX)) {
-        Ok(sent) => sent.map(|text| name(text).unwrap_or(Name::Unreadable)),
-        Err(Rejected) => Some(Name::Unreadable),
-    };
-    read("leadId", |text| LeadId::parse(&text).map(Name::Lead))
-        .or_else(|| read("tripId", |text| TripId::parse(&text).map(Name::Trip)))
-        .or_else(|| read("externalLeadId", |text| Some(Name::External(text))))
+/// How a payload names its lead. Null and blank fields count as absent.
+pub(crate) fn lead_reference(payload: &Payload<'_>) -> Option<LeadReference> {
+    let read =
+        |field, name: fn(String) -> Option<LeadReference>| match payload.read(field, trimmed(usize::MAX)) {
+            Ok(sent) => sent.map(|text| name(text).unwrap_or(LeadReference::Unreadable)),
+            Err(Rejected) => Some(LeadReference::Unreadable),
+        };
+    read("leadId", |text| LeadId::parse(&text).map(LeadReference::Lead))
+        .or_else(|| read("tripId", |text| TripId::parse(&text).map(LeadReference::Trip)))
+        .or_else(|| read("externalLeadId", |text| Some(LeadReference::External(text))))
 }
 
 /// A booking's reference, trimmed.
-pub(super) fn booking_ref(raw: &RawValue) -> Read<String> {
+pub(crate) fn booking_ref(raw: &RawValue) -> FieldResult<String> {
     trimmed(text::BOOKING_REF)(raw)?.map(Some).ok_or(Rejected)
 }
 
-/// A booking event under way.
-struct Booking<'a> {
+/// A booking event whose contact is upserted.
+struct BookingEvent<'a> {
     payload: Payload<'a>,
     client_id: ClientId,
     warnings: Warnings,
 }
 
-impl<'a> Booking<'a> {
+impl<'a> BookingEvent<'a> {
     /// Upserts the contact, as every booking event does.
     fn of(
         state: &mut TenantState,
@@ -107,22 +108,23 @@ impl<'a> Booking<'a> {
         Ok(Self { payload, client_id, warnings })
     }
 
-    /// The enquiry named, or the one that `otherwise` finds for the client when none is named. One named that
-    /// isn't this client's gives a warning and no enquiry (D11).
+    /// The named lead, or the one that `otherwise` finds for the client if none is named. If the named lead is not found
+    /// or belongs to another client, adds a warning and returns none (D11).
     fn target<'s>(
         &mut self,
         state: &'s TenantState,
         otherwise: impl FnOnce(ClientId) -> Option<&'s Lead>,
     ) -> Option<&'s Lead> {
-        let Some(name) = name(&self.payload) else { return otherwise(self.client_id) };
-        let found = named(state, self.client_id, &name);
+        let Some(name) = lead_reference(&self.payload) else { return otherwise(self.client_id) };
+        let found = find_lead(state, self.client_id, &name);
         if found.is_none() {
             self.warnings.push(ENQUIRY_NOT_FOUND);
         }
         found
     }
 
-    /// The invoice of a completed booking that has a reference. One with that reference is left as it is.
+    /// Makes the invoice of a completed booking that has a reference. An existing invoice with that reference does not
+    /// change.
     fn invoice(
         &mut self,
         state: &mut TenantState,
@@ -130,7 +132,8 @@ impl<'a> Booking<'a> {
         event: &Event<'_>,
         ctx: &mut Context<'_>,
     ) -> Result<(), InternalError> {
-        let mut fields = Reader { payload: &self.payload, kind: BOOKING_FIELD, warnings: &mut self.warnings };
+        let mut fields =
+            FieldReader { payload: &self.payload, kind: BOOKING_FIELD, warnings: &mut self.warnings };
         let Some(booking_ref) = fields.field("bookingRef", booking_ref) else { return Ok(()) };
         let booking = invoice::Booking {
             booking_ref,
@@ -139,8 +142,8 @@ impl<'a> Booking<'a> {
             credit_used: fields.field("creditUsed", money::amount),
         };
         match invoice::confirm(state, lead_id, booking, &event.cause(), ctx)? {
-            Confirmed::New | Confirmed::Before => {}
-            Confirmed::OfAnother(_) => self.warnings.push(BOOKING_REF_CONFLICT),
+            Confirmation::New | Confirmation::Repeated => {}
+            Confirmation::OfOtherLead(_) => self.warnings.push(BOOKING_REF_CONFLICT),
         }
         Ok(())
     }
@@ -151,13 +154,15 @@ impl<'a> Booking<'a> {
     }
 }
 
-/// The client's enquiry of that name.
-fn named<'s>(state: &'s TenantState, client: ClientId, name: &Name) -> Option<&'s Lead> {
+/// The client's lead that the event names.
+fn find_lead<'s>(state: &'s TenantState, client: ClientId, name: &LeadReference) -> Option<&'s Lead> {
     let lead = match name {
-        Name::Lead(id) => state.leads.get(id),
-        Name::Trip(id) => state.trips.get(id).and_then(|trip| state.leads.get(&trip.lead_id)),
-        Name::External(id) => state.leads_of(client).rev().find(|lead| lead.external_id.as_ref() == Some(id)),
-        Name::Unreadable => None,
+        LeadReference::Lead(id) => state.leads.get(id),
+        LeadReference::Trip(id) => state.trips.get(id).and_then(|trip| state.leads.get(&trip.lead_id)),
+        LeadReference::External(id) => {
+            state.leads_of(client).rev().find(|lead| lead.external_id.as_ref() == Some(id))
+        }
+        LeadReference::Unreadable => None,
     };
     lead.filter(|lead| lead.client_id == client)
 }

@@ -1,8 +1,8 @@
-//! Reading what a traveller asks for from a payload (specification: `enquiry.submitted`; D15, D22).
+//! Parses the brief, what a traveller asks for, from a payload (specification: `enquiry.submitted`; D15, D22).
 //!
-//! What isn't stated stays unstated, and what can't be read is left unstated, never assumed.
+//! A field that is not stated, or that cannot be parsed, stays unstated. Nothing is assumed.
 
-use super::payload::{Payload, Read, Reader, Rejected, as_sent, parse, trimmed, typed, verbatim};
+use super::payload::{FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, typed, verbatim};
 use chrono::NaiveDate;
 use common::model::{Brief, Budget, Party, TravelDates, is_country, parse_date, text};
 use serde_json::value::RawValue;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 /// The fields of the marketing block (specification: `enquiry.submitted`).
 const ATTRIBUTION: [&str; 7] = ["source", "medium", "campaign", "term", "content", "landingPath", "referrer"];
 
-/// Reads the brief of an `enquiry.submitted`.
-pub fn read(fields: &mut Reader<'_, '_>) -> Brief {
+/// Parses the brief of an `enquiry.submitted`.
+pub(crate) fn parse_brief(fields: &mut FieldReader<'_, '_>) -> Brief {
     let travel_dates = fields.field("travelDates", travel_dates);
     let party = fields.field("party", party);
     let pax_count = fields.field("paxCount", count);
@@ -25,8 +25,8 @@ pub fn read(fields: &mut Reader<'_, '_>) -> Brief {
     }
 }
 
-/// `{start, end}` or `{startDate, endDate}`, one of the two or both, in their order.
-pub fn travel_dates(raw: &RawValue) -> Read<TravelDates> {
+/// `{start, end}` or `{startDate, endDate}`: one or both dates; the start must not be after the end.
+pub(crate) fn travel_dates(raw: &RawValue) -> FieldResult<TravelDates> {
     let fields = Payload::object(raw)?;
     let either = |name, short| Ok(fields.read(name, date)?.or(fields.read(short, date)?));
     let (start, end) = (either("startDate", "start")?, either("endDate", "end")?);
@@ -36,8 +36,8 @@ pub fn travel_dates(raw: &RawValue) -> Read<TravelDates> {
     TravelDates::new(start, end).map(Some).ok_or(Rejected)
 }
 
-/// `{adults, children, childAges, rooms}`; unknown fields are ignored, a bad one rejects the whole party.
-pub fn party(raw: &RawValue) -> Read<Party> {
+/// `{adults, children, childAges, rooms}`; unknown fields are ignored, an invalid one rejects the whole party.
+pub(crate) fn party(raw: &RawValue) -> FieldResult<Party> {
     let fields = Payload::object(raw)?;
     let party = Party {
         adults: fields.read("adults", count)?,
@@ -49,13 +49,13 @@ pub fn party(raw: &RawValue) -> Read<Party> {
 }
 
 /// A whole number from 0 to [`Party::COUNT_MAX`].
-pub fn count(raw: &RawValue) -> Read<u32> {
+pub(crate) fn count(raw: &RawValue) -> FieldResult<u32> {
     let count: u32 = parse(raw)?;
     if count <= Party::COUNT_MAX { Ok(Some(count)) } else { Err(Rejected) }
 }
 
 /// Free text, kept verbatim as notes; or amount and currency together; or notes.
-pub fn budget(raw: &RawValue) -> Read<Budget> {
+pub(crate) fn budget(raw: &RawValue) -> FieldResult<Budget> {
     let notes = verbatim(text::NOTES);
     if raw.get().starts_with('"') {
         return Ok(notes(raw)?.map(|text| Budget::notes(&text)));
@@ -72,7 +72,7 @@ pub fn budget(raw: &RawValue) -> Read<Budget> {
 }
 
 /// An assigned ISO 3166-1 alpha-2 code; the empty string states none.
-pub fn country(raw: &RawValue) -> Read<String> {
+pub(crate) fn country(raw: &RawValue) -> FieldResult<String> {
     let code: String = parse(raw)?;
     if code.is_empty() {
         return Ok(None);
@@ -80,8 +80,8 @@ pub fn country(raw: &RawValue) -> Read<String> {
     if is_country(&code) { Ok(Some(code)) } else { Err(Rejected) }
 }
 
-/// The marketing block: its known fields are strings, unknown ones are ignored, a bad one rejects the block.
-pub fn attribution(raw: &RawValue) -> Read<Value> {
+/// The marketing block: its known fields are strings, unknown ones are ignored, an invalid one rejects the block.
+pub(crate) fn attribution(raw: &RawValue) -> FieldResult<Value> {
     let fields = Payload::object(raw)?;
     let mut block = Map::new();
     for name in ATTRIBUTION {
@@ -93,23 +93,23 @@ pub fn attribution(raw: &RawValue) -> Read<Value> {
     Ok((!block.is_empty()).then_some(Value::Object(block)))
 }
 
-/// The caller's own id of an enquiry, trimmed.
-pub fn external_id(raw: &RawValue) -> Read<String> {
+/// The caller's own id of a lead, trimmed.
+pub(crate) fn external_id(raw: &RawValue) -> FieldResult<String> {
     trimmed(text::EXTERNAL_ID)(raw)?.map(Some).ok_or(Rejected)
 }
 
 /// An itinerary snapshot; its JSON text is kept as sent (D21b).
-pub fn itinerary(raw: &RawValue) -> Read<String> {
+pub(crate) fn itinerary(raw: &RawValue) -> FieldResult<String> {
     let snapshot = as_sent(raw)?.ok_or(Rejected)?;
     let errors = common::model::check_itinerary(&snapshot, raw.get().len());
     if errors.is_empty() { Ok(Some(raw.get().to_owned())) } else { Err(Rejected) }
 }
 
-fn date(raw: &RawValue) -> Read<NaiveDate> {
+fn date(raw: &RawValue) -> FieldResult<NaiveDate> {
     parse_date(&parse::<String>(raw)?).map(Some).ok_or(Rejected)
 }
 
-fn ages(raw: &RawValue) -> Read<Vec<u32>> {
+fn ages(raw: &RawValue) -> FieldResult<Vec<u32>> {
     let ages: Vec<u32> = parse(raw)?;
     let sane = ages.len() <= Party::COUNT_MAX as usize && ages.iter().all(|age| *age <= Party::COUNT_MAX);
     if sane { Ok(Some(ages)) } else { Err(Rejected) }

@@ -6,18 +6,17 @@ use chrono::{DateTime, Utc};
 use common::clock::next_version;
 use common::model::{ClientId, Email, is_free_mailbox};
 
-/// A company account, as far as its people need it.
+/// The fields of a company account that its people take over.
 #[derive(Clone, Debug)]
-pub struct Account {
-    /// The account: a client with `clientType` = `company`.
-    pub id: ClientId,
-    /// The company's name.
-    pub name: String,
+pub(crate) struct Account {
+    /// Client id of the account, which is a client with `clientType` = `company`.
+    pub(crate) id: ClientId,
+    pub(crate) name: String,
 }
 
 impl Account {
-    /// Makes a person one of the account's, unless they belong to one already.
-    pub fn take_in(&self, client: &mut Client) {
+    /// Assigns a person to the account, unless they belong to one already.
+    pub(crate) fn add_person(&self, client: &mut Client) {
         if client.account_id.is_none() {
             client.account_id = Some(self.id);
             client.company = Some(self.name.clone());
@@ -25,8 +24,8 @@ impl Account {
     }
 }
 
-/// The account of an address's domain. A free mailbox is never a company's (D13).
-pub fn account_of(state: &TenantState, email: &Email) -> Option<Account> {
+/// The account of an email's domain. A free mailbox domain never belongs to a company (D13).
+pub(crate) fn account_of(state: &TenantState, email: &Email) -> Option<Account> {
     if is_free_mailbox(email.domain()) {
         return None;
     }
@@ -34,8 +33,8 @@ pub fn account_of(state: &TenantState, email: &Email) -> Option<Account> {
     Some(Account { id: account.id, name: account.name.clone() })
 }
 
-/// Lists a client on an account under the address sent; name and phone follow what was sent.
-pub fn list_client(
+/// Lists a client on an account under the email that was sent. Name and phone are updated if they were sent.
+pub(crate) fn list_client(
     state: &mut TenantState,
     account: ClientId,
     client: ClientId,
@@ -43,14 +42,14 @@ pub fn list_client(
     now: DateTime<Utc>,
 ) {
     let Some(email) = identity.email else { return };
-    list(state, account, email, now, |contact| {
+    upsert_entry(state, account, email, now, |contact| {
         patch(contact, identity);
         contact.client_id = Some(client);
     });
 }
 
-/// `contact.updated` of a client on an account: the change lands on their entry there, too.
-pub fn patch_colleague(
+/// Applies a `contact.updated` of a client on an account to their entry there as well.
+pub(crate) fn patch_colleague(
     state: &mut TenantState,
     client: ClientId,
     identity: &Identity<'_>,
@@ -61,33 +60,33 @@ pub fn patch_colleague(
     else {
         return;
     };
-    list(state, account, &email, now, |contact| {
+    upsert_entry(state, account, &email, now, |contact| {
         patch(contact, identity);
         contact.client_id = Some(client);
     });
 }
 
-/// `contact.updated` of someone who is no client: on an account's domain their entry is added or changed.
-/// Gives the account; `None`, and no change, when there is none.
-pub fn list_stranger(
+/// Applies a `contact.updated` of a person who is not a client: if their email's domain has an account, their entry there
+/// is added or changed. Returns the account; `None`, without a change, if there is none.
+pub(crate) fn list_non_client(
     state: &mut TenantState,
     identity: &Identity<'_>,
     now: DateTime<Utc>,
 ) -> Option<ClientId> {
     let email = identity.email?;
     let account = account_of(state, email)?;
-    list(state, account.id, email, now, |contact| patch(contact, identity));
+    upsert_entry(state, account.id, email, now, |contact| patch(contact, identity));
     Some(account.id)
 }
 
-/// Name and phone, if sent.
+/// Sets name and phone, if they were sent.
 fn patch(contact: &mut AccountContact, identity: &Identity<'_>) {
     contact.name = identity.name.map(str::to_owned).or(contact.name.take());
     contact.phone = identity.phone.cloned().or(contact.phone.take());
 }
 
-/// Adds the entry or changes it; its version grows only if something is different afterwards.
-fn list(
+/// Adds or changes an entry. Its version increases only if a field is different afterwards.
+fn upsert_entry(
     state: &mut TenantState,
     account: ClientId,
     email: &Email,
@@ -96,7 +95,7 @@ fn list(
 ) {
     let key = (account, email.key().to_owned());
     let Some(before) = state.account_contacts.get(&key) else {
-        let mut contact = unnamed(account, email, now);
+        let mut contact = new_entry(account, email, now);
         change(&mut contact);
         state.account_contacts.insert(key, contact);
         return;
@@ -109,7 +108,7 @@ fn list(
     }
 }
 
-fn unnamed(account_id: ClientId, email: &Email, now: DateTime<Utc>) -> AccountContact {
+fn new_entry(account_id: ClientId, email: &Email, now: DateTime<Utc>) -> AccountContact {
     let (created_at, updated_at) = (now, now);
     AccountContact {
         account_id,
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_belongs_to_an_account_keeps_it_and_the_label_given_since() {
+    fn a_member_of_an_account_keeps_it_and_a_label_set_later() {
         let mut world = World::new();
         let account = world.account("Initech", "initech.com");
         let ana = identify(&mut world, json!({"email": "ana@initech.com"}));
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn who_belongs_to_an_account_keeps_what_wasnt_sent_on_their_entry() {
+    fn fields_that_were_not_sent_stay_on_an_accounts_entry() {
         let mut world = World::new();
         let account = world.account("Initech", "initech.com");
         let ana = identify(&mut world, json!({"email": "ana@initech.com", "name": "Ana", "phone": "12"}));
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn contact_updated_of_a_client_on_an_account_lands_on_both() {
+    fn contact_updated_of_a_client_on_an_account_changes_both() {
         let mut world = World::new();
         let account = world.account("Initech", "initech.com");
         let ana = identify(&mut world, json!({"email": "ana@initech.com", "externalId": "x-1"}));
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn contact_updated_of_a_stranger_on_the_domain_lists_them_and_answers_with_the_account() {
+    fn contact_updated_of_a_non_client_on_the_domain_lists_them_and_returns_the_account() {
         let mut world = World::new();
         let account = world.account("Initech", "initech.com");
         let clients = world.state.clients().keys().count();
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_who_becomes_a_client_takes_over_their_entry() {
+    fn a_listed_person_who_becomes_a_client_keeps_their_entry() {
         let mut world = World::new();
         let account = world.account("Initech", "initech.com");
         world.send("contact.updated", json!({"email": "bob@initech.com", "name": "Bob"}), json!({}));

@@ -1,4 +1,4 @@
-//! Matching, creating and updating the person an event is about (D10, D13).
+//! Matches, creates and updates the client whom an event is about (D10, D13).
 
 use super::{Applied, Context, Event, Refusal, Warnings, company, warnings};
 use crate::state::{Client, ClientType, TenantState};
@@ -7,27 +7,26 @@ use common::clock::next_version;
 use common::event::Actor;
 use common::model::{ClientId, Email, Phone, text};
 
-/// A person as a caller names them. At least one of email, phone and external id is there.
+/// A person as a caller names them. At least one of email, phone and external id is present.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Identity<'a> {
-    /// Strongest identity.
-    pub email: Option<&'a Email>,
-    /// Weakest identity.
-    pub phone: Option<&'a Phone>,
+pub(crate) struct Identity<'a> {
+    /// The identity that matching tries first.
+    pub(crate) email: Option<&'a Email>,
+    /// The identity that matching tries last; clients may share it.
+    pub(crate) phone: Option<&'a Phone>,
     /// The caller's own id of the person.
-    pub external_id: Option<&'a str>,
-    /// Full name.
-    pub name: Option<&'a str>,
+    pub(crate) external_id: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
 }
 
 /// The one identity that matching uses (D10), in the form that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key<'a> {
-    /// Lower-cased email.
+pub(crate) enum MatchKey<'a> {
+    /// An email in lower case.
     Email(&'a str),
-    /// External id.
+    /// The caller's own id of the person.
     ExternalId(&'a str),
-    /// Digits of a phone.
+    /// The digits of a phone number.
     Phone(&'a str),
 }
 
@@ -43,15 +42,15 @@ impl<'a> From<&'a Actor> for Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    /// The first of email, external id and phone that was sent, and only that one (D10).
-    pub fn key(&self) -> Option<Key<'a>> {
-        let email = self.email.map(|email| Key::Email(email.key()));
-        let external_id = || self.external_id.map(Key::ExternalId);
-        let phone = || self.phone.map(|phone| Key::Phone(phone.digits()));
+    /// The identity to match by: the first one of email, external id and phone that was sent (D10).
+    pub(crate) fn key(&self) -> Option<MatchKey<'a>> {
+        let email = self.email.map(|email| MatchKey::Email(email.key()));
+        let external_id = || self.external_id.map(MatchKey::ExternalId);
+        let phone = || self.phone.map(|phone| MatchKey::Phone(phone.digits()));
         email.or_else(external_id).or_else(phone)
     }
 
-    /// What a client without a name is named after.
+    /// The name of a new client; without a name its first identity.
     fn label(&self) -> &'a str {
         let email = || self.email.map(Email::as_str);
         let phone = || self.phone.map(Phone::as_str);
@@ -59,18 +58,18 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The client that an identity names (D10). A phone finds the oldest client that has it.
-pub fn find<'s>(state: &'s TenantState, identity: &Identity<'_>) -> Option<&'s Client> {
+/// The client that matches an identity (D10). A phone matches the oldest client that has it.
+pub(crate) fn find<'s>(state: &'s TenantState, identity: &Identity<'_>) -> Option<&'s Client> {
     match identity.key()? {
-        Key::Email(key) => state.client_by_email(key),
-        Key::ExternalId(id) => state.client_by_external_id(id),
-        Key::Phone(digits) => state.client_by_phone(digits),
+        MatchKey::Email(key) => state.client_by_email(key),
+        MatchKey::ExternalId(id) => state.client_by_external_id(id),
+        MatchKey::Phone(digits) => state.client_by_phone(digits),
     }
 }
 
 /// Creates the client or updates the matched one, and joins it to its company's account
 /// (specification: `contact.identified`; D10, D13).
-pub fn upsert(
+pub(crate) fn upsert(
     state: &mut TenantState,
     identity: &Identity<'_>,
     warnings: &mut Warnings,
@@ -82,7 +81,7 @@ pub fn upsert(
     let complete = |client: &mut Client| {
         client.external_id = external_id.map(str::to_owned).or(client.external_id.take());
         if let Some(account) = &account {
-            account.take_in(client);
+            account.add_person(client);
         }
     };
     let client_id = match matched {
@@ -107,8 +106,13 @@ pub fn upsert(
     client_id
 }
 
-/// Changes a client; its version grows, but only if something is different afterwards (D19).
-pub fn change(state: &mut TenantState, id: ClientId, now: DateTime<Utc>, change: impl FnOnce(&mut Client)) {
+/// Changes a client. Its version increases only if a field is different afterwards (D19).
+pub(crate) fn change(
+    state: &mut TenantState,
+    id: ClientId,
+    now: DateTime<Utc>,
+    change: impl FnOnce(&mut Client),
+) {
     let Some(before) = state.client(id) else { return };
     let mut after = before.clone();
     change(&mut after);
@@ -118,15 +122,15 @@ pub fn change(state: &mut TenantState, id: ClientId, now: DateTime<Utc>, change:
     }
 }
 
-/// `contact.identified`, and every event that does nothing beyond it and the timeline.
+/// `contact.identified`, and every event that only upserts the contact and appears on the timeline.
 pub(super) fn identified(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Applied {
     let mut warnings = Warnings::default();
     let client_id = upsert(state, &event.identity(), &mut warnings, ctx);
-    Applied::to_client(client_id, warnings)
+    Applied::for_client(client_id, warnings)
 }
 
 /// `contact.updated`: patches name and phone of the matched client, or of a colleague on a company account
-/// who is no client. Never creates a client (D13).
+/// who is not a client. Never creates a client (D13).
 pub(super) fn updated(
     state: &mut TenantState,
     event: &Event<'_>,
@@ -139,12 +143,12 @@ pub(super) fn updated(
             company::patch_colleague(state, client_id, &identity, ctx.now);
             client_id
         }
-        None => company::list_stranger(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?,
+        None => company::list_non_client(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?,
     };
-    Ok(Applied::to_client(client_id, Warnings::default()))
+    Ok(Applied::for_client(client_id, Warnings::default()))
 }
 
-/// Name and phone, if sent.
+/// Sets name and phone, if they were sent.
 fn patch(client: &mut Client, identity: &Identity<'_>) {
     if let Some(name) = identity.name {
         name.clone_into(&mut client.name);
@@ -154,7 +158,7 @@ fn patch(client: &mut Client, identity: &Identity<'_>) {
     }
 }
 
-/// The external id sent, unless another client holds it (D10).
+/// The external id that was sent, unless another client has it (D10).
 fn free_external_id<'i>(
     state: &TenantState,
     identity: &Identity<'i>,

@@ -1,7 +1,7 @@
 //! Corporate credit: `booking.credit_applied` and `employee.credit_updated` (specification: Inbound event
 //! types; D15b).
 
-use super::payload::{Payload, Read, Reader, Rejected, instant, parse, trimmed, typed};
+use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, parse, trimmed, typed};
 use super::warnings::CREDIT_FIELD;
 use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, notify};
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
@@ -9,24 +9,27 @@ use common::clock::next_version;
 use common::model::{ClientId, TripId, text};
 use serde_json::value::RawValue;
 
-/// How `booking.credit_applied` names its invoice: by the first of these that was sent.
+/// How `booking.credit_applied` names its invoice: by the first of these fields that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
-    /// `payload.bookingRef`.
+pub(crate) enum InvoiceReference {
+    /// The field `bookingRef` of the payload.
     Ref(String),
-    /// `payload.tripId`: the trip's newest invoice.
+    /// The field `tripId` of the payload: it names the trip's newest invoice.
     Trip(TripId),
 }
 
-/// `booking.credit_applied`: confirms the credit of an invoice. What the invoice counted as paid beyond it is
-/// due again, and the owner is told. Concerns the invoice's client, whoever the actor is.
+/// `booking.credit_applied`: confirms the credit of an invoice. If the invoice counted more as paid, the difference is due
+/// again, and the lead's owner is notified. The event concerns the invoice's client, whoever the actor is.
 pub(super) fn applied(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
 ) -> Result<Applied, Refusal> {
     let payload = event.payload()?;
-    let invoice = name(&payload).and_then(|name| find(state, &name)).ok_or(Refusal::BookingNotFound)?.clone();
+    let invoice = invoice_reference(&payload)
+        .and_then(|name| find(state, &name))
+        .ok_or(Refusal::BookingNotFound)?
+        .clone();
     let taken = payload.read("appliedRupees", money::amount).ok().flatten().ok_or(Refusal::InvalidPayload)?;
     let due = Money((invoice.credit_used.unwrap_or_default().0 - taken.0).max(0));
     let confirmed = Invoice {
@@ -40,7 +43,7 @@ pub(super) fn applied(
         *stored = confirmed;
     }
     if due > Money(0) && due != invoice.balance_due {
-        tell_owner(state, &invoice, due, ctx)?;
+        notify_owner(state, &invoice, due, ctx)?;
     }
     Ok(Applied {
         client_id: invoice.client_id,
@@ -51,7 +54,8 @@ pub(super) fn applied(
     })
 }
 
-/// `employee.credit_updated`: refreshes the credit shown for a client; the newest `asOf` wins, as an instant.
+/// `employee.credit_updated`: refreshes the credit shown for a client; the newest `asOf` wins. Times with different offsets are
+/// compared as instants.
 pub(super) fn updated(
     state: &mut TenantState,
     event: &Event<'_>,
@@ -60,35 +64,35 @@ pub(super) fn updated(
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
-    if let Some(sent) = read(client_id, &payload, &mut warnings) {
+    if let Some(sent) = parse_credit(client_id, &payload, &mut warnings) {
         refresh(state, sent);
     }
-    Ok(Applied::to_client(client_id, warnings))
+    Ok(Applied::for_client(client_id, warnings))
 }
 
-/// The invoice's name in a payload. One that can't be read names nothing; null and blank count as absent.
-pub(super) fn name(payload: &Payload<'_>) -> Option<Name> {
+/// How a payload names its invoice. An invalid field names none; null and blank fields count as absent.
+pub(crate) fn invoice_reference(payload: &Payload<'_>) -> Option<InvoiceReference> {
     let text = |field| payload.read(field, trimmed(usize::MAX));
     match text("bookingRef") {
-        Ok(Some(booking_ref)) => return Some(Name::Ref(booking_ref)),
+        Ok(Some(booking_ref)) => return Some(InvoiceReference::Ref(booking_ref)),
         Ok(None) => {}
         Err(Rejected) => return None,
     }
-    text("tripId").ok().flatten().and_then(|text| TripId::parse(&text)).map(Name::Trip)
+    text("tripId").ok().flatten().and_then(|text| TripId::parse(&text)).map(InvoiceReference::Trip)
 }
 
-fn find<'s>(state: &'s TenantState, name: &Name) -> Option<&'s Invoice> {
+fn find<'s>(state: &'s TenantState, name: &InvoiceReference) -> Option<&'s Invoice> {
     match name {
-        Name::Ref(booking_ref) => state.invoices.get(booking_ref),
-        Name::Trip(trip) => {
+        InvoiceReference::Ref(booking_ref) => state.invoices.get(booking_ref),
+        InvoiceReference::Trip(trip) => {
             let of_trip = state.invoices.values().filter(|invoice| invoice.trip_id == Some(*trip));
             of_trip.max_by_key(|invoice| (invoice.created_at, &invoice.booking_ref))
         }
     }
 }
 
-/// Tells the enquiry's owner, if it has one, that less credit was taken than counted as paid.
-fn tell_owner(
+/// Notifies the lead's owner, if it has one, that less credit was taken than counted as paid.
+fn notify_owner(
     state: &mut TenantState,
     invoice: &Invoice,
     due: Money,
@@ -101,13 +105,13 @@ fn tell_owner(
         lead.enquiry_number,
         money::to_json(due)
     );
-    notify::member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
+    notify::notify_member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
     Ok(())
 }
 
-/// Reads a balance; nothing when it doesn't say as of when. What can't be read is named and left null.
-fn read(client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warnings) -> Option<Credit> {
-    let mut fields = Reader { payload, kind: CREDIT_FIELD, warnings };
+/// Parses a balance; `None` without a valid `asOf`. Other invalid fields are added to the warnings and left null.
+fn parse_credit(client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warnings) -> Option<Credit> {
+    let mut fields = FieldReader { payload, kind: CREDIT_FIELD, warnings };
     let membership_id = fields.field("membershipId", trimmed(text::EXTERNAL_ID));
     let corporate_name = fields.field("corporateName", trimmed(text::NAME));
     let available_paise = fields.field("availablePaise", typed);
@@ -115,7 +119,7 @@ fn read(client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warnings) -> 
     let redeemable_percent = fields.field("redeemablePercent", percent);
     let as_of = fields.field("asOf", instant);
     if as_of.is_none() {
-        fields.warnings.rejected(CREDIT_FIELD, "asOf");
+        fields.warnings.push_rejected(CREDIT_FIELD, "asOf");
     }
     let as_of = as_of?;
     Some(Credit {
@@ -141,7 +145,7 @@ fn refresh(state: &mut TenantState, sent: Credit) {
     }
 }
 
-fn percent(raw: &RawValue) -> Read<f64> {
+fn percent(raw: &RawValue) -> FieldResult<f64> {
     let percent: f64 = parse(raw)?;
     if (0.0..=100.0).contains(&percent) { Ok(Some(percent)) } else { Err(Rejected) }
 }

@@ -1,7 +1,9 @@
-//! `traveller.discovery_upserted`: what a traveller looks for (specification: Inbound event types; D15a).
+//! `traveller.discovery_upserted`: what a traveller is looking for (specification: Inbound event types; D15a).
 
-use super::enquiry::{self, NewEnquiry};
-use super::payload::{Payload, Read, Reader, Rejected, as_sent, parse, trimmed, verbatim, within};
+use super::new_lead::{self, NewLead};
+use super::payload::{
+    FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, verbatim, within,
+};
 use super::warnings::{DISCOVERY_FAILED, DISCOVERY_FIELD, DISCOVERY_NOT_ENABLED};
 use super::{Applied, Context, Event, Refusal, Warnings, brief, contact, lead};
 use crate::state::{Discovery, TenantState, TravellerProfile};
@@ -11,7 +13,7 @@ use common::model::{ClientId, DiscoveryId, LeadId, text};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-type Checks = [(&'static str, fn(&RawValue) -> Read<Value>)];
+type Checks = [(&'static str, fn(&RawValue) -> FieldResult<Value>)];
 
 const DISCOVERY: &Checks = &[
     ("destinationInterest", destinations),
@@ -21,8 +23,8 @@ const DISCOVERY: &Checks = &[
 ];
 const PROFILE: &Checks = &[("constraints", constraints), ("styleDefaults", object)];
 
-/// Upserts the contact, reuses the open enquiry or opens one, and records the discovery where it is enabled.
-/// Whatever becomes of the discovery part, the event is accepted.
+/// Upserts the contact, reuses the open lead or opens one, and stores the discovery if it is enabled. The event is accepted
+/// even if the discovery part is not stored.
 pub(super) fn upserted(
     state: &mut TenantState,
     event: &Event<'_>,
@@ -33,15 +35,15 @@ pub(super) fn upserted(
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
     let lead_id = match state.open_lead(client_id) {
         Some(open) => open.id,
-        None => enquiry::open(state, NewEnquiry::unstated(client_id), &event.cause(), ctx)?.lead_id,
+        None => new_lead::open(state, NewLead::unstated(client_id), &event.cause(), ctx)?.lead_id,
     };
     let discovery_id = record(state, (client_id, lead_id), &payload, &mut warnings, ctx);
     let trip_id = lead::trip_id(state, lead_id);
     Ok(Applied { client_id, lead_id: Some(lead_id), trip_id, discovery_id, warnings })
 }
 
-/// The record that the caller says it updates.
-pub(super) fn named(raw: &RawValue) -> Read<DiscoveryId> {
+/// The id of the record that the caller wants to update.
+pub(crate) fn discovery_id(raw: &RawValue) -> FieldResult<DiscoveryId> {
     let id = trimmed(usize::MAX)(raw)?;
     id.map(|id| DiscoveryId::parse(&id).ok_or(Rejected)).transpose()
 }
@@ -61,11 +63,11 @@ fn record(
         warnings.push(DISCOVERY_FAILED);
         return None;
     }
-    let mut fields = Reader { payload, kind: DISCOVERY_FIELD, warnings };
+    let mut fields = FieldReader { payload, kind: DISCOVERY_FIELD, warnings };
     let discovery = part(&mut fields, "discovery", DISCOVERY);
     let profile = part(&mut fields, "profilePatch", PROFILE);
     let essence = fields.field("essence", within(text::MESSAGE));
-    let of_client = |raw: &RawValue| match named(raw)? {
+    let of_client = |raw: &RawValue| match discovery_id(raw)? {
         Some(id) if state.discoveries.get(&id).is_none_or(|record| record.client_id != client_id) => {
             Err(Rejected)
         }
@@ -82,10 +84,10 @@ fn record(
     })
 }
 
-/// The known fields of a part of the payload that can be read.
-fn part(fields: &mut Reader<'_, '_>, name: &str, checks: &Checks) -> Map<String, Value> {
+/// The known and valid fields of an object in the payload.
+fn part(fields: &mut FieldReader<'_, '_>, name: &str, checks: &Checks) -> Map<String, Value> {
     let Some(part) = fields.field(name, |raw| Payload::object(raw).map(Some)) else { return Map::new() };
-    let mut fields = Reader { payload: &part, kind: fields.kind, warnings: fields.warnings };
+    let mut fields = FieldReader { payload: &part, kind: fields.kind, warnings: fields.warnings };
     let read =
         checks.iter().filter_map(|(field, check)| Some(((*field).to_owned(), fields.field(field, check)?)));
     read.collect()
@@ -105,7 +107,7 @@ fn create(
     id
 }
 
-/// Field by field: what is sent replaces what is stored under that name.
+/// Merges field by field: a sent field replaces the stored one.
 fn merge(
     state: &mut TenantState,
     id: DiscoveryId,
@@ -149,41 +151,41 @@ fn merge_profile(
     }
 }
 
-/// `None` when it makes no difference.
+/// The stored fields with the sent ones; `None` if nothing changes.
 fn merged(stored: &Value, sent: Map<String, Value>) -> Option<Value> {
     let mut merged = stored.as_object().cloned().unwrap_or_default();
     merged.extend(sent);
     Some(Value::Object(merged)).filter(|merged| merged != stored)
 }
 
-/// The value as sent, if `read` finds something stated in it.
-fn stated<T>(raw: &RawValue, read: impl Fn(&RawValue) -> Read<T>) -> Read<Value> {
+/// The value as sent, if `read` finds that it states something.
+fn stated<T>(raw: &RawValue, read: impl Fn(&RawValue) -> FieldResult<T>) -> FieldResult<Value> {
     if read(raw)?.is_some() { as_sent(raw) } else { Ok(None) }
 }
 
-/// A text, kept as sent. An empty one is a value like others: it is how a text is taken back.
-fn any_text(raw: &RawValue, max: usize) -> Read<Value> {
+/// A text, kept as sent. An empty text is stored as well: callers send it to delete a text.
+fn any_text(raw: &RawValue, max: usize) -> FieldResult<Value> {
     stated(raw, within(max))
 }
 
-/// A text that isn't blank, or a list of up to 50 such texts.
-fn destinations(raw: &RawValue) -> Read<Value> {
+/// A text that is not blank, or a list of up to 50 such texts.
+fn destinations(raw: &RawValue) -> FieldResult<Value> {
     let named = |raw: &RawValue| verbatim(text::LINE)(raw)?.map(Some).ok_or(Rejected);
     if raw.get().starts_with('[') { list(raw, named) } else { stated(raw, named) }
 }
 
-/// Real dates in their order, or words.
-fn date_range(raw: &RawValue) -> Read<Value> {
+/// Valid travel dates, or free text.
+fn date_range(raw: &RawValue) -> FieldResult<Value> {
     if raw.get().starts_with('{') { stated(raw, brief::travel_dates) } else { any_text(raw, text::DATES) }
 }
 
 /// A number of people, or a party.
-fn pax(raw: &RawValue) -> Read<Value> {
+fn pax(raw: &RawValue) -> FieldResult<Value> {
     if raw.get().starts_with('{') { stated(raw, brief::party) } else { stated(raw, brief::count) }
 }
 
 /// A text, a list of texts, or an object.
-fn constraints(raw: &RawValue) -> Read<Value> {
+fn constraints(raw: &RawValue) -> FieldResult<Value> {
     match raw.get().as_bytes().first() {
         Some(b'{') => object(raw),
         Some(b'[') => list(raw, within(text::NOTES)),
@@ -191,13 +193,13 @@ fn constraints(raw: &RawValue) -> Read<Value> {
     }
 }
 
-fn object(raw: &RawValue) -> Read<Value> {
+fn object(raw: &RawValue) -> FieldResult<Value> {
     Payload::object(raw)?;
     if raw.get().len() <= text::PROFILE_BYTES { as_sent(raw) } else { Err(Rejected) }
 }
 
-/// A list of texts, each of which `read` can read.
-fn list(raw: &RawValue, read: impl Fn(&RawValue) -> Read<String>) -> Read<Value> {
+/// A list of texts, each accepted by `read`.
+fn list(raw: &RawValue, read: impl Fn(&RawValue) -> FieldResult<String>) -> FieldResult<Value> {
     let texts: Vec<&RawValue> = parse(raw)?;
     let readable = texts.len() <= text::WISHES && texts.iter().all(|text| read(text).is_ok());
     if readable { as_sent(raw) } else { Err(Rejected) }

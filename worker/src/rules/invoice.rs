@@ -1,46 +1,46 @@
-//! Invoices: one for a booking reference, made when the booking is confirmed (D12), marked when it is cancelled (D25).
+//! Invoices: one for each booking reference. It is made when the booking is confirmed (D12), and marked when the booking
+//! is cancelled (D25).
 
 use super::{Cause, Context, InternalError, lead, outbound};
 use crate::state::{CreditState, Invoice, Money, TenantState};
 use common::clock::next_version;
 use common::model::LeadId;
 
-/// What is known of a confirmed booking.
+/// A booking to confirm.
 #[derive(Clone, Debug)]
-pub struct Booking {
-    /// Identifies the booking within the agency; subscribers dedupe on it.
-    pub booking_ref: String,
-    /// Booking amount.
-    pub amount: Option<Money>,
-    /// ISO 4217 code.
-    pub currency: Option<String>,
+pub(crate) struct Booking {
+    /// Identifies the booking within the tenant; subscribers detect duplicates by it.
+    pub(crate) booking_ref: String,
+    pub(crate) amount: Option<Money>,
+    /// ISO 4217 code of both amounts.
+    pub(crate) currency: Option<String>,
     /// Corporate credit counted as paid.
-    pub credit_used: Option<Money>,
+    pub(crate) credit_used: Option<Money>,
 }
 
-/// What became of a confirmation.
+/// The effect of confirming a booking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confirmed {
+pub(crate) enum Confirmation {
     /// The invoice was made and `booking.confirmed` emitted.
     New,
-    /// This enquiry's invoice was there; nothing happened.
-    Before,
-    /// Another enquiry has an invoice with that reference; nothing happened.
-    OfAnother(LeadId),
+    /// The lead had this invoice already; nothing changed.
+    Repeated,
+    /// Another lead has an invoice with this reference; nothing changed.
+    OfOtherLead(LeadId),
 }
 
-/// Makes the booking's invoice and emits `booking.confirmed`, unless there is an invoice with that reference.
-/// Credit that it counts as paid awaits `booking.credit_applied`.
-pub fn confirm(
+/// Makes the booking's invoice and emits `booking.confirmed`, unless an invoice with that reference exists. Credit that
+/// the invoice counts as paid is pending until `booking.credit_applied`.
+pub(crate) fn confirm(
     state: &mut TenantState,
     lead_id: LeadId,
     booking: Booking,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<Confirmed, InternalError> {
+) -> Result<Confirmation, InternalError> {
     if let Some(invoice) = state.invoices.get(&booking.booking_ref) {
         let own = invoice.lead_id == lead_id;
-        return Ok(if own { Confirmed::Before } else { Confirmed::OfAnother(invoice.lead_id) });
+        return Ok(if own { Confirmation::Repeated } else { Confirmation::OfOtherLead(invoice.lead_id) });
     }
     let pending = booking.credit_used.is_some_and(|credit| credit > Money(0));
     let invoice = Invoice {
@@ -60,19 +60,19 @@ pub fn confirm(
     };
     outbound::booking_confirmed(state, &invoice, cause, ctx)?;
     state.invoices.insert(invoice.booking_ref.clone(), invoice);
-    Ok(Confirmed::New)
+    Ok(Confirmation::New)
 }
 
-/// Cancels a booking that is known to be there, however it was made, and emits `booking.cancelled`. Nothing happens when
-/// it is cancelled already. Its enquiry's stage stays (D25).
-pub fn cancel(
+/// Cancels a booking, whose invoice must be loaded, and emits `booking.cancelled`. Does nothing if it is cancelled
+/// already. The stage of its lead does not change (D25).
+pub(crate) fn cancel(
     state: &mut TenantState,
     booking_ref: &str,
     reason: Option<&str>,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    let unknown = InternalError("a booking that is cancelled is there");
+    let unknown = InternalError("the state holds a booking that is cancelled");
     let booking_ref = booking_ref.to_owned();
     if state.invoices.get(&booking_ref).ok_or(unknown)?.cancelled_at.is_some() {
         return Ok(());

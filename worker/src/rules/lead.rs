@@ -1,4 +1,4 @@
-//! Changing an enquiry and its trip. What the enquiry shows of its trip is a change of both (D19).
+//! Changes of a lead and its trip. The lead shows fields of its trip, so changing these changes both versions (D19).
 
 use super::InternalError;
 use crate::state::{Lead, TenantState, Trip};
@@ -6,32 +6,37 @@ use chrono::{DateTime, Utc};
 use common::clock::next_version;
 use common::model::{LeadId, TripId};
 
-/// The enquiry of that id, which is known to be there.
-pub fn get(state: &TenantState, id: LeadId) -> Result<&Lead, InternalError> {
-    state.leads.get(&id).ok_or(InternalError("an enquiry that was found is there"))
+/// The lead with that id, which must be loaded.
+pub(crate) fn get(state: &TenantState, id: LeadId) -> Result<&Lead, InternalError> {
+    state.leads.get(&id).ok_or(InternalError("the state holds a lead that was found"))
 }
 
-/// The trip of an enquiry, once it has one.
-pub fn trip_id(state: &TenantState, id: LeadId) -> Option<TripId> {
+/// The trip of a lead, if it has one.
+pub(crate) fn trip_id(state: &TenantState, id: LeadId) -> Option<TripId> {
     state.trip_of(id).map(|trip| trip.id)
 }
 
-/// Changes an enquiry; its version grows.
-pub fn change(
+/// Changes a lead and increases its version.
+pub(crate) fn change(
     state: &mut TenantState,
     id: LeadId,
     now: DateTime<Utc>,
     change: impl FnOnce(&mut Lead),
 ) -> Result<(), InternalError> {
-    let lead = state.leads.change(&id).ok_or(InternalError("an enquiry that is changed is there"))?;
+    let lead = state.leads.change(&id).ok_or(InternalError("the state holds a lead that is changed"))?;
     change(lead);
     lead.updated_at = next_version(lead.updated_at, now);
     Ok(())
 }
 
-/// Changes the trip of an enquiry, if it has one; the trip's version grows. The enquiry's is the caller's to
-/// grow.
-pub fn change_trip(state: &mut TenantState, id: LeadId, now: DateTime<Utc>, change: impl FnOnce(&mut Trip)) {
+/// Changes the trip of a lead, if it has one, and increases the trip's version. The caller must increase the lead's
+/// version if it shows the change.
+pub(crate) fn change_trip(
+    state: &mut TenantState,
+    id: LeadId,
+    now: DateTime<Utc>,
+    change: impl FnOnce(&mut Trip),
+) {
     let Some(trip_id) = trip_id(state, id) else { return };
     if let Some(trip) = state.trips.change(&trip_id) {
         change(trip);

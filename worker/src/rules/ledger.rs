@@ -1,18 +1,18 @@
-//! Results, and what the ledger remembers of them (D7).
+//! Results of events, and their ledger entries, which are the results of duplicates (D7).
 
 use super::{Applied, Event, Refusal};
 use crate::state::{LedgerEntry, TenantState};
 use common::event::{EventResult, EventStatus, TravellerDiscovery};
 
-/// The result of an event that was applied before. It repeats all that the first one carried. When this is a
-/// redelivery of the very message that applied it, its first answer may be lost: it is `accepted` again.
-pub(super) fn repeat(entry: &LedgerEntry, event: &Event<'_>) -> EventResult {
+/// The result of an event that was applied before: the first result with status `duplicate`. If the same message is
+/// redelivered, its first reply may be lost, so the status is `accepted` again.
+pub(super) fn repeated_result(entry: &LedgerEntry, event: &Event<'_>) -> EventResult {
     let same_message = entry.request_id == event.request_id && entry.ordinal == event.ordinal;
     result(entry, if same_message { EventStatus::Accepted } else { EventStatus::Duplicate })
 }
 
-/// Enters an event that was applied and gives its result.
-pub(super) fn enter(state: &mut TenantState, event: &Event<'_>, applied: Applied) -> EventResult {
+/// Adds an applied event to the ledger and returns its result.
+pub(super) fn record_applied(state: &mut TenantState, event: &Event<'_>, applied: Applied) -> EventResult {
     let entry = LedgerEntry {
         event_id: event.envelope.event_id.clone(),
         event_type: event.envelope.event_type.as_str().to_owned(),
@@ -24,14 +24,15 @@ pub(super) fn enter(state: &mut TenantState, event: &Event<'_>, applied: Applied
         trip_id: applied.trip_id,
         discovery_id: applied.discovery_id,
         warnings: applied.warnings.into_vec(),
+        trace_id: event.request_context.and_then(|context| context.trace_beside(event.request_id)),
     };
     let result = result(&entry, EventStatus::Accepted);
-    state.enter(entry);
+    state.add_to_ledger(entry);
     result
 }
 
-/// The result of an event that is not applied. It is not remembered: the same `eventId` can be sent again.
-pub(super) fn failed(event: &Event<'_>, refusal: &Refusal) -> EventResult {
+/// The result of an event that is not applied. It has no ledger entry, so the same `eventId` can be sent again.
+pub(super) fn failed_result(event: &Event<'_>, refusal: &Refusal) -> EventResult {
     EventResult {
         event_id: event.envelope.event_id.clone(),
         status: EventStatus::Failed,
@@ -64,7 +65,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_duplicate_repeats_all_that_the_first_result_carried_and_has_no_effect() {
+    fn a_duplicate_repeats_the_first_result_and_has_no_effect() {
         let mut world = World::new();
         let ana = json!({"email": "ana@example.com"});
         let payload = json!({"discovery": {"pax": -1}});
@@ -98,12 +99,12 @@ mod tests {
         let again = world.send_as("e-1", "enquiry.submitted", ana.clone(), json!({}));
         assert_eq!(again, first);
         assert_eq!(world.snapshot(), before);
-        // The same message's second occurrence of the id is a duplicate, as is another message's.
+        // A second occurrence of the id in the same message is a duplicate, as is one in another message.
         assert_eq!(world.send_as("e-1", "enquiry.submitted", ana, json!({})).status, EventStatus::Duplicate);
     }
 
     #[test]
-    fn a_failed_event_is_not_remembered_and_can_be_sent_again() {
+    fn a_failed_event_has_no_ledger_entry_and_can_be_resent() {
         let mut world = World::new();
         let ana = json!({"email": "ana@example.com", "name": "Ana"});
         assert_eq!(

@@ -1,14 +1,14 @@
-//! Amounts of money between JSON numbers of major units and exact hundredths.
+//! Converts amounts of money between JSON numbers of major units and exact hundredths.
 
-use super::payload::{Read, Rejected, parse};
+use super::payload::{FieldResult, Rejected, parse};
 use crate::state::Money;
 use common::model::{hundredths, is_currency};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Reads a JSON number of major units: not negative, below 10^13, rounded half up to hundredths. The digits
-/// are read as they were sent, so that 1.005 is 1.01.
-pub fn amount(raw: &RawValue) -> Read<Money> {
+/// Parses a JSON number of major units: not negative, below 10^13, rounded half up to hundredths. The decimal digits are
+/// parsed as they were sent, not as a float, so that 1.005 is 1.01.
+pub(crate) fn amount(raw: &RawValue) -> FieldResult<Money> {
     let number = raw.get();
     if !number.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return Err(Rejected);
@@ -17,13 +17,13 @@ pub fn amount(raw: &RawValue) -> Read<Money> {
 }
 
 /// An ISO 4217 code (D22).
-pub fn currency(raw: &RawValue) -> Read<String> {
+pub(crate) fn currency(raw: &RawValue) -> FieldResult<String> {
     let code: String = parse(raw)?;
     if is_currency(&code) { Ok(Some(code)) } else { Err(Rejected) }
 }
 
-/// The amount in major units.
-pub fn to_json(money: Money) -> Value {
+/// The amount as a JSON number of major units.
+pub(crate) fn to_json(money: Money) -> Value {
     if money.0 % 100 == 0 { Value::from(money.0 / 100) } else { Value::from(money.0 as f64 / 100.0) }
 }
 
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_rejected() {
+    fn invalid_amounts_are_rejected() {
         for json in ["-1", "-0.001", "1e13", "9999999999999.995", "1e300", r#""12""#, "true", "{}", "[1]"] {
             assert_eq!(read(json), None, "{json}");
         }
@@ -46,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(cents in 0_i64..1_000_000_000_000_000) {
+        fn written_amounts_parse_to_the_same_value(cents in 0_i64..1_000_000_000_000_000) {
             prop_assert_eq!(read(&to_json(Money(cents)).to_string()), Some(cents));
         }
     }

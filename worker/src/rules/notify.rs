@@ -1,11 +1,11 @@
-//! What members are told.
+//! Notifications of members.
 
 use super::Context;
 use crate::state::{Notification, NotificationKind, TenantState};
 use common::model::LeadId;
 
-/// Tells a member about an enquiry. `text` has no person's data beyond the enquiry number.
-pub fn member(
+/// Notifies a member about a lead. `text` must not contain personal data beyond the enquiry number.
+pub(crate) fn notify_member(
     state: &mut TenantState,
     to: String,
     kind: NotificationKind,

@@ -1,4 +1,4 @@
-//! Enquiry numbers: how many a unit of work can need, and taking them from those reserved for it.
+//! Enquiry numbers: which events may need one, and the block that was reserved for a unit of work.
 
 use super::InternalError;
 use common::event::InboundType;
@@ -13,19 +13,19 @@ pub struct NumberBlock {
 }
 
 impl NumberBlock {
-    /// Numbers of a year, to be taken in this order.
+    /// A block of numbers of one year, which are taken in this order.
     pub fn new(year: i32, numbers: impl IntoIterator<Item = i32>) -> Self {
         Self { year, numbers: numbers.into_iter().collect() }
     }
 
-    /// The next number: its year and its sequence.
-    pub fn take(&mut self) -> Result<(i32, i32), InternalError> {
+    /// Takes the next number: its year and its sequence.
+    pub(crate) fn take(&mut self) -> Result<(i32, i32), InternalError> {
         let sequence = self.numbers.pop_front();
-        Ok((self.year, sequence.ok_or(InternalError("enough enquiry numbers are reserved"))?))
+        Ok((self.year, sequence.ok_or(InternalError("the unit has reserved enough enquiry numbers"))?))
     }
 
-    /// Adds numbers behind the others. `false`, and none is added, when they begin with or before one that is there: what
-    /// is reserved later is higher.
+    /// Appends numbers. Returns `false` and appends none if they are not higher than the last one: numbers that are
+    /// reserved later must be higher.
     #[must_use]
     pub(crate) fn extend(&mut self, numbers: RangeInclusive<i32>) -> bool {
         let is_later = self.numbers.back().is_none_or(|last| last < numbers.start());
@@ -41,18 +41,18 @@ impl NumberBlock {
     }
 
     /// The year of the numbers.
-    pub const fn year(&self) -> i32 {
+    pub(crate) const fn year(&self) -> i32 {
         self.year
     }
 
     /// The numbers that were not taken.
-    pub fn into_rest(self) -> impl Iterator<Item = i32> {
+    pub(crate) fn into_rest(self) -> impl Iterator<Item = i32> {
         self.numbers.into_iter()
     }
 }
 
 /// Whether an event of this type can open a lead, and with it take an enquiry number.
-pub const fn can_open(kind: InboundType) -> bool {
+pub(crate) const fn can_open_lead(kind: InboundType) -> bool {
     match kind {
         InboundType::EnquirySubmitted | InboundType::DiscoveryUpserted => true,
         InboundType::ContactIdentified
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_taken_in_order_and_the_rest_is_known() {
+    fn numbers_are_taken_in_order_and_unused_ones_are_returned() {
         let mut block = NumberBlock::new(2026, [3, 7, 8]);
         assert_eq!(block.take(), Ok((2026, 3)));
         assert_eq!(block.clone().into_rest().collect::<Vec<_>>(), [7, 8]);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_never_holds_a_number_twice() {
+    fn a_block_refuses_a_number_that_it_holds() {
         let mut block = NumberBlock::new(2026, [5, 6]);
         assert!(!block.extend(5..=7) && !block.extend(6..=6) && !block.extend(1..=2));
         assert!(block.extend(7..=8));

@@ -1,4 +1,4 @@
-//! Building outbound events (specification: Outbound webhook events; D24, D25).
+//! Builds outbound events (specification: Outbound webhook events; D24, D25).
 
 use super::{Cause, Context, InternalError, lead, money};
 use crate::state::{Invoice, OutboundEvent, Proposal, TenantState};
@@ -7,28 +7,28 @@ use common::event::OutboundType;
 use common::model::{Email, LeadId, Phone, Stage};
 use serde_json::{Map, Value, json};
 
-/// The fields of a payload beyond those that all carry.
-pub type Facts = Map<String, Value>;
+/// Fields of an event's payload, by name.
+pub(crate) type PayloadFields = Map<String, Value>;
 
-/// Emits an event about an enquiry. Every payload carries `leadId`, `tripId`, `clientId`, `enquiryNumber` and
+/// Emits an event about a lead. Every payload contains `leadId`, `tripId`, `clientId`, `enquiryNumber` and
 /// `externalId` where they exist (D25).
-pub fn emit(
+pub(crate) fn emit(
     state: &mut TenantState,
     event_type: OutboundType,
     lead_id: LeadId,
-    facts: Facts,
+    fields: PayloadFields,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    let mut payload = about(state, lead_id)?;
-    payload.extend(facts);
+    let mut payload = lead_fields(state, lead_id)?;
+    payload.extend(fields);
     let mut event = OutboundEvent {
         event_id: (ctx.next_id)(),
         event_type,
         key_prefix: cause.key_prefix.clone(),
         origin: cause.origin.clone(),
         occurred_at: cause.occurred_at,
-        trail: cause.trail,
+        request_context: cause.request_context,
         client_id: lead::get(state, lead_id)?.client_id,
         payload: Value::Object(payload),
         envelope: String::new(),
@@ -69,8 +69,8 @@ fn envelope(state: &TenantState, event: &OutboundEvent) -> String {
     .to_string()
 }
 
-/// `lead.assigned`: the enquiry's owner, and who owned it before (an email).
-pub fn lead_assigned(
+/// Emits `lead.assigned` with the lead's owner and the previous one, whose email is `previous`.
+pub(crate) fn lead_assigned(
     state: &mut TenantState,
     lead_id: LeadId,
     previous: Option<&str>,
@@ -78,12 +78,12 @@ pub fn lead_assigned(
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
     let owner = member(state, lead::get(state, lead_id)?.owner.as_deref());
-    let facts = facts([("owner", owner), ("previousOwner", member(state, previous))]);
-    emit(state, OutboundType::LeadAssigned, lead_id, facts, cause, ctx)
+    let fields = payload_fields([("owner", owner), ("previousOwner", member(state, previous))]);
+    emit(state, OutboundType::LeadAssigned, lead_id, fields, cause, ctx)
 }
 
-/// `lead.stage_changed`.
-pub fn lead_stage_changed(
+/// Emits `lead.stage_changed` with both stages and the reason.
+pub(crate) fn lead_stage_changed(
     state: &mut TenantState,
     lead_id: LeadId,
     (from, to): (Stage, Stage),
@@ -91,66 +91,66 @@ pub fn lead_stage_changed(
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    let facts = facts([("from", json!(from)), ("to", json!(to)), ("reason", json!(reason))]);
-    emit(state, OutboundType::LeadStageChanged, lead_id, facts, cause, ctx)
+    let fields = payload_fields([("from", json!(from)), ("to", json!(to)), ("reason", json!(reason))]);
+    emit(state, OutboundType::LeadStageChanged, lead_id, fields, cause, ctx)
 }
 
-/// `booking.confirmed`: amounts in major units; the credit used only where some was stated.
-pub fn booking_confirmed(
+/// Emits `booking.confirmed`, with amounts in major units. `creditUsed` is present only if credit was stated.
+pub(crate) fn booking_confirmed(
     state: &mut TenantState,
     invoice: &Invoice,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    let mut facts = facts([
+    let mut fields = payload_fields([
         ("bookingRef", json!(invoice.booking_ref)),
         ("amount", invoice.amount.map_or(Value::Null, money::to_json)),
         ("currency", json!(invoice.currency)),
     ]);
     if let Some(credit) = invoice.credit_used {
-        facts.insert("creditUsed".to_owned(), money::to_json(credit));
+        fields.insert("creditUsed".to_owned(), money::to_json(credit));
     }
-    emit(state, OutboundType::BookingConfirmed, invoice.lead_id, facts, cause, ctx)
+    emit(state, OutboundType::BookingConfirmed, invoice.lead_id, fields, cause, ctx)
 }
 
-/// `booking.cancelled`, under the reference of the `booking.confirmed` it cancels.
-pub fn booking_cancelled(
+/// Emits `booking.cancelled` with the reference of the `booking.confirmed` that it cancels.
+pub(crate) fn booking_cancelled(
     state: &mut TenantState,
     invoice: &Invoice,
     reason: Option<&str>,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    let facts = facts([("bookingRef", json!(invoice.booking_ref)), ("reason", json!(reason))]);
-    emit(state, OutboundType::BookingCancelled, invoice.lead_id, facts, cause, ctx)
+    let fields = payload_fields([("bookingRef", json!(invoice.booking_ref)), ("reason", json!(reason))]);
+    emit(state, OutboundType::BookingCancelled, invoice.lead_id, fields, cause, ctx)
 }
 
-/// `proposal.sent`.
-pub fn proposal_sent(
+/// Emits `proposal.sent` with the proposal's content and `sentAt`.
+pub(crate) fn proposal_sent(
     state: &mut TenantState,
     lead_id: LeadId,
     proposal: &Proposal,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    emit(state, OutboundType::ProposalSent, lead_id, of_proposal(proposal), cause, ctx)
+    emit(state, OutboundType::ProposalSent, lead_id, proposal_fields(proposal), cause, ctx)
 }
 
-/// `proposal.viewed`: the same facts, and when.
-pub fn proposal_viewed(
+/// Emits `proposal.viewed` with the fields of `proposal.sent` and `viewedAt`.
+pub(crate) fn proposal_viewed(
     state: &mut TenantState,
     lead_id: LeadId,
     proposal: &Proposal,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) -> Result<(), InternalError> {
-    let mut facts = of_proposal(proposal);
-    facts.insert("viewedAt".to_owned(), json!(proposal.viewed_at.map(clock::to_text)));
-    emit(state, OutboundType::ProposalViewed, lead_id, facts, cause, ctx)
+    let mut fields = proposal_fields(proposal);
+    fields.insert("viewedAt".to_owned(), json!(proposal.viewed_at.map(clock::to_text)));
+    emit(state, OutboundType::ProposalViewed, lead_id, fields, cause, ctx)
 }
 
-fn of_proposal(proposal: &Proposal) -> Facts {
-    facts([
+fn proposal_fields(proposal: &Proposal) -> PayloadFields {
+    payload_fields([
         ("proposalId", json!(proposal.id)),
         ("title", json!(proposal.title)),
         ("proposalUrl", json!(proposal.url)),
@@ -159,25 +159,25 @@ fn of_proposal(proposal: &Proposal) -> Facts {
     ])
 }
 
-/// Facts by name.
-pub fn facts<const N: usize>(pairs: [(&str, Value); N]) -> Facts {
+/// Collects pairs of name and value.
+pub(crate) fn payload_fields<const N: usize>(pairs: [(&str, Value); N]) -> PayloadFields {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn about(state: &TenantState, lead_id: LeadId) -> Result<Facts, InternalError> {
+fn lead_fields(state: &TenantState, lead_id: LeadId) -> Result<PayloadFields, InternalError> {
     let lead = lead::get(state, lead_id)?;
-    let mut about = facts([
+    let mut fields = payload_fields([
         ("leadId", json!(lead.id)),
         ("clientId", json!(lead.client_id)),
         ("enquiryNumber", json!(lead.enquiry_number)),
     ]);
     if let Some(trip_id) = lead::trip_id(state, lead_id) {
-        about.insert("tripId".to_owned(), json!(trip_id));
+        fields.insert("tripId".to_owned(), json!(trip_id));
     }
     if let Some(external_id) = &lead.external_id {
-        about.insert("externalId".to_owned(), json!(external_id));
+        fields.insert("externalId".to_owned(), json!(external_id));
     }
-    Ok(about)
+    Ok(fields)
 }
 
 /// `{email, name}` of a member, null for none.

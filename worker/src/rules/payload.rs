@@ -1,7 +1,7 @@
-//! A payload's fields, unparsed until a rule reads them.
+//! The fields of a payload. A field is parsed only when a rule reads it.
 //!
-//! Reading a field has three outcomes: a value, nothing stated (absent, null, blank text), or rejected: what
-//! was sent can't be read. A rejected field never fails its event, it is named in `warnings` (D15).
+//! Reading a field has three outcomes: a value; nothing stated (absent, null, blank text); or rejected, because the
+//! value is invalid. A rejected field never fails its event; it is named in `warnings` (D15).
 
 use super::{InternalError, Warnings};
 use chrono::{DateTime, SubsecRound, Utc};
@@ -12,109 +12,115 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// What was sent can't be read.
+/// The field's value is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rejected;
+pub(crate) struct Rejected;
 
-/// A value, nothing stated, or rejected.
-pub type Read<T> = Result<Option<T>, Rejected>;
+/// The result of reading a field: a value, nothing stated, or rejected.
+pub(crate) type FieldResult<T> = Result<Option<T>, Rejected>;
 
-/// The fields of a JSON object, each the bytes it came as. Of a repeated name the last one counts.
+/// The fields of a JSON object, each as the bytes that were sent. The last one of a repeated name counts.
 #[derive(Clone, Debug, Default)]
-pub struct Payload<'a> {
+pub(crate) struct Payload<'a> {
     fields: HashMap<Cow<'a, str>, &'a RawValue>,
 }
 
 impl<'a> Payload<'a> {
-    /// The fields of an envelope's payload; none when it has no payload.
-    pub fn of(payload: Option<&'a RawValue>) -> Result<Self, InternalError> {
+    /// The fields of an envelope's payload; empty if it has no payload.
+    pub(crate) fn of(payload: Option<&'a RawValue>) -> Result<Self, InternalError> {
         payload.map_or_else(
             || Ok(Self::default()),
             |raw| Self::object(raw).map_err(|Rejected| InternalError("a payload is an object")),
         )
     }
 
-    /// The fields of an object.
-    pub fn object(raw: &'a RawValue) -> Result<Self, Rejected> {
+    /// The fields of a JSON object.
+    pub(crate) fn object(raw: &'a RawValue) -> Result<Self, Rejected> {
         parse(raw).map(|fields| Self { fields })
     }
 
     /// The field, unless it is absent or null.
-    pub fn get(&self, field: &str) -> Option<&'a RawValue> {
+    pub(crate) fn get(&self, field: &str) -> Option<&'a RawValue> {
         self.fields.get(field).copied().filter(|value| value.get() != "null")
     }
 
-    /// Reads a field.
-    pub fn read<T>(&self, field: &str, read: impl FnOnce(&'a RawValue) -> Read<T>) -> Read<T> {
+    /// Reads a field with `read`, unless it is absent or null.
+    pub(crate) fn read<T>(
+        &self,
+        field: &str,
+        read: impl FnOnce(&'a RawValue) -> FieldResult<T>,
+    ) -> FieldResult<T> {
         self.get(field).map_or(Ok(None), read)
     }
 }
 
-/// Reads fields of a payload and names the rejected ones in warnings of one kind.
+/// Reads fields of a payload and adds a warning for each rejected one.
 #[derive(Debug)]
-pub struct Reader<'r, 'a> {
-    /// The fields.
-    pub payload: &'r Payload<'a>,
-    /// What rejected fields are warned of as, such as `brief_field_rejected`.
-    pub kind: &'static str,
-    /// Where the warnings go.
-    pub warnings: &'r mut Warnings,
+pub(crate) struct FieldReader<'r, 'a> {
+    pub(crate) payload: &'r Payload<'a>,
+    /// First part of the warnings, such as `brief_field_rejected`.
+    pub(crate) kind: &'static str,
+    pub(crate) warnings: &'r mut Warnings,
 }
 
-impl<'a> Reader<'_, 'a> {
-    /// Reads a field; a rejected one is warned of and counts as not stated.
-    pub fn field<T>(&mut self, field: &str, read: impl FnOnce(&'a RawValue) -> Read<T>) -> Option<T> {
+impl<'a> FieldReader<'_, 'a> {
+    /// Reads a field. A rejected one is added to the warnings and counts as not stated.
+    pub(crate) fn field<T>(
+        &mut self,
+        field: &str,
+        read: impl FnOnce(&'a RawValue) -> FieldResult<T>,
+    ) -> Option<T> {
         self.payload.read(field, read).unwrap_or_else(|Rejected| {
-            self.warnings.rejected(self.kind, field);
+            self.warnings.push_rejected(self.kind, field);
             None
         })
     }
 }
 
-/// Reads a value whose Rust type says all about what it may be.
-pub fn parse<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Rejected> {
+/// Parses a value whose valid forms are those of its Rust type.
+pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Rejected> {
     serde_json::from_str(raw.get()).map_err(|_| Rejected)
 }
 
-/// [`parse`] as a reading of a field.
-pub fn typed<T: DeserializeOwned>(raw: &RawValue) -> Read<T> {
+/// Like [`parse`], for the readers of fields.
+pub(crate) fn typed<T: DeserializeOwned>(raw: &RawValue) -> FieldResult<T> {
     parse(raw).map(Some)
 }
 
 /// The value as it was sent.
-pub fn as_sent(raw: &RawValue) -> Read<Value> {
+pub(crate) fn as_sent(raw: &RawValue) -> FieldResult<Value> {
     typed(raw)
 }
 
 /// A text of at most `max` characters, trimmed.
-pub fn trimmed(max: usize) -> impl Fn(&RawValue) -> Read<String> {
+pub(crate) fn trimmed(max: usize) -> impl Fn(&RawValue) -> FieldResult<String> {
     move |raw| limited(parse::<String>(raw)?.trim(), max)
 }
 
 /// A text of at most `max` characters, as sent.
-pub fn verbatim(max: usize) -> impl Fn(&RawValue) -> Read<String> {
+pub(crate) fn verbatim(max: usize) -> impl Fn(&RawValue) -> FieldResult<String> {
     move |raw| limited(&parse::<String>(raw)?, max)
 }
 
-/// A text of at most `max` characters, as sent, be it blank.
-pub fn within(max: usize) -> impl Fn(&RawValue) -> Read<String> {
+/// A text of at most `max` characters, as sent, even if it is blank.
+pub(crate) fn within(max: usize) -> impl Fn(&RawValue) -> FieldResult<String> {
     move |raw| {
         let sent: String = parse(raw)?;
         if text::fits(&sent, max) { Ok(Some(sent)) } else { Err(Rejected) }
     }
 }
 
-/// Blank text states nothing.
-fn limited(sent: &str, max: usize) -> Read<String> {
+/// Checks the length of a text. Blank text states nothing.
+fn limited(sent: &str, max: usize) -> FieldResult<String> {
     if sent.trim().is_empty() {
         return Ok(None);
     }
     if text::fits(sent, max) { Ok(Some(sent.to_owned())) } else { Err(Rejected) }
 }
 
-/// An RFC 3339 instant with an offset, in the microseconds that the database holds, so that it compares alike
+/// An RFC 3339 time with an offset, truncated to the microseconds that the database stores, so that it compares the same
 /// before and after it was stored.
-pub fn instant(raw: &RawValue) -> Read<DateTime<Utc>> {
+pub(crate) fn instant(raw: &RawValue) -> FieldResult<DateTime<Utc>> {
     let sent: String = parse(raw)?;
     let separated = matches!(sent.as_bytes().get(10), Some(b'T' | b't'));
     let at = DateTime::parse_from_rfc3339(&sent).ok().filter(|_| separated).ok_or(Rejected)?;
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_needs_an_offset_and_compares_whatever_it_is() {
+    fn an_instant_needs_an_offset_and_compares_across_offsets() {
         let paris = instant(raw(r#""2026-05-01T12:00:00.1234569+02:00""#)).unwrap();
         assert_eq!(paris, instant(raw(r#""2026-05-01T10:00:00.123456Z""#)).unwrap());
         for wrong in [
@@ -165,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_field_is_named_and_counts_as_not_stated() {
+    fn a_rejected_field_gives_a_warning_and_counts_as_not_stated() {
         let payload = Payload::object(raw(r#"{"a": 1, "b": "x"}"#)).unwrap();
         let mut warnings = Warnings::default();
-        let mut reader = Reader { payload: &payload, kind: "kind", warnings: &mut warnings };
+        let mut reader = FieldReader { payload: &payload, kind: "kind", warnings: &mut warnings };
         assert_eq!(reader.field("a", trimmed(9)), None);
         assert_eq!(reader.field("b", trimmed(9)), Some("x".to_owned()));
         assert_eq!(reader.field("c", trimmed(9)), None);

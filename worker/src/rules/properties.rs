@@ -1,4 +1,4 @@
-//! What holds for any events, however they are ordered, repeated and split into units of work.
+//! Property tests for arbitrary events, however they are ordered, repeated and split into units of work.
 
 use super::simulation::{Loading, Sent, Simulation};
 use common::event::{EventResult, EventStatus};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use uuid::Uuid;
 
-/// Events that no order can make fail.
+/// Event types that never fail, whatever the order of events.
 const NEVER_FAIL: &[&str] = &[
     "contact.identified",
     "enquiry.submitted",
@@ -24,7 +24,7 @@ const NEVER_FAIL: &[&str] = &[
 ];
 const MAY_FAIL: &[&str] = &["contact.updated", "booking.credit_applied"];
 
-/// A small pool, so that events meet: addresses in different case, one of them on a company's domain.
+/// Actors of a small pool, so that identities collide: emails in different case, some on a company's domain.
 fn actor() -> impl Strategy<Value = Value> {
     let emails = select(vec![
         "ana@example.com",
@@ -43,8 +43,7 @@ fn actor() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields of all kinds of events at once: each reads its own. Ids are those that a simulation gives out
-/// first.
+/// Fields of all event types at once: each type reads its own. Ids are those that a simulation assigns first.
 fn payload() -> impl Strategy<Value = Value> {
     let id = || option::weighted(0.2, (1..60_u128).prop_map(|id| Uuid::from_u128(id).to_string()));
     let names = (id(), id(), id(), option::weighted(0.3, select(vec!["p-1", "p-2"])));
@@ -72,7 +71,7 @@ fn event(kinds: Vec<&'static str>) -> impl Strategy<Value = Sent> {
     })
 }
 
-/// Events with repeats: ids come from a small pool.
+/// Events with duplicates: ids come from a small pool.
 fn events(kinds: &[&[&'static str]]) -> impl Strategy<Value = Vec<Sent>> {
     vec(event(kinds.concat()), 1..24)
 }
@@ -119,7 +118,7 @@ fn numbered(count: usize, kind: &'static str, actor: impl Fn(usize) -> Value) ->
 }
 
 #[test]
-fn a_unit_may_close_the_open_enquiries_of_a_client_one_by_one() {
+fn a_unit_can_close_the_open_leads_of_a_client_one_by_one() {
     let ana = |_| json!({"email": "ana@example.com"});
     let results = both_ways(&numbered(4, "enquiry.submitted", ana), &numbered(4, "booking.completed", ana));
     let leads: BTreeSet<_> = results.iter().map(|result| result.lead_id).collect();
@@ -127,7 +126,7 @@ fn a_unit_may_close_the_open_enquiries_of_a_client_one_by_one() {
 }
 
 #[test]
-fn a_unit_may_give_the_clients_that_share_a_phone_others_one_by_one() {
+fn a_unit_can_change_a_shared_phone_of_clients_one_by_one() {
     let family = |phone: &'static str| move |i| json!({"email": format!("{i}@example.com"), "phone": phone});
     let mut second = numbered(5, "quote.requested", family("99"));
     second.push(sent("last", "contact.identified", json!({"phone": "1-2"}), json!({})));
@@ -136,7 +135,7 @@ fn a_unit_may_give_the_clients_that_share_a_phone_others_one_by_one() {
 }
 
 #[test]
-fn a_colleague_named_by_another_identity_keeps_what_their_entry_holds() {
+fn a_colleague_named_by_another_identity_keeps_the_fields_of_their_entry() {
     let colleague = json!({"email": "bob@initech.com", "externalId": "x-1", "phone": "12"});
     let by_id = sent("b", "contact.updated", json!({"externalId": "x-1", "name": "Bob"}), json!({}));
     both_ways(&[sent("a", "contact.identified", colleague, json!({}))], &[by_id]);
@@ -146,8 +145,8 @@ fn accepted(results: &[EventResult]) -> BTreeSet<String> {
     results.iter().filter(|r| r.status == EventStatus::Accepted).map(|r| r.event_id.clone()).collect()
 }
 
-/// Each accepted event is in the ledger and once on the timeline.
-fn check_books(simulation: &Simulation, results: &[EventResult]) {
+/// Checks that each accepted event is in the ledger, and once on the timeline.
+fn check_ledger_and_timeline(simulation: &Simulation, results: &[EventResult]) {
     let accepted = accepted(results);
     assert_eq!(accepted, simulation.rows.ledger.keys().cloned().collect());
     let mut entries = BTreeMap::new();
@@ -166,10 +165,10 @@ proptest! {
     #![proptest_config(config())]
 
     // The simulation itself checks at each unit: unique emails and external ids, one trip and one discovery
-    // record for an enquiry, versions that grow, and that enough enquiry numbers were wanted.
+    // record for a lead, versions that increase, and that enough enquiry numbers were reserved.
 
     #[test]
-    fn whatever_the_order_the_same_events_are_accepted_once(
+    fn in_any_order_the_same_events_are_accepted_once(
         (sent, shuffled) in in_two_orders(),
         (sizes, others) in (sizes(), sizes()),
     ) {
@@ -178,8 +177,8 @@ proptest! {
         let ids: BTreeSet<_> = sent.iter().map(|sent| sent.id.clone()).collect();
         prop_assert_eq!(accepted(&first), ids.clone());
         prop_assert_eq!(accepted(&second), ids);
-        check_books(&one, &first);
-        check_books(&other, &second);
+        check_ledger_and_timeline(&one, &first);
+        check_ledger_and_timeline(&other, &second);
     }
 
     #[test]
@@ -190,11 +189,11 @@ proptest! {
         let (other, second) = run(&sent, &others, Loading::All);
         prop_assert_eq!(&first, &second);
         prop_assert_eq!(format!("{:#?}", one.rows), format!("{:#?}", other.rows));
-        check_books(&one, &first);
+        check_ledger_and_timeline(&one, &first);
     }
 
     #[test]
-    fn loading_what_is_needed_is_as_good_as_loading_everything(
+    fn loading_only_what_is_needed_gives_the_same_results(
         sent in events(&[NEVER_FAIL, MAY_FAIL]), sizes in sizes(),
     ) {
         let (all, first) = run(&sent, &sizes, Loading::All);
@@ -225,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn a_redelivered_unit_answers_the_same_and_changes_nothing(
+    fn a_redelivered_unit_returns_the_same_results_and_changes_nothing(
         (before, sent) in (events(&[NEVER_FAIL]), events(&[NEVER_FAIL])),
     ) {
         let (mut simulation, _) = run(&before, &[5], Loading::All);
@@ -237,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn failed_events_leave_no_trace(sent in events(&[NEVER_FAIL, MAY_FAIL])) {
+    fn failed_events_change_nothing(sent in events(&[NEVER_FAIL, MAY_FAIL])) {
         let mut simulation = Simulation::new();
         for event in sent {
             let before = format!("{:#?}", simulation.rows);

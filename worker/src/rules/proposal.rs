@@ -1,30 +1,29 @@
-//! The proposal of a trip: sent, opened, discarded (D20, D25). A trip has one proposal that counts, its newest.
+//! Sending, viewing and discarding the proposal of a trip (D20, D25). Only a trip's newest proposal matters.
 
-use super::{Cause, Context, InternalError, lead, outbound};
+use super::{Cause, Context, InternalError, WriteError, lead, outbound};
 use crate::state::{Proposal, ProposalStatus, TenantState};
 use common::model::{LeadId, ProposalId};
 use common::write::WriteRefusal;
 
-/// What is sent to the traveller.
+/// The content of a sent proposal.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer<'a> {
-    /// Title of the proposal.
-    pub title: &'a str,
-    /// Where the traveller opens it.
-    pub url: &'a str,
-    /// How it is sent.
-    pub channel: &'a str,
+pub(crate) struct Offer<'a> {
+    pub(crate) title: &'a str,
+    /// URL at which the traveller opens it.
+    pub(crate) url: &'a str,
+    /// Channel by which it is sent, such as `email`.
+    pub(crate) channel: &'a str,
 }
 
-/// Sends the proposal, whatever became of it before, and emits `proposal.sent`. One that was sent before is sent anew,
-/// and nobody has opened it yet.
-pub fn send(
+/// Marks the proposal as sent, whatever its status was, and emits `proposal.sent`. A proposal that was sent before is
+/// sent again and counts as not viewed.
+pub(crate) fn send(
     state: &mut TenantState,
     lead_id: LeadId,
     offer: Offer<'_>,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<(), WriteRefusal> {
+) -> Result<(), WriteError> {
     let id = find(state, lead_id)?.id;
     let now = ctx.now;
     let sent = change(state, lead_id, id, ctx, |proposal| {
@@ -38,20 +37,20 @@ pub fn send(
     Ok(outbound::proposal_sent(state, lead_id, &sent, cause, ctx)?)
 }
 
-/// The traveller opened the proposal, which must have been sent: emits `proposal.viewed`. Nothing happens when they have
-/// opened it before.
-pub fn view(
+/// Marks the proposal, which must have been sent, as viewed by the traveller, and emits `proposal.viewed`. Does nothing if
+/// it was viewed before.
+pub(crate) fn view(
     state: &mut TenantState,
     lead_id: LeadId,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<(), WriteRefusal> {
+) -> Result<(), WriteError> {
     let proposal = find(state, lead_id)?;
     let id = proposal.id;
     match proposal.status {
         ProposalStatus::Sent => {}
         ProposalStatus::Viewed => return Ok(()),
-        ProposalStatus::Draft | ProposalStatus::Discarded => return Err(WriteRefusal::ProposalNotSent),
+        ProposalStatus::Draft | ProposalStatus::Discarded => return Err(WriteRefusal::ProposalNotSent.into()),
     }
     let now = ctx.now;
     let viewed = change(state, lead_id, id, ctx, |proposal| {
@@ -61,8 +60,12 @@ pub fn view(
     Ok(outbound::proposal_viewed(state, lead_id, &viewed, cause, ctx)?)
 }
 
-/// Throws the proposal away, sent or not.
-pub fn discard(state: &mut TenantState, lead_id: LeadId, ctx: &mut Context<'_>) -> Result<(), WriteRefusal> {
+/// Discards the proposal, whether it was sent or not.
+pub(crate) fn discard(
+    state: &mut TenantState,
+    lead_id: LeadId,
+    ctx: &mut Context<'_>,
+) -> Result<(), WriteError> {
     let proposal = find(state, lead_id)?;
     let id = proposal.id;
     if proposal.status != ProposalStatus::Discarded {
@@ -71,13 +74,13 @@ pub fn discard(state: &mut TenantState, lead_id: LeadId, ctx: &mut Context<'_>) 
     Ok(())
 }
 
-/// The proposal that counts. An enquiry without a trip has none.
-fn find(state: &TenantState, lead_id: LeadId) -> Result<&Proposal, WriteRefusal> {
+/// The newest proposal. A lead without a trip has none.
+fn find(state: &TenantState, lead_id: LeadId) -> Result<&Proposal, WriteError> {
     let trip = state.trip_of(lead_id).ok_or(WriteRefusal::TripNotOpen)?;
     Ok(state.proposal_of(trip.id).ok_or(InternalError("a trip has a proposal"))?)
 }
 
-/// Changes the proposal; versions of trip and enquiry grow with it (D19).
+/// Changes the proposal and increases the versions of trip and lead (D19).
 fn change(
     state: &mut TenantState,
     lead_id: LeadId,
@@ -86,7 +89,7 @@ fn change(
     change: impl FnOnce(&mut Proposal),
 ) -> Result<Proposal, InternalError> {
     let found = state.proposals.change(&id);
-    let proposal = found.ok_or(InternalError("a proposal that was found is there"))?;
+    let proposal = found.ok_or(InternalError("the state holds a proposal that was found"))?;
     change(proposal);
     let changed = proposal.clone();
     lead::change(state, lead_id, ctx.now, |_| {})?;

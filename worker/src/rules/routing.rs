@@ -1,19 +1,19 @@
-//! Routing of enquiries to advisors (D16).
+//! Assigns leads to advisors (D16).
 
 use super::{Cause, Context, InternalError, lead, notify, outbound};
 use crate::state::{Member, NotificationKind, TenantState};
 use common::model::LeadId;
 use common::write::WriteRefusal;
 
-/// The member whose turn it is: active members in turn, by the enquiry's sequence number, so that no shared
+/// The member who gets a new lead: active members round-robin, by the sequence of the enquiry number, so that no shared
 /// counter is needed.
-pub fn in_turn(members: &[Member], sequence: i32) -> Option<&Member> {
+pub(crate) fn next_round_robin(members: &[Member], sequence: i32) -> Option<&Member> {
     let turn = usize::try_from(sequence - 1).unwrap_or_default();
     members.get(turn.checked_rem(members.len())?)
 }
 
-/// Tells subscribers and the owner that the enquiry has an owner now; nothing when it has none.
-pub fn announce(
+/// Emits `lead.assigned` and notifies the owner. Does nothing if the lead has no owner.
+pub(crate) fn announce_owner(
     state: &mut TenantState,
     lead_id: LeadId,
     previous: Option<&str>,
@@ -24,18 +24,18 @@ pub fn announce(
     let Some(owner) = lead.owner.clone() else { return Ok(()) };
     let text = format!("Enquiry {} is assigned to you", lead.enquiry_number);
     outbound::lead_assigned(state, lead_id, previous, cause, ctx)?;
-    notify::member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
+    notify::notify_member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
     Ok(())
 }
 
-/// Refuses an owner who is no active member of the agency. `email` is lower case.
-pub fn check_member(state: &TenantState, email: &str) -> Result<(), WriteRefusal> {
+/// Refuses an owner who is not an active member of the tenant. `email` must be lower case.
+pub(crate) fn check_member(state: &TenantState, email: &str) -> Result<(), WriteRefusal> {
     let is_member = state.members.iter().any(|member| member.email == email);
     is_member.then_some(()).ok_or(WriteRefusal::OwnerNotMember)
 }
 
-/// Gives the enquiry to a member, who is told, and so are subscribers. Nothing happens when it is theirs already.
-pub fn assign(
+/// Assigns the lead to a member, emits `lead.assigned` and notifies the member. Does nothing if they own it already.
+pub(crate) fn assign(
     state: &mut TenantState,
     lead_id: LeadId,
     owner: String,
@@ -47,9 +47,9 @@ pub fn assign(
         return Ok(());
     }
     lead::change(state, lead_id, ctx.now, |lead| lead.owner = Some(owner))?;
-    // The trip shows its owner, too.
+    // The trip shows the owner as well.
     lead::change_trip(state, lead_id, ctx.now, |_| {});
-    announce(state, lead_id, previous.as_deref(), cause, ctx)
+    announce_owner(state, lead_id, previous.as_deref(), cause, ctx)
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn enquiries_go_to_the_members_in_turn() {
+    fn leads_are_assigned_round_robin() {
         let mut world = World::new();
         world.members(&["a@agency.com", "b@agency.com"]);
         let mut owner = || {
@@ -73,17 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn without_members_an_enquiry_has_no_owner_and_nobody_is_told() {
+    fn without_members_a_lead_has_no_owner_and_nobody_is_notified() {
         let mut world = World::new();
         world.members(&[]);
         let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
         assert_eq!(world.lead(lead).owner, None);
         assert!(world.state.outbox.is_empty() && world.state.notifications.is_empty());
-        assert_eq!(in_turn(&[], 7), None);
+        assert_eq!(next_round_robin(&[], 7), None);
     }
 
     #[test]
-    fn routing_is_the_crms_own_act_and_no_echo() {
+    fn routing_events_have_the_crm_as_origin_and_no_key() {
         let mut world = World::new();
         world.members(&["a@agency.com"]);
         let opened = world.send("enquiry.submitted", json!({"phone": "1"}), json!({"externalLeadId": "p-7"}));

@@ -1,11 +1,12 @@
-//! A database in memory: keeps the rows of one agency, gives each unit of work a fresh state, and takes back
-//! what changed under the constraints of the schema. With [`Loading::Needed`] a unit gets only what its rules
-//! may look up, which is the agreement between rules and store.
+//! A database in memory: keeps the rows of one tenant, gives each unit of work a fresh state, and saves its changes
+//! under the constraints of the schema. With [`Loading::Needed`] a unit gets only what its rules may look up, which is
+//! the agreement between rules and store.
 
 mod needed;
 
+use super::events::apply;
 use super::testing::{account, caller, envelope, member, tenant};
-use super::{Context, Event, NumberBlock, apply, can_open};
+use super::{Context, Event, NumberBlock, can_open_lead};
 use crate::state::*;
 use crate::store::LoadRequest;
 use chrono::{DateTime, TimeDelta, Utc};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use uuid::Uuid;
 
-/// An event to be sent.
+/// An event to send.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) id: String,
@@ -25,16 +26,16 @@ pub(super) struct Sent {
     pub(super) payload: Value,
 }
 
-/// What a unit's state is given.
+/// Which rows a unit's state is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loading {
-    /// All rows there are.
+    /// All rows of the database.
     All,
     /// Only the rows that the unit's events may look up.
     Needed,
 }
 
-/// The rows.
+/// The rows of all tables.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) clients: BTreeMap<ClientId, Client>,
@@ -55,11 +56,11 @@ pub(super) struct Rows {
     pub(super) outbox: Vec<OutboundEvent>,
 }
 
-/// The database, and what units are given besides. Ids, numbers and time go on from unit to unit, so that how
-/// events are split into units makes no difference to them.
+/// The database, and the ids, numbers and time that units are given. These continue from unit to unit, so that they do
+/// not depend on how events are split into units.
 pub(super) struct Simulation {
     pub(super) rows: Rows,
-    /// What the clock shows; when `None`, a time that goes on with the events.
+    /// The time; when `None`, it advances with the events.
     pub(super) now: Option<DateTime<Utc>>,
     ids: u128,
     numbers: NumberBlock,
@@ -67,7 +68,7 @@ pub(super) struct Simulation {
 }
 
 impl Simulation {
-    /// An agency with two members and the company account of initech.com.
+    /// A tenant with two members and the company account of initech.com.
     pub(super) fn new() -> Self {
         let mut rows = Rows::default();
         let initech = account(Uuid::from_u128(1 << 100), "Initech", "initech.com", start());
@@ -95,17 +96,17 @@ impl Simulation {
             envelope,
             request_id: Uuid::nil(),
             ordinal,
-            trail: None,
+            request_context: None,
         });
         let events: Vec<_> = events.collect();
         let named = events.iter().map(|event| (event.caller.tenant_id, event.envelope));
         let mut state = self.state(&LoadRequest::of_events(named), loading);
-        let wanted = events.iter().filter(|event| can_open(event.envelope.event_type)).count();
+        let wanted = events.iter().filter(|event| can_open_lead(event.envelope.event_type)).count();
         let before = state.leads.keys().count();
         let results = events.iter().map(|event| self.apply(&mut state, event)).collect();
         let opened = state.leads.keys().count() - before;
-        assert!(opened <= wanted, "{opened} enquiries opened, {wanted} numbers wanted");
-        self.rows.take_back(state);
+        assert!(opened <= wanted, "{opened} leads opened, {wanted} numbers wanted");
+        self.rows.save_changes(state);
         results
     }
 
@@ -125,7 +126,7 @@ impl Simulation {
         rule(&mut Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery: false })
     }
 
-    /// What a unit is given.
+    /// The state of a unit that requests `wanted`.
     pub(super) fn state(&self, wanted: &LoadRequest, loading: Loading) -> TenantState {
         match loading {
             Loading::All => self.all(),
@@ -156,24 +157,24 @@ impl Simulation {
 }
 
 impl Rows {
-    /// Writes what changed. New keys must be new, changed rows must be there, and versions grow (D19).
-    pub(super) fn take_back(&mut self, state: TenantState) {
+    /// Saves the changes of a state. Inserted keys must be new, changed rows must exist, and versions must increase (D19).
+    pub(super) fn save_changes(&mut self, state: TenantState) {
         save(&mut self.clients, state.clients(), |row| row.id, |row| Some(row.updated_at));
         let key = |row: &AccountContact| (row.account_id, row.email.key().to_owned());
         save(&mut self.contacts, &state.account_contacts, key, |row| Some(row.updated_at));
         for trip in state.trips.in_state(RowState::Changed) {
             let shows_more = self.trips[&trip.id].brief != trip.brief;
             let grows = |lead: &Lead| self.leads.get(&lead.id).is_none_or(|b| lead.updated_at > b.updated_at);
-            assert!(!shows_more || state.leads.get(&trip.lead_id).is_some_and(grows), "the enquiry shows it");
+            assert!(!shows_more || state.leads.get(&trip.lead_id).is_some_and(grows), "the lead shows it");
         }
         save(&mut self.leads, &state.leads, |row| row.id, |row| Some(row.updated_at));
         save(&mut self.trips, &state.trips, |row| row.id, |row| Some(row.updated_at));
         save(&mut self.proposals, &state.proposals, |row| row.id, |_| None);
-        // Written over: none is ever loaded.
+        // Replaced without a check, because stored itineraries are never loaded.
         let itineraries = state.itineraries.values().map(|row| (row.proposal_id, row.clone()));
         self.itineraries.extend(itineraries);
-        // Replaced as a whole; one that was empty is not there.
-        self.rosters.extend(state.rosters.touched().map(|row| (row.client_id, row.clone())));
+        // Replaced as a whole; an empty roster has no rows.
+        self.rosters.extend(state.rosters.new_or_changed().map(|row| (row.client_id, row.clone())));
         save(&mut self.invoices, &state.invoices, |row| row.booking_ref.clone(), |row| Some(row.updated_at));
         save(&mut self.discoveries, &state.discoveries, |row| row.id, |row| Some(row.updated_at));
         save(&mut self.profiles, &state.profiles, |row| row.client_id, |row| Some(row.updated_at));
@@ -181,7 +182,7 @@ impl Rows {
         for id in &state.ledger_added {
             assert!(
                 self.ledger.insert(id.clone(), state.ledger[id].clone()).is_none(),
-                "{id} is entered twice"
+                "{id} is in the ledger twice"
             );
         }
         self.timeline.extend(state.timeline);
@@ -203,7 +204,7 @@ impl Rows {
     }
 }
 
-/// When it all begins.
+/// The time of the first event.
 pub(super) fn start() -> DateTime<Utc> {
     "2026-05-01T12:00:00Z".parse().unwrap()
 }
@@ -229,10 +230,10 @@ fn save<K: Ord + Clone + Debug, V: Clone + PartialEq>(
     version: impl Fn(&V) -> Option<DateTime<Utc>>,
 ) {
     for row in table.in_state(RowState::New) {
-        assert!(rows.insert(key(row), row.clone()).is_none(), "{:?} is there already", key(row));
+        assert!(rows.insert(key(row), row.clone()).is_none(), "{:?} exists already", key(row));
     }
     for row in table.in_state(RowState::Changed) {
-        let before = rows.insert(key(row), row.clone()).expect("a changed row is there");
+        let before = rows.insert(key(row), row.clone()).expect("a changed row exists");
         assert!(before == *row || version(row) > version(&before), "{:?} keeps its version", key(row));
     }
 }

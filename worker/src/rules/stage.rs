@@ -1,16 +1,16 @@
-//! Moving an enquiry between stages: the one place where a stage changes.
+//! Moving a lead between stages: the only place where a stage changes.
 
 use super::{Cause, Context, InternalError, lead, outbound};
 use crate::state::TenantState;
 use common::model::{LeadId, Stage};
 use common::write::WriteRefusal;
 
-/// Shortest reason for a lost enquiry, in characters (specification: Limits).
+/// Shortest reason for a lost lead, in characters (specification: Limits).
 const REASON_MIN: usize = 5;
 
-/// Refuses what no caller who names a stage may do: lose an enquiry without a reason, or work on a proposal without a trip
-/// (specification: States and transitions; D21). `reason` is trimmed.
-pub fn check(
+/// Refuses moves that no caller may request: to `lost` without a reason, or to work on a proposal without a trip
+/// (specification: States and transitions; D21). `reason` must be trimmed.
+pub(crate) fn check(
     state: &TenantState,
     lead_id: LeadId,
     to: Stage,
@@ -31,11 +31,11 @@ pub fn check(
     }
 }
 
-/// Moves the enquiry, and with it its trip, to a stage and emits `lead.stage_changed` (D25). Nothing happens
-/// when it is there already; tells whether it moved. Whether the move is allowed is the caller's rule.
+/// Moves the lead, and with it its trip, to a stage and emits `lead.stage_changed` (D25). Returns whether it moved: it
+/// does not if it is at that stage already. The caller must check whether the move is allowed.
 ///
-/// `reason` is what is said of the change; it stays with the enquiry while it is lost.
-pub fn move_to(
+/// The event contains `reason`; a lost lead keeps it.
+pub(crate) fn move_to(
     state: &mut TenantState,
     lead_id: LeadId,
     to: Stage,
@@ -71,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_told_to_subscribers_with_its_cause() {
+    fn a_move_emits_an_event_with_its_cause() {
         let (mut world, lead) = opened();
         let cause = Cause {
             key_prefix: Some("ck_x".into()),
             origin: "site".into(),
             occurred_at: world.now,
-            trail: None,
+            request_context: None,
         };
         assert!(
             world.run(|state, ctx| move_to(state, lead, Stage::Lost, Some("too dear"), &cause, ctx)).unwrap()
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_enquiry_and_trip_grow_with_a_move_and_only_then() {
+    fn versions_of_lead_and_trip_increase_only_with_a_move() {
         let (mut world, lead) = opened();
         let cause = Cause::crm(world.now);
         let versions =
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_stays_while_the_enquiry_is_lost() {
+    fn the_reason_is_kept_while_the_lead_is_lost() {
         let (mut world, lead) = opened();
         let cause = Cause::crm(world.now);
         world.run(|state, ctx| move_to(state, lead, Stage::Lost, Some("too dear"), &cause, ctx)).unwrap();

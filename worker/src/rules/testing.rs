@@ -1,18 +1,19 @@
-//! An agency in memory, for the tests of the rules. Events come as JSON and are read as ingest and worker
-//! read them.
+//! A tenant in memory, for the tests of the rules. Events are given as JSON and parsed as ingest and worker parse them.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests hand json! values in where they stand")]
 
-use super::{Context, Event, InternalError, NumberBlock, apply};
+use super::events::apply;
+use super::{Context, Event, InternalError, NumberBlock, WriteError};
 use crate::state::{Client, ClientType, Lead, Member, Tenant, TenantState};
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
 use common::event::{EventResult, parse_batch};
 use common::model::{ClientId, KeyPrefix, LeadId, Scopes, TenantId};
+use common::write::WriteRefusal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// The agency of all tests, with Traveller Discovery on.
+/// The tenant of all tests, with Traveller Discovery on.
 pub(super) fn tenant() -> Tenant {
     let (slug, enquiry_prefix) = ("acme".to_owned(), "ENQ".to_owned());
     Tenant {
@@ -24,12 +25,12 @@ pub(super) fn tenant() -> Tenant {
     }
 }
 
-/// A member of that email.
+/// A member with that email.
 pub(super) fn member(email: &str) -> Member {
     Member { email: email.to_owned(), name: format!("Member {email}") }
 }
 
-/// A key that may do all that events need.
+/// A caller whose key has all scopes that events need.
 pub(super) fn caller() -> Caller {
     Caller {
         tenant_id: TenantId(Uuid::nil()),
@@ -40,7 +41,6 @@ pub(super) fn caller() -> Caller {
     }
 }
 
-/// A company account.
 pub(super) fn account(id: Uuid, name: &str, domain: &str, now: DateTime<Utc>) -> Client {
     Client {
         id: ClientId(id),
@@ -59,7 +59,7 @@ pub(super) fn account(id: Uuid, name: &str, domain: &str, now: DateTime<Utc>) ->
 }
 
 /// The JSON of one event.
-pub(super) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> String {
+pub(crate) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> String {
     let mut actor = actor.clone();
     actor["type"] = json!("contact");
     format!(
@@ -69,7 +69,16 @@ pub(super) fn envelope(id: &str, kind: &str, actor: &Value, payload: &str) -> St
     )
 }
 
-/// An agency and what its rules are given. Ids grow from 1, numbers from `ENQ-2026-000001`.
+/// The refusal of a write or action that the rules refuse; panics if they found a broken invariant.
+#[track_caller]
+pub(super) fn refusal(error: WriteError) -> WriteRefusal {
+    match error {
+        WriteError::Refused(refusal) => refusal,
+        WriteError::Internal(error) => panic!("{error}"),
+    }
+}
+
+/// A tenant, and the context of its rules. Ids start from 1, numbers from `ENQ-2026-000001`.
 pub(super) struct World {
     pub(super) state: TenantState,
     pub(super) caller: Caller,
@@ -98,18 +107,18 @@ impl World {
         self.try_send(kind, actor, payload).unwrap()
     }
 
-    /// As `send`, under an event id of the test's choice.
+    /// Like `send`, with a given event id.
     pub(super) fn send_as(&mut self, id: &str, kind: &str, actor: Value, payload: Value) -> EventResult {
         self.try_apply(&envelope(id, kind, &actor, &payload.to_string())).unwrap()
     }
 
-    /// As `send`, with the payload's very text.
+    /// Like `send`, with the payload as JSON text.
     pub(super) fn send_raw(&mut self, kind: &str, actor: Value, payload: &str) -> EventResult {
         let id = format!("auto-{}", self.messages);
         self.try_apply(&envelope(&id, kind, &actor, payload)).unwrap()
     }
 
-    /// As `send`, but an internal error is the test's to see.
+    /// Like `send`, but returns an internal error instead of panicking.
     pub(super) fn try_send(
         &mut self,
         kind: &str,
@@ -136,7 +145,7 @@ impl World {
             envelope,
             request_id,
             ordinal,
-            trail: None,
+            request_context: None,
         });
         events.map(|event| self.run(|state, ctx| apply(state, &event, ctx))).collect()
     }
@@ -153,12 +162,12 @@ impl World {
         rule(&mut self.state, &mut ctx)
     }
 
-    /// The next message is the last one, delivered again.
+    /// Makes the next message a redelivery of the last one.
     pub(super) fn rewind_message(&mut self) {
         self.messages -= 1;
     }
 
-    /// Reserves so many numbers, after those used.
+    /// Reserves `count` numbers, after those used.
     pub(super) fn reserve(&mut self, count: usize) {
         let used = i32::try_from(self.state.leads.keys().count()).unwrap();
         self.numbers = NumberBlock::new(2026, (used + 1..).take(count));
@@ -175,7 +184,7 @@ impl World {
         ClientId(id)
     }
 
-    /// A booking of ana@example.com that counts so much credit as paid.
+    /// A booking of ana@example.com that counts `credit_used` as paid.
     pub(super) fn booking(&mut self, booking_ref: &str, credit_used: u32) -> EventResult {
         let ana = json!({"email": "ana@example.com"});
         self.send("enquiry.submitted", ana.clone(), json!({}));
@@ -196,7 +205,7 @@ impl World {
         self.lead(id).stage.as_str()
     }
 
-    /// All that is known, to see that nothing changed.
+    /// The whole state, to check that it did not change.
     pub(super) fn snapshot(&self) -> String {
         format!("{:?}", self.state)
     }

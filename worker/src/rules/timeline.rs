@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_stand_in_the_order_of_their_ids() {
+    fn entries_are_sorted_by_their_ids() {
         let mut world = World::new();
         for _ in 0..5 {
             world.send("enquiry.submitted", json!({"phone": "1"}), json!({}));

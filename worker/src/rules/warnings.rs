@@ -1,46 +1,46 @@
-//! What an accepted event left out, for its result's `warnings`.
+//! Warnings in the result of an accepted event: the parts of it that were not applied.
 
-/// An `externalId` that another client holds (D10).
+/// The `externalId` belongs to another client (D10).
 pub(super) const IDENTITY_CONFLICT: &str = "identity_conflict:externalId";
-/// A `booking.*` that names an enquiry which isn't this client's (D11).
+/// A `booking.*` event names a lead that does not exist or belongs to another client (D11).
 pub(super) const ENQUIRY_NOT_FOUND: &str = "enquiry_not_found";
-/// A `bookingRef` that belongs to another enquiry.
+/// The `bookingRef` belongs to another lead.
 pub(super) const BOOKING_REF_CONFLICT: &str = "booking_ref_conflict";
-/// An invalid `itinerarySnapshot` (D15).
+/// The `itinerarySnapshot` is invalid (D15).
 pub(super) const ITINERARY_REJECTED: &str = "itinerary_rejected";
 /// Traveller Discovery is off (specification: Inbound event types).
 pub(super) const DISCOVERY_NOT_ENABLED: &str = "traveller_discovery_not_enabled";
 /// The discovery part could not be stored.
 pub(super) const DISCOVERY_FAILED: &str = "traveller_discovery_upsert_failed";
-/// With a field: part of an enquiry's brief that can't be read (D15).
+/// Prefix of a field's name: the field of the brief is invalid (D15).
 pub(super) const BRIEF_FIELD: &str = "brief_field_rejected";
-/// With a field: part of a booking that can't be read.
+/// Prefix of a field's name: the field of the booking is invalid.
 pub(super) const BOOKING_FIELD: &str = "booking_field_rejected";
-/// With a field: part of a credit balance that can't be read.
+/// Prefix of a field's name: the field of the credit balance is invalid.
 pub(super) const CREDIT_FIELD: &str = "credit_field_rejected";
-/// With a field: part of a traveller's discovery that can't be read.
+/// Prefix of a field's name: the field of the discovery is invalid.
 pub(super) const DISCOVERY_FIELD: &str = "traveller_discovery_field_rejected";
 
-/// Warnings in the order they arose, each once.
+/// Warnings in the order in which they were added, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Warnings(Vec<String>);
+pub(crate) struct Warnings(Vec<String>);
 
 impl Warnings {
-    /// Adds a warning, unless it is there.
-    pub fn push(&mut self, warning: impl Into<String>) {
+    /// Adds a warning, unless it was added before.
+    pub(crate) fn push(&mut self, warning: impl Into<String>) {
         let warning = warning.into();
         if !self.0.contains(&warning) {
             self.0.push(warning);
         }
     }
 
-    /// Adds `<kind>:<field>`.
-    pub fn rejected(&mut self, kind: &str, field: &str) {
+    /// Adds the warning `<kind>:<field>` about an invalid field.
+    pub(crate) fn push_rejected(&mut self, kind: &str, field: &str) {
         self.push(format!("{kind}:{field}"));
     }
 
-    /// The warnings.
-    pub fn into_vec(self) -> Vec<String> {
+    /// The warnings in their order, as the result lists them.
+    pub(crate) fn into_vec(self) -> Vec<String> {
         self.0
     }
 }
@@ -50,10 +50,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_is_given_once_and_in_its_order() {
+    fn warnings_are_kept_once_and_in_order() {
         let mut warnings = Warnings::default();
         warnings.push("b");
-        warnings.rejected("a", "x");
+        warnings.push_rejected("a", "x");
         warnings.push("b");
         assert_eq!(warnings.into_vec(), ["b", "a:x"]);
     }

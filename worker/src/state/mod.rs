@@ -1,73 +1,68 @@
-//! The in-memory state a unit of work decides on: what was loaded of one agency, and what changed.
+//! The in-memory state that a unit of work decides on: the loaded records of one tenant, and their changes.
 //!
-//! `store` fills a [`TenantState`] and writes its differences back; `rules` work on nothing else. A state is one
-//! agency's: a rule can't reach another's records.
+//! `store` fills a [`TenantState`] and writes its changes back; `rules` work on nothing else. A state belongs to one
+//! tenant, so a rule cannot reach the records of another one.
 
 mod records;
 mod table;
 
-pub use records::*;
-pub use table::{Row, RowState, Table};
+pub(crate) use records::*;
+pub use records::{ClientType, Member, ProposalStatus, Tenant};
+pub(crate) use table::{RowState, Table};
 
 use common::model::{ClientId, DiscoveryId, LeadId, ProposalId, TripId};
 use std::collections::HashMap;
 
-/// One agency's part of a unit of work.
+/// One tenant's part of a unit of work.
 ///
-/// Invariant: for every event of the unit, everything that its rules may look up is loaded. What isn't here
-/// doesn't exist.
+/// Invariant: for every event of the unit, everything that its rules may look up is loaded. A record that is missing
+/// here does not exist in the database.
 #[derive(Debug)]
 pub struct TenantState {
-    /// The agency.
-    pub tenant: Tenant,
-    /// Its active members, in the order of routing (D16).
-    pub members: Vec<Member>,
-    /// Those who have left: enquiries may still name them as owners.
-    pub former_members: Vec<Member>,
-    /// Events that were applied before, and those applied in this unit.
-    pub ledger: HashMap<String, LedgerEntry>,
-    /// Ids in `ledger` that this unit added, in their order.
-    pub ledger_added: Vec<String>,
+    pub(crate) tenant: Tenant,
+    /// Active members, in the order of routing (D16).
+    pub(crate) members: Vec<Member>,
+    /// Removed members: leads may still name them as owners.
+    pub(crate) former_members: Vec<Member>,
+    /// Ledger entries by event id: of events applied before, and of those applied by this unit.
+    pub(crate) ledger: HashMap<String, LedgerEntry>,
+    /// Event ids that this unit added to `ledger`, in their order.
+    pub(crate) ledger_added: Vec<String>,
     /// Clients; found through the `client_by_*` methods.
     clients: Table<ClientId, Client>,
-    /// Whether a client gave up an email or external id: another one may have taken it since.
-    pub has_freed_identity: bool,
+    /// Whether a client no longer has an email or external id, which another client may have taken in the same unit.
+    pub(crate) has_freed_identity: bool,
     by_email: HashMap<String, ClientId>,
     by_external_id: HashMap<String, ClientId>,
     by_phone: HashMap<String, Vec<ClientId>>,
     by_domain: HashMap<String, ClientId>,
-    /// Rosters of clients. Only records writes load them.
-    pub rosters: Table<ClientId, Roster>,
+    /// Travelers of clients. Only records writes load them.
+    pub(crate) rosters: Table<ClientId, Roster>,
     /// Colleagues on company accounts, by account and lower-cased email.
-    pub account_contacts: Table<(ClientId, String), AccountContact>,
-    /// Enquiries.
-    pub leads: Table<LeadId, Lead>,
-    /// Trip workspaces.
-    pub trips: Table<TripId, Trip>,
-    /// Proposals.
-    pub proposals: Table<ProposalId, Proposal>,
-    /// Itinerary snapshots, by the proposal that holds them. Only new ones are here: none is ever loaded.
-    pub itineraries: Table<ProposalId, Itinerary>,
+    pub(crate) account_contacts: Table<(ClientId, String), AccountContact>,
+    pub(crate) leads: Table<LeadId, Lead>,
+    pub(crate) trips: Table<TripId, Trip>,
+    pub(crate) proposals: Table<ProposalId, Proposal>,
+    /// New itinerary snapshots, by their proposal. Stored ones are never loaded.
+    pub(crate) itineraries: Table<ProposalId, Itinerary>,
     /// Invoices, by booking reference.
-    pub invoices: Table<String, Invoice>,
-    /// Trip discovery records.
-    pub discoveries: Table<DiscoveryId, Discovery>,
-    /// Traveller profiles.
-    pub profiles: Table<ClientId, TravellerProfile>,
+    pub(crate) invoices: Table<String, Invoice>,
+    pub(crate) discoveries: Table<DiscoveryId, Discovery>,
+    pub(crate) profiles: Table<ClientId, TravellerProfile>,
     /// Corporate credit shown for clients.
-    pub credits: Table<ClientId, Credit>,
+    pub(crate) credits: Table<ClientId, Credit>,
     /// New timeline entries, in their order.
-    pub timeline: Vec<TimelineEntry>,
+    pub(crate) timeline: Vec<TimelineEntry>,
     /// New inbox messages, in their order.
-    pub inbox: Vec<InboxMessage>,
+    pub(crate) inbox: Vec<InboxMessage>,
     /// New notifications, in their order.
-    pub notifications: Vec<Notification>,
+    pub(crate) notifications: Vec<Notification>,
     /// New outbound events, in their order.
-    pub outbox: Vec<OutboundEvent>,
+    pub(crate) outbox: Vec<OutboundEvent>,
 }
 
 impl TenantState {
-    /// A state in which nothing is loaded yet.
+    /// Creates a state in which nothing but the tenant and its members is loaded.
     pub fn new(tenant: Tenant, members: Vec<Member>) -> Self {
         Self {
             tenant,
@@ -98,23 +93,23 @@ impl TenantState {
         }
     }
 
-    /// Takes in a client read from the database; one taken in before stays.
-    pub fn load_client(&mut self, client: Client) {
+    /// Adds a client that was read from the database, unless it is loaded already.
+    pub(crate) fn load_client(&mut self, client: Client) {
         self.index(&client);
         let version = client.updated_at;
         self.clients.load_version(client.id, client, version);
     }
 
     /// Adds a new client.
-    pub fn add_client(&mut self, client: Client) {
+    pub(crate) fn add_client(&mut self, client: Client) {
         self.index(&client);
         self.clients.insert(client.id, client);
     }
 
-    /// Changes a client through `change`; its indexes follow.
+    /// Changes a client through `change` and updates the indexes.
     ///
-    /// Panics when there is none: ids come from look-ups in this state.
-    pub fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
+    /// Panics if the client is not loaded: ids come from look-ups in this state.
+    pub(crate) fn change_client(&mut self, id: ClientId, change: impl FnOnce(&mut Client)) {
         let client = self.clients.change(&id).expect("a client that was looked up");
         let before = client.clone();
         change(client);
@@ -126,70 +121,70 @@ impl TenantState {
         self.index(&after);
     }
 
-    /// The client of that id.
-    pub fn client(&self, id: ClientId) -> Option<&Client> {
+    /// The client with that id.
+    pub(crate) fn client(&self, id: ClientId) -> Option<&Client> {
         self.clients.get(&id)
     }
 
-    /// All clients that are here, with what happened to them, by id.
-    pub fn clients(&self) -> &Table<ClientId, Client> {
+    /// All loaded and new clients by id, with their row states.
+    pub(crate) fn clients(&self) -> &Table<ClientId, Client> {
         &self.clients
     }
 
     /// The client with that lower-cased email.
-    pub fn client_by_email(&self, key: &str) -> Option<&Client> {
+    pub(crate) fn client_by_email(&self, key: &str) -> Option<&Client> {
         self.client(*self.by_email.get(key)?)
     }
 
     /// The client with that external id.
-    pub fn client_by_external_id(&self, external_id: &str) -> Option<&Client> {
+    pub(crate) fn client_by_external_id(&self, external_id: &str) -> Option<&Client> {
         self.client(*self.by_external_id.get(external_id)?)
     }
 
     /// The oldest client with those phone digits (D10).
-    pub fn client_by_phone(&self, digits: &str) -> Option<&Client> {
-        let having = self.by_phone.get(digits)?.iter().filter_map(|id| self.client(*id));
-        having.min_by_key(|client| (client.created_at, client.id))
+    pub(crate) fn client_by_phone(&self, digits: &str) -> Option<&Client> {
+        let matching = self.by_phone.get(digits)?.iter().filter_map(|id| self.client(*id));
+        matching.min_by_key(|client| (client.created_at, client.id))
     }
 
-    /// The member of that email, active or not.
-    pub fn member(&self, email: &str) -> Option<&Member> {
+    /// The member with that email, active or removed.
+    pub(crate) fn member(&self, email: &str) -> Option<&Member> {
         self.members.iter().chain(&self.former_members).find(|member| member.email == email)
     }
 
-    /// The company account of that lower-case domain.
-    pub fn account_by_domain(&self, domain: &str) -> Option<&Client> {
+    /// The company account with that lower-case domain.
+    pub(crate) fn account_by_domain(&self, domain: &str) -> Option<&Client> {
         self.client(*self.by_domain.get(domain)?)
     }
 
-    /// The client's enquiries, oldest first.
-    pub fn leads_of(&self, client: ClientId) -> impl DoubleEndedIterator<Item = &Lead> {
+    /// The client's leads, oldest first.
+    pub(crate) fn leads_of(&self, client: ClientId) -> impl DoubleEndedIterator<Item = &Lead> {
         self.leads.values().filter(move |lead| lead.client_id == client)
     }
 
-    /// The client's newest open enquiry (D11).
-    pub fn open_lead(&self, client: ClientId) -> Option<&Lead> {
+    /// The client's newest open lead (D11).
+    pub(crate) fn open_lead(&self, client: ClientId) -> Option<&Lead> {
         self.leads_of(client).rev().find(|lead| lead.stage.is_open())
     }
 
-    /// The trip of an enquiry.
-    pub fn trip_of(&self, lead: LeadId) -> Option<&Trip> {
+    /// The trip of a lead.
+    pub(crate) fn trip_of(&self, lead: LeadId) -> Option<&Trip> {
         self.trips.values().find(|trip| trip.lead_id == lead)
     }
 
-    /// The newest proposal of a trip: the one that counts.
-    pub fn proposal_of(&self, trip: TripId) -> Option<&Proposal> {
+    /// The newest proposal of a trip: the only one that matters.
+    pub(crate) fn proposal_of(&self, trip: TripId) -> Option<&Proposal> {
         self.proposals.values().rfind(|proposal| proposal.trip_id == trip)
     }
 
-    /// Enters what was applied in the ledger.
-    pub fn enter(&mut self, entry: LedgerEntry) {
+    /// Adds an applied event to the ledger.
+    pub(crate) fn add_to_ledger(&mut self, entry: LedgerEntry) {
         self.ledger_added.push(entry.event_id.clone());
         self.ledger.insert(entry.event_id.clone(), entry);
     }
 
-    /// The outbound events to be written: none where the tenant has no subscription.
-    pub fn emitted(&self) -> std::slice::Iter<'_, OutboundEvent> {
+    /// The outbound events to write: none if the tenant has no subscription.
+    pub(crate) fn emitted(&self) -> std::slice::Iter<'_, OutboundEvent> {
         if self.tenant.has_subscriptions { self.outbox.iter() } else { [].iter() }
     }
 
@@ -201,9 +196,9 @@ impl TenantState {
             self.by_external_id.insert(external_id.clone(), client.id);
         }
         if let Some(phone) = &client.phone {
-            let having = self.by_phone.entry(phone.digits().to_owned()).or_default();
-            if !having.contains(&client.id) {
-                having.push(client.id);
+            let matching = self.by_phone.entry(phone.digits().to_owned()).or_default();
+            if !matching.contains(&client.id) {
+                matching.push(client.id);
             }
         }
         if let Some(domain) = &client.company_domain {
@@ -219,9 +214,9 @@ impl TenantState {
             self.by_external_id.remove(external_id);
         }
         if let Some(phone) = &client.phone
-            && let Some(having) = self.by_phone.get_mut(phone.digits())
+            && let Some(matching) = self.by_phone.get_mut(phone.digits())
         {
-            having.retain(|id| *id != client.id);
+            matching.retain(|id| *id != client.id);
         }
     }
 }

@@ -1,33 +1,31 @@
-//! Rows that remember whether they were read, changed or made.
+//! Rows that track whether they were loaded, changed or newly made.
 
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 
-/// What happened to a row in this unit.
+/// Whether a row is to be written, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowState {
-    /// As it was read.
+pub(crate) enum RowState {
+    /// Unchanged since it was loaded.
     Loaded,
-    /// Read, then changed: to be updated.
+    /// Loaded, then changed: to be updated.
     Changed,
-    /// Made here: to be inserted.
+    /// Made by this unit: to be inserted.
     New,
 }
 
-/// A row and what happened to it.
+/// A record with its row state.
 #[derive(Clone, Debug)]
-pub struct Row<V> {
-    /// What is to be done with it.
-    pub state: RowState,
-    /// The version that was read, where it is compared when the row is written.
-    pub version: Option<DateTime<Utc>>,
-    /// The record.
-    pub value: V,
+pub(crate) struct Row<V> {
+    pub(crate) state: RowState,
+    /// The loaded version, for rows that are updated only if the database still has it.
+    pub(crate) version: Option<DateTime<Utc>>,
+    pub(crate) value: V,
 }
 
-/// Rows by key. Iterates in the order of keys, so that every unit writes in the same order and two can't deadlock.
+/// Rows by key. Iterates in key order, so that all units write in the same order and cannot deadlock.
 #[derive(Clone, Debug)]
-pub struct Table<K, V> {
+pub(crate) struct Table<K, V> {
     rows: BTreeMap<K, Row<V>>,
 }
 
@@ -38,28 +36,28 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Ord, V> Table<K, V> {
-    /// Takes in a row that was read; one taken in before stays as it is.
-    pub fn load(&mut self, key: K, value: V) {
+    /// Adds a row that was read from the database, unless its key is loaded already.
+    pub(crate) fn load(&mut self, key: K, value: V) {
         self.rows.entry(key).or_insert(Row { state: RowState::Loaded, version: None, value });
     }
 
-    /// Takes in a row that was read without a lock; it is written only if it still has this version.
-    pub fn load_version(&mut self, key: K, value: V, version: DateTime<Utc>) {
+    /// Adds a row that was read without a lock. It is updated only if it still has this version.
+    pub(crate) fn load_version(&mut self, key: K, value: V, version: DateTime<Utc>) {
         self.rows.entry(key).or_insert(Row { state: RowState::Loaded, version: Some(version), value });
     }
 
     /// Adds a new row.
-    pub fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         self.rows.insert(key, Row { state: RowState::New, version: None, value });
     }
 
-    /// The row of that key.
-    pub fn get(&self, key: &K) -> Option<&V> {
+    /// The row with that key.
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.rows.get(key).map(|row| &row.value)
     }
 
-    /// The row of that key, to be changed: it will be written.
-    pub fn change(&mut self, key: &K) -> Option<&mut V> {
+    /// The row with that key, for a change: it will be written.
+    pub(crate) fn change(&mut self, key: &K) -> Option<&mut V> {
         let row = self.rows.get_mut(key)?;
         if row.state == RowState::Loaded {
             row.state = RowState::Changed;
@@ -68,39 +66,35 @@ impl<K: Ord, V> Table<K, V> {
     }
 
     /// All rows, by key.
-    pub fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.rows.values().map(|row| &row.value)
     }
 
-    /// All keys.
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
+    /// All keys in their order.
+    #[cfg(test)]
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &K> {
         self.rows.keys()
     }
 
     /// The rows in that state, by key.
-    pub fn in_state(&self, state: RowState) -> impl Iterator<Item = &V> {
+    pub(crate) fn in_state(&self, state: RowState) -> impl Iterator<Item = &V> {
         self.rows.values().filter(move |row| row.state == state).map(|row| &row.value)
     }
 
-    /// The rows that were read and changed, each with the version that was read, by key.
-    pub fn changed(&self) -> impl Iterator<Item = (&V, DateTime<Utc>)> {
+    /// The loaded rows that were changed, by key, each with its loaded version.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = (&V, DateTime<Utc>)> {
         let changed = self.rows.values().filter(|row| row.state == RowState::Changed);
         changed.map(|row| (&row.value, row.version.unwrap_or_default()))
     }
 
-    /// Whether the row of that key was made here.
-    pub fn is_new(&self, key: &K) -> bool {
+    /// Whether this unit made the row with that key.
+    pub(crate) fn is_new(&self, key: &K) -> bool {
         self.rows.get(key).is_some_and(|row| row.state == RowState::New)
     }
 
-    /// The rows to be written, by key: new or changed.
-    pub fn touched(&self) -> impl Iterator<Item = &V> {
+    /// The rows to write, new or changed, by key.
+    pub(crate) fn new_or_changed(&self) -> impl Iterator<Item = &V> {
         self.rows.values().filter(|row| row.state != RowState::Loaded).map(|row| &row.value)
-    }
-
-    /// What was written is now what is stored: every row counts as loaded.
-    pub fn settle(&mut self) {
-        self.rows.values_mut().for_each(|row| row.state = RowState::Loaded);
     }
 }
 
@@ -113,7 +107,7 @@ mod tests {
         let mut table = Table::default();
         table.insert(1, "a");
         table.load(2, "b");
-        table.load(2, "not taken in twice");
+        table.load(2, "not loaded twice");
         *table.change(&1).unwrap() = "c";
         assert_eq!(table.in_state(RowState::New).collect::<Vec<_>>(), [&"c"]);
         *table.change(&2).unwrap() = "d";

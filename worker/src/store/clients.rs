@@ -1,4 +1,4 @@
-//! Clients.
+//! Clients: how they are found by their identities, locked, loaded and written.
 
 use super::{
     Columns, LoadRequest, Locking, States, bind_found, company, found, locks, rows, unreadable, write_rows,
@@ -10,23 +10,6 @@ use common::model::{ClientId, Email, Phone, TenantId};
 use std::collections::HashSet;
 use tokio_postgres::Row;
 use uuid::Uuid;
-
-// A client's row stands for everything of that client: who changes a client's leads, discoveries or credit holds it.
-// In the order of ids, so that two units never wait for each other in a cycle. NO KEY, because inserting a lead takes
-// a key share of its client.
-//
-// Which clients they are is found first, apart from the lock: a row that another transaction has changed is checked
-// once more when its lock is free, and with the search in the condition it might not be found again then.
-pub(super) const LOCK: &str = concat!(
-    "
-    -- clients.lock
-    WITH ",
-    found!(),
-    "
-    SELECT c.tenant_id, c.client_id FROM clients c JOIN found USING (tenant_id, client_id)
-    ORDER BY c.tenant_id, c.client_id
-    FOR NO KEY UPDATE OF c"
-);
 
 /// The columns of a client, and of its entry on its company's account.
 macro_rules! columns {
@@ -46,15 +29,32 @@ macro_rules! entry {
     };
 }
 
-// A person is found by email, and the external id that came with it is looked up only where that client does not have it:
-// another client may. A phone finds the oldest client that has it (D10); as many more are loaded as the unit has events,
-// because each may change the phone of one.
-//
-// Who exists is guarded by their row: two units that only read a client need not wait for each other. Who does not exist
-// is locked, without waiting: of two units that would make one client the later one learns here that it must run again
-// (is_free is false). It may also be that the client was made after this statement's snapshot: then its unique indexes
-// have the unit run again. An external id that came with an email matches nobody (D10), so only those indexes guard it.
-pub(super) const LOAD: &str = concat!(
+common::statements! {
+    // The lock on a client's row also guards the client's leads, discoveries and credit. Rows are locked in the order of
+    // ids, so that units do not deadlock. NO KEY, because inserting a lead takes a key share of its client.
+    //
+    // The clients are found before and apart from the lock: when a lock becomes free, Postgres checks the condition again on
+    // the changed row, and with the search in the condition it might not match any more.
+    const LOCK = concat!(
+    "
+    -- clients.lock
+    WITH ",
+    found!(),
+    "
+    SELECT c.tenant_id, c.client_id FROM clients c JOIN found USING (tenant_id, client_id)
+    ORDER BY c.tenant_id, c.client_id
+    FOR NO KEY UPDATE OF c"
+    );
+
+    // A person is found by email. The external id that was sent with it is looked up only if that client does not have it,
+    // because another client may. A phone finds the oldest client that has it (D10); as many more clients are loaded as the
+    // unit has events, because each event may change the phone of one.
+    //
+    // An existing client is guarded by its row, so units that only read a client need not wait for each other. An unknown
+    // identity is locked without waiting: if two units would make the same client, is_free is false for the later one, which
+    // runs again. If the client was made after this statement's snapshot, a unique index fails and the unit runs again. An
+    // external id that was sent with an email matches nobody (D10), so only the unique indexes guard it.
+    const LOAD = concat!(
     "
     -- clients.load
     SELECT CASE WHEN c.client_id IS NULL THEN pg_try_advisory_xact_lock(c.lock) END AS is_free, ",
@@ -87,9 +87,9 @@ pub(super) const LOAD: &str = concat!(
     ) AS c
     ",
     entry!()
-);
+    );
 
-pub(super) const LOAD_NAMED: &str = concat!(
+    const LOAD_NAMED = concat!(
     "
     -- clients.load_named
     WITH ",
@@ -103,9 +103,9 @@ pub(super) const LOAD_NAMED: &str = concat!(
                         WHERE c.tenant_id = found.tenant_id AND c.client_id = found.client_id LIMIT 1) AS c
     ",
     entry!()
-);
+    );
 
-pub(super) const INSERT: &str = "
+    const INSERT = "
     -- clients.insert
     INSERT INTO clients (tenant_id, client_id, name, email, email_key, phone, phone_digits, company, external_id,
                          marketing_opt_in, client_type, account_id, created_at, updated_at)
@@ -113,10 +113,10 @@ pub(super) const INSERT: &str = "
                          $8::text[], $9::text[], $10::boolean[], $11::text[], $12::uuid[], $13::timestamptz[],
                          $14::timestamptz[])";
 
-// Only what is as it was read: clients of contact events are read without a lock. A row that another unit has locked is
-// left out, which has this unit run again, instead of waiting for it: by now this unit holds locks that the other one may
-// wait for.
-pub(super) const UPDATE: &str = "
+    // Updates only rows whose version is unchanged, because clients of contact events are read without a lock. A row that
+    // another unit has locked is skipped, and the unit runs again. It must not wait, because it holds locks by now that the
+    // other unit may wait for.
+    const UPDATE = "
     -- clients.update
     WITH held AS (
         SELECT n.*
@@ -139,9 +139,9 @@ pub(super) const UPDATE: &str = "
     )
     SELECT require_unchanged((SELECT count(*) FROM changed), cardinality($2::uuid[]))";
 
-// Uniqueness is checked row by row, so an identity that moves from one client to another must be free in between. As in
-// UPDATE, a row that another unit has locked is left out: UPDATE then fails.
-pub(super) const FREE: &str = "
+    // Postgres checks uniqueness row by row, so an identity that moves from one client to another must be set to NULL in
+    // between. As in UPDATE, a row that another unit has locked is skipped: UPDATE then fails.
+    const FREE = "
     -- clients.free
     WITH held AS (
         SELECT n.* FROM unnest($1::uuid[], $2::uuid[]) AS n (tenant_id, client_id)
@@ -152,8 +152,9 @@ pub(super) const FREE: &str = "
     UPDATE clients c SET email = NULL, email_key = NULL, external_id = NULL
     FROM held AS n
     WHERE c.tenant_id = n.tenant_id AND c.client_id = n.client_id";
+}
 
-/// Locks the clients whose records the unit looks up or changes; gives their ids.
+/// Locks the clients whose records the unit looks up or changes, and returns their ids.
 pub(super) fn lock(request: &LoadRequest, locking: Locking) -> Option<Query<'static>> {
     let people = match locking {
         Locking::Related => &request.related,
@@ -170,7 +171,7 @@ pub(super) fn locked(rows: &[Row]) -> HashSet<(TenantId, ClientId)> {
     rows.iter().map(|row| (TenantId(row.get(0)), ClientId(row.get(1)))).collect()
 }
 
-/// Loads the clients that the unit's people may be, and locks who does not exist.
+/// Loads the clients that the unit's identities match, and locks the identities that match none.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     let people = &request.people;
     if people.is_empty() {
@@ -194,32 +195,27 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     );
     let (phone_tenants, phones) = people.phones.columns();
     let query = Query::new(LOAD)
-        .bind(by_email.iter().map(|email| email.0).collect::<Vec<_>>())
-        .bind(by_email.iter().map(|email| email.1.to_owned()).collect::<Vec<_>>())
-        .bind(by_email.iter().map(|email| email.2.map(str::to_owned)).collect::<Vec<_>>())
-        .bind(by_email.iter().map(|email| locks::of_email(email.0, email.1)).collect::<Vec<_>>())
-        .bind(by_external_id.iter().map(|external| external.0).collect::<Vec<_>>())
-        .bind(by_external_id.iter().map(|external| external.1.to_owned()).collect::<Vec<_>>())
-        .bind(
-            by_external_id
-                .iter()
-                .map(|external| locks::of_external_id(external.0, external.1))
-                .collect::<Vec<_>>(),
-        )
+        .bind_column(&by_email, |email| email.0)
+        .bind_column(&by_email, |email| email.1.to_owned())
+        .bind_column(&by_email, |email| email.2.map(str::to_owned))
+        .bind_column(&by_email, |email| locks::email_lock(email.0, email.1))
+        .bind_column(&by_external_id, |external| external.0)
+        .bind_column(&by_external_id, |external| external.1.to_owned())
+        .bind_column(&by_external_id, |external| locks::external_id_lock(external.0, external.1))
         .bind(phone_tenants)
         .bind(phones);
     Some(query.bind(request.events))
 }
 
-/// Loads the clients that are named otherwise.
+/// Loads the clients that are named by id, lead or booking.
 pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
-    let nobody = super::Identities::default();
+    let no_people = super::Identities::default();
     (!request.clients.is_empty())
-        .then(|| bind_found(Query::new(LOAD_NAMED), &nobody, request.events, &request.clients))
+        .then(|| bind_found(Query::new(LOAD_NAMED), &no_people, request.events, &request.clients))
 }
 
-/// Takes in what [`load`] and [`load_named`] found. [`TxError::Stale`] when another unit is making one of the clients that
-/// were not found.
+/// Adds the rows of [`load`] and [`load_named`] to the states. Fails with [`TxError::Stale`] when another unit is making a
+/// client that was not found.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -227,12 +223,12 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
             Some(false) => {
                 return Err(TxError::Stale("another unit is making a client of the same identity"));
             }
-            // Nobody has this identity.
+            // No client has this identity.
             Some(true) => continue,
             None => {}
         }
         let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
-        let client = read(&mut columns)?;
+        let client = read_client(&mut columns)?;
         let account = client.account_id;
         state.load_client(client);
         if let Some(account) = account {
@@ -242,7 +238,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     Ok(())
 }
 
-fn read(columns: &mut Columns<'_>) -> Result<Client, TxError> {
+fn read_client(columns: &mut Columns<'_>) -> Result<Client, TxError> {
     let id = ClientId(columns.take());
     let name = columns.take();
     let email: Option<&str> = columns.take();
@@ -265,7 +261,7 @@ fn read(columns: &mut Columns<'_>) -> Result<Client, TxError> {
     })
 }
 
-/// Writes new clients.
+/// Inserts new clients, after changed ones have released their identities.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state: &TenantState| state.clients().in_state(RowState::New));
     write_rows!(INSERT, new, |tenant, client| [
@@ -290,7 +286,7 @@ fn changed(states: &States) -> Vec<(Uuid, (&Client, DateTime<Utc>))> {
     rows(states, |state: &TenantState| state.clients().changed())
 }
 
-/// Takes the identities of changed clients away for the moment, when one of them may have moved.
+/// Sets the identities of changed clients to NULL, if one of them may move to another client in this unit.
 pub(super) fn free(states: &States) -> Option<Query<'_>> {
     if !states.values().any(|state| state.has_freed_identity) {
         return None;
@@ -298,7 +294,7 @@ pub(super) fn free(states: &States) -> Option<Query<'_>> {
     write_rows!(FREE, changed(states), |tenant, client| [tenant, client.0.id.0])
 }
 
-/// Writes changed clients. To be done before new ones are written, which may take what these gave up.
+/// Updates changed clients. Must be sent before the inserts of new clients, which may take identities that these have released.
 pub(super) fn update(states: &States) -> Option<Query<'_>> {
     write_rows!(UPDATE, changed(states), |tenant, client| [
         tenant,

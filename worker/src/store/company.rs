@@ -7,9 +7,10 @@ use common::model::{ClientId, Email, Phone, TenantId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-// The account of each email's domain, with the entry of that email. Not locked: an account is made by the CRM and no
-// event changes it; entries are written only as they were read.
-pub(super) const LOAD: &str = "
+common::statements! {
+    // The account of each email's domain, with the entry of that email. Not locked: no event changes an account, and entries
+    // are updated only if their version is unchanged.
+    const LOAD = "
     -- company.load
     SELECT w.tenant_id, a.client_id, a.name, a.company_domain, a.created_at, a.updated_at,
            e.email, e.name, e.phone, e.client_id, e.created_at, e.updated_at
@@ -20,9 +21,9 @@ pub(super) const LOAD: &str = "
                        WHERE e.tenant_id = w.tenant_id AND e.account_id = a.client_id AND e.email_key = w.email_key
                        LIMIT 1) AS e ON true";
 
-// The entries of emails that clients are given, on every account that one of the unit's clients may be on by then: those
-// of the clients, and those of the mail domains.
-pub(super) const LOAD_MOVED: &str = "
+    // The entries of the emails that writes assign to clients, on every account that one of the unit's clients may belong to
+    // when it is changed: the accounts of the clients, and those of the mail domains.
+    const LOAD_MOVED = "
     -- company.load_moved
     WITH accounts (tenant_id, account_id) AS MATERIALIZED (
         SELECT w.tenant_id, c.account_id FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id)
@@ -41,13 +42,13 @@ pub(super) const LOAD_MOVED: &str = "
                         WHERE e.tenant_id = a.tenant_id AND e.account_id = a.account_id AND e.email_key = w.email_key
                         LIMIT 1) AS e";
 
-pub(super) const INSERT: &str = "
+    const INSERT = "
     -- company.insert
     INSERT INTO account_contacts (tenant_id, account_id, email_key, email, name, phone, client_id, created_at, updated_at)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[],
                          $8::timestamptz[], $9::timestamptz[])";
 
-pub(super) const UPDATE: &str = "
+    const UPDATE = "
     -- company.update
     WITH changed AS (
         UPDATE account_contacts e
@@ -60,6 +61,7 @@ pub(super) const UPDATE: &str = "
         RETURNING 1
     )
     SELECT require_unchanged((SELECT count(*) FROM changed), cardinality($2::uuid[]))";
+}
 
 /// Loads the accounts of the unit's mail domains, and the entries of its emails on them.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
@@ -71,8 +73,8 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     Some(Query::new(LOAD).bind(tenants).bind(emails).bind(domains))
 }
 
-/// Loads the entries of emails that the unit gives to clients, where another write of the unit may look one up. A write
-/// alone looks up the entry of an email that it gives only on the account of that email's domain.
+/// Loads the entries of emails that the unit assigns to clients, if it has several writes: one may look up the entry of an
+/// email that another assigned. A single write looks it up only on the account of the email's domain, which [`load`] loads.
 pub(super) fn load_moved(request: &LoadRequest) -> Option<Query<'static>> {
     if request.events < 2 || request.given_emails.is_empty() {
         return None;
@@ -86,7 +88,7 @@ pub(super) fn load_moved(request: &LoadRequest) -> Option<Query<'static>> {
     Some(accounts.bind(email_tenants).bind(emails))
 }
 
-/// Takes in what [`load_moved`] found.
+/// Adds the rows of [`load_moved`] to the states.
 pub(super) fn fill_moved(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -97,7 +99,7 @@ pub(super) fn fill_moved(states: &mut States, rows: &[Row]) -> Result<(), TxErro
     Ok(())
 }
 
-/// Takes in what [`load`] found.
+/// Adds the rows of [`load`] to the states.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -126,7 +128,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     Ok(())
 }
 
-/// Takes in an entry on `account`, when there is one.
+/// Adds the entry on `account` to the state, if there is one.
 pub(super) fn fill_entry(
     state: &mut TenantState,
     account: ClientId,
@@ -149,7 +151,7 @@ pub(super) fn fill_entry(
     Ok(())
 }
 
-/// Writes new entries. One that another unit has written meanwhile is a unique violation, and the unit runs again.
+/// Inserts new entries. If another unit inserted one meanwhile, the unique violation makes the unit run again.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state| state.account_contacts.in_state(RowState::New));
     write_rows!(INSERT, new, |tenant, entry| [
@@ -165,7 +167,7 @@ pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     ])
 }
 
-/// Writes changed entries.
+/// Updates changed entries whose version is unchanged.
 pub(super) fn update(states: &States) -> Option<Query<'_>> {
     let changed: Vec<(Uuid, _)> = rows(states, |state| state.account_contacts.changed());
     write_rows!(UPDATE, changed, |tenant, entry| [

@@ -1,19 +1,21 @@
-//! Enquiry numbers. Reserved outside the unit's transaction, so that no unit waits for another's commit.
+//! Enquiry numbers. They are reserved outside the unit's transaction, so that no unit waits for another one's commit.
 
 use common::db::{Database, TxError};
 use common::model::TenantId;
 use uuid::Uuid;
 
-pub(super) const RESERVE: &str = "
+common::statements! {
+    const RESERVE = "
     -- counters.reserve
     INSERT INTO enquiry_counters AS c (tenant_id, year, last)
     SELECT tenant_id, $3, wanted FROM unnest($1::uuid[], $2::integer[]) AS w (tenant_id, wanted) ORDER BY tenant_id
     ON CONFLICT (tenant_id, year) DO UPDATE SET last = c.last + excluded.last
     RETURNING tenant_id, last";
+}
 
-/// Reserves numbers of a year for each tenant, each tenant once; gives the last number of each.
+/// Reserves numbers of a year. `wanted` has each tenant once, with a count. Returns the last reserved number of each.
 ///
-/// `counters` need not be durable: a lead's commit comes later in the server's log than its number's.
+/// `counters` need not be durable: in the server's log a lead's commit follows the commit of its number.
 pub(crate) async fn reserve_numbers(
     counters: &Database,
     wanted: &[(TenantId, i32)],
@@ -22,7 +24,7 @@ pub(crate) async fn reserve_numbers(
     let (tenants, counts): (Vec<Uuid>, Vec<i32>) =
         wanted.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
     let client = counters.client().await?;
-    let statement = client.prepare_cached(RESERVE).await?;
+    let statement = client.prepare_cached(RESERVE.as_str()).await?;
     let rows = client.query(&statement, &[&tenants, &counts, &year]).await?;
     Ok(rows.iter().map(|row| (TenantId(row.get(0)), row.get(1))).collect())
 }

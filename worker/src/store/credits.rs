@@ -1,12 +1,13 @@
 //! Corporate credit shown for clients.
 
-use super::{Columns, LoadRequest, NamedClients, States, bind_found, found, rows, write_rows};
+use super::{ClientReferences, Columns, LoadRequest, States, bind_found, found, rows, write_rows};
 use crate::state::Credit;
 use common::db::Query;
 use common::model::{ClientId, TenantId};
 use tokio_postgres::Row;
 
-pub(super) const LOAD: &str = concat!(
+common::statements! {
+    const LOAD = concat!(
     "
     -- credits.load
     WITH ",
@@ -17,9 +18,9 @@ pub(super) const LOAD: &str = concat!(
     FROM found
     CROSS JOIN LATERAL (SELECT * FROM client_credits r
                         WHERE r.tenant_id = found.tenant_id AND r.client_id = found.client_id LIMIT 1) AS r"
-);
+    );
 
-pub(super) const UPSERT: &str = "
+    const UPSERT = "
     -- credits.upsert
     INSERT INTO client_credits (tenant_id, client_id, as_of, membership_id, corporate_name, available_paise,
                                 granted_paise, redeemable_percent)
@@ -29,16 +30,17 @@ pub(super) const UPSERT: &str = "
     SET as_of = excluded.as_of, membership_id = excluded.membership_id, corporate_name = excluded.corporate_name,
         available_paise = excluded.available_paise, granted_paise = excluded.granted_paise,
         redeemable_percent = excluded.redeemable_percent";
+}
 
 /// Loads the credit of the related people.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     if !request.with_credits {
         return None;
     }
-    Some(bind_found(Query::new(LOAD), &request.related, request.events, &NamedClients::default()))
+    Some(bind_found(Query::new(LOAD), &request.related, request.events, &ClientReferences::default()))
 }
 
-/// Takes in what [`load`] found.
+/// Adds the rows of [`load`] to the states.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -58,8 +60,8 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) {
 
 /// Writes new and changed credit, whose clients are locked.
 pub(super) fn upsert(states: &States) -> Option<Query<'_>> {
-    let touched = rows(states, |state| state.credits.touched());
-    write_rows!(UPSERT, touched, |tenant, credit| [
+    let new_or_changed = rows(states, |state| state.credits.new_or_changed());
+    write_rows!(UPSERT, new_or_changed, |tenant, credit| [
         tenant,
         credit.client_id.0,
         credit.as_of,

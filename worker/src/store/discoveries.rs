@@ -1,19 +1,22 @@
 //! Trip discovery records and traveller profiles. The record of a lead is loaded with the lead.
 
-use super::{Columns, LoadRequest, NamedClients, States, bind_found, found, rows, unreadable, write_rows};
+use super::{
+    ClientReferences, Columns, LoadRequest, States, bind_found, found, rows, unreadable, write_rows,
+};
 use crate::state::{Discovery, TravellerProfile};
 use common::db::{Query, TxError};
 use common::model::{ClientId, DiscoveryId, LeadId, TenantId};
 use tokio_postgres::Row;
 
-pub(super) const LOAD_NAMED: &str = "
+common::statements! {
+    const LOAD_NAMED = "
     -- discoveries.load_named
     SELECT d.tenant_id, d.lead_id, d.discovery_id, d.client_id, d.discovery::text, d.created_at, d.updated_at
     FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, discovery_id)
     CROSS JOIN LATERAL (SELECT * FROM discoveries d
                         WHERE d.tenant_id = w.tenant_id AND d.discovery_id = w.discovery_id LIMIT 1) AS d";
 
-pub(super) const LOAD_PROFILES: &str = concat!(
+    const LOAD_PROFILES = concat!(
     "
     -- profiles.load
     WITH ",
@@ -23,9 +26,9 @@ pub(super) const LOAD_PROFILES: &str = concat!(
     FROM found
     CROSS JOIN LATERAL (SELECT * FROM traveller_profiles p
                         WHERE p.tenant_id = found.tenant_id AND p.client_id = found.client_id LIMIT 1) AS p"
-);
+    );
 
-pub(super) const UPSERT: &str = "
+    const UPSERT = "
     -- discoveries.upsert
     INSERT INTO discoveries (tenant_id, discovery_id, client_id, lead_id, discovery, created_at, updated_at)
     SELECT tenant_id, discovery_id, client_id, lead_id, discovery::json, created_at, updated_at
@@ -34,7 +37,7 @@ pub(super) const UPSERT: &str = "
     ON CONFLICT (tenant_id, discovery_id) DO UPDATE
     SET discovery = excluded.discovery, updated_at = excluded.updated_at";
 
-pub(super) const UPSERT_PROFILES: &str = "
+    const UPSERT_PROFILES = "
     -- profiles.upsert
     INSERT INTO traveller_profiles (tenant_id, client_id, profile, essence, updated_at)
     SELECT tenant_id, client_id, profile::json, essence, updated_at
@@ -42,6 +45,7 @@ pub(super) const UPSERT_PROFILES: &str = "
          AS new (tenant_id, client_id, profile, essence, updated_at)
     ON CONFLICT (tenant_id, client_id) DO UPDATE
     SET profile = excluded.profile, essence = excluded.essence, updated_at = excluded.updated_at";
+}
 
 /// Loads the records that are named by id.
 pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
@@ -58,11 +62,14 @@ pub(super) fn load_profiles(request: &LoadRequest) -> Option<Query<'static>> {
         return None;
     }
     let query = Query::new(LOAD_PROFILES);
-    Some(bind_found(query, &request.related, request.events, &NamedClients::default()))
+    Some(bind_found(query, &request.related, request.events, &ClientReferences::default()))
 }
 
-/// Reads the record of a lead; `None` when none was loaded.
-pub(super) fn read_of_lead(lead_id: LeadId, columns: &mut Columns<'_>) -> Result<Option<Discovery>, TxError> {
+/// Reads the discovery record of a lead; `None` if it has none.
+pub(super) fn read_discovery(
+    lead_id: LeadId,
+    columns: &mut Columns<'_>,
+) -> Result<Option<Discovery>, TxError> {
     let Some(id) = columns.take::<Option<_>>() else { return Ok(None) };
     Ok(Some(Discovery {
         id: DiscoveryId(id),
@@ -74,20 +81,20 @@ pub(super) fn read_of_lead(lead_id: LeadId, columns: &mut Columns<'_>) -> Result
     }))
 }
 
-/// Takes in what [`load_named`] found.
+/// Adds the rows of [`load_named`] to the states.
 pub(super) fn fill_named(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
         let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
         let lead_id = LeadId(columns.take());
-        if let Some(record) = read_of_lead(lead_id, &mut columns)? {
+        if let Some(record) = read_discovery(lead_id, &mut columns)? {
             state.discoveries.load(record.id, record);
         }
     }
     Ok(())
 }
 
-/// Takes in what [`load_profiles`] found.
+/// Adds the rows of [`load_profiles`] to the states.
 pub(super) fn fill_profiles(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -105,8 +112,8 @@ pub(super) fn fill_profiles(states: &mut States, rows: &[Row]) -> Result<(), TxE
 
 /// Writes new and changed records, whose clients are locked.
 pub(super) fn upsert(states: &States) -> Option<Query<'_>> {
-    let touched = rows(states, |state| state.discoveries.touched());
-    write_rows!(UPSERT, touched, |tenant, record| [
+    let new_or_changed = rows(states, |state| state.discoveries.new_or_changed());
+    write_rows!(UPSERT, new_or_changed, |tenant, record| [
         tenant,
         record.id.0,
         record.client_id.0,
@@ -119,8 +126,8 @@ pub(super) fn upsert(states: &States) -> Option<Query<'_>> {
 
 /// Writes new and changed profiles, whose clients are locked.
 pub(super) fn upsert_profiles(states: &States) -> Option<Query<'_>> {
-    let touched = rows(states, |state| state.profiles.touched());
-    write_rows!(UPSERT_PROFILES, touched, |tenant, profile| [
+    let new_or_changed = rows(states, |state| state.profiles.new_or_changed());
+    write_rows!(UPSERT_PROFILES, new_or_changed, |tenant, profile| [
         tenant,
         profile.client_id.0,
         profile.profile.to_string(),

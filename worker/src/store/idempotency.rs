@@ -1,4 +1,4 @@
-//! Responses of records writes, kept for their retries (D17).
+//! Responses of records writes, stored for retries (D17).
 
 use super::{locks, write_rows};
 use chrono::{DateTime, Utc};
@@ -9,12 +9,13 @@ use serde_json::value::RawValue;
 use std::collections::HashMap;
 use tokio_postgres::Row;
 
-// Sorted, so that two units with the same keys take them in the same order.
-pub(super) const LOCK: &str = "
+common::statements! {
+    // Lock order: the keys are sorted, so that units with the same keys take the locks in the same order.
+    const LOCK = "
     -- idempotency.lock
     SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key";
 
-pub(super) const FIND: &str = "
+    const FIND = "
     -- idempotency.find
     SELECT i.* FROM unnest($1::uuid[], $2::text[], $3::text[]) AS w (tenant_id, key_prefix, key)
         CROSS JOIN LATERAL (SELECT tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body::text
@@ -22,55 +23,54 @@ pub(super) const FIND: &str = "
                             WHERE tenant_id = w.tenant_id AND key_prefix = w.key_prefix AND idempotency_key = w.key
                             LIMIT 1) AS i";
 
-pub(super) const INSERT: &str = "
+    const INSERT = "
     -- idempotency.insert
     INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body, created_at)
     SELECT tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body::json, $8
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::smallint[], $6::text[], $7::text[])
         AS r (tenant_id, key_prefix, idempotency_key, request_hash, status, etag, body)";
+}
 
-/// An `Idempotency-Key` as it is unique: within an API key (D17).
+/// An `Idempotency-Key`. It is unique within an API key (D17).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct IdempotencyKey {
-    /// The tenant.
     pub(crate) tenant: TenantId,
     /// Prefix of the API key.
     pub(crate) key_prefix: String,
-    /// The header's value.
+    /// Value of the header.
     pub(crate) key: String,
 }
 
-/// The response that a request was given, with what makes another request the same.
+/// The stored response to a request.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptResponse {
-    /// Hash of the request's path and body.
+pub(crate) struct StoredResponse {
+    /// Hash of the request's path and body. A retry has the same one.
     pub(crate) request_hash: Vec<u8>,
-    /// The response.
     pub(crate) written: Written,
 }
 
-/// The responses that were kept for a unit's keys.
+/// The stored responses for a unit's keys.
 #[derive(Debug, Default)]
-pub(crate) struct KeptResponses(HashMap<IdempotencyKey, KeptResponse>);
+pub(crate) struct StoredResponses(HashMap<IdempotencyKey, StoredResponse>);
 
-/// What is known of an `Idempotency-Key`.
+/// The result of looking up an `Idempotency-Key`.
 #[derive(Debug)]
 pub(crate) enum IdempotencyClaim {
-    /// No request has succeeded with it.
+    /// No request has succeeded with this key.
     New,
-    /// This request has succeeded with it.
-    Answered(Written),
-    /// Another request has.
+    /// The same request has succeeded with this key; its stored response.
+    SameRequest(Written),
+    /// A different request has succeeded with this key.
     UsedByAnother,
 }
 
-/// Looks up the responses to the requests with these keys, after keeping other units with one of the keys waiting until
-/// the transaction ends: of two requests at once one writes, the other finds its response. To be sent in this order,
-/// before everything else. Releases agree on the locks.
+/// Locks these keys until the transaction ends, then looks up the stored responses: of two concurrent requests with one
+/// key one writes, and the other finds its response. Must be sent in this order, before everything else. All releases must
+/// use the same lock keys.
 pub(crate) fn claim_keys<'k>(keys: impl Iterator<Item = &'k IdempotencyKey>) -> Vec<Query<'static>> {
     let (mut locks, mut tenants, mut prefixes, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for IdempotencyKey { tenant, key_prefix, key } in keys {
-        locks.push(locks::hash(tenant.0, "idempotency", &format!("{key_prefix}/{key}")));
+        locks.push(locks::lock_key(tenant.0, "idempotency", &format!("{key_prefix}/{key}")));
         tenants.push(tenant.0);
         prefixes.push(key_prefix.clone());
         texts.push(key.clone());
@@ -83,15 +83,15 @@ pub(crate) fn claim_keys<'k>(keys: impl Iterator<Item = &'k IdempotencyKey>) -> 
     vec![Query::new(LOCK).bind(locks), find]
 }
 
-impl KeptResponses {
-    /// Reads the rows of the queries of [`claim_keys`]: none where there were no keys.
-    pub(crate) fn read(claimed: &[Vec<Row>]) -> Result<Self, TxError> {
+impl StoredResponses {
+    /// Parses the rows of the queries of [`claim_keys`]; empty if there were no keys.
+    pub(crate) fn parse(claimed: &[Vec<Row>]) -> Result<Self, TxError> {
         let rows = match claimed {
             [] => return Ok(Self::default()),
             [_locks, rows] => rows,
             _ => return Err(super::unreadable("idempotency keys")),
         };
-        let mut kept = HashMap::with_capacity(rows.len());
+        let mut stored = HashMap::with_capacity(rows.len());
         for row in rows {
             let mut columns = super::Columns::of(row);
             let tenant = TenantId(columns.take());
@@ -101,24 +101,24 @@ impl KeptResponses {
             let etag = columns.take::<Option<String>>().unwrap_or_default();
             let body = RawValue::from_string(columns.take()).map_err(|_| super::unreadable("response"))?;
             let written = Written { status, etag, replayed: true, body };
-            kept.insert(key, KeptResponse { request_hash, written });
+            stored.insert(key, StoredResponse { request_hash, written });
         }
-        Ok(Self(kept))
+        Ok(Self(stored))
     }
 
-    /// What is known of a key; `request_hash` is the request's.
+    /// Looks up a key. `request_hash` is the hash of the current request.
     pub(crate) fn claim(&self, key: &IdempotencyKey, request_hash: &[u8]) -> IdempotencyClaim {
         match self.0.get(key) {
             None => IdempotencyClaim::New,
-            Some(kept) if kept.request_hash != request_hash => IdempotencyClaim::UsedByAnother,
-            Some(kept) => IdempotencyClaim::Answered(kept.written.clone()),
+            Some(stored) if stored.request_hash != request_hash => IdempotencyClaim::UsedByAnother,
+            Some(stored) => IdempotencyClaim::SameRequest(stored.written.clone()),
         }
     }
 }
 
-/// Keeps the responses of successes.
-pub(crate) fn keep_responses(
-    responses: &[(IdempotencyKey, KeptResponse)],
+/// Stores the responses of successful writes.
+pub(crate) fn store_responses(
+    responses: &[(IdempotencyKey, StoredResponse)],
     now: DateTime<Utc>,
 ) -> Option<Query<'static>> {
     let responses: Vec<_> = responses.iter().map(|response| (response.0.tenant.0, response)).collect();

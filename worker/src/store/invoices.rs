@@ -1,4 +1,4 @@
-//! Invoices: bookings and what is owed for them. Amounts travel as whole cents.
+//! Invoices of bookings. Amounts are bound as whole cents.
 
 use super::{Columns, LoadRequest, States, rows, unreadable, write_rows};
 use crate::state::{CreditState, Invoice, Money, RowState};
@@ -6,8 +6,9 @@ use common::db::{Query, TxError};
 use common::model::{ClientId, LeadId, TenantId, TripId};
 use tokio_postgres::Row;
 
-// Locked, because credit events find an invoice without locking its client. Found first, as clients are.
-pub(super) const LOAD: &str = "
+common::statements! {
+    // Locked, because credit events change an invoice without locking its client. Found before the lock, as clients are.
+    const LOAD = "
     -- invoices.load
     WITH found (tenant_id, booking_ref) AS MATERIALIZED (
         SELECT * FROM unnest($1::uuid[], $2::text[])
@@ -24,7 +25,7 @@ pub(super) const LOAD: &str = "
     ORDER BY i.tenant_id, i.booking_ref
     FOR NO KEY UPDATE OF i";
 
-pub(super) const INSERT: &str = "
+    const INSERT = "
     -- invoices.insert
     INSERT INTO invoices (tenant_id, booking_ref, lead_id, trip_id, client_id, amount, currency, credit_used,
                           credit_applied, credit_state, balance_due, cancelled_at, created_at, updated_at)
@@ -35,7 +36,7 @@ pub(super) const INSERT: &str = "
          AS new (tenant_id, booking_ref, lead_id, trip_id, client_id, amount, currency, credit_used, credit_applied,
                  credit_state, balance_due, cancelled_at, created_at, updated_at)";
 
-pub(super) const UPDATE: &str = "
+    const UPDATE = "
     -- invoices.update
     UPDATE invoices i
     SET credit_applied = n.credit_applied / 100.0, credit_state = n.credit_state, balance_due = n.balance_due / 100.0,
@@ -43,6 +44,7 @@ pub(super) const UPDATE: &str = "
     FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::bigint[], $6::timestamptz[], $7::timestamptz[])
          AS n (tenant_id, booking_ref, credit_applied, credit_state, balance_due, cancelled_at, updated_at)
     WHERE i.tenant_id = n.tenant_id AND i.booking_ref = n.booking_ref";
+}
 
 /// Loads and locks the invoices that the unit names.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
@@ -54,7 +56,7 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     Some(Query::new(LOAD).bind(ref_tenants).bind(refs).bind(trip_tenants).bind(trips))
 }
 
-/// Takes in what [`load`] found.
+/// Adds the rows of [`load`] to the states.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -88,7 +90,7 @@ fn credit_state(stored: &str) -> Result<CreditState, TxError> {
     }
 }
 
-/// Writes new invoices.
+/// Inserts new invoices. Their leads must be inserted before.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state| state.invoices.in_state(RowState::New));
     write_rows!(INSERT, new, |tenant, invoice| [

@@ -1,8 +1,8 @@
-//! Leads, each with its trip, and where they matter with the trip's proposal and the discovery record.
+//! Leads, each with its trip; on request also with the trip's newest proposal and the discovery record.
 
 use super::{
-    Columns, Identities, LoadRequest, NamedClients, States, bind_found, discoveries, found, proposals, rows,
-    trips,
+    ClientReferences, Columns, Identities, LoadRequest, States, bind_found, discoveries, found, proposals,
+    rows, trips,
 };
 use super::{unreadable, write_rows};
 use crate::state::{Lead, RowState};
@@ -11,13 +11,21 @@ use common::model::{ClientId, LeadId, Stage, TenantId};
 use serde_json::Value;
 use tokio_postgres::Row;
 
-// Of a related client's leads only those that a rule can look up: the newest open ones, as many as the unit has events
-// that may close one; the newest one; and the newest one with each external id that an event names. Besides, the leads
-// named by id, by trip and by booking.
-//
-// An external id is expected to name one lead, which is found by that id alone. Thousands of leads may share one all the
-// same: of an id with more than 8 leads, the newest one of each client is looked up.
-pub(super) const LOAD: &str = concat!(
+/// The constraint that no two leads of a tenant have one enquiry number.
+pub(crate) const ENQUIRY_NUMBER_KEY: &str = "leads_tenant_enquiry_number_key";
+
+common::statements! {
+    // Loads only the leads that a rule can look up. Of each related client: the newest open ones (one more than the unit has
+    // events that may close one), the newest one, and the newest one with each external id that an event names. Also the
+    // leads named by id, by trip and by booking.
+    //
+    // An external id usually names one lead, which is found by that id alone. But thousands of leads may share one: for an id
+    // with more than 8 leads, the newest lead of each client is looked up.
+    //
+    // A newest lead is the last one of the index up to the client's (or the id's) greatest possible entry, if it is theirs. An
+    // equality would say the same, but let the planner of a session without our settings expect one row, and then read and sort
+    // all of them. The tenant is compared where the lead itself is read.
+    const LOAD = concat!(
     "
     -- leads.load
     WITH ",
@@ -37,9 +45,11 @@ pub(super) const LOAD: &str = concat!(
                                 ORDER BY lead_id DESC LIMIT $14::bigint + 1) AS l
         UNION
         SELECT found.tenant_id, l.lead_id FROM found
-            CROSS JOIN LATERAL (SELECT lead_id FROM leads
-                                WHERE client_id = found.client_id AND tenant_id IS NOT DISTINCT FROM found.tenant_id
-                                ORDER BY lead_id DESC LIMIT 1) AS l
+            CROSS JOIN LATERAL (SELECT client_id, lead_id FROM leads
+                                WHERE client_id IS NOT NULL
+                                  AND (client_id, lead_id) <= (found.client_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+                                ORDER BY client_id DESC, lead_id DESC LIMIT 1) AS l
+            WHERE l.client_id = found.client_id
         UNION
         SELECT w.tenant_id, l.lead_id FROM unnest($15::uuid[], $16::text[]) AS w (tenant_id, external_id)
             CROSS JOIN LATERAL (SELECT lead_id, client_id FROM leads
@@ -47,11 +57,13 @@ pub(super) const LOAD: &str = concat!(
             JOIN found ON found.tenant_id = w.tenant_id AND found.client_id = l.client_id
         UNION
         SELECT found.tenant_id, l.lead_id FROM shared JOIN found ON found.tenant_id = shared.tenant_id
-            CROSS JOIN LATERAL (SELECT lead_id FROM leads
-                                WHERE client_id::text || ':' || external_id
-                                          = found.client_id::text || ':' || shared.external_id
-                                  AND tenant_id IS NOT DISTINCT FROM found.tenant_id
-                                ORDER BY lead_id DESC LIMIT 1) AS l
+            CROSS JOIN LATERAL (SELECT client_id, external_id, lead_id FROM leads
+                                WHERE external_id IS NOT NULL
+                                  AND (client_id::text || ':' || external_id, lead_id)
+                                      <= (found.client_id::text || ':' || shared.external_id,
+                                          'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+                                ORDER BY client_id::text || ':' || external_id DESC, lead_id DESC LIMIT 1) AS l
+            WHERE l.client_id = found.client_id AND l.external_id = shared.external_id
         UNION
         SELECT * FROM unnest($17::uuid[], $18::uuid[])
         UNION
@@ -84,9 +96,9 @@ pub(super) const LOAD: &str = concat!(
     LEFT JOIN LATERAL (SELECT * FROM discoveries d
                        WHERE $26::boolean AND d.lead_id = w.lead_id AND d.tenant_id::text = w.tenant_id::text
                        LIMIT 1) AS d ON true"
-);
+    );
 
-pub(super) const INSERT: &str = "
+    const INSERT = "
     -- leads.insert
     INSERT INTO leads (tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason,
                        follow_up, owner_email, brief, attribution, created_at, updated_at)
@@ -97,7 +109,7 @@ pub(super) const INSERT: &str = "
          AS new (tenant_id, lead_id, client_id, enquiry_number, external_id, title, stage, lost_reason, follow_up,
                  owner_email, brief, attribution, created_at, updated_at)";
 
-pub(super) const UPDATE: &str = "
+    const UPDATE = "
     -- leads.update
     UPDATE leads l
     SET title = n.title, stage = n.stage, lost_reason = n.lost_reason, follow_up = n.follow_up,
@@ -106,8 +118,9 @@ pub(super) const UPDATE: &str = "
                 $9::timestamptz[])
          AS n (tenant_id, lead_id, title, stage, lost_reason, follow_up, owner_email, brief, updated_at)
     WHERE l.tenant_id = n.tenant_id AND l.lead_id = n.lead_id";
+}
 
-/// Columns of a trip, of a proposal and of a discovery record in [`LOAD`].
+/// Number of columns of a trip and of a proposal in [`LOAD`].
 const TRIP_COLUMNS: usize = 5;
 const PROPOSAL_COLUMNS: usize = 8;
 
@@ -120,9 +133,9 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     if !request.with_leads && !is_named {
         return None;
     }
-    let nobody = Identities::default();
-    let people = if request.with_leads { &request.related } else { &nobody };
-    let query = bind_found(Query::new(LOAD), people, request.events, &NamedClients::default());
+    let no_people = Identities::default();
+    let people = if request.with_leads { &request.related } else { &no_people };
+    let query = bind_found(Query::new(LOAD), people, request.events, &ClientReferences::default());
     let (external_tenants, external_ids) = request.lead_external_ids.columns();
     let (lead_tenants, leads) = request.leads.columns();
     let (trip_tenants, trips) = request.trips.columns();
@@ -134,17 +147,17 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     Some(query.bind(request.with_proposals).bind(request.with_discoveries))
 }
 
-/// Takes in what [`load`] found.
+/// Adds the rows of [`load`] to the states.
 pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
     for row in rows {
         let mut columns = Columns::of(row);
         let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
-        let lead = read(&mut columns)?;
+        let lead = read_lead(&mut columns)?;
         let lead_id = lead.id;
         state.leads.load(lead_id, lead);
-        match trips::read(lead_id, &mut columns)? {
+        match trips::read_trip(lead_id, &mut columns)? {
             Some(trip) => {
-                match proposals::read(trip.id, &mut columns)? {
+                match proposals::read_proposal(trip.id, &mut columns)? {
                     Some(proposal) => state.proposals.load(proposal.id, proposal),
                     None => columns.skip(PROPOSAL_COLUMNS - 1),
                 }
@@ -152,14 +165,14 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
             }
             None => columns.skip(TRIP_COLUMNS - 1 + PROPOSAL_COLUMNS),
         }
-        if let Some(record) = discoveries::read_of_lead(lead_id, &mut columns)? {
+        if let Some(record) = discoveries::read_discovery(lead_id, &mut columns)? {
             state.discoveries.load(record.id, record);
         }
     }
     Ok(())
 }
 
-fn read(columns: &mut Columns<'_>) -> Result<Lead, TxError> {
+fn read_lead(columns: &mut Columns<'_>) -> Result<Lead, TxError> {
     let (id, client_id) = (LeadId(columns.take()), ClientId(columns.take()));
     let (enquiry_number, external_id, title) = (columns.take(), columns.take(), columns.take());
     let stage = Stage::parse(columns.take()).ok_or_else(|| unreadable("stage"))?;
@@ -184,7 +197,7 @@ fn read(columns: &mut Columns<'_>) -> Result<Lead, TxError> {
     })
 }
 
-/// Writes new leads.
+/// Inserts new leads. Their trips must be inserted after them.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state| state.leads.in_state(RowState::New));
     write_rows!(INSERT, new, |tenant, lead| [

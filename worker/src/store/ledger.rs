@@ -1,4 +1,4 @@
-//! The event ledger: it decides what is a duplicate (D7).
+//! The event ledger, by which duplicates are detected (D7).
 
 use super::{Columns, LoadRequest, States, rows, write_rows};
 use crate::state::LedgerEntry;
@@ -7,7 +7,8 @@ use common::db::Query;
 use common::model::{ClientId, DiscoveryId, LeadId, TenantId, TripId};
 use tokio_postgres::Row;
 
-pub(super) const LOAD: &str = "
+common::statements! {
+    const LOAD = "
     -- ledger.load
     SELECT w.tenant_id, w.event_id, l.event_type, l.key_prefix, l.request_id, l.ordinal, l.client_id, l.lead_id,
            l.trip_id, l.discovery_id, l.warnings
@@ -15,27 +16,28 @@ pub(super) const LOAD: &str = "
     CROSS JOIN LATERAL (SELECT * FROM event_ledger l
                         WHERE l.tenant_id = w.tenant_id AND l.event_id = w.event_id LIMIT 1) AS l";
 
-// No ON CONFLICT: an event that another unit applied in the meantime must not be applied twice. Its key raises a
-// unique violation, and the unit runs again and finds it.
-pub(super) const INSERT: &str = "
+    // No ON CONFLICT: an event that another unit applied in the meantime must not be applied twice. Its key raises a
+    // unique violation, and the unit runs again and finds it.
+    const INSERT = "
     -- ledger.insert
     INSERT INTO event_ledger (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, client_id, lead_id,
-                              trip_id, discovery_id, warnings, applied_at)
+                              trip_id, discovery_id, warnings, trace_id, applied_at)
     SELECT tenant_id, event_id, event_type, key_prefix, request_id, ordinal, client_id, lead_id, trip_id, discovery_id,
-           coalesce(string_to_array(warnings, E'\\n'), '{}'), $12
+           coalesce(string_to_array(warnings, E'\\n'), '{}'), trace_id, $13
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::uuid[], $6::smallint[], $7::uuid[], $8::uuid[],
-                $9::uuid[], $10::uuid[], $11::text[])
+                $9::uuid[], $10::uuid[], $11::text[], $12::uuid[])
          AS new (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, client_id, lead_id, trip_id,
-                 discovery_id, warnings)
+                 discovery_id, warnings, trace_id)
     ORDER BY tenant_id, event_id";
+}
 
-/// Loads what was applied before.
+/// Loads the entries of the unit's events that were applied before.
 pub(super) fn load(request: &LoadRequest) -> Query<'static> {
     let (tenants, ids) = request.event_ids.columns();
     Query::new(LOAD).bind(tenants).bind(ids)
 }
 
-/// Takes in what [`load`] found.
+/// Adds the rows of [`load`] to the states.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
     for row in rows {
         let mut columns = Columns::of(row);
@@ -51,12 +53,13 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) {
             trip_id: columns.take::<Option<_>>().map(TripId),
             discovery_id: columns.take::<Option<_>>().map(DiscoveryId),
             warnings: columns.take(),
+            trace_id: None,
         };
         state.ledger.insert(entry.event_id.clone(), entry);
     }
 }
 
-/// Writes what this unit applied.
+/// Inserts the entries of the events that this unit applied.
 pub(super) fn insert(states: &States, now: DateTime<Utc>) -> Option<Query<'_>> {
     let new = rows(states, |state| state.ledger_added.iter().map(|id| &state.ledger[id]));
     write_rows!(
@@ -73,8 +76,9 @@ pub(super) fn insert(states: &States, now: DateTime<Utc>) -> Option<Query<'_>> {
             entry.lead_id.map(|id| id.0),
             entry.trip_id.map(|id| id.0),
             entry.discovery_id.map(|id| id.0),
-            // Arrays of arrays must be rectangular in Postgres, so an event's warnings travel as lines of one text.
+            // Arrays of arrays must be rectangular in Postgres, so an event's warnings are sent as lines of one text.
             (!entry.warnings.is_empty()).then(|| entry.warnings.join("\n")),
+            entry.trace_id,
         ],
         now
     )

@@ -1,9 +1,9 @@
-//! Load: everything that a unit of work can touch, in one flight. Each statement finds its rows from the keys that the
-//! unit names, and none waits for the rows of another.
+//! Load: everything that a unit of work may read or change, in one round trip. Each statement finds its rows by the keys that
+//! the unit names, so none waits for the rows of another.
 
 use super::{
-    LoadRequest, States, clients, company, credits, discoveries, invoices, leads, ledger, locks, rosters,
-    tenants,
+    ErasedIdentities, LoadRequest, States, TenantErasures, clients, company, credits, discoveries,
+    erased_identities, invoices, leads, ledger, locks, rosters, tenants,
 };
 use chrono::{DateTime, Utc};
 use common::db::{Query, TxError};
@@ -11,19 +11,20 @@ use common::model::{ClientId, TenantId};
 use std::collections::HashSet;
 use tokio_postgres::Row;
 
-/// What a unit locks besides the identities of people who do not exist yet.
+/// Which clients a unit locks, besides the identities of people who do not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locking {
-    /// The related clients. The others are written only if they are as they were read.
+    /// The related clients. Other clients are updated only if their version is unchanged.
     Related,
-    /// All identities and clients: the unit has been in conflict with another one before.
+    /// All identities and clients: the unit runs again after a conflict with another one.
     Everything,
 }
 
-/// What a statement of the flight loads.
+/// The purpose of a statement of the round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum LoadStep {
     Own,
+    Erased,
     Locks,
     LockedClients,
     Invoices,
@@ -40,14 +41,14 @@ enum Part {
     Rosters,
 }
 
-/// The statements of a flight.
+/// The statements of the first round trip.
 #[derive(Debug)]
 pub(crate) struct Load {
-    parts: Vec<Part>,
+    steps: Vec<LoadStep>,
     queries: Vec<Query<'static>>,
 }
 
-/// What was loaded.
+/// The result of a [`Load`].
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// The states of the unit's tenants.
@@ -56,37 +57,50 @@ pub(crate) struct Loaded {
     pub(crate) server_time: Option<DateTime<Utc>>,
     /// The clients that are locked until the transaction ends.
     pub(crate) locked: HashSet<(TenantId, ClientId)>,
+    /// The tenants of the unit that have erased people.
+    pub(crate) erasures: Vec<(TenantId, TenantErasures)>,
+    /// Of the identities that were looked up, those that belonged to people who were erased.
+    pub(crate) erased: ErasedIdentities,
     /// The rows of the unit's own statements, in their order.
     pub(crate) own: Vec<Vec<Row>>,
 }
 
 impl Load {
-    /// The statements for a request, behind the unit's `own`. Locks come first: what is read must be read after they are
-    /// held. In this order all units take them: advisory locks, clients by id, invoices by reference.
-    pub(crate) fn new(request: &LoadRequest, locking: Locking, own: Vec<Query<'static>>) -> Self {
-        let mut load = Self { parts: Vec::with_capacity(12), queries: Vec::with_capacity(12) };
-        own.into_iter().for_each(|query| load.add(Part::Own, Some(query)));
-        load.add(Part::Locks, locks::take(request, locking));
-        load.add(Part::LockedClients, clients::lock(request, locking));
-        load.add(Part::Invoices, invoices::load(request));
-        load.add(Part::Tenants, Some(tenants::load(request)));
-        load.add(Part::Members, tenants::load_members(request));
-        load.add(Part::Ledger, Some(ledger::load(request)));
-        load.add(Part::Clients, clients::load(request));
-        load.add(Part::Clients, clients::load_named(request));
-        load.add(Part::Accounts, company::load(request));
-        load.add(Part::MovedEntries, company::load_moved(request));
-        load.add(Part::Leads, leads::load(request));
-        load.add(Part::Discoveries, discoveries::load_named(request));
-        load.add(Part::Profiles, discoveries::load_profiles(request));
-        load.add(Part::Credits, credits::load(request));
-        load.add(Part::Rosters, rosters::load(request));
+    /// The statements for a request. The tenants come first, with the lock that excludes erasures, then the unit's `own`
+    /// statements, and then the other locks, because rows must be read while the locks are held. Lock order of all units: tenants by
+    /// id, other advisory locks, clients by id, invoices by reference.
+    ///
+    /// `erased` looks up which identities belonged to people who were erased.
+    pub(crate) fn new(
+        request: &LoadRequest,
+        locking: Locking,
+        own: Vec<Query<'static>>,
+        erased: Option<Query<'static>>,
+    ) -> Self {
+        let mut load = Self { steps: Vec::with_capacity(12), queries: Vec::with_capacity(12) };
+        load.add(LoadStep::Tenants, Some(tenants::load(request)));
+        load.add(LoadStep::Erased, erased);
+        own.into_iter().for_each(|query| load.add(LoadStep::Own, Some(query)));
+        load.add(LoadStep::Locks, locks::take(request, locking));
+        load.add(LoadStep::LockedClients, clients::lock(request, locking));
+        load.add(LoadStep::Invoices, invoices::load(request));
+        load.add(LoadStep::Members, tenants::load_members(request));
+        load.add(LoadStep::Ledger, Some(ledger::load(request)));
+        load.add(LoadStep::Clients, clients::load(request));
+        load.add(LoadStep::Clients, clients::load_named(request));
+        load.add(LoadStep::Accounts, company::load(request));
+        load.add(LoadStep::MovedEntries, company::load_moved(request));
+        load.add(LoadStep::Leads, leads::load(request));
+        load.add(LoadStep::Discoveries, discoveries::load_named(request));
+        load.add(LoadStep::Profiles, discoveries::load_profiles(request));
+        load.add(LoadStep::Credits, credits::load(request));
+        load.add(LoadStep::Rosters, rosters::load(request));
         load
     }
 
-    fn add(&mut self, part: Part, query: Option<Query<'static>>) {
+    fn add(&mut self, step: LoadStep, query: Option<Query<'static>>) {
         if let Some(query) = query {
-            self.parts.push(part);
+            self.steps.push(step);
             self.queries.push(query);
         }
     }
@@ -96,37 +110,40 @@ impl Load {
         &self.queries
     }
 
-    /// Takes in the rows of each statement.
-    pub(crate) fn read(self, rows: Vec<Vec<Row>>) -> Result<Loaded, TxError> {
-        let tenants = self.parts.iter().position(|part| *part == Part::Tenants);
+    /// Builds the states from the rows of each statement.
+    pub(crate) fn into_loaded(self, rows: Vec<Vec<Row>>) -> Result<Loaded, TxError> {
+        let tenants = self.steps.iter().position(|step| *step == LoadStep::Tenants);
         let states = tenants.map(|at| tenants::states(&rows[at])).unwrap_or_default();
         let server_time = tenants.and_then(|at| tenants::server_time(&rows[at]));
-        let mut loaded = Loaded { states, server_time, locked: HashSet::new(), own: Vec::new() };
-        for (part, rows) in self.parts.into_iter().zip(rows) {
-            loaded.fill(part, rows)?;
+        let erasures = tenants.map(|at| tenants::erasures(&rows[at])).unwrap_or_default();
+        let (locked, erased) = (HashSet::new(), ErasedIdentities::new());
+        let mut loaded = Loaded { states, server_time, locked, erasures, erased, own: Vec::new() };
+        for (step, rows) in self.steps.into_iter().zip(rows) {
+            loaded.fill(step, rows)?;
         }
         Ok(loaded)
     }
 }
 
 impl Loaded {
-    fn fill(&mut self, part: Part, rows: Vec<Row>) -> Result<(), TxError> {
+    fn fill(&mut self, step: LoadStep, rows: Vec<Row>) -> Result<(), TxError> {
         let states = &mut self.states;
-        match part {
-            Part::Own => self.own.push(rows),
-            Part::Locks | Part::Tenants => {}
-            Part::LockedClients => self.locked = clients::locked(&rows),
-            Part::Invoices => invoices::fill(states, &rows)?,
-            Part::Members => tenants::fill_members(states, &rows),
-            Part::Ledger => ledger::fill(states, &rows),
-            Part::Clients => clients::fill(states, &rows)?,
-            Part::Accounts => company::fill(states, &rows)?,
-            Part::MovedEntries => company::fill_moved(states, &rows)?,
-            Part::Leads => leads::fill(states, &rows)?,
-            Part::Discoveries => discoveries::fill_named(states, &rows)?,
-            Part::Profiles => discoveries::fill_profiles(states, &rows)?,
-            Part::Credits => credits::fill(states, &rows),
-            Part::Rosters => rosters::fill(states, &rows),
+        match step {
+            LoadStep::Own => self.own.push(rows),
+            LoadStep::Erased => self.erased = erased_identities::erased(&rows),
+            LoadStep::Locks | LoadStep::Tenants => {}
+            LoadStep::LockedClients => self.locked = clients::locked(&rows),
+            LoadStep::Invoices => invoices::fill(states, &rows)?,
+            LoadStep::Members => tenants::fill_members(states, &rows),
+            LoadStep::Ledger => ledger::fill(states, &rows),
+            LoadStep::Clients => clients::fill(states, &rows)?,
+            LoadStep::Accounts => company::fill(states, &rows)?,
+            LoadStep::MovedEntries => company::fill_moved(states, &rows)?,
+            LoadStep::Leads => leads::fill(states, &rows)?,
+            LoadStep::Discoveries => discoveries::fill_named(states, &rows)?,
+            LoadStep::Profiles => discoveries::fill_profiles(states, &rows)?,
+            LoadStep::Credits => credits::fill(states, &rows),
+            LoadStep::Rosters => rosters::fill(states, &rows),
         }
         Ok(())
     }

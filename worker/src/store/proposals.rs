@@ -1,17 +1,18 @@
-//! Proposals, and the itineraries that they hold. A trip's newest proposal is loaded with its lead.
+//! Proposals and their itineraries. A trip's newest proposal is loaded with its lead.
 
 use super::{Columns, States, rows, unreadable, write_rows};
 use crate::state::{Proposal, ProposalStatus, RowState};
 use common::db::{Query, TxError};
 use common::model::{ProposalId, TripId};
 
-// A proposal opens as a draft of which nothing is known.
-pub(super) const INSERT: &str = "
+common::statements! {
+    // A new proposal is an empty draft.
+    const INSERT = "
     -- proposals.insert
     INSERT INTO proposals (tenant_id, proposal_id, trip_id, status, created_at)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[])";
 
-pub(super) const UPDATE: &str = "
+    const UPDATE = "
     -- proposals.update
     UPDATE proposals p
     SET status = n.status, title = n.title, url = n.url, channel = n.channel, sent_at = n.sent_at,
@@ -21,7 +22,7 @@ pub(super) const UPDATE: &str = "
          AS n (tenant_id, proposal_id, status, title, url, channel, sent_at, viewed_at)
     WHERE p.tenant_id = n.tenant_id AND p.proposal_id = n.proposal_id";
 
-pub(super) const INSERT_ITINERARIES: &str = "
+    const INSERT_ITINERARIES = "
     -- itineraries.insert
     INSERT INTO itineraries (tenant_id, proposal_id, snapshot, updated_at)
     SELECT tenant_id, proposal_id, snapshot::json, updated_at
@@ -29,9 +30,10 @@ pub(super) const INSERT_ITINERARIES: &str = "
          AS new (tenant_id, proposal_id, snapshot, updated_at)
     ON CONFLICT (tenant_id, proposal_id) DO UPDATE
     SET snapshot = excluded.snapshot, updated_at = excluded.updated_at";
+}
 
-/// Reads the proposal of a trip; `None`, and one column read, when none was loaded.
-pub(super) fn read(trip_id: TripId, columns: &mut Columns<'_>) -> Result<Option<Proposal>, TxError> {
+/// Reads the proposal of a trip. `None` if none was loaded: only one column has been read then.
+pub(super) fn read_proposal(trip_id: TripId, columns: &mut Columns<'_>) -> Result<Option<Proposal>, TxError> {
     let Some(id) = columns.take::<Option<_>>() else { return Ok(None) };
     Ok(Some(Proposal {
         id: ProposalId(id),
@@ -46,7 +48,7 @@ pub(super) fn read(trip_id: TripId, columns: &mut Columns<'_>) -> Result<Option<
     }))
 }
 
-/// Writes new proposals.
+/// Inserts new proposals, which are drafts.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state| state.proposals.in_state(RowState::New));
     write_rows!(INSERT, new, |tenant, proposal| [

@@ -1,57 +1,60 @@
-//! What a unit of work needs loaded: the keys that its events, write or action name.
+//! What a unit of work must load: the keys that its events, writes or action name.
 
+use crate::rules::booking::{self, LeadReference};
+use crate::rules::credit::{self, InvoiceReference};
+use crate::rules::discovery;
+use crate::rules::payload::Payload;
 use common::event::{Actor, Envelope, InboundType};
-use common::model::{DiscoveryId, Email, LeadId, TenantId, TripId, is_free_mailbox};
-use serde_json::Value;
+use common::model::{Email, TenantId, is_free_mailbox};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Keys of one kind, each with its tenant; sorted and unique. What `unnest` takes pairwise.
+/// Sorted, unique keys of one type, each with its tenant. They become two array parameters of `unnest`.
 #[derive(Clone, Debug)]
-pub struct Keys<K>(BTreeSet<(Uuid, K)>);
+pub(crate) struct TenantKeys<K>(BTreeSet<(Uuid, K)>);
 
-impl<K> Default for Keys<K> {
+impl<K> Default for TenantKeys<K> {
     fn default() -> Self {
         Self(BTreeSet::new())
     }
 }
 
-impl<K: Ord + Clone> Keys<K> {
-    /// Adds a key.
-    pub fn add(&mut self, tenant: TenantId, key: K) {
+impl<K: Ord + Clone> TenantKeys<K> {
+    /// Adds a key of a tenant, unless it is present.
+    pub(crate) fn add(&mut self, tenant: TenantId, key: K) {
         self.0.insert((tenant.0, key));
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The keys with their tenants.
-    pub fn iter(&self) -> impl Iterator<Item = &(Uuid, K)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Uuid, K)> {
         self.0.iter()
     }
 
     /// The two arrays, tenants and keys.
-    pub fn columns(&self) -> (Vec<Uuid>, Vec<K>) {
+    pub(crate) fn columns(&self) -> (Vec<Uuid>, Vec<K>) {
         self.0.iter().cloned().unzip()
     }
 }
 
-/// What people are known by (D10).
+/// Identities of people (D10).
 #[derive(Clone, Debug, Default)]
-pub struct Identities {
-    /// Lower-cased emails.
-    pub emails: Keys<String>,
-    /// Callers' own ids of people, each with the lower-cased email that came with it, unless several did.
-    pub external_ids: BTreeMap<(Uuid, String), Option<String>>,
-    /// Phone digits of people who were named by nothing stronger.
-    pub phones: Keys<String>,
+pub(crate) struct Identities {
+    /// Emails in lower case.
+    pub(crate) emails: TenantKeys<String>,
+    /// External ids, each with the lower-case email that was sent with it; `None` if there was none, or different ones.
+    pub(crate) external_ids: BTreeMap<(Uuid, String), Option<String>>,
+    /// Phone digits of people who were named by neither email nor external id.
+    pub(crate) phones: TenantKeys<String>,
 }
 
 impl Identities {
-    /// Adds all that identifies a person: what they are matched by, and the external id that they would take.
-    pub fn add(&mut self, tenant: TenantId, actor: &Actor) {
+    /// Adds a person: the identity that they are matched by, and the external id that they would be given.
+    pub(crate) fn add(&mut self, tenant: TenantId, actor: &Actor) {
         let email = actor.email.as_ref().map(|email| email.key().to_owned());
         if let Some(external_id) = &actor.external_id {
             self.external_ids
@@ -71,92 +74,89 @@ impl Identities {
         }
     }
 
-    /// Whether nobody is named.
-    pub fn is_empty(&self) -> bool {
+    /// Whether there is no identity.
+    pub(crate) fn is_empty(&self) -> bool {
         self.emails.is_empty() && self.external_ids.is_empty() && self.phones.is_empty()
     }
 }
 
-/// Clients that are named by something else than what they are known by.
+/// References to clients other than their identities.
 #[derive(Clone, Debug, Default)]
-pub struct NamedClients {
-    /// By their ids.
-    pub ids: Keys<Uuid>,
-    /// By the ids of their leads.
-    pub leads: Keys<Uuid>,
-    /// By the references of their bookings.
-    pub booking_refs: Keys<String>,
+pub(crate) struct ClientReferences {
+    /// Ids of the clients themselves.
+    pub(crate) ids: TenantKeys<Uuid>,
+    /// Ids of their leads.
+    pub(crate) leads: TenantKeys<Uuid>,
+    /// Booking references of their invoices.
+    pub(crate) booking_refs: TenantKeys<String>,
 }
 
-impl NamedClients {
-    /// Whether nobody is named.
-    pub fn is_empty(&self) -> bool {
+impl ClientReferences {
+    /// Whether there is no reference.
+    pub(crate) fn is_empty(&self) -> bool {
         self.ids.is_empty() && self.leads.is_empty() && self.booking_refs.is_empty()
     }
 }
 
-/// All that a unit needs.
+/// Everything that a unit of work must load.
 #[derive(Clone, Debug, Default)]
-pub struct LoadRequest {
-    /// Number of events: as many clients of one phone can be matched one after the other, each event changing whom
-    /// the next one finds.
-    pub events: i64,
-    /// Number of events that can close a lead: as many leads of a client can be the newest open one.
-    pub closing_events: i64,
-    /// The tenants.
-    pub tenants: BTreeSet<Uuid>,
-    /// Events, as the ledger knows them.
-    pub event_ids: Keys<String>,
-    /// Everybody who is named by an identity.
-    pub people: Identities,
-    /// Of these, those whose leads, discoveries or credit the unit looks up, and whoever may turn out to be the same
-    /// person within the unit. Their clients are locked.
-    pub related: Identities,
-    /// Lower-cased emails on domains that may be a company's, with the domain.
-    pub company_emails: Keys<(String, String)>,
-    /// Lower-cased emails that writes give to clients who exist.
-    pub given_emails: Keys<String>,
-    /// Clients named otherwise; locked.
-    pub clients: NamedClients,
+pub(crate) struct LoadRequest {
+    /// Number of events, writes or actions. As many clients with one phone number can be matched one after the other,
+    /// because each event may change which client the next one finds.
+    pub(crate) events: i64,
+    /// Number of events that can close a lead. As many leads of a client can be its newest open one, one after the other.
+    pub(crate) closing_events: i64,
+    /// Tenants of the unit.
+    pub(crate) tenants: BTreeSet<Uuid>,
+    /// Event ids to look up in the ledger.
+    pub(crate) event_ids: TenantKeys<String>,
+    /// All people who are named by an identity.
+    pub(crate) people: Identities,
+    /// Of these, the people whose leads, discoveries or credit the unit looks up, and those who may turn out to be the
+    /// same person within the unit. Their clients are locked.
+    pub(crate) related: Identities,
+    /// Lower-case emails on domains that may belong to a company, with the domain.
+    pub(crate) company_emails: TenantKeys<(String, String)>,
+    /// Lower-case emails that writes assign to existing clients.
+    pub(crate) given_emails: TenantKeys<String>,
+    /// Clients that are referred to by id, lead or booking; locked.
+    pub(crate) clients: ClientReferences,
     /// Leads named by id.
-    pub leads: Keys<Uuid>,
+    pub(crate) leads: TenantKeys<Uuid>,
     /// Leads named by their trip.
-    pub trips: Keys<Uuid>,
-    /// Leads named by the caller's own id.
-    pub lead_external_ids: Keys<String>,
-    /// Bookings.
-    pub booking_refs: Keys<String>,
-    /// Bookings named by their trip.
-    pub booking_trips: Keys<Uuid>,
+    pub(crate) trips: TenantKeys<Uuid>,
+    /// Leads named by their external id.
+    pub(crate) lead_external_ids: TenantKeys<String>,
+    /// Invoices named by their booking reference.
+    pub(crate) booking_refs: TenantKeys<String>,
+    /// Invoices named by their trip.
+    pub(crate) booking_trips: TenantKeys<Uuid>,
     /// Discovery records named by id.
-    pub discoveries: Keys<Uuid>,
-    /// Whether leads of the related people matter.
-    pub with_leads: bool,
-    /// Whether discovery records and profiles of the related people matter.
-    pub with_discoveries: bool,
-    /// Whether the credit of the related people matters.
-    pub with_credits: bool,
-    /// Whether members matter: for who owns a lead and is notified.
-    pub with_members: bool,
-    /// Whether the proposal of a lead's trip matters.
-    pub with_proposals: bool,
-    /// Whether the travelers of the clients named by id matter.
-    pub with_travelers: bool,
+    pub(crate) discoveries: TenantKeys<Uuid>,
+    /// Whether to load leads of the related people.
+    pub(crate) with_leads: bool,
+    /// Whether to load discovery records and profiles of the related people.
+    pub(crate) with_discoveries: bool,
+    /// Whether to load the credit of the related people.
+    pub(crate) with_credits: bool,
+    /// Whether to load members, who own leads and are notified.
+    pub(crate) with_members: bool,
+    /// Whether to load the newest proposal of each lead's trip.
+    pub(crate) with_proposals: bool,
+    /// Whether to load the travelers of the clients named by id.
+    pub(crate) with_travelers: bool,
 }
 
-/// The fields of a payload, read as the rules read them: of a repeated name the last one counts.
-type Fields = serde_json::Map<String, Value>;
-
 impl LoadRequest {
-    /// A request of one write or action of a tenant, known to the ledger as `event_id`.
-    pub fn single(tenant: TenantId, event_id: String) -> Self {
+    /// A request of one write or action of a tenant, whose event id in the ledger is `event_id`.
+    pub(crate) fn single(tenant: TenantId, event_id: String) -> Self {
         let mut request = Self::default();
         request.add_single(tenant, event_id);
         request
     }
 
-    /// Adds a write or an action of a tenant, known to the ledger as `event_id`.
-    pub fn add_single(&mut self, tenant: TenantId, event_id: String) {
+    /// Adds a write or an action of a tenant, whose event id in the ledger is `event_id`.
+    pub(crate) fn add_single(&mut self, tenant: TenantId, event_id: String) {
         self.events += 1;
         self.closing_events += 1;
         self.tenants.insert(tenant.0);
@@ -164,19 +164,19 @@ impl LoadRequest {
     }
 
     /// A request for events, each with its tenant.
-    pub fn of_events<'e>(events: impl Iterator<Item = (TenantId, &'e Envelope<'e>)> + Clone) -> Self {
+    pub(crate) fn of_events<'e>(events: impl Iterator<Item = (TenantId, &'e Envelope<'e>)> + Clone) -> Self {
         let mut request = Self::default();
         for (tenant, event) in events.clone() {
             request.add_event(tenant, event);
         }
-        for actor in super::kinship::related(events) {
+        for actor in super::related_people::related(events) {
             request.related.add(actor.0, actor.1);
         }
         request
     }
 
-    /// Adds a person who is to be matched or made.
-    pub fn add_person(&mut self, tenant: TenantId, actor: &Actor) {
+    /// Adds a person who is matched with a client or becomes one.
+    pub(crate) fn add_person(&mut self, tenant: TenantId, actor: &Actor) {
         self.people.add(tenant, actor);
         if let Some(email) = &actor.email {
             self.add_company_email(tenant, email);
@@ -207,58 +207,75 @@ impl LoadRequest {
                 self.with_members = true;
                 self.with_leads = true;
                 self.with_discoveries = true;
-                if let Some(id) =
-                    text(&fields(event), "hosTripDiscoveryId").and_then(|id| DiscoveryId::parse(&id))
-                {
+                if let Ok(Some(id)) = payload(event).read("hosTripDiscoveryId", discovery::discovery_id) {
                     self.discoveries.add(tenant, id.0);
                 }
             }
             InboundType::BookingStarted | InboundType::BookingAbandoned => {
                 self.with_members = true;
-                self.add_booking(tenant, &fields(event));
+                self.add_booking(tenant, &payload(event));
             }
             InboundType::BookingCompleted => {
                 self.with_members = true;
                 self.closing_events += 1;
-                self.add_booking(tenant, &fields(event));
+                self.add_booking(tenant, &payload(event));
             }
             InboundType::BookingCreditApplied => {
                 self.with_members = true;
-                let fields = fields(event);
-                self.add_booking_ref(tenant, &fields);
-                if let Some(trip) = text(&fields, "tripId").and_then(|id| TripId::parse(&id)) {
-                    self.booking_trips.add(tenant, trip.0);
+                match credit::invoice_reference(&payload(event)) {
+                    Some(InvoiceReference::Ref(booking_ref)) => self.booking_refs.add(tenant, booking_ref),
+                    Some(InvoiceReference::Trip(trip)) => self.booking_trips.add(tenant, trip.0),
+                    None => {}
                 }
             }
             InboundType::EmployeeCreditUpdated => self.with_credits = true,
         }
     }
 
-    fn add_booking(&mut self, tenant: TenantId, fields: &Fields) {
+    fn add_booking(&mut self, tenant: TenantId, payload: &Payload<'_>) {
         self.with_leads = true;
-        if let Some(lead) = text(fields, "leadId").and_then(|id| LeadId::parse(&id)) {
-            self.leads.add(tenant, lead.0);
+        match booking::lead_reference(payload) {
+            Some(LeadReference::Lead(id)) => self.leads.add(tenant, id.0),
+            Some(LeadReference::Trip(id)) => self.trips.add(tenant, id.0),
+            Some(LeadReference::External(id)) => self.lead_external_ids.add(tenant, id),
+            Some(LeadReference::Unreadable) | None => {}
         }
-        if let Some(trip) = text(fields, "tripId").and_then(|id| TripId::parse(&id)) {
-            self.trips.add(tenant, trip.0);
-        }
-        if let Some(external_id) = text(fields, "externalLeadId") {
-            self.lead_external_ids.add(tenant, external_id);
-        }
-        self.add_booking_ref(tenant, fields);
-    }
-
-    fn add_booking_ref(&mut self, tenant: TenantId, fields: &Fields) {
-        if let Some(booking_ref) = text(fields, "bookingRef") {
+        if let Ok(Some(booking_ref)) = payload.read("bookingRef", booking::booking_ref) {
             self.booking_refs.add(tenant, booking_ref);
         }
     }
 }
 
-fn fields(event: &Envelope<'_>) -> Fields {
-    event.payload.and_then(|payload| serde_json::from_str(payload.get()).ok()).unwrap_or_default()
+/// The payload, read by the rules' own reader: the keys that are loaded are those that the rules look up.
+fn payload<'e>(event: &Envelope<'e>) -> Payload<'e> {
+    // A payload that is no object names nothing; the rules fail its event.
+    Payload::of(event.payload).unwrap_or_default()
 }
 
-fn text(fields: &Fields, name: &str) -> Option<String> {
-    fields.get(name)?.as_str().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::envelope;
+    use common::event::parse_batch;
+    use serde_json::json;
+
+    fn request(kind: &str, payload: &str) -> LoadRequest {
+        let event = envelope("1", kind, &json!({"email": "ana@example.com"}), payload);
+        let body = format!(r#"{{"events": [{event}]}}"#);
+        let batch = parse_batch(body.as_bytes(), "acme").unwrap();
+        LoadRequest::of_events(batch.iter().map(|event| (TenantId(Uuid::nil()), event)))
+    }
+
+    #[test]
+    fn only_the_reference_that_the_rules_follow_is_loaded() {
+        let (lead, trip) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let payload = format!(r#"{{"leadId": "{lead}", "tripId": "{trip}", "externalLeadId": "x"}}"#);
+        let booking = request("booking.started", &payload);
+        assert_eq!(booking.leads.columns().1, [lead]);
+        assert!(booking.trips.is_empty() && booking.lead_external_ids.is_empty());
+        let payload = format!(r#"{{"bookingRef": "B-1", "tripId": "{trip}", "appliedRupees": 1}}"#);
+        let credit = request("booking.credit_applied", &payload);
+        assert_eq!(credit.booking_refs.columns().1, ["B-1"]);
+        assert!(credit.booking_trips.is_empty());
+    }
 }

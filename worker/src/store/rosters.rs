@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-pub(super) const LOAD: &str = "
+common::statements! {
+    const LOAD = "
     -- rosters.load
     SELECT t.tenant_id, t.client_id, t.name, t.type, t.age, t.email, t.phone
     FROM unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id)
@@ -18,18 +19,19 @@ pub(super) const LOAD: &str = "
                         ORDER BY t.position LIMIT 50) AS t
     ORDER BY t.tenant_id, t.client_id, t.position";
 
-pub(super) const DELETE: &str = "
+    const DELETE = "
     -- rosters.delete
     DELETE FROM travelers t USING unnest($1::uuid[], $2::uuid[]) AS w (tenant_id, client_id)
     WHERE t.tenant_id = w.tenant_id AND t.client_id = w.client_id";
 
-pub(super) const INSERT: &str = "
+    const INSERT = "
     -- rosters.insert
     INSERT INTO travelers (tenant_id, client_id, position, name, type, age, email, phone)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::text[], $5::text[], $6::smallint[], $7::text[],
                          $8::text[])";
+}
 
-/// Loads the rosters of the clients named by id, where they matter.
+/// Loads the rosters of the clients named by id, if the unit needs them.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     if !request.with_travelers {
         return None;
@@ -38,7 +40,7 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     Some(Query::new(LOAD).bind(tenants).bind(clients))
 }
 
-/// Takes in what [`load`] found, which is in the rosters' order.
+/// Adds the rows of [`load`] to the states. They are sorted in roster order.
 pub(super) fn fill(states: &mut States, rows: &[Row]) {
     let mut rosters: BTreeMap<(TenantId, ClientId), Vec<TravelerView>> = BTreeMap::new();
     for row in rows {
@@ -60,7 +62,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) {
     }
 }
 
-/// One traveler with its client and place.
+/// One traveler with its client and its position in the roster.
 #[derive(Clone, Copy)]
 struct Place<'s> {
     client: ClientId,
@@ -68,15 +70,16 @@ struct Place<'s> {
     traveler: &'s TravelerView,
 }
 
-/// Takes away what new and changed rosters replace.
+/// Deletes the travelers that new and changed rosters replace.
 pub(super) fn delete(states: &States) -> Option<Query<'_>> {
-    let touched = rows(states, |state| state.rosters.touched());
-    write_rows!(DELETE, touched, |tenant, roster| [tenant, roster.client_id.0])
+    let new_or_changed = rows(states, |state| state.rosters.new_or_changed());
+    write_rows!(DELETE, new_or_changed, |tenant, roster| [tenant, roster.client_id.0])
 }
 
 /// Writes new and changed rosters.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
-    let places: Vec<(Uuid, Place<'_>)> = rows(states, |state| state.rosters.touched().flat_map(places));
+    let places: Vec<(Uuid, Place<'_>)> =
+        rows(states, |state| state.rosters.new_or_changed().flat_map(places));
     write_rows!(INSERT, places, |tenant, place| [
         tenant,
         place.client.0,

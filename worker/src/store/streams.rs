@@ -1,35 +1,37 @@
-//! What is only ever appended: timeline, inbox, notifications, outbox.
+//! Append-only tables: timeline, inbox, notifications, outbox.
 
 use super::{States, rows, write_rows};
 use chrono::{DateTime, Utc};
 use common::db::Query;
 use serde_json::Value;
 
-pub(super) const TIMELINE: &str = "
+common::statements! {
+    const TIMELINE = "
     -- timeline.insert
     INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload)
     SELECT tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload::json
     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
          AS new (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload)";
 
-pub(super) const INBOX: &str = "
+    const INBOX = "
     -- inbox.insert
     INSERT INTO inbox_messages (tenant_id, lead_id, message_id, at, kind, text, changes)
     SELECT tenant_id, lead_id, message_id, at, kind, text, changes::json
     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::text[], $7::text[])
          AS new (tenant_id, lead_id, message_id, at, kind, text, changes)";
 
-pub(super) const NOTIFICATIONS: &str = "
+    const NOTIFICATIONS = "
     -- notifications.insert
     INSERT INTO notifications (tenant_id, notification_id, at, recipient, kind, lead_id, text)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::text[], $5::text[], $6::uuid[], $7::text[])";
 
-pub(super) const OUTBOX: &str = "
+    const OUTBOX = "
     -- outbox.insert
     INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id, created_at)
     SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, traceparent, request_id, $9
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
          AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id)";
+}
 
 /// Writes new timeline entries.
 pub(super) fn timeline(states: &States) -> Option<Query<'_>> {
@@ -60,7 +62,7 @@ pub(super) fn inbox(states: &States) -> Option<Query<'_>> {
     ])
 }
 
-/// Writes new notifications.
+/// Inserts the notifications of members.
 pub(super) fn notifications(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state| state.notifications.iter());
     write_rows!(NOTIFICATIONS, new, |tenant, notification| [
@@ -74,7 +76,7 @@ pub(super) fn notifications(states: &States) -> Option<Query<'_>> {
     ])
 }
 
-/// Writes new outbound events of the tenants that have subscriptions; for the others there is nobody to notify.
+/// Inserts new outbound events of the tenants that have subscriptions. Other tenants have no receiver.
 pub(super) fn outbox(states: &States, now: DateTime<Utc>) -> Option<Query<'_>> {
     let new = rows(states, |state| state.emitted());
     write_rows!(
@@ -87,8 +89,8 @@ pub(super) fn outbox(states: &States, now: DateTime<Utc>) -> Option<Query<'_>> {
             event.key_prefix.as_deref(),
             event.origin.as_str(),
             event.envelope.as_str(),
-            event.trail.map(|trail| trail.context.to_header()),
-            event.trail.map(|trail| trail.request_id),
+            event.request_context.map(|request_context| request_context.context.to_header()),
+            event.request_context.map(|request_context| request_context.request_id),
         ],
         now
     )

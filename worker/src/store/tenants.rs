@@ -8,30 +8,35 @@ use common::model::TenantId;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-pub(super) const LOAD: &str = "
+common::statements! {
+    // The lock is shared by units of work, and excludes erasures until the transaction ends: it comes before all other locks
+    // and reads. Tenants are given and locked in the order of their ids.
+    const LOAD = "
     -- tenants.load
     SELECT t.tenant_id, t.slug, t.enquiry_prefix, t.discovery_enabled,
            EXISTS (SELECT FROM subscriptions s WHERE s.tenant_id = t.tenant_id AND s.removed_at IS NULL),
-           clock_timestamp()
+           clock_timestamp(), e.last_erasure_at, e.sealed_key
     FROM unnest($1::uuid[]) AS w (tenant_id)
+    CROSS JOIN LATERAL share_erasure_lock(w.tenant_id) AS e
     CROSS JOIN LATERAL (SELECT * FROM tenants t WHERE t.tenant_id = w.tenant_id LIMIT 1) AS t";
 
-pub(super) const FIND: &str = "
+    const FIND = "
     -- tenants.of_slug
     SELECT tenant_id FROM tenants WHERE slug = $1";
 
-// In the order of routing (D16).
-pub(super) const LOAD_MEMBERS: &str = "
+    // In the order of routing (D16).
+    const LOAD_MEMBERS = "
     -- members.load
     SELECT m.tenant_id, m.email, m.name, m.active
     FROM unnest($1::uuid[]) AS w (tenant_id)
     CROSS JOIN LATERAL (SELECT * FROM members m WHERE m.tenant_id = w.tenant_id OFFSET 0) AS m
     ORDER BY m.tenant_id, m.created_at, m.email";
+}
 
 /// The tenant of a slug.
 pub(crate) async fn find_tenant(database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
     let client = database.client().await?;
-    let statement = client.prepare_cached(FIND).await?;
+    let statement = client.prepare_cached(FIND.as_str()).await?;
     let row = client.query_opt(&statement, &[&slug]).await?;
     Ok(row.map(|row| TenantId(row.get(0))))
 }
@@ -41,7 +46,7 @@ pub(super) fn load(request: &LoadRequest) -> Query<'static> {
     Query::new(LOAD).bind(ids(request))
 }
 
-/// Loads their members, where they matter.
+/// Loads the members of the unit's tenants, if the unit needs them.
 pub(super) fn load_members(request: &LoadRequest) -> Option<Query<'static>> {
     request.with_members.then(|| Query::new(LOAD_MEMBERS).bind(ids(request)))
 }
@@ -66,12 +71,30 @@ pub(super) fn states(rows: &[Row]) -> States {
     rows.iter().map(state).collect()
 }
 
+/// What a tenant has erased.
+#[derive(Clone, Debug)]
+pub(crate) struct TenantErasures {
+    /// When a person was erased last.
+    pub(crate) last_at: DateTime<Utc>,
+    /// The sealed key of the hashes of identities.
+    pub(crate) sealed_key: Vec<u8>,
+}
+
+/// The tenants that have erased people.
+pub(super) fn erasures(rows: &[Row]) -> Vec<(TenantId, TenantErasures)> {
+    let read = |row: &Row| {
+        let (last_at, sealed_key) = (row.get::<_, Option<_>>(6)?, row.get::<_, Option<_>>(7)?);
+        Some((TenantId(row.get(0)), TenantErasures { last_at, sealed_key }))
+    };
+    rows.iter().filter_map(read).collect()
+}
+
 /// The server's time when it ran [`load`].
 pub(super) fn server_time(rows: &[Row]) -> Option<DateTime<Utc>> {
     rows.first().map(|row| row.get(5))
 }
 
-/// Takes in what [`load_members`] found.
+/// Adds the rows of [`load_members`] to the states.
 pub(super) fn fill_members(states: &mut States, rows: &[Row]) {
     for row in rows {
         let mut columns = Columns::of(row);

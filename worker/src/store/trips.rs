@@ -5,22 +5,24 @@ use crate::state::{RowState, Trip};
 use common::db::{Query, TxError};
 use common::model::{LeadId, TripId};
 
-pub(super) const INSERT: &str = "
+common::statements! {
+    const INSERT = "
     -- trips.insert
     INSERT INTO trips (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)
     SELECT tenant_id, trip_id, lead_id, title, brief::json, created_at, updated_at
     FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
          AS new (tenant_id, trip_id, lead_id, title, brief, created_at, updated_at)";
 
-pub(super) const UPDATE: &str = "
+    const UPDATE = "
     -- trips.update
     UPDATE trips t SET title = n.title, brief = n.brief::json, updated_at = n.updated_at
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::timestamptz[])
          AS n (tenant_id, trip_id, title, brief, updated_at)
     WHERE t.tenant_id = n.tenant_id AND t.trip_id = n.trip_id";
+}
 
-/// Reads the trip of a lead; `None`, and one column read, when it has none.
-pub(super) fn read(lead_id: LeadId, columns: &mut Columns<'_>) -> Result<Option<Trip>, TxError> {
+/// Reads the trip of a lead. `None` if it has none: only one column has been read then.
+pub(super) fn read_trip(lead_id: LeadId, columns: &mut Columns<'_>) -> Result<Option<Trip>, TxError> {
     let Some(id) = columns.take::<Option<_>>() else { return Ok(None) };
     Ok(Some(Trip {
         id: TripId(id),
@@ -32,7 +34,7 @@ pub(super) fn read(lead_id: LeadId, columns: &mut Columns<'_>) -> Result<Option<
     }))
 }
 
-/// Writes new trips.
+/// Inserts new trips. Their leads must be inserted before.
 pub(super) fn insert(states: &States) -> Option<Query<'_>> {
     let new = rows(states, |state| state.trips.in_state(RowState::New));
     write_rows!(INSERT, new, |tenant, trip| [

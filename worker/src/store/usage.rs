@@ -6,19 +6,21 @@ use common::model::TenantId;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-// Sorted by tenant, so that two units that write for the same tenants wait for each other in the same order.
-pub(super) const COUNT: &str = "
+common::statements! {
+    // Lock order: sorted by tenant, so that units that write for the same tenants do not deadlock.
+    const COUNT = "
     -- usage.count
     SELECT count_writes(tenant, $2, writes, $4) FROM unnest($1::uuid[], $3::bigint[]) AS w (tenant, writes)";
+}
 
-/// The error of [`count_writes`] when the quota does not suffice.
+/// SQLSTATE of [`count_writes`] when the quota is exceeded.
 pub(crate) const QUOTA_USED_UP: &str = "W1001";
-/// The error of [`count_writes`] when the deadline has passed.
+/// SQLSTATE of [`count_writes`] when the deadline has passed.
 pub(crate) const DEADLINE_PASSED: &str = "W1002";
 
-/// Counts writes, so many of each tenant, against the month's quota, and fails when one's does not suffice or `deadline`,
-/// by the server's clock, has passed. Must be the transaction's last statement: the row is one for the whole tenant, and
-/// others wait for it.
+/// Counts the writes of each tenant against its monthly quota. Fails when a quota is exceeded, or when `deadline` has
+/// passed by the server's clock. Must be the transaction's last statement: it locks one row of the tenant, for which all
+/// other writes of the tenant wait.
 pub(crate) fn count_writes(
     writes: &BTreeMap<TenantId, i64>,
     now: DateTime<Utc>,

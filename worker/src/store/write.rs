@@ -1,4 +1,4 @@
-//! Persist: the differences of a unit of work, in one flight.
+//! Persist: the changes of a unit of work, in one round trip.
 
 use super::{
     States, clients, company, credits, discoveries, invoices, leads, ledger, proposals, rosters, streams,
@@ -7,11 +7,11 @@ use super::{
 use chrono::{DateTime, Utc};
 use common::db::Query;
 
-/// The statements that write everything that is new or changed, in the order in which they must be sent: a record before
-/// what refers to it. None for a table of which nothing has changed.
+/// The statements that write all new and changed records, in the order in which they must be sent: a record before the
+/// records that refer to it. Tables without changes have no statement.
 pub(crate) fn writes(states: &States, now: DateTime<Utc>) -> Vec<Query<'_>> {
     [
-        // The ledger comes first: when another unit has applied one of the events, nothing else is worth writing.
+        // The ledger comes first: if another unit has applied one of the events, the rest need not be written.
         ledger::insert(states, now),
         clients::free(states),
         clients::update(states),

@@ -13,45 +13,45 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Parser)]
 #[command(name = "connect-receiver", version)]
 pub(crate) struct Arguments {
-    /// Where to listen.
+    /// Address and port to listen on.
     #[arg(default_value = "127.0.0.1:9200")]
     pub(crate) address: SocketAddr,
-    /// Holds the secret, or what `connectctl subscription create --json` printed.
+    /// File with the secret, or with the output of `connectctl subscription create --json`.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// Print the body of each webhook that verifies, too.
+    /// Also print the body of each webhook that verifies.
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
 
-/// The secret in the environment: a command line can be read by others on the machine.
+/// The secret from the environment, because other users of the machine can read command lines.
 struct SecretSetting(Option<Secret>);
 
 impl Section for SecretSetting {
     const VARIABLES: &'static [Variable] = &[Variable {
         name: "CONNECT_RECEIVER_SECRET",
         default: Some(""),
-        help: "the subscription's secret, where no file is given",
+        help: "the subscription's secret, if --secret-file is not given",
     }];
 
-    fn read(env: &Environment) -> Result<Self, SettingError> {
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
         env.optional::<Self, _>("CONNECT_RECEIVER_SECRET").map(Self)
     }
 }
 
 impl Arguments {
-    /// The subscription's secret. The error says where it isn't.
+    /// Reads the subscription's secret. The error names the file or setting that lacks it.
     pub(crate) fn secret(&self) -> Result<Secret, String> {
         if let Some(path) = &self.secret_file {
-            return in_file(path).map_err(|what| format!("{}: {what}", path.display()));
+            return read_secret_file(path).map_err(|what| format!("{}: {what}", path.display()));
         }
         let SecretSetting(set) =
-            SecretSetting::read(&Environment::of_process()).map_err(|error| error.to_string())?;
-        set.ok_or_else(|| "needs --secret-file or CONNECT_RECEIVER_SECRET".to_owned())
+            SecretSetting::from_env(&Environment::from_process()).map_err(|error| error.to_string())?;
+        set.ok_or_else(|| "no secret: pass --secret-file or set CONNECT_RECEIVER_SECRET".to_owned())
     }
 }
 
-fn in_file(path: &Path) -> Result<Secret, String> {
+fn read_secret_file(path: &Path) -> Result<Secret, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let secret = match serde_json::from_str::<Value>(&text) {
         Ok(Value::Object(made)) => made.get("secret").and_then(Value::as_str).map(str::to_owned),
@@ -64,7 +64,7 @@ fn in_file(path: &Path) -> Result<Secret, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<String, String> {
+    fn secret_in_file(text: &str) -> Result<String, String> {
         let path = std::env::temp_dir().join(format!("connect-receiver-{}.secret", std::process::id()));
         std::fs::write(&path, text).unwrap();
         let arguments = ["connect-receiver", "--secret-file", path.to_str().unwrap()];
@@ -75,12 +75,12 @@ mod tests {
 
     #[test]
     fn the_file_holds_the_secret_or_what_connectctl_printed() {
-        assert_eq!(read("s3cret\n"), Ok("s3cret".to_owned()));
-        assert_eq!(read("{\"id\":\"1\",\"secret\":\"s3cret\"}\n"), Ok("s3cret".to_owned()));
+        assert_eq!(secret_in_file("s3cret\n"), Ok("s3cret".to_owned()));
+        assert_eq!(secret_in_file("{\"id\":\"1\",\"secret\":\"s3cret\"}\n"), Ok("s3cret".to_owned()));
         // A secret that happens to be JSON.
-        assert_eq!(read("123456"), Ok("123456".to_owned()));
+        assert_eq!(secret_in_file("123456"), Ok("123456".to_owned()));
         for empty in ["", "\n", "{}", "{\"secret\":\"\"}"] {
-            assert!(read(empty).unwrap_err().ends_with(": holds no secret"), "{empty:?}");
+            assert!(secret_in_file(empty).unwrap_err().ends_with(": holds no secret"), "{empty:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A small webhook receiver: verifies what comes and prints a line for it. `make run` shows webhooks with it.
+//! A small webhook receiver: verifies each webhook and prints a line about it. `make run` uses it to show webhooks.
 //!
-//! It does what a receiver should: takes the raw body, verifies it before anything else, answers 204 at once, 401 to
-//! what doesn't verify. It stores nothing, so it doesn't drop what came twice; a real one does, by `eventId`.
+//! It behaves as a receiver should: it verifies the raw body before anything else, and responds at once with 204, or with 401
+//! if the signature does not verify. It stores nothing, so it does not detect duplicates; a real receiver does, by `eventId`.
 
 mod arguments;
 mod print;
@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Connections at once; further ones wait to be accepted.
+/// Most connections at once; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
 /// How long a request's head may take, and an idle connection may stay.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,18 +54,18 @@ async fn serve(arguments: &Arguments) -> Result<(), String> {
     let receiver = Arc::new(Receiver { secret: arguments.secret()?, verbose: arguments.verbose });
     let listener = TcpListener::bind(arguments.address)
         .await
-        .map_err(|error| format!("can't listen on {}: {error}", arguments.address))?;
+        .map_err(|error| format!("cannot listen on {}: {error}", arguments.address))?;
     println!("listening on http://{}", listener.local_addr().map_err(|error| error.to_string())?);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let asked = shutdown::on_signal().map_err(|error| error.to_string())?;
+    let shutdown_requested = shutdown::on_signal().map_err(|error| error.to_string())?;
     loop {
         let permit = Arc::clone(&connections).acquire_owned().await.map_err(|error| error.to_string())?;
         tokio::select! {
-            () = asked.cancelled() => return Ok(()),
+            () = shutdown_requested.cancelled() => return Ok(()),
             accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                 let receiver = Arc::clone(&receiver);
                 tokio::spawn(async move {
-                    connected(stream, receiver).await;
+                    serve_connection(stream, receiver).await;
                     drop(permit);
                 });
             },
@@ -73,21 +73,21 @@ async fn serve(arguments: &Arguments) -> Result<(), String> {
     }
 }
 
-async fn connected(stream: TcpStream, receiver: Arc<Receiver>) {
-    let answer = service_fn(|request| {
+async fn serve_connection(stream: TcpStream, receiver: Arc<Receiver>) {
+    let service = service_fn(|request| {
         let receiver = Arc::clone(&receiver);
-        async move { Ok::<_, Infallible>(answer(request, &receiver).await) }
+        async move { Ok::<_, Infallible>(respond(request, &receiver).await) }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), answer)
+        .serve_connection(TokioIo::new(stream), service)
         .await;
-    // A connection that breaks is the sender's affair: it sends again.
+    // Errors of a connection are ignored, because the dispatcher retries.
     drop(served);
 }
 
-async fn answer(request: Request<Incoming>, receiver: &Receiver) -> Response<Empty<Bytes>> {
+async fn respond(request: Request<Incoming>, receiver: &Receiver) -> Response<Empty<Bytes>> {
     let mut response = Response::new(Empty::new());
     *response.status_mut() = status(request, receiver).await;
     response
@@ -114,7 +114,7 @@ async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
         body: &body,
         verdict,
     };
-    // Nobody may be looking any more.
+    // Standard output may be closed.
     drop(std::io::stdout().write_all(webhook.text(receiver.verbose).as_bytes()));
     if verdict.is_ok() { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
 }
@@ -122,24 +122,24 @@ async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::tests::{Http, Outgoing};
+    use ::tests::{HttpClient, HttpRequest};
     use common::signature::sign_webhook;
 
     const BODY: &str = "{\"eventType\":\"lead.assigned\"}";
 
-    fn webhook(secret: &str, age: i64) -> Outgoing {
+    fn webhook(secret: &str, age: i64) -> HttpRequest {
         let header = sign_webhook([secret.as_bytes()], ::tests::now() - age, BODY.as_bytes());
-        Outgoing::new("POST", "/webhooks", BODY).with("x-connect-signature", header)
+        HttpRequest::new("POST", "/webhooks", BODY).with("x-connect-signature", header)
     }
 
     #[tokio::test]
-    async fn only_what_verifies_is_taken() {
+    async fn rejects_webhooks_that_do_not_verify() {
         let receiver = Receiver { secret: Secret::new("s3cret".to_owned()), verbose: true };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let http = Http::new(listener.local_addr().unwrap());
+        let http = HttpClient::new(listener.local_addr().unwrap());
         let accepting = tokio::spawn(async move {
             let (stream, _) = listener.accept().await.unwrap();
-            connected(stream, Arc::new(receiver)).await;
+            serve_connection(stream, Arc::new(receiver)).await;
         });
         for (request, status) in [
             (webhook("s3cret", 0), 204),
@@ -147,7 +147,7 @@ mod tests {
             (webhook("s3cret", 310), 401),
             (webhook("s3cret", 0).with_body("{}"), 401),
             (webhook("s3cret", 0).without("x-connect-signature"), 401),
-            (Outgoing::new("GET", "/webhooks", ""), 405),
+            (HttpRequest::new("GET", "/webhooks", ""), 405),
         ] {
             assert_eq!(http.send(&request).await.status, status, "{request:?}");
         }

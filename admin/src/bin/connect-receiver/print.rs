@@ -1,22 +1,22 @@
-//! What is printed of a webhook. Nothing secret: neither the secret nor a signature.
+//! Formats webhooks for standard output, without secrets and signatures.
 
 use chrono::{DateTime, Utc};
 use common::clock::to_text;
-use common::signature::Refused;
+use common::signature::SignatureError;
 use serde_json::Value;
 
-/// A webhook as it came.
+/// A received webhook and the result of its verification.
 pub(crate) struct Webhook<'a> {
     pub(crate) at: DateTime<Utc>,
     pub(crate) event_type: &'a str,
     pub(crate) delivery: &'a str,
     pub(crate) tenant: &'a str,
     pub(crate) body: &'a [u8],
-    pub(crate) verdict: Result<(), Refused>,
+    pub(crate) verdict: Result<(), SignatureError>,
 }
 
 impl Webhook<'_> {
-    /// One line; with `verbose`, below it the body of one that verifies.
+    /// One line; with `verbose`, followed by the body if the webhook verifies.
     pub(crate) fn text(&self, verbose: bool) -> String {
         let verdict = match self.verdict {
             Ok(()) => "verified".to_owned(),
@@ -38,7 +38,7 @@ fn pretty(body: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn text(verdict: Result<(), Refused>, verbose: bool) -> String {
+    fn text(verdict: Result<(), SignatureError>, verbose: bool) -> String {
         let at = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").unwrap().to_utc();
         let body = br#"{"eventType":"lead.assigned"}"#;
         let (event_type, delivery, tenant) = ("lead.assigned", "0195f0c2", "demo");
@@ -54,7 +54,10 @@ mod tests {
             format!("{line}verified\n{{\n  \"eventType\": \"lead.assigned\"\n}}\n")
         );
         for verbose in [false, true] {
-            assert_eq!(text(Err(Refused::Mismatch), verbose), format!("{line}NOT VERIFIED: mismatch\n"));
+            assert_eq!(
+                text(Err(SignatureError::Mismatch), verbose),
+                format!("{line}NOT VERIFIED: mismatch\n")
+            );
         }
     }
 }

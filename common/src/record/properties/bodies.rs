@@ -130,14 +130,12 @@ fn trip_fields() -> Fields {
     ]
 }
 
-/// A client body.
 pub(super) fn client() -> BoxedStrategy<Value> {
     let roster = value(vec(traveler(), 0..5));
     let more = vec![("company", text()), ("marketingOptIn", flag()), ("travelers", roster)];
     object(vec![], [person(), more].concat())
 }
 
-/// A lead body.
 pub(super) fn lead() -> BoxedStrategy<Value> {
     let contact = object(vec![], person());
     let more = vec![
@@ -149,7 +147,7 @@ pub(super) fn lead() -> BoxedStrategy<Value> {
     object(vec![], [trip_fields(), more].concat())
 }
 
-/// What changes of an enquiry.
+/// The patch of a lead.
 pub(super) fn lead_patch() -> BoxedStrategy<Value> {
     let stage = value(select(Stage::ALL.map(Stage::as_str).to_vec()));
     let reason = value("[a-z ]{0,20}");
@@ -163,7 +161,7 @@ pub(super) fn lead_patch() -> BoxedStrategy<Value> {
     object(vec![], fields)
 }
 
-/// What changes of a trip.
+/// The patch of a trip.
 pub(super) fn trip_patch() -> BoxedStrategy<Value> {
     object(vec![], [trip_fields(), vec![("changeSummary", text())]].concat())
 }

@@ -10,7 +10,7 @@ fn both_refuse(rows: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_brief_is_read_whole() {
+fn parses_every_field_of_a_brief() {
     let body = r#"{"destination": " Goa ", "travelDates": {"startDate": "2028-02-29", "endDate": "2028-02-29"},
         "party": {"adults": 2, "children": 1, "childAges": [7], "rooms": 1}, "budget": {"amount": 1000.5, "currency": "INR"},
         "guestNationality": "IN"}"#;
@@ -32,13 +32,13 @@ fn a_brief_is_read_whole() {
 }
 
 #[test]
-fn one_date_may_stand_alone() {
+fn accepts_a_single_travel_date() {
     let trip: TripPatch = valid(r#"{"travelDates": {"endDate": "2027-01-02"}}"#);
     assert_eq!(trip.travel_dates.into_option(), TravelDates::new(None, parse_date("2027-01-02")));
 }
 
 #[test]
-fn dates_exist_and_have_an_order() {
+fn rejects_dates_that_do_not_exist_or_end_before_they_start() {
     both_refuse(&[
         (r#"{"travelDates": {}}"#, "travelDates: must have startDate or endDate"),
         (r#"{"travelDates": "2027-01-01"}"#, "travelDates: must be an object"),
@@ -77,7 +77,7 @@ fn counts_are_whole_numbers_from_0_to_1000() {
 }
 
 #[test]
-fn a_party_states_something() {
+fn rejects_an_empty_party() {
     both_refuse(&[
         (r#"{"party": {}}"#, "party: must have at least one of adults, children, childAges, rooms"),
         (r#"{"party": 2}"#, "party: must be an object"),
@@ -96,7 +96,7 @@ fn a_party_states_something() {
 }
 
 #[test]
-fn a_budget_is_a_figure_with_its_currency_or_notes() {
+fn a_budget_is_an_amount_with_its_currency_or_notes() {
     for (budget, expected) in [
         (r#"{"amount": 0, "currency": "EUR"}"#, Budget::stated(0.0, "EUR")),
         (r#"{"amount": 1e3, "currency": "EUR"}"#, Budget::stated(1000.0, "EUR")),

@@ -4,7 +4,7 @@ use super::{faults, refuses, valid};
 use crate::record::{ClientBody, TravelerType};
 
 #[test]
-fn a_client_is_read_whole() {
+fn parses_every_field_of_a_client() {
     let body: ClientBody = valid(
         r#"{"name": " Ana ", "email": " Ana@Example.com ", "phone": "+49 30 1", "company": "Acme", "externalId": "c-1",
             "marketingOptIn": false, "travelers": [
@@ -24,19 +24,19 @@ fn a_client_is_read_whole() {
 }
 
 #[test]
-fn what_is_left_out_is_absent() {
+fn an_omitted_field_is_absent() {
     let body: ClientBody = valid(r#"{"name": "Ana"}"#);
     assert!(!body.email.is_sent() && !body.travelers.is_sent() && !body.marketing_opt_in.is_sent());
 }
 
 #[test]
-fn an_empty_roster_is_a_roster() {
+fn an_empty_roster_counts_as_sent() {
     let body: ClientBody = valid(r#"{"travelers": []}"#);
     assert_eq!(body.travelers.get().unwrap().as_slice(), []);
 }
 
 #[test]
-fn a_wrong_json_type_is_a_fault() {
+fn rejects_a_wrong_json_type() {
     refuses::<ClientBody>(&[
         (r#"{"name": 1}"#, "name: must be a string"),
         (r#"{"name": ["a"]}"#, "name: must be a string"),
@@ -55,7 +55,7 @@ fn a_wrong_json_type_is_a_fault() {
 }
 
 #[test]
-fn a_null_is_a_fault_wherever_it_stands() {
+fn rejects_null_at_any_depth() {
     for field in ["name", "email", "phone", "company", "externalId", "marketingOptIn", "travelers"] {
         let expected = format!("{field}: must not be null");
         assert_eq!(faults::<ClientBody>(&format!(r#"{{"{field}": null}}"#)), [expected]);

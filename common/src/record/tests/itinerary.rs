@@ -18,7 +18,7 @@ fn an_itinerary_is_kept_as_sent() {
 }
 
 #[test]
-fn what_is_wrong_with_an_itinerary_is_told_as_its_errors() {
+fn reports_the_errors_of_an_itinerary() {
     for (itinerary, errors) in [
         ("{}", &["title: is required", "days: is required"][..]),
         (r#""Goa""#, &["itinerary: must be an object"]),
@@ -41,13 +41,13 @@ fn what_is_wrong_with_an_itinerary_is_told_as_its_errors() {
 }
 
 #[test]
-fn the_errors_of_an_itinerary_wait_until_nothing_else_is_wrong() {
+fn reports_itinerary_errors_only_when_the_rest_of_the_body_is_valid() {
     let body = r#"{"itinerary": {}, "title": 1}"#;
     assert_eq!(faults::<LeadBody>(body), ["title: must be a string"]);
 }
 
 #[test]
-fn outside_its_items_an_itinerary_is_as_strict_as_the_rest() {
+fn rejects_unknown_fields_and_nulls_outside_of_items() {
     refuses::<LeadBody>(&[
         (r#"{"itinerary": null}"#, "itinerary: must not be null"),
         (r#"{"itinerary": {"title": null, "days": []}}"#, "itinerary.title: must not be null"),
@@ -66,7 +66,7 @@ fn outside_its_items_an_itinerary_is_as_strict_as_the_rest() {
 }
 
 #[test]
-fn an_itinerary_has_a_limit() {
+fn rejects_an_itinerary_that_is_too_large() {
     let body = |bytes: usize| {
         let frame = r#"{"title":"a","days":[{"title":"b","items":[{"title":"c","x":""}]}]}"#;
         let filled = frame.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - frame.len())));
@@ -80,7 +80,7 @@ fn an_itinerary_has_a_limit() {
 }
 
 #[test]
-fn not_every_one_of_very_many_errors_is_told() {
+fn limits_the_number_of_listed_errors() {
     let days = vec!["1"; ERRORS_SHOWN + 7].join(",");
     let errors =
         itinerary_errors::<LeadBody>(&format!(r#"{{"itinerary": {{"title": "a", "days": [{days}]}}}}"#));

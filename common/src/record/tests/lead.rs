@@ -1,4 +1,4 @@
-//! The lead body, what changes of an enquiry, and the texts of a trip change.
+//! The lead body, the patch of a lead, and the texts of a trip patch.
 
 use super::{faults, refuses, valid};
 use crate::event::Actor;
@@ -7,7 +7,7 @@ use crate::record::{LeadBody, LeadPatch, TripPatch};
 use serde_json::json;
 
 #[test]
-fn a_lead_is_read_whole() {
+fn parses_every_field_of_a_lead() {
     let lead: LeadBody = valid(
         r#"{"contact": {"name": "Ana", "email": "Ana@B.c", "phone": "+1", "externalId": "p-1"}, "clientId": "no uuid",
             "externalId": "e-1", "title": "Goa in May", "message": " Hello\n", "attribution": {"source": "web",
@@ -26,7 +26,7 @@ fn a_lead_is_read_whole() {
 }
 
 #[test]
-fn a_contact_without_identity_has_its_form() {
+fn accepts_a_contact_without_an_identity() {
     let lead: LeadBody = valid(r#"{"contact": {}}"#);
     assert_eq!(Actor::from(lead.contact.into_option().unwrap()), Actor::default());
 }
@@ -90,7 +90,7 @@ fn the_texts_of_a_lead_and_a_trip_have_limits() {
 }
 
 #[test]
-fn a_lead_patch_is_read_whole() {
+fn parses_every_field_of_a_lead_patch() {
     let patch: LeadPatch = valid(
         r#"{"stage": "lost", "reason": " no ", "owner": "Adv@Agency.com", "followUp": true, "title": "Goa"}"#,
     );
@@ -102,7 +102,7 @@ fn a_lead_patch_is_read_whole() {
 }
 
 #[test]
-fn every_stage_there_is_is_read_and_nothing_else() {
+fn accepts_exactly_the_known_stages() {
     for stage in Stage::ALL {
         let patch: LeadPatch = valid(&format!(r#"{{"stage": "{stage}"}}"#));
         assert_eq!(patch.stage.into_option(), Some(stage));
@@ -115,7 +115,7 @@ fn every_stage_there_is_is_read_and_nothing_else() {
 }
 
 #[test]
-fn a_short_or_blank_reason_is_left_to_the_rule_that_needs_one() {
+fn accepts_a_short_or_blank_reason() {
     for reason in ["", "    ", "no"] {
         let patch: LeadPatch = valid(&format!(r#"{{"reason": "{reason}"}}"#));
         assert_eq!(patch.reason.into_string().as_deref(), Some(reason));

@@ -1,4 +1,4 @@
-//! Every rule of the bodies, a table each.
+//! Tests of every rule of the bodies, each as a table.
 
 mod brief;
 mod client;
@@ -6,7 +6,7 @@ mod itinerary;
 mod lead;
 mod strict;
 
-use super::{RecordBody, Refused, parse};
+use super::{BodyError, RecordBody, parse};
 use std::fmt::Debug;
 
 /// Reads a body that is valid.
@@ -17,7 +17,7 @@ fn valid<T: RecordBody>(body: &str) -> T {
 /// The faults of a body, each as `place: what`.
 fn faults<T: RecordBody + Debug>(body: &str) -> Vec<String> {
     match parse::<T>(body.as_bytes()) {
-        Err(Refused::Invalid(faults)) => {
+        Err(BodyError::Invalid(faults)) => {
             faults.0.into_iter().map(|fault| format!("{}: {}", fault.place, fault.what)).collect()
         }
         other => panic!("{body}: {other:?}"),
@@ -27,7 +27,7 @@ fn faults<T: RecordBody + Debug>(body: &str) -> Vec<String> {
 /// The errors of the itinerary of a body that is otherwise valid.
 fn itinerary_errors<T: RecordBody + Debug>(body: &str) -> Vec<String> {
     match parse::<T>(body.as_bytes()) {
-        Err(Refused::InvalidItinerary(errors)) => errors,
+        Err(BodyError::InvalidItinerary(errors)) => errors,
         other => panic!("{body}: {other:?}"),
     }
 }

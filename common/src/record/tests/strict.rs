@@ -1,4 +1,4 @@
-//! What is alike in all bodies.
+//! Rules that are common to all bodies.
 
 use super::{faults, refuses, valid};
 use crate::record::fault::FAULTS_MAX;
@@ -16,7 +16,7 @@ fn a_body_is_one_json_object() {
 }
 
 #[test]
-fn an_object_without_a_field_is_a_body() {
+fn accepts_an_empty_object() {
     assert_eq!(valid::<ClientBody>("{}"), ClientBody::default());
     assert_eq!(valid::<LeadBody>(" {} "), LeadBody::default());
     assert_eq!(valid::<LeadPatch>("{}"), LeadPatch::default());
@@ -24,7 +24,7 @@ fn an_object_without_a_field_is_a_body() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused_before_all_else() {
+fn rejects_content_that_cannot_be_stored_before_checking_fields() {
     for (body, what) in [
         (r#"{"name": "a\u0000b", "x": 1}"#, "must not contain a NUL character"),
         (r#"{"name": "a"} {}"#, "is not valid JSON"),
@@ -62,7 +62,7 @@ fn every_fault_is_named_with_its_place_in_the_order_of_the_body() {
 }
 
 #[test]
-fn a_field_that_is_given_twice_is_a_fault_at_any_depth() {
+fn rejects_a_repeated_field_at_any_depth() {
     refuses::<LeadBody>(&[
         (r#"{"title": "a", "title": "a"}"#, "title: is given more than once"),
         (r#"{"title": "a", "t\u0069tle": "b"}"#, "title: is given more than once"),
@@ -98,7 +98,7 @@ fn fields_are_known_by_their_exact_name() {
 }
 
 #[test]
-fn a_hostile_body_ends_the_reading() {
+fn stops_parsing_after_the_most_faults() {
     let unknown: Vec<String> = (0..5_000).map(|i| format!(r#""x{i}": 0"#)).collect();
     assert_eq!(faults::<ClientBody>(&format!("{{{}}}", unknown.join(","))).len(), FAULTS_MAX);
     let repeated = vec![r#""name": "a""#; 5_000];

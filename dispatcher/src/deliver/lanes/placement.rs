@@ -1,43 +1,44 @@
-//! Where a delivery goes that comes straight from the outbox: into its lane, through the queue, or back into the database.
+//! Placement of deliveries directly from the outbox: into the lane, through the queue, or parked.
 
-use super::{AWAY, Class, IMPATIENCE, Lanes};
+use super::{EXPECTED_WAIT_MAX_WHEN_FULL, LaneClass, PARK_WAIT, SubscriptionLanes};
 use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Direct deliveries of one lane of which nothing is known yet.
-const NEW_AHEAD: usize = 8;
+/// Most direct deliveries of a new lane.
+const NEW_LANE_DIRECT_MAX: usize = 8;
 
-/// Where a direct delivery goes.
+/// Placement of a direct delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Placement {
-    /// Into its lane, whose receiver responds soon.
-    Proven,
-    /// Into its lane, while lanes like it don't have their share of the direct deliveries: its receiver is slow, or
-    /// nothing is known of it.
-    Unproven,
-    /// Through the queue, like everything while this program drains.
+    /// Into its lane, whose receiver responds quickly.
+    FastLane,
+    /// Into its lane, if the share of slow and new receivers has a free slot.
+    SlowOrNewLane,
+    /// Through the queue, as all deliveries while this program drains.
     Queue,
-    /// Into the database: its lane has more to do than it gets to soon. It had better wait that long.
+    /// Parked for this long, because its lane is full.
     Park(Duration),
 }
 
-impl<J> Lanes<J> {
-    /// Where the next delivery to a subscription goes.
+impl<J> SubscriptionLanes<J> {
+    /// The placement of the next delivery to a subscription.
     pub(in super::super) fn place(&self, id: Uuid, now: Instant) -> Placement {
         if self.is_closed {
             return Placement::Queue;
         }
-        let Some(lane) = self.lanes.get(&id) else { return Placement::Unproven };
+        let Some(lane) = self.lanes.get(&id) else { return Placement::SlowOrNewLane };
         let wait = lane.expected_wait(lane.waiting.len(), self.bounds.each, now);
-        if wait > self.patience() {
+        if wait > self.expected_wait_max() {
             self.congestion.begin(id);
-            return Placement::Park(wait.clamp(AWAY.0, AWAY.1));
+            return Placement::Park(wait.clamp(PARK_WAIT.0, PARK_WAIT.1));
         }
         match lane.class(now) {
-            Class::Fast if wait <= IMPATIENCE => Placement::Proven,
-            Class::New if lane.waiting.len() + lane.began.len() >= NEW_AHEAD => Placement::Queue,
-            Class::Fast | Class::Slow | Class::New => Placement::Unproven,
+            LaneClass::Fast if wait <= EXPECTED_WAIT_MAX_WHEN_FULL => Placement::FastLane,
+            LaneClass::New if lane.waiting.len() + lane.began.len() >= NEW_LANE_DIRECT_MAX => {
+                Placement::Queue
+            }
+            LaneClass::Fast | LaneClass::Slow | LaneClass::New => Placement::SlowOrNewLane,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections are used again while they are good, and closed when not.
+//! Connections are reused while they are usable, and closed otherwise.
 
 use super::*;
 
@@ -10,19 +10,19 @@ async fn deliver(sender: &Sender, receiver: &Receiver, times: usize) {
 }
 
 #[tokio::test]
-async fn a_connection_serves_many_webhooks_also_after_small_bodies_and_failures() {
+async fn reuses_a_connection_after_small_bodies_and_failures() {
     let authority = Authority::new();
     let sender = trusting(&authority, LONG);
     for receiver in [Receiver::http(), Receiver::https(&authority)] {
-        receiver.answer_next(
+        receiver.respond_to_next(
             "/",
             [
-                Behaviour::status(200),
-                Behaviour::status(200).with_body("x".repeat(2_000)),
-                Behaviour::status(204),
+                Behavior::status(200),
+                Behavior::status(200).with_body("x".repeat(2_000)),
+                Behavior::status(204),
             ],
         );
-        receiver.answer("/failing", Behaviour::status(500).with_body("sorry"));
+        receiver.respond("/failing", Behavior::status(500).with_body("sorry"));
         deliver(&sender, &receiver, 3).await;
         send(&sender, &receiver.url("/failing")).await;
         deliver(&sender, &receiver, 1).await;
@@ -31,7 +31,7 @@ async fn a_connection_serves_many_webhooks_also_after_small_bodies_and_failures(
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_meanwhile_costs_no_attempt() {
+async fn retries_on_a_new_connection_when_an_idle_one_was_closed() {
     let authority = Authority::new();
     let sender = trusting(&authority, LONG);
     for receiver in [Receiver::http(), Receiver::https(&authority)] {
@@ -47,7 +47,7 @@ async fn a_connection_that_was_closed_meanwhile_costs_no_attempt() {
 #[tokio::test]
 async fn idle_connections_to_a_receiver_are_bounded() {
     let receiver = Receiver::http();
-    receiver.answer_all(Behaviour::status(204).held());
+    receiver.respond_to_all(Behavior::status(204).held());
     receiver.hold();
     let sender = local(LONG);
     let sends = futures_util::future::join_all((0..40).map(|_| deliver(&sender, &receiver, 1)));
@@ -71,9 +71,9 @@ async fn dropping_the_sender_closes_its_connections() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_is_given_up_closes_its_connection() {
+async fn canceling_an_attempt_closes_its_connection() {
     let receiver = Receiver::http();
-    receiver.answer_all(Behaviour::Silent);
+    receiver.respond_to_all(Behavior::Silent);
     let sender = local(LONG);
     let url = receiver.url("/");
     tokio::select! {

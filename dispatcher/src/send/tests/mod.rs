@@ -5,7 +5,7 @@ mod failures;
 mod request;
 mod ssrf;
 
-use super::network::{Answer, Network, System};
+use super::network::{Network, ResolveResult, SystemNetwork};
 use super::{Attempt, Outcome, Sender, SenderSettings, WebhookRequest};
 use bytes::Bytes;
 use common::egress::{EgressSettings, ReceiverUrl};
@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tests::{Authority, Behaviour, Receiver};
+use tests::{Authority, Behavior, Receiver};
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
@@ -27,9 +27,9 @@ const DELIVERY: Uuid = Uuid::from_u128(0x0195_f0c2_7a31_7c55_9d10_3f6f_2b8f_1a01
 const SECRET: &str = "whsec_new";
 const OLD_SECRET: &str = "whsec_old";
 
-/// As long as nobody waits for it in vain.
+/// A timeout that no passing test reaches.
 const LONG: Duration = Duration::from_secs(30);
-/// For what never answers.
+/// A timeout for receivers that never respond.
 const SHORT: Duration = Duration::from_millis(250);
 
 fn settings(allow_private: bool, timeout: Duration, ca_file: Option<&Path>) -> SenderSettings {
@@ -37,12 +37,12 @@ fn settings(allow_private: bool, timeout: Duration, ca_file: Option<&Path>) -> S
     SenderSettings { timeout, egress, ca_file: ca_file.map(Path::to_owned) }
 }
 
-/// One that may send to this machine.
+/// A sender that may send to this machine.
 fn local(timeout: Duration) -> Sender {
     Sender::new(&settings(true, timeout, None)).unwrap()
 }
 
-/// One that also believes an authority.
+/// A sender that also trusts a certificate authority.
 fn trusting(authority: &Authority, timeout: Duration) -> Sender {
     Sender::new(&settings(true, timeout, Some(authority.file()))).unwrap()
 }
@@ -66,12 +66,12 @@ fn webhook<'a>(url: &'a ReceiverUrl, secrets: &'a [Secret]) -> WebhookRequest<'a
     }
 }
 
-/// A network that answers as it is told, and sees who asks.
+/// A network with configured results, which records the calls.
 #[derive(Debug, Default)]
 struct FakeNetwork {
-    /// What the name service says, once each; then nothing resolves.
-    answers: Mutex<VecDeque<Answer>>,
-    /// Where connections really go; with none, they are refused.
+    /// The results of name resolution, one for each call; after the last one, no name resolves.
+    answers: Mutex<VecDeque<ResolveResult>>,
+    /// The address that all connections are made to; `None` refuses them.
     leads_to: Option<SocketAddr>,
     asked: Mutex<Vec<String>>,
     dialed: Mutex<Vec<SocketAddr>>,
@@ -93,7 +93,7 @@ impl FakeNetwork {
 }
 
 impl Network for Arc<FakeNetwork> {
-    fn resolve(&self, name: &str) -> BoxFuture<'static, Answer> {
+    fn resolve(&self, name: &str) -> BoxFuture<'static, ResolveResult> {
         self.asked.lock().unwrap().push(name.to_owned());
         let answer = self.answers.lock().unwrap().pop_front();
         std::future::ready(answer.unwrap_or_else(|| Err("no such name".to_owned()))).boxed()
@@ -102,7 +102,7 @@ impl Network for Arc<FakeNetwork> {
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>> {
         self.dialed.lock().unwrap().push(address);
         match self.leads_to {
-            Some(really) => System::default().dial(really),
+            Some(really) => SystemNetwork::default().dial(really),
             None => std::future::ready(Err(io::ErrorKind::ConnectionRefused.into())).boxed(),
         }
     }

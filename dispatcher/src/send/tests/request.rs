@@ -16,7 +16,7 @@ const NAMES: [&str; 9] = [
 ];
 
 #[tokio::test]
-async fn a_webhook_has_the_specifications_headers_and_the_bodys_own_bytes() {
+async fn sends_the_headers_of_the_specification_and_the_unchanged_body() {
     let receiver = Receiver::http();
     let attempt = send(&local(LONG), &receiver.url("/hooks/a%20b?key=1&x=[2]")).await;
     assert_eq!(attempt.outcome, Outcome::Delivered, "{attempt:?}");
@@ -44,7 +44,7 @@ async fn a_webhook_has_the_specifications_headers_and_the_bodys_own_bytes() {
 }
 
 #[tokio::test]
-async fn the_signature_is_of_exactly_the_specifications_form() {
+async fn the_signature_has_the_form_of_the_specification() {
     let receiver = Receiver::http();
     send(&local(LONG), &receiver.url("/")).await;
     let [got] = &receiver.received()[..] else { panic!("one request") };
@@ -55,7 +55,7 @@ async fn the_signature_is_of_exactly_the_specifications_form() {
 }
 
 #[tokio::test]
-async fn while_a_rotated_secret_still_signs_either_verifies_and_the_new_one_is_first() {
+async fn during_a_rotation_both_secrets_sign_and_the_new_one_is_first() {
     let receiver = Receiver::http();
     let url = ReceiverUrl::parse(&receiver.url("/")).unwrap();
     let secrets = [SECRET, OLD_SECRET].map(|secret| Secret::new(secret.to_owned()));
@@ -75,7 +75,7 @@ async fn while_a_rotated_secret_still_signs_either_verifies_and_the_new_one_is_f
 }
 
 #[tokio::test]
-async fn the_host_is_sent_as_the_url_has_it() {
+async fn sends_the_host_as_written_in_the_url() {
     let receiver = Receiver::http();
     let port = receiver.address().port();
     send(&local(LONG), &format!("HTTP://LocalHost:{port}")).await;
@@ -84,7 +84,7 @@ async fn the_host_is_sent_as_the_url_has_it() {
 }
 
 #[tokio::test]
-async fn over_tls_the_receiver_is_believed_by_name_and_by_address() {
+async fn verifies_certificates_by_name_and_by_address() {
     let authority = Authority::new();
     let receiver = Receiver::https(&authority);
     let sender = trusting(&authority, LONG);

@@ -1,4 +1,4 @@
-//! What is connected to is what was judged, at every connection (D27).
+//! Each connection goes to an address that was checked for it (D27).
 
 use super::*;
 use serde::Deserialize;
@@ -8,13 +8,13 @@ const NAME: &str = "hooks.example";
 
 fn public_only(network: &Arc<FakeNetwork>, authority: Option<&Authority>) -> Sender {
     let settings = settings(false, LONG, authority.map(Authority::file));
-    Sender::on(Box::new(Arc::clone(network)), &settings).unwrap()
+    Sender::with_network(Box::new(Arc::clone(network)), &settings).unwrap()
 }
 
-/// A receiver that stands for a public one, and closes after each response.
+/// A receiver that acts as a public one and closes the connection after each response.
 fn closing(authority: &Authority) -> Receiver {
     let receiver = Receiver::https_for(authority, &[NAME]);
-    receiver.answer_all(Behaviour::status(200).with_header("connection", "close"));
+    receiver.respond_to_all(Behavior::status(200).with_header("connection", "close"));
     receiver
 }
 
@@ -26,7 +26,7 @@ async fn refused(answer: &[&str]) -> (String, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_name_that_is_bound_to_another_address_meanwhile_is_refused_and_never_connected_to() {
+async fn refuses_a_host_that_resolves_to_a_private_address_later() {
     let authority = Authority::new();
     let receiver = closing(&authority);
     let network = FakeNetwork::answering(&[&[PUBLIC], &["127.0.0.1"]], Some(receiver.address()));
@@ -43,7 +43,7 @@ async fn a_name_that_is_bound_to_another_address_meanwhile_is_refused_and_never_
 }
 
 #[tokio::test]
-async fn a_connection_costs_one_look_up_and_goes_to_its_answer() {
+async fn resolves_once_per_connection_and_connects_to_a_resolved_address() {
     let authority = Authority::new();
     let receiver = closing(&authority);
     let answers: [&[&str]; 2] = [&[PUBLIC], &["::ffff:93.184.215.15", "93.184.215.16"]];
@@ -60,7 +60,7 @@ async fn a_connection_costs_one_look_up_and_goes_to_its_answer() {
 }
 
 #[tokio::test]
-async fn a_port_that_the_setting_does_not_list_is_refused_and_never_connected_to() {
+async fn refuses_a_port_that_the_setting_does_not_list() {
     let network = FakeNetwork::answering(&[&[PUBLIC]], None);
     let attempt = send(&public_only(&network, None), "https://hooks.example:22/").await;
     assert_eq!(attempt.outcome, Outcome::AddressRefused, "{attempt:?}");
@@ -86,12 +86,12 @@ async fn one_address_that_is_not_public_refuses_the_name() {
 }
 
 #[tokio::test]
-async fn vetted_addresses_are_tried_in_turn_and_no_more_than_eight() {
+async fn tries_at_most_eight_addresses_in_order() {
     let network = FakeNetwork::answering(&[&["8.8.8.8", "2606:4700::1111", "8.8.4.4"]], None);
     let attempt = send(&public_only(&network, None), "https://hooks.example/").await;
     assert_eq!(attempt.outcome, Outcome::ConnectFailed);
     assert_eq!(network.dialed(), ["8.8.8.8:443", "[2606:4700::1111]:443", "8.8.4.4:443"]);
-    assert!(attempt.error.unwrap().starts_with("can't connect to 8.8.4.4:443: "));
+    assert!(attempt.error.unwrap().starts_with("cannot connect to 8.8.4.4:443: "));
 
     let many: Vec<String> = (1..=20).map(|last| format!("8.8.8.{last}")).collect();
     let network = FakeNetwork::answering(&[&many.iter().map(String::as_str).collect::<Vec<_>>()], None);
@@ -106,13 +106,13 @@ async fn a_name_without_an_address_does_not_resolve() {
     for _ in 0..2 {
         let attempt = send(&sender, "https://hooks.example/").await;
         assert_eq!(attempt.outcome, Outcome::NotResolved, "{attempt:?}");
-        assert!(attempt.error.unwrap().starts_with("host doesn't resolve: "));
+        assert!(attempt.error.unwrap().starts_with("host does not resolve: "));
     }
     assert!(network.dialed().is_empty());
 }
 
 #[tokio::test]
-async fn without_the_exception_for_development_nothing_goes_out_unencrypted() {
+async fn refuses_http_unless_private_receivers_are_allowed() {
     let network = FakeNetwork::answering(&[&[PUBLIC]], None);
     let attempt = send(&public_only(&network, None), "http://hooks.example/").await;
     assert_eq!(attempt.outcome, Outcome::AddressRefused);
@@ -136,13 +136,13 @@ struct Vectors {
 }
 
 #[tokio::test]
-async fn every_vector_is_connected_to_or_not_as_it_says() {
+async fn every_vector_has_the_expected_outcome() {
     let vectors: Vectors = serde_json::from_str(include_str!("../../../../tests/vectors/ssrf.json")).unwrap();
     for Vector { why, url, address, resolves_to, expect } in vectors.cases {
         let answer = address.map(|address| vec![address]).or(resolves_to);
         let answer = answer.unwrap_or_else(|| vec![PUBLIC.to_owned()]);
         let network = FakeNetwork::answering(&[&answer.iter().map(String::as_str).collect::<Vec<_>>()], None);
-        // What is no URL can't be subscribed, and none of it gets here.
+        // A text that is not a URL is refused when a subscription is created, so the sender never gets it.
         let Ok(url) = ReceiverUrl::parse(url.as_deref().unwrap_or("https://hooks.example/")) else {
             assert_eq!(expect, "refused", "{why}");
             continue;

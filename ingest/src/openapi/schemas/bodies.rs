@@ -1,7 +1,7 @@
-//! What the records routes take: strict, each field as `common::record` reads it.
+//! The bodies of the records routes: strict, each field as `common::record` reads it.
 
 use crate::openapi::schema::{Schema, array, having, object, of_type, one_of_texts, reference};
-use crate::openapi::texts::{
+use crate::openapi::value_schemas::{
     amount, boolean, country_or_empty, currency, date, email, line, phone, prose, verbatim, whole,
 };
 use common::model::{Party, Stage, text};
@@ -33,17 +33,17 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
 
 /// `POST /clients`
 pub(crate) fn new_client() -> Schema {
-    client_change().with_any_of([having(["email"]), having(["phone"]), having(["externalId"])]).about(
-        "A client to be created. At least one of `email`, `phone`, `externalId` identifies the person.",
-    )
+    client_change()
+        .with_any_of([having(["email"]), having(["phone"]), having(["externalId"])])
+        .about("The client to create. At least one of `email`, `phone`, `externalId` must be sent.")
 }
 
 /// `PATCH /clients/{clientId}`
 pub(crate) fn client_change() -> Schema {
     object([
         ("name", line(text::NAME).about("Full name.")),
-        ("email", email().about("Strongest identity; compared case-insensitively.")),
-        ("phone", phone().about("Compared by its digits; identifies only where no email is sent.")),
+        ("email", email().about("The identity that is matched first; compared case-insensitively.")),
+        ("phone", phone().about("Compared by its digits; used for matching only if no email is sent.")),
         ("company", line(text::LINE).about("Label.")),
         ("externalId", line(text::EXTERNAL_ID).about("Your own id for the person.")),
         ("marketingOptIn", boolean().about("Whether the person agreed to marketing.")),
@@ -51,11 +51,11 @@ pub(crate) fn client_change() -> Schema {
             "travelers",
             array(reference("Traveler"))
                 .with_items(0, TRAVELERS_MAX)
-                .about("The whole roster: what was there before is replaced, an empty array clears it."),
+                .about("Replaces the whole roster; an empty array clears it."),
         ),
     ])
     .strict()
-    .about("What changes of a client. Fields that are left out stay as they are.")
+    .about("The fields of a client to change. Fields that are not sent keep their values.")
 }
 
 /// An item of `travelers`
@@ -63,7 +63,7 @@ pub(crate) fn traveler() -> Schema {
     let types = [TravelerType::Adult, TravelerType::Child, TravelerType::Infant];
     object([
         ("name", line(text::NAME).about("Full name.")),
-        ("type", one_of_texts(types.map(TravelerType::as_str)).about("`adult` when left out.")),
+        ("type", one_of_texts(types.map(TravelerType::as_str)).about("Default: `adult`.")),
         ("age", whole(AGE_MAX).about("In years.")),
         ("email", email().about("The traveler's own; does not identify the client.")),
         ("phone", phone().about("The traveler's own; does not identify the client.")),
@@ -84,12 +84,12 @@ pub(crate) fn new_lead() -> Schema {
         (
             "contact",
             reference("Contact").about(
-                "Whose enquiry it is: matched with a client, or made one. Needed unless `clientId` is sent.",
+                "The person who enquires: matched with a client, or created. Required unless `clientId` is sent.",
             ),
         ),
         (
             "clientId",
-            line(text::EXTERNAL_ID).about("The client to attach the enquiry to. An unknown one is 404."),
+            line(text::EXTERNAL_ID).about("The client to attach the enquiry to. An unknown id gets 404."),
         ),
         ("externalId", line(text::EXTERNAL_ID).about("Your own id for the enquiry; `GET /leads` finds it.")),
     ];
@@ -102,8 +102,8 @@ pub(crate) fn new_lead() -> Schema {
         .strict()
         .with_any_of([having(["clientId"]), identified])
         .about(
-            "An enquiry to be opened: `clientId`, or a `contact` with at least one of `email`, `phone`, \
-            `externalId`.",
+            "The enquiry to open. Either `clientId`, or a `contact` with at least one of `email`, `phone`, \
+            `externalId`, is required.",
         )
 }
 
@@ -113,20 +113,20 @@ pub(crate) fn lead_change() -> Schema {
         (
             "stage",
             one_of_texts(SETTABLE.map(Stage::as_str)).about(
-                "`building_proposal` and `negotiation` need a trip. Another known stage is 422 \
-                `stage_not_allowed`, an unknown one 400.",
+                "`building_proposal` and `negotiation` need a trip. Another stage gets 422 \
+                `stage_not_allowed`, an unknown value 400.",
             ),
         ),
         (
             "reason",
-            verbatim(text::NOTES).about("Why. For `lost` at least 5 characters, else 422 `reason_required`."),
+            verbatim(text::NOTES).about("The reason for the move. `lost` needs one of at least 5 characters, else 422 `reason_required`."),
         ),
         ("owner", email().about("The new owner: an active member of the agency, who is notified.")),
         ("followUp", boolean().about("The follow-up flag.")),
         ("title", line(text::NAME).about("The title that advisors see.")),
     ])
     .strict()
-    .about("What changes of an enquiry. Fields that are left out stay as they are.")
+    .about("The fields of an enquiry to change. Fields that are not sent keep their values.")
 }
 
 /// `PATCH /leads/{leadId}/trip`
@@ -142,27 +142,27 @@ pub(crate) fn trip_change() -> Schema {
     ]);
     Schema { properties: fields, ..of_type("object") }
         .strict()
-        .about("What the customer changes of a trip. Fields that are left out stay as they are.")
+        .about("The fields of a trip that the customer changes. Fields that are not sent keep their values.")
 }
 
-/// What enquiries and trips have in common.
+/// The fields that enquiries and trips have in common.
 fn brief_fields() -> Vec<(&'static str, Schema)> {
     vec![
         ("title", line(text::NAME).about("The title that advisors see.")),
-        ("destination", line(text::LINE).about("Where to, in any words.")),
-        ("travelDates", reference("TravelDates").about("When.")),
-        ("party", reference("Party").about("Who.")),
-        ("budget", reference("Budget").about("For how much. Replaces the stated budget as a whole.")),
+        ("destination", line(text::LINE).about("Where the trip goes, as free text.")),
+        ("travelDates", reference("TravelDates").about("The travel dates.")),
+        ("party", reference("Party").about("The party of travellers.")),
+        ("budget", reference("Budget").about("The budget. Replaces the stated budget as a whole.")),
         (
             "guestNationality",
             country_or_empty().about(
-                "Passport country of the party: an assigned ISO 3166-1 alpha-2 code. Empty clears it.",
+                "Passport country of the party: an assigned ISO 3166-1 alpha-2 code. An empty text clears it.",
             ),
         ),
         (
             "itinerary",
             reference("Itinerary")
-                .about("The itinerary as your system has it; becomes that of the draft proposal."),
+                .about("The itinerary in your system; it replaces that of the draft proposal."),
         ),
     ]
 }
@@ -171,14 +171,12 @@ fn brief_fields() -> Vec<(&'static str, Schema)> {
 pub(crate) fn contact() -> Schema {
     object([
         ("name", line(text::NAME).about("Full name.")),
-        ("email", email().about("Strongest identity; compared case-insensitively.")),
-        ("phone", phone().about("Compared by its digits; the weakest identity.")),
+        ("email", email().about("The identity that is matched first; compared case-insensitively.")),
+        ("phone", phone().about("The identity that is matched last; compared by its digits.")),
         ("externalId", line(text::EXTERNAL_ID).about("Your own id for the person.")),
     ])
     .strict()
-    .about(
-        "A person. The first of `email`, `externalId`, `phone` that is sent is what a client is matched by.",
-    )
+    .about("A person. A client is matched by the first of `email`, `externalId`, `phone` that is sent.")
 }
 
 /// `travelDates`
@@ -189,7 +187,7 @@ pub(crate) fn travel_dates() -> Schema {
     ])
     .strict()
     .with_any_of([having(["startDate"]), having(["endDate"])])
-    .about("Days that exist, `YYYY-MM-DD`; one of the two may stand alone.")
+    .about("Existing dates as `YYYY-MM-DD`. One of the two may be left out.")
 }
 
 /// `party`
@@ -214,17 +212,17 @@ pub(crate) fn budget() -> Schema {
     ]);
     let notes = object([("notes", prose(text::NOTES).about("In the customer's words."))]);
     Schema { one_of: vec![stated.complete().strict(), notes.complete().strict()], ..Schema::default() }.about(
-        "A figure with its currency, or notes when that isn't known. Half of the pair, or both kinds, \
-            is 400.",
+        "An amount with its currency, or notes if these are not known. An amount without a currency, a \
+            currency without an amount, or notes beside them get 400.",
     )
 }
 
-/// `itinerary`, of days of that schema
+/// `itinerary`, whose days have the schema `day`
 pub(crate) fn itinerary(day: &'static str) -> Schema {
     let kib = text::ITINERARY_BYTES / 1024;
     object([("title", line(text::NAME)), ("days", array(reference(day)))]).complete().strict().about(
         &format!(
-            "At most {kib} KiB of JSON. What is wrong with one is 400 `invalid_itinerary`, with `errors`."
+            "At most {kib} KiB of JSON. An invalid itinerary gets 400 `invalid_itinerary`, with `errors`."
         ),
     )
 }
@@ -239,7 +237,7 @@ pub(crate) fn itinerary_day() -> Schema {
 fn itinerary_item() -> Schema {
     object([("title", line(text::NAME))])
         .complete()
-        .about("An item, with whatever else it brings: kept as sent.")
+        .about("An item. It may have further fields, which are kept as sent.")
 }
 
 /// `attribution`
@@ -247,12 +245,15 @@ pub(crate) fn attribution() -> Schema {
     object([
         ("source", verbatim(text::LINE)),
         ("medium", verbatim(text::LINE)),
-        ("campaign", verbatim(text::LINE).about("The pipeline can be filtered by it.")),
+        (
+            "campaign",
+            verbatim(text::LINE).about("The marketing campaign, by which the pipeline can be filtered."),
+        ),
         ("term", verbatim(text::LINE)),
         ("content", verbatim(text::LINE)),
         ("landingPath", verbatim(text::PAGE)),
         ("referrer", verbatim(text::PAGE)),
     ])
     .strict()
-    .about("The marketing block. Blank fields count as left out.")
+    .about("Where the enquiry came from, for marketing. Blank fields count as absent.")
 }

@@ -2,14 +2,14 @@
 
 use super::payloads;
 use crate::openapi::schema::{Schema, array, constant, having, object, of_type, one_of_texts, reference};
-use crate::openapi::texts::{BLANK, HAS_DIGIT, NOT_BLANK, email, instant, line, string, uuid};
+use crate::openapi::value_schemas::{BLANK, HAS_DIGIT, NOT_BLANK, email, instant, line, string, uuid};
 use common::event::{BATCH_MAX, EventStatus, InboundType, RESERVED_PREFIX};
 use common::model::text;
 
-/// What a reserved event id looks like.
+/// A pattern for reserved event ids.
 pub const RESERVED: &str = "^connect-api:";
 
-/// The batch, its envelopes, and what comes back.
+/// The batch, its envelopes, and its result.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
     vec![
         ("EventBatch", batch()),
@@ -22,12 +22,11 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
 
 /// `{"events": [..]}`
 pub(crate) fn batch() -> Schema {
-    object([("events", array(reference("InboundEvent")).with_items(1, BATCH_MAX))])
+    object([("events", array(reference("Event")).with_items(1, BATCH_MAX))])
         .complete()
-        .about("All-or-nothing: one envelope at fault refuses the batch, and nothing of it is written.")
+        .about("One invalid envelope rejects the whole batch, and nothing of it is written.")
 }
 
-/// An envelope.
 pub(crate) fn envelope() -> Schema {
     let reserved = Schema { pattern: Some(RESERVED), ..Schema::default() };
     let event_id = Schema { not: Some(Box::new(reserved)), ..line(text::ENVELOPE_ID) };
@@ -36,8 +35,8 @@ pub(crate) fn envelope() -> Schema {
         (
             "eventId",
             event_id.about(&format!(
-                "Unique in your agency: what is sent again under it is `duplicate`. `{RESERVED_PREFIX}` is \
-                reserved."
+                "Unique in your agency: another event with the same id is `duplicate`. Ids that begin with \
+                `{RESERVED_PREFIX}` are reserved."
             )),
         ),
         ("eventType", one_of_texts(InboundType::ALL.iter().map(|kind| kind.as_str()))),
@@ -45,34 +44,36 @@ pub(crate) fn envelope() -> Schema {
         (
             "tenant",
             line(text::ENVELOPE_ID).about(
-                "Your agency's slug; compared trimmed and \
-            case-insensitively.",
+                "The slug of your agency; compared \
+            case-insensitively, without white space around it.",
             ),
         ),
-        ("origin", line(text::ENVELOPE_ID).about("The emitting system. Prevents loops: see Webhooks.")),
+        ("origin", line(text::ENVELOPE_ID).about("The emitting system. It prevents loops: see [Receiving webhooks](#webhooks).")),
         ("actor", reference("InboundActor")),
         (
             "payload",
             Schema { payloads: payloads::by_type(), ..of_type("object").or_null() }.about(
-                "Depends on the type, and is open. What its type's schema doesn't take is no reason to refuse \
-                the event: it is left out, with a warning.",
+                "Its fields depend on the event type; other fields are ignored. A field that does not match the \
+                schema of the type is left out with a warning; the event is accepted.",
             ),
         ),
     ])
     .requiring(["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor"])
-    .about("An event. Fields that are not known here are ignored.")
+    .about("An event of any type, as it is accepted. Unknown fields are ignored.")
 }
 
-/// The traveller.
 pub(crate) fn actor() -> Schema {
     let stated = |name: &'static str, pattern: &'static str| {
         let text = Schema { pattern: Some(pattern), ..of_type("string") };
         Schema { properties: vec![(name, text)], ..having([name]) }
     };
     object([
-        ("type", constant("contact")),
+        ("type", Schema { types: vec!["string"], ..constant("contact") }),
         ("email", optional_email()),
-        ("phone", optional(text::PHONE).about("Compared by its digits; without any it counts as absent.")),
+        (
+            "phone",
+            optional(text::PHONE).about("Compared by its digits; a phone without digits counts as absent."),
+        ),
         ("externalId", optional(text::EXTERNAL_ID).about("Your own id for the person.")),
         ("name", optional(text::NAME)),
     ])
@@ -80,7 +81,7 @@ pub(crate) fn actor() -> Schema {
     .with_any_of([stated("email", NOT_BLANK), stated("phone", HAS_DIGIT), stated("externalId", NOT_BLANK)])
     .about(
         "The traveller the event is about: at least one of `email`, `phone`, `externalId`. Null and blank \
-        count as absent.",
+        values count as absent.",
     )
 }
 
@@ -92,23 +93,24 @@ fn optional(max: usize) -> Schema {
 fn optional_email() -> Schema {
     let blank = Schema { pattern: Some(BLANK), ..of_type("string") };
     let any_of = vec![email(), blank.about("Blank."), of_type("null")];
-    Schema { any_of, ..Schema::default() }.about("Strongest identity; compared case-insensitively.")
+    Schema { any_of, ..Schema::default() }
+        .about("The identity that is matched first; compared case-insensitively.")
 }
 
-/// The answer of the events route.
+/// The response of the events route.
 pub(crate) fn batch_result() -> Schema {
     let count = |what: &str| Schema { minimum: Some(0.into()), ..of_type("integer") }.about(what);
     object([
-        ("accepted", count("Events applied now.")),
-        ("duplicate", count("Events applied before.")),
-        ("failed", count("Events not applied.")),
+        ("accepted", count("Number of events that this request applied.")),
+        ("duplicate", count("Number of events that were applied before.")),
+        ("failed", count("Number of events that were not applied.")),
         ("results", array(reference("EventResult")).about("One for each event, in the order of the batch.")),
     ])
     .complete()
-    .about("What became of a batch.")
+    .about("The result of a batch.")
 }
 
-/// What became of one event.
+/// The result of one event.
 pub(crate) fn event_result() -> Schema {
     let statuses = [EventStatus::Accepted, EventStatus::Duplicate, EventStatus::Failed];
     object([
@@ -116,25 +118,25 @@ pub(crate) fn event_result() -> Schema {
         (
             "status",
             one_of_texts(statuses.map(EventStatus::as_str)).about(
-                "`duplicate` repeats what the first result said. A `failed` event is not remembered: \
+                "`duplicate` repeats the ids and warnings of the first result. A `failed` event is not remembered: \
                     correct the event and resend it with the same id.",
             ),
         ),
         ("error", error()),
         ("clientId", uuid().about("The client matched or created.")),
         ("leadId", uuid().about("The enquiry opened or attached to.")),
-        ("tripId", uuid().about("Its trip workspace.")),
-        ("warnings", array(string()).about("What was left out, such as `brief_field_rejected:budget`.")),
+        ("tripId", uuid().about("The trip workspace of the enquiry.")),
+        ("warnings", array(string()).about("The parts of the event that were not applied, such as `brief_field_rejected:budget`.")),
         (
             "travellerDiscovery",
             object([("discoveryId", uuid())]).complete().about(
                 "Only for \
-            `traveller.discovery_upserted`: send the id back as `payload.hosTripDiscoveryId`.",
+            `traveller.discovery_upserted`: send the id as `payload.hosTripDiscoveryId` to update the record.",
             ),
         ),
     ])
     .requiring(["eventId", "status"])
-    .about("What became of one event.")
+    .about("The result of one event.")
 }
 
 fn error() -> Schema {
@@ -142,10 +144,14 @@ fn error() -> Schema {
         "insufficient_scope",
         "contact_not_found",
         "booking_not_found",
+        "contact_erased",
         "invalid_payload",
         "internal_error",
     ])
-    .about("Only on `failed`.")
+    .about(
+        "Only for `failed` events. `contact_erased`: the person was erased at the agency after the event occurred; do not \
+            resend it.",
+    )
 }
 
 #[cfg(test)]
@@ -153,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reserved_ids_are_those_that_the_records_api_writes_under() {
+    fn reserved_ids_are_those_of_records_writes() {
         assert_eq!(RESERVED, format!("^{RESERVED_PREFIX}"));
     }
 }

@@ -1,6 +1,7 @@
-//! The named schemas.
+//! The schemas that the description names under `components`.
 
 pub(super) mod bodies;
+pub(super) mod event_types;
 pub(super) mod events;
 pub(super) mod outbound;
 pub(super) mod payloads;
@@ -10,8 +11,9 @@ pub use events::RESERVED;
 
 use super::schema::Schema;
 
-/// All of them but those of refusals, by name, in the order in which they are described.
+/// All named schemas except those of refusals, in the order in which they are shown.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
-    let groups = [bodies::all(), records::all(), events::all(), payloads::all(), outbound::all()];
+    let groups =
+        [bodies::all(), records::all(), event_types::all(), events::all(), payloads::all(), outbound::all()];
     groups.into_iter().flatten().collect()
 }

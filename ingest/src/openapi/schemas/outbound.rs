@@ -1,13 +1,19 @@
 //! The envelopes of webhooks (specification: Outbound webhook events; D25).
 
-use crate::openapi::schema::{Schema, object, of_type, reference};
-use crate::openapi::texts::{amount, currency, instant, string, uuid};
+use crate::openapi::schema::{Schema, object, of_type, one_by_field, reference};
+use crate::openapi::value_schemas::{amount, currency, instant, string, uuid};
 use common::event::OutboundType;
 
-/// The envelope of each type.
+/// The envelope of each type, and the union of them.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
     let envelopes = OutboundType::ALL.iter().map(|kind| (name(*kind), envelope(*kind)));
-    [("OutboundActor", actor())].into_iter().chain(envelopes).collect()
+    [("OutboundEvent", union()), ("OutboundActor", actor())].into_iter().chain(envelopes).collect()
+}
+
+/// For receivers that take all types at one URL.
+fn union() -> Schema {
+    one_by_field("eventType", OutboundType::ALL.iter().map(|kind| (kind.as_str(), name(*kind))))
+        .about("The body of a webhook of any type.")
 }
 
 /// The name of a type's schema.
@@ -22,39 +28,38 @@ pub(crate) const fn name(kind: OutboundType) -> &'static str {
     }
 }
 
-/// What a type tells (specification: Outbound webhook events).
+/// The meaning of an event type (specification: Outbound webhook events).
 pub(crate) const fn meaning(kind: OutboundType) -> &'static str {
     match kind {
-        OutboundType::LeadAssigned => {
-            "An advisor was assigned to an enquiry, or it was given to another one."
+        OutboundType::LeadAssigned => "An enquiry was assigned, or reassigned, to an advisor.",
+        OutboundType::LeadStageChanged => {
+            "An enquiry moved to another stage. Not emitted for its first stage."
         }
-        OutboundType::LeadStageChanged => "An enquiry moved to another stage. Its first stage is no change.",
         OutboundType::ProposalSent => "A proposal was sent to the traveller.",
         OutboundType::ProposalViewed => "The traveller opened the hosted proposal.",
         OutboundType::BookingConfirmed => {
-            "The trip is booked. `bookingRef` identifies the booking: dedupe on it. For a corporate employee \
-            it tells the travel credit used; answer with `booking.credit_applied`."
+            "The trip is booked. `bookingRef` identifies the booking: detect duplicates by it. For a corporate \
+            employee it has the travel credit used; send `booking.credit_applied` in return."
         }
         OutboundType::BookingCancelled => {
-            "The booking was cancelled, under the `bookingRef` of its `booking.confirmed`. Return any credit \
+            "The booking was cancelled. It has the `bookingRef` of its `booking.confirmed`. Return any credit \
             used."
         }
     }
 }
 
-/// A type's envelope.
 pub(crate) fn envelope(kind: OutboundType) -> Schema {
     object([
         ("specVersion", Schema { constant: Some("1.0".into()), ..of_type("string") }),
-        ("eventId", uuid().about("The same in every attempt: dedupe on it.")),
+        ("eventId", uuid().about("The same in every attempt: detect duplicates by it.")),
         ("eventType", Schema { constant: Some(kind.as_str().into()), ..of_type("string") }),
         ("occurredAt", instant()),
         ("tenant", string().about("The agency's slug.")),
         (
             "origin",
             string().about(
-                "What caused it: `crm` for advisors, an event's own `origin`, for records \
-            writes the key's registered origin or `connect-api`.",
+                "The system that caused the event: `crm` for advisors, the `origin` of an event, and \
+            for records writes the origin registered for the key, or else `connect-api`.",
             ),
         ),
         ("actor", reference("OutboundActor")),
@@ -73,17 +78,17 @@ fn actor() -> Schema {
         ("name", string()),
     ])
     .requiring(["type", "name"])
-    .about("The client; what is not known is left out.")
+    .about("The client. Fields without a value are left out.")
 }
 
-/// What all payloads carry, and what a type adds.
+/// The fields of all payloads, and those that the type adds.
 fn payload(kind: OutboundType) -> Schema {
     let mut fields = vec![
         ("leadId", uuid()),
-        ("tripId", uuid().about("Where the enquiry has a trip.")),
+        ("tripId", uuid().about("Present if the enquiry has a trip.")),
         ("clientId", uuid()),
         ("enquiryNumber", string()),
-        ("externalId", string().about("Your own id for the enquiry, where it has one.")),
+        ("externalId", string().about("Your own id for the enquiry, if it has one.")),
     ];
     let added = added(kind);
     let is_optional = |name: &str| ["tripId", "externalId", "creditUsed"].contains(&name);
@@ -96,12 +101,12 @@ fn added(kind: OutboundType) -> Vec<(&'static str, Schema)> {
     match kind {
         OutboundType::LeadAssigned => vec![
             ("owner", member().about("The advisor.")),
-            ("previousOwner", member().about("The advisor before; null for none.")),
+            ("previousOwner", member().about("The previous advisor; null if there was none.")),
         ],
         OutboundType::LeadStageChanged => vec![
             ("from", reference("Stage")),
             ("to", reference("Stage")),
-            ("reason", string().or_null().about("What was said of it.")),
+            ("reason", string().or_null().about("The reason that was given.")),
         ],
         OutboundType::ProposalSent => proposal(),
         OutboundType::ProposalViewed => {
@@ -116,7 +121,7 @@ fn added(kind: OutboundType) -> Vec<(&'static str, Schema)> {
             (
                 "creditUsed",
                 amount().about(
-                    "Travel credit of a corporate employee, in major units; only where some was stated.",
+                    "Travel credit of a corporate employee, in major units; present only if it was stated.",
                 ),
             ),
         ],
@@ -126,7 +131,7 @@ fn added(kind: OutboundType) -> Vec<(&'static str, Schema)> {
     }
 }
 
-/// A member, who may have left since: then the name isn't known.
+/// A member. The name is null if the member has been removed.
 fn member() -> Schema {
     object([("email", string()), ("name", string().or_null())]).complete().or_null()
 }

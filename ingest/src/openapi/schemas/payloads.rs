@@ -1,12 +1,12 @@
-//! What the payloads of inbound events may say. Payloads are open and read leniently: what can't be read is left out
-//! and named in `warnings` (D15). So these describe, and the envelope's schema points to them without demanding them.
+//! The payloads of inbound events. Payloads are open and read leniently: a field that cannot be read is left out and named in
+//! `warnings` (D15). So these schemas only describe; the envelope's schema refers to them without requiring them.
 //!
-//! What events and records have in common is made by the same functions; [`Schema::lenient`] is the difference. Tests
-//! hold these schemas against the rules: what one takes is read without a warning, and nothing else is.
+//! Events and records share the functions that build their schemas; [`Schema::lenient`] is the difference. Tests compare
+//! these schemas with the rules: a value is read without a warning if and only if it matches its schema.
 
 use super::bodies;
 use crate::openapi::schema::{Schema, SchemaPath, array, having, object, of_type, reference};
-use crate::openapi::texts::{
+use crate::openapi::value_schemas::{
     BLANK, NOT_BLANK, amount, country_or_empty, currency, date, instant, line, money, uuid, verbatim, whole,
 };
 use common::event::InboundType;
@@ -30,12 +30,12 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// The schemas of those types of which something is read.
+/// The payload schemas of the event types whose payload is read.
 pub(super) fn by_type() -> Vec<(&'static str, SchemaPath)> {
     InboundType::ALL.iter().filter_map(|kind| Some((kind.as_str(), SchemaPath(of(*kind)?)))).collect()
 }
 
-/// The schema of a type's payload; `None` where all of it goes to the timeline and nothing of it is read.
+/// The schema of a type's payload; `None` if no field of it is read. The timeline has the payload in any case.
 pub(crate) const fn of(kind: InboundType) -> Option<&'static str> {
     match kind {
         InboundType::EnquirySubmitted => Some("EnquiryPayload"),
@@ -52,12 +52,12 @@ pub(crate) const fn of(kind: InboundType) -> Option<&'static str> {
     }
 }
 
-/// What a type does (specification: Inbound event types).
+/// The effect of an event type (specification: Inbound event types).
 pub(crate) const fn effect(kind: InboundType) -> &'static str {
     match kind {
         InboundType::ContactIdentified => {
-            "Creates the client or updates the matched one; opens no enquiry. An address on a company's \
-            domain joins that company's account."
+            "Creates the client or updates the matched one; opens no enquiry. A client whose email is on the \
+            domain of a company account joins that account."
         }
         InboundType::ContactUpdated => {
             "Changes `name` and `phone` of the matched client, never the email, and never creates one: \
@@ -68,18 +68,20 @@ pub(crate) const fn effect(kind: InboundType) -> &'static str {
         }
         InboundType::DiscoveryUpserted => {
             "Upserts the client, reuses the open enquiry or opens one, and records what the traveller looks \
-            for, where the agency has Traveller Discovery (else the warning \
-            `traveller_discovery_not_enabled`)."
+            for. If Traveller Discovery is not enabled for the agency, the result has the warning \
+            `traveller_discovery_not_enabled` instead."
         }
-        InboundType::TripPlanningStarted | InboundType::TripDraftUpdated => "Timeline only.",
-        InboundType::QuoteRequested => "Timeline only; never opens an enquiry.",
-        InboundType::BookingStarted => "Advances the open enquiry to `proposal_approved`, never back.",
-        InboundType::BookingAbandoned => "Flags the open enquiry for follow-up; its stage stays.",
+        InboundType::TripPlanningStarted | InboundType::TripDraftUpdated => "Adds a timeline entry only.",
+        InboundType::QuoteRequested => "Adds a timeline entry only; never opens an enquiry.",
+        InboundType::BookingStarted => {
+            "Advances the open enquiry to `proposal_approved`; never moves it back."
+        }
+        InboundType::BookingAbandoned => "Flags the open enquiry for follow-up; its stage does not change.",
         InboundType::BookingCompleted => {
             "Moves the enquiry to `trip_booked`; with a `bookingRef`, `booking.confirmed` is emitted."
         }
         InboundType::BookingCreditApplied => {
-            "Confirms the corporate credit of an invoice, your answer to `booking.confirmed`. Needs \
+            "Confirms the corporate credit of an invoice, in return for `booking.confirmed`. Needs \
             `credit:write`."
         }
         InboundType::EmployeeCreditUpdated => {
@@ -91,18 +93,18 @@ pub(crate) const fn effect(kind: InboundType) -> &'static str {
 
 /// `enquiry.submitted`
 fn enquiry() -> Schema {
-    let free_text = verbatim(text::NOTES).about("Free text, filed verbatim as notes.");
+    let free_text = verbatim(text::NOTES).about("Free text, stored verbatim as notes.");
     let budget = Schema { any_of: vec![free_text, reference("EventBudget")], ..Schema::default() };
     object([
         ("title", verbatim(text::NAME).about("The title that advisors see.")),
-        ("destination", verbatim(text::LINE).about("Where to, in any words.")),
-        ("travelDates", reference("EventTravelDates").about("When.")),
-        ("party", reference("EventParty").about("Who.")),
-        ("paxCount", whole(Party::COUNT_MAX).about("Kept as `adults` where there is no `party`.")),
-        ("budget", budget.about("For how much: in words, or as a figure.")),
+        ("destination", verbatim(text::LINE).about("Where the trip goes, as free text.")),
+        ("travelDates", reference("EventTravelDates").about("The travel dates.")),
+        ("party", reference("EventParty").about("The party of travellers.")),
+        ("paxCount", whole(Party::COUNT_MAX).about("Stored as `adults` if there is no `party`.")),
+        ("budget", budget.about("The budget: in words, or as an amount with a currency.")),
         (
             "guestNationality",
-            country_or_empty().about("An assigned ISO 3166-1 alpha-2 code. Empty states none."),
+            country_or_empty().about("An assigned ISO 3166-1 alpha-2 code. An empty text counts as absent."),
         ),
         ("message", verbatim(text::MESSAGE).about("The customer's words; they open the inbox thread.")),
         ("attribution", reference("EventAttribution").about("Where the enquiry came from.")),
@@ -110,13 +112,13 @@ fn enquiry() -> Schema {
             "externalLeadId",
             line(text::EXTERNAL_ID).about("Your own id for the enquiry; `GET /leads` finds it."),
         ),
-        ("itinerarySnapshot", reference("EventItinerary").about("Becomes that of the draft proposal.")),
+        ("itinerarySnapshot", reference("EventItinerary").about("The itinerary of the draft proposal.")),
     ])
     .lenient()
     .about(
-        "Payload of `enquiry.submitted`. What is left out, null or blank stays unstated. What can't be read \
-        gives a warning such as `brief_field_rejected:budget`, or `itinerary_rejected`; the enquiry opens \
-        all the same.",
+        "Payload of `enquiry.submitted`. A field that is absent, null or blank stays unstated. A field that \
+        cannot be read causes a warning such as `brief_field_rejected:budget`, or `itinerary_rejected`; the \
+        enquiry is opened nevertheless.",
     )
 }
 
@@ -124,24 +126,24 @@ fn enquiry() -> Schema {
 fn travel_dates() -> Schema {
     object([("start", date()), ("end", date()), ("startDate", date()), ("endDate", date())])
         .lenient()
-        .about("Either pair of names, or one of a pair. The end is not before the start.")
+        .about("`start` and `end`, or `startDate` and `endDate`; one of a pair may be left out. The end is not before the start.")
 }
 
 /// `party` of an event
 fn party() -> Schema {
     bodies::party().lenient().about(
         "Stored as given, never inferred from a roster. Numbers are written without fraction and exponent. \
-        One that can't be read rejects the whole party.",
+        One invalid number rejects the whole party.",
     )
 }
 
-/// `budget` of an event, where it isn't free text
+/// `budget` of an event, if it is not free text
 fn budget() -> Schema {
     let blank = Schema { pattern: Some(BLANK), ..of_type("string") };
     let figure = object([
         ("amount", amount().about("In major units.")),
         ("currency", currency().about("An ISO 4217 code.")),
-        ("notes", blank.about("None beside a figure.")),
+        ("notes", blank.about("Must be blank beside an amount.")),
     ]);
     let notes = object([
         ("amount", of_type("null")),
@@ -150,21 +152,23 @@ fn budget() -> Schema {
     ]);
     let one_of = vec![figure.requiring(["amount", "currency"]).lenient(), notes];
     Schema { one_of, ..Schema::default() }.about(
-        "A figure with its currency, or notes when that isn't known. Half of the pair, or both kinds, rejects \
-        the budget.",
+        "An amount with its currency, or notes if these are not known. An amount without a currency, a currency \
+        without an amount, or notes beside them reject the budget.",
     )
 }
 
 /// `attribution` of an event
 fn attribution() -> Schema {
-    bodies::attribution().lenient().about("The marketing block. One field that can't be read rejects it.")
+    bodies::attribution()
+        .lenient()
+        .about("Where the enquiry came from, for marketing. One invalid field rejects the whole object.")
 }
 
 /// `itinerarySnapshot`
 fn itinerary() -> Schema {
     let kib = text::ITINERARY_BYTES / 1024;
     bodies::itinerary("EventItineraryDay").lenient().about(&format!(
-        "At most {kib} KiB of JSON, kept as sent. One that doesn't fit gives the warning `itinerary_rejected`."
+        "At most {kib} KiB of JSON, kept as sent. An invalid itinerary causes the warning `itinerary_rejected`."
     ))
 }
 
@@ -178,14 +182,21 @@ fn discovery() -> Schema {
     let list = |items| array(items).with_items(0, text::WISHES);
     let open = || of_type("object").about(&format!("At most {kib} KiB of JSON, kept as sent."));
     let found = object([
-        ("destinationInterest", any_of([line(text::LINE), list(line(text::LINE))]).about("Where to.")),
+        (
+            "destinationInterest",
+            any_of([line(text::LINE), list(line(text::LINE))]).about("Where the traveller wants to go."),
+        ),
         (
             "dateRange",
             any_of([verbatim(text::DATES), reference("EventTravelDates")])
-                .about("When, in words or as dates."),
+                .about("The travel dates, in words or as dates."),
         ),
-        ("pax", any_of([whole(Party::COUNT_MAX), reference("EventParty")]).about("How many, or who.")),
-        ("tripNotes", verbatim(text::MESSAGE).about("In words.")),
+        (
+            "pax",
+            any_of([whole(Party::COUNT_MAX), reference("EventParty")])
+                .about("The number of travellers, or the party."),
+        ),
+        ("tripNotes", verbatim(text::MESSAGE).about("Notes on the trip.")),
     ]);
     let words = || verbatim(text::NOTES);
     let constraints = any_of([words(), list(words()), open()]);
@@ -195,23 +206,23 @@ fn discovery() -> Schema {
     ]);
     object([
         ("discovery", found.lenient().about("What the traveller looks for on this trip.")),
-        ("profilePatch", profile.lenient().about("What holds for the traveller beyond one trip.")),
-        ("essence", verbatim(text::MESSAGE).about("The traveller in a text.")),
+        ("profilePatch", profile.lenient().about("Preferences of the traveller that apply to all trips.")),
+        ("essence", verbatim(text::MESSAGE).about("Free text about the traveller.")),
         (
             "hosTripDiscoveryId",
             optional_uuid().about(
-                "`travellerDiscovery.discoveryId` of an earlier result for this traveller: updates that record.",
+                "`travellerDiscovery.discoveryId` of an earlier result for this traveller, to update that record.",
             ),
         ),
     ])
     .lenient()
     .about(
-        "Payload of `traveller.discovery_upserted`. Unknown keys are ignored; what can't be read gives \
-        the warning `traveller_discovery_field_rejected:<field>`.",
+        "Payload of `traveller.discovery_upserted`. Unknown keys are ignored. A field that cannot be \
+        read causes the warning `traveller_discovery_field_rejected:<field>`.",
     )
 }
 
-/// An id of ours, or nothing.
+/// An id that Connect assigned, or a blank text.
 fn optional_uuid() -> Schema {
     let blank = Schema { pattern: Some(BLANK), ..of_type("string") };
     any_of([uuid(), blank])
@@ -220,16 +231,20 @@ fn optional_uuid() -> Schema {
 fn booking_names() -> Vec<(&'static str, Schema)> {
     vec![
         ("leadId", optional_uuid().about("The enquiry.")),
-        ("tripId", optional_uuid().about("Or its trip, where there is no `leadId`.")),
-        ("externalLeadId", of_type("string").about("Or your own id for it, where there is neither.")),
+        ("tripId", optional_uuid().about("The trip of the enquiry; read only if there is no `leadId`.")),
+        (
+            "externalLeadId",
+            of_type("string")
+                .about("Your own id for the enquiry; read only if there is neither of the others."),
+        ),
     ]
 }
 
 /// `booking.started` and `booking.abandoned`
 fn booking() -> Schema {
     Schema { properties: booking_names(), ..of_type("object") }.lenient().about(
-        "Payload of `booking.started` and `booking.abandoned`. Without a name the client's open enquiry is \
-        meant. One that is not this client's gives the warning `enquiry_not_found`.",
+        "Payload of `booking.started` and `booking.abandoned`. If no field names an enquiry, the event \
+        concerns the client's open one. An enquiry of another client causes the warning `enquiry_not_found`.",
     )
 }
 
@@ -241,13 +256,17 @@ fn completed_booking() -> Schema {
             "bookingRef",
             line(text::BOOKING_REF).about("Identifies the booking; with it `booking.confirmed` is emitted."),
         ),
-        ("amount", money().about("In major units. Read beside a `bookingRef`, as what follows.")),
+        (
+            "amount",
+            money().about("In major units. Read only with a `bookingRef`, like `currency` and `creditUsed`."),
+        ),
         ("currency", currency().about("An ISO 4217 code.")),
         ("creditUsed", money().about("Corporate credit counted as paid.")),
     ]);
     Schema { properties: fields, ..of_type("object") }.lenient().about(
-        "Payload of `booking.completed`. Without a name the client's open enquiry is meant, else its newest. \
-        What can't be read gives the warning `booking_field_rejected:<field>`.",
+        "Payload of `booking.completed`. If no field names an enquiry, the event concerns the client's open \
+        one, or else the newest one. A field that cannot be read causes the warning \
+        `booking_field_rejected:<field>`.",
     )
 }
 
@@ -258,22 +277,22 @@ fn credit_applied() -> Schema {
     let some_text = Schema { pattern: Some(NOT_BLANK), ..of_type("string") };
     object([
         ("bookingRef", of_type("string").about("The booking.")),
-        ("tripId", optional_uuid().about("Or its trip, whose newest invoice is meant.")),
-        ("requestedRupees", Schema::default().about("What was asked for. Kept, not read.")),
+        ("tripId", optional_uuid().about("The trip, whose newest invoice is confirmed; read only if there is no `bookingRef`.")),
+        ("requestedRupees", Schema::default().about("The credit that was requested. Shown on the timeline only.")),
         (
             "appliedRupees",
             money().about(
-                "Credit taken, in major units. Needed: without it the event is `failed` with `invalid_payload`.",
+                "Credit taken, in major units. Required: without it the event is `failed` with `invalid_payload`.",
             ),
         ),
-        ("reason", Schema::default().about("Why less was taken. Kept, not read.")),
+        ("reason", Schema::default().about("Why less was taken. Shown on the timeline only.")),
     ])
     .requiring(["appliedRupees"])
     .lenient()
     .with_any_of([stated("bookingRef", some_text), stated("tripId", uuid())])
     .about(
-        "Payload of `booking.credit_applied`. A `bookingRef` or a `tripId` is needed: without one, as with an \
-        unknown one, the event is `failed` with `booking_not_found`.",
+        "Payload of `booking.credit_applied`. A `bookingRef` or a `tripId` is required. If both are missing, \
+        or no booking is found, the event is `failed` with `booking_not_found`.",
     )
 }
 
@@ -283,18 +302,18 @@ fn credit_updated() -> Schema {
     object([
         ("membershipId", verbatim(text::EXTERNAL_ID).about("Your own id for the employee's membership.")),
         ("corporateName", verbatim(text::NAME).about("The employer.")),
-        ("availablePaise", paise().about("What is left, in hundredths of a rupee.")),
-        ("grantedPaise", paise().about("What was granted, in hundredths of a rupee.")),
+        ("availablePaise", paise().about("The credit that is left, in hundredths of a rupee.")),
+        ("grantedPaise", paise().about("The credit that was granted, in hundredths of a rupee.")),
         (
             "redeemablePercent",
             Schema { minimum: Some(0.into()), maximum: Some(100.into()), ..of_type("number") },
         ),
-        ("asOf", instant().about("RFC 3339, with an offset. Needed: without it nothing is refreshed.")),
+        ("asOf", instant().about("RFC 3339, with an offset. Required: without it nothing is refreshed.")),
     ])
     .requiring(["asOf"])
     .lenient()
     .about(
-        "Payload of `employee.credit_updated`. What can't be read gives the warning \
+        "Payload of `employee.credit_updated`. A field that cannot be read causes the warning \
         `credit_field_rejected:<field>`.",
     )
 }

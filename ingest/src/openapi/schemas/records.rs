@@ -1,8 +1,8 @@
-//! Records as they are shown: what `common::view` writes.
+//! Records in responses, as `common::view` writes them.
 
 use super::bodies::SETTABLE;
 use crate::openapi::schema::{Schema, array, object, one_of_texts, reference};
-use crate::openapi::texts::{amount, boolean, currency, date, instant, string, uuid, whole};
+use crate::openapi::value_schemas::{amount, boolean, currency, date, instant, string, uuid, whole};
 use common::model::{Party, Stage, text};
 use common::record::{AGE_MAX, TravelerType};
 
@@ -22,14 +22,18 @@ pub(super) fn all() -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// A client.
 pub(crate) fn client() -> Schema {
     object([
         ("id", uuid()),
         ("name", string().about("Full name. A client created without one is named after its email.")),
         ("email", string().or_null()),
         ("phone", string().or_null()),
-        ("company", string().or_null().about("Label; for a person on a company account, its name.")),
+        (
+            "company",
+            string()
+                .or_null()
+                .about("Name of the company; for a person on a company account, the name of the account."),
+        ),
         ("externalId", string().or_null().about("Your own id for the person.")),
         ("marketingOptIn", boolean()),
         ("clientType", one_of_texts(["individual", "company"]).about("`company` is a company account.")),
@@ -55,7 +59,6 @@ pub(crate) fn client_traveler() -> Schema {
     .about("One of a client's travelers, as shown.")
 }
 
-/// An enquiry.
 pub(crate) fn lead() -> Schema {
     let mut fields = vec![
         ("id", uuid()),
@@ -64,9 +67,12 @@ pub(crate) fn lead() -> Schema {
         ("stage", reference("Stage")),
         ("followUp", boolean().about("The follow-up flag.")),
         ("clientId", uuid()),
-        ("tripId", uuid().about("There once the enquiry has a trip workspace.")),
+        ("tripId", uuid().about("Present once the enquiry has a trip workspace.")),
         ("externalId", string().or_null().about("Your own id for the enquiry.")),
-        ("owner", reference("Owner").or_null().about("The advisor; null while there is none.")),
+        (
+            "owner",
+            reference("Owner").or_null().about("The advisor who owns the enquiry; null while there is none."),
+        ),
     ];
     fields.extend(brief());
     fields.extend([("createdAt", instant()), ("updatedAt", version())]);
@@ -75,7 +81,6 @@ pub(crate) fn lead() -> Schema {
         .about("An enquiry, with its trip's brief and stage.")
 }
 
-/// A trip workspace.
 pub(crate) fn trip() -> Schema {
     let mut fields = vec![
         ("id", uuid()),
@@ -87,14 +92,17 @@ pub(crate) fn trip() -> Schema {
     fields.extend(brief());
     fields.extend([
         ("guestNationality", string().or_null().about("Passport country of the party, ISO 3166-1 alpha-2.")),
-        ("owner", reference("Owner").or_null().about("The advisor; null while there is none.")),
+        (
+            "owner",
+            reference("Owner").or_null().about("The advisor who owns the enquiry; null while there is none."),
+        ),
         ("proposal", reference("Proposal")),
         ("createdAt", instant()),
         ("updatedAt", version()),
     ]);
     let always = fields.iter().map(|(name, _)| *name).collect();
     fields.extend([
-        ("itineraryApplied", boolean().about("Only in the answer to a PATCH that brought an itinerary.")),
+        ("itineraryApplied", boolean().about("Only in the response to a PATCH with an itinerary.")),
         ("itineraryNotAppliedReason", not_applied()),
     ]);
     Schema { required: always, properties: fields, ..object([]) }.about("The trip workspace of an enquiry.")
@@ -103,25 +111,23 @@ pub(crate) fn trip() -> Schema {
 fn not_applied() -> Schema {
     one_of_texts(["advisor_working", "proposal_sent", "no_proposal", "update_failed"]).about(
         "Only when `itineraryApplied` is false. The itinerary is applied while the enquiry is at `inquiry` \
-        or `follow_up` and nothing was sent.",
+        or `follow_up` and no proposal was sent.",
     )
 }
 
-/// A stage.
 pub(crate) fn stage() -> Schema {
     let settable = SETTABLE.map(|stage| format!("`{stage}`")).join(", ");
     one_of_texts(Stage::ALL.map(Stage::as_str)).about(&format!(
-        "Where an enquiry stands. {settable} can be set by you, the others by proposals, bookings and \
-        advisors. Closed are `lost`, `archived`, `trip_booked`, `travelled`."
+        "The stage of an enquiry. You can set {settable}; proposals, bookings and advisors set the others. \
+        An enquiry at `lost`, `archived`, `trip_booked` or `travelled` is closed."
     ))
 }
 
-/// An advisor.
 pub(crate) fn owner() -> Schema {
     object([("email", string()), ("name", string())]).complete().about("An advisor of the agency.")
 }
 
-/// Parts of the brief, as they are shown; null is what is unstated.
+/// The fields of the brief as they are shown; null if they are unstated.
 fn brief() -> [(&'static str, Schema); 4] {
     [
         ("destination", string().or_null()),
@@ -131,14 +137,12 @@ fn brief() -> [(&'static str, Schema); 4] {
     ]
 }
 
-/// Travel dates.
 pub(crate) fn travel_dates() -> Schema {
     object([("startDate", date().or_null()), ("endDate", date().or_null())])
         .complete()
         .about("Travel dates, as shown.")
 }
 
-/// A party.
 pub(crate) fn party() -> Schema {
     let count = || whole(Party::COUNT_MAX).or_null();
     let ages = array(whole(Party::COUNT_MAX)).or_null();
@@ -147,7 +151,6 @@ pub(crate) fn party() -> Schema {
         .about("A party, as shown.")
 }
 
-/// A budget.
 pub(crate) fn budget() -> Schema {
     object([
         ("amount", amount().or_null().about("In major units; null when only notes are known.")),
@@ -158,14 +161,13 @@ pub(crate) fn budget() -> Schema {
     .about("A budget, as shown.")
 }
 
-/// A proposal.
 pub(crate) fn proposal() -> Schema {
     object([
         ("status", one_of_texts(["draft", "sent", "viewed", "discarded"])),
         ("sentAt", instant().or_null().about("Null until it is sent.")),
     ])
     .complete()
-    .about("Where the trip's newest proposal stands.")
+    .about("The status of the trip's newest proposal.")
 }
 
 fn number() -> Schema {
@@ -173,5 +175,7 @@ fn number() -> Schema {
 }
 
 fn version() -> Schema {
-    instant().about("With milliseconds; grows with every change. In double quotes it is the record's `ETag`.")
+    instant().about(
+        "With milliseconds; increases with every change. In double quotes it is the `ETag` of the record.",
+    )
 }

@@ -1,7 +1,8 @@
-//! The document against the code. What bodies it takes is compared with their readers by the end-to-end tests.
+//! Compares the document with the code. The end-to-end tests compare its bodies with their readers.
 
+mod descriptions;
+mod event_types;
 mod references;
-mod said;
 mod views;
 
 use super::document::Document;

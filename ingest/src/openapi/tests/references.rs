@@ -1,4 +1,4 @@
-//! The document holds together.
+//! The references within the document are consistent.
 
 use crate::openapi;
 use common::event::OutboundType;
@@ -17,7 +17,7 @@ fn walk(value: &Value, visit: &mut impl FnMut(&str, &Value)) {
 }
 
 #[test]
-fn what_is_named_is_there() {
+fn every_reference_resolves() {
     let document = openapi::document();
     let json = serde_json::to_value(&document).unwrap();
     let operations: HashSet<String> = document

@@ -1,4 +1,4 @@
-//! Records are shown as their schemas say. A field that is added to one doesn't compile until it is named here.
+//! Records in responses match their schemas. A new field does not compile until it is named here.
 
 use super::named;
 use crate::openapi;

@@ -23,7 +23,7 @@ fn ids(listed: &[Value]) -> Vec<Uuid> {
 }
 
 #[tokio::test]
-async fn deliveries_are_listed_with_their_attempts_newest_last() {
+async fn lists_deliveries_with_their_attempts_newest_last() {
     let (world, subscription) = world().await;
     let newer = deliveries(&world, "acme", subscription, "dead", 1, "2026-05-02T10:00:00Z").await;
     let older = deliveries(&world, "acme", subscription, "delivered", 1, "2026-05-01T10:00:00Z").await;
@@ -50,13 +50,13 @@ async fn deliveries_are_listed_with_their_attempts_newest_last() {
 
     let shown = world.connectctl.json(&["delivery", "show", &newer[0].to_string()]).await;
     assert_eq!((&shown["id"], &shown["origin"]), (&json!(newer[0]), &json!("crm")));
-    assert_eq!(shown["attempts"][0]["response"], "Oops", "what the receiver answered");
+    assert_eq!(shown["attempts"][0]["response"], "Oops", "the body that the receiver sent");
     let table = world.connectctl.run(&["delivery", "show", &newer[0].to_string()]).await;
     assert!(table.code == Some(0) && table.output.contains("Oops"), "{table:?}");
 }
 
 #[tokio::test]
-async fn a_list_can_be_narrowed_and_shows_one_agency_only() {
+async fn filters_the_list_and_shows_one_tenant_only() {
     let (world, subscription) = world().await;
     world.add_tenant("zeta").await;
     let (other, foreign) = (subscribe(&world, "acme").await, subscribe(&world, "zeta").await);

@@ -1,15 +1,17 @@
-//! `delivery`: rows as the dispatcher leaves them, and dead letters as it leaves them in the broker.
+//! `delivery`: on rows and dead letters as the dispatcher writes them.
 
 mod list;
 mod replay;
-mod replay_many;
+mod replay_job;
+mod replay_range;
 mod summary;
 
+use chrono::DateTime;
 use serde_json::{Value, json};
 use tests::{QueuedMessage, World, text};
-use uuid::Uuid;
+use uuid::{Timestamp, Uuid};
 
-/// A world without programs, with a subscription of `acme`. Its queues are declared by a worker that was there.
+/// A world with a worker, which has declared the queues, and a subscription of `acme`.
 async fn world() -> (World, Uuid) {
     let world = World::with().ingests(0).start().await;
     world.workers[0].until_ready().await;
@@ -23,14 +25,14 @@ async fn subscribe(world: &World, tenant: &str) -> Uuid {
     text(&made["id"]).parse().expect("a UUID")
 }
 
-async fn tenant(world: &World, slug: &str) -> Uuid {
+pub(crate) async fn tenant(world: &World, slug: &str) -> Uuid {
     let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&slug]).await;
     text(&rows[0]["tenant_id"]).parse().expect("a UUID")
 }
 
-/// Writes `count` deliveries of an agency in one state, each of an event of its own, made at `created_at` or a second
-/// after the one before. A finished one has six attempts. Gives their ids, oldest first.
-async fn deliveries(
+/// Writes `count` deliveries of an tenant in one state, each of an event of its own, made at `created_at` or a second
+/// after the one before, as their ids say, too. A finished one has six attempts. Gives their ids, oldest first.
+pub(crate) async fn deliveries(
     world: &World,
     slug: &str,
     subscription: Uuid,
@@ -39,8 +41,10 @@ async fn deliveries(
     created_at: &str,
 ) -> Vec<Uuid> {
     let tenant = tenant(world, slug).await;
-    let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
-    let events: Vec<Uuid> = ids.iter().map(|_| Uuid::now_v7()).collect();
+    let made = DateTime::parse_from_rfc3339(created_at).expect("a time").timestamp().unsigned_abs();
+    let at = |second: i32| Timestamp::from_unix_time(made + u64::from(second.unsigned_abs()), 0, 0, 0);
+    let ids: Vec<Uuid> = (0..count).map(|second| Uuid::new_v7(at(second))).collect();
+    let events: Vec<Uuid> = (0..count).map(|second| Uuid::new_v7(at(second))).collect();
     let client = world.database.connect().await;
     let outbox =
         "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
@@ -58,8 +62,8 @@ async fn deliveries(
     ids
 }
 
-/// The message that the dispatcher leaves among the dead letters.
-fn dead_letter(tenant: Uuid, delivery: Uuid, subscription: Uuid) -> QueuedMessage {
+/// The dead letter of a delivery, as the dispatcher publishes it.
+pub(crate) fn dead_letter(tenant: Uuid, delivery: Uuid, subscription: Uuid) -> QueuedMessage {
     let meta = json!({"tenantId": tenant, "deliveryId": delivery, "subscriptionId": subscription, "eventId": Uuid::now_v7(),
         "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
     QueuedMessage::new(b"{\"actor\":{\"email\":\"ana@example.com\"}}").with_meta(&meta.to_string())

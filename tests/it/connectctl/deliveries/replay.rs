@@ -2,20 +2,20 @@
 
 use super::{dead_letter, deliveries, row, tenant, world};
 use crate::connectctl::is_time;
-use crate::connectctl::listen::Listener;
+use crate::connectctl::listener::Listener;
 use serde_json::json;
 use tests::QueuedMessage;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn a_dead_delivery_begins_anew_with_its_id_and_its_dead_letter_is_gone() {
+async fn replaying_a_dead_delivery_restarts_it_under_its_id_and_removes_its_dead_letter() {
     let (world, subscription) = world().await;
     let acme = tenant(&world, "acme").await;
     let ids = deliveries(&world, "acme", subscription, "dead", 3, "2026-05-01T10:00:00Z").await;
-    // The second has died before, and the crash of a command has left that dead letter behind.
+    // The second one has two dead letters: a command that crashed after replaying it has left the older one.
     let dead = [ids[0], ids[1], ids[2], ids[1]].map(|id| dead_letter(acme, id, subscription));
-    world.queues.put_all("webhooks.dead", &dead).await;
-    world.queues.put("webhooks.dead", &QueuedMessage::new(b"{}")).await;
+    world.queues.publish_all("webhooks.dead", &dead).await;
+    world.queues.publish_message("webhooks.dead", &QueuedMessage::new(b"{}")).await;
     let mut listener = Listener::to(&world.database, "connect_parked").await;
 
     let replayed = world.connectctl.json(&["delivery", "replay", &ids[1].to_string()]).await;
@@ -34,11 +34,11 @@ async fn a_dead_delivery_begins_anew_with_its_id_and_its_dead_letter_is_gone() {
     for (letter, id) in left.iter().zip([ids[0], ids[2]]) {
         assert_eq!(letter.meta_field("deliveryId"), json!(id), "in their order");
     }
-    assert_eq!(left[2].body, b"{}", "and what isn't ours is left alone");
+    assert_eq!(left[2].body, b"{}", "foreign messages are left alone");
 }
 
 #[tokio::test]
-async fn a_delivered_one_can_be_replayed_what_is_on_its_way_or_dropped_can_not() {
+async fn replays_a_delivered_delivery_but_not_a_pending_or_dropped_one() {
     let (world, subscription) = world().await;
     let of =
         async |state| deliveries(&world, "acme", subscription, state, 1, "2026-05-01T10:00:00Z").await[0];
@@ -52,13 +52,13 @@ async fn a_delivered_one_can_be_replayed_what_is_on_its_way_or_dropped_can_not()
     {
         let before = row(&world, id).await;
         let refusal = world.connectctl.refusal(&["delivery", "replay", &id.to_string()]).await;
-        assert_eq!(refusal.trim(), format!("connectctl: delivery {id} is {state}"));
+        assert_eq!(refusal.trim(), format!("connectctl: delivery {id} cannot be replayed: it is {state}"));
         assert_eq!(row(&world, id).await, before);
     }
 }
 
 #[tokio::test]
-async fn what_goes_to_a_removed_subscription_stays_dead() {
+async fn a_dead_delivery_of_a_removed_subscription_is_not_replayed() {
     let (world, subscription) = world().await;
     let id = deliveries(&world, "acme", subscription, "dead", 1, "2026-05-01T10:00:00Z").await[0];
     world.connectctl.json(&["subscription", "remove", &subscription.to_string()]).await;
@@ -71,7 +71,7 @@ async fn what_goes_to_a_removed_subscription_stays_dead() {
 }
 
 #[tokio::test]
-async fn without_the_broker_nothing_is_begun() {
+async fn without_the_broker_nothing_is_replayed() {
     let (world, subscription) = world().await;
     let id = deliveries(&world, "acme", subscription, "dead", 1, "2026-05-01T10:00:00Z").await[0].to_string();
     for replay in
@@ -82,7 +82,7 @@ async fn without_the_broker_nothing_is_begun() {
         let away =
             world.connectctl.without("AMQP_URL").and("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f");
         let away = away.refusal(replay).await;
-        assert!(away.contains("can't reach the broker") && !away.contains("hunter2"), "{away}");
+        assert!(away.contains("the broker cannot be reached") && !away.contains("hunter2"), "{away}");
     }
     assert_eq!(row(&world, id.parse::<Uuid>().expect("a UUID")).await["state"], "dead");
 }

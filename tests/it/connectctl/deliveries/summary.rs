@@ -5,7 +5,7 @@ use crate::connectctl::fields;
 use serde_json::json;
 
 #[tokio::test]
-async fn subscriptions_of_all_agencies_with_a_backlog_are_listed_the_worst_first() {
+async fn lists_subscriptions_with_a_backlog_of_all_tenants_worst_first() {
     let (world, acme) = world().await;
     world.add_tenant("zeta").await;
     let (zeta, idle) = (subscribe(&world, "zeta").await, subscribe(&world, "zeta").await);

@@ -1,22 +1,23 @@
-//! Something breaks, a real Prometheus with the project's rules says so; it is mended, and Prometheus stops saying so.
-//! The rules' time passes forty times as fast.
+//! A fault is injected, and an alert fires in a real Prometheus with the project's rules; the fault is repaired, and the
+//! alert resolves. Time in the rules passes forty times as fast.
 
-mod intake;
+mod console;
 mod queues;
+mod refusals;
 mod servers;
 mod webhooks;
 
 use serde_json::Value;
-use tests::{Event, PATIENCE, Prometheus, World, WorldBuilder, event, eventually};
+use tests::{Event, MAX_WAIT, Prometheus, World, WorldBuilder, event, eventually};
 
-/// Programs of every kind that are watched, with nothing to complain of.
+/// A world with programs of every kind and a Prometheus that scrapes them. No alert fires.
 async fn watched(builder: WorldBuilder) -> (World, Prometheus) {
     let world = builder.dispatchers(1).start().await;
     let prometheus = watch(&world).await;
     (world, prometheus)
 }
 
-/// A Prometheus that sees all programs of a world, with nothing to complain of.
+/// A Prometheus that scrapes all programs of a world. No alert fires.
 async fn watch(world: &World) -> Prometheus {
     let prometheus = Prometheus::start().await;
     prometheus.watch(world);
@@ -30,14 +31,14 @@ fn contact() -> Event {
 
 /// Waits until a query has one result.
 async fn until_true(prometheus: &Prometheus, query: &str) {
-    eventually(query, PATIENCE, async || match prometheus.query(query).await.len() {
+    eventually(query, MAX_WAIT, async || match prometheus.query(query).await.len() {
         1 => Ok(()),
         found => Err(format!("{found} results")),
     })
     .await;
 }
 
-/// Goes on doing something until an alert fires.
+/// Repeats `act` until an alert fires.
 async fn until_fires(alert: impl Future<Output = Value>, mut act: impl AsyncFnMut()) {
     let acting = async {
         loop {

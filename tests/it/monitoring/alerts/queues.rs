@@ -1,14 +1,14 @@
-//! Queues that nobody consumes, that are slow, full, or hold what can't be read.
+//! Queues without consumers, slow or full queues, and unreadable messages.
 
 use super::{contact, until_fires, until_true, watch, watched};
-use crate::monitoring::text;
+use crate::monitoring::repository_text;
 use std::time::{Duration, Instant};
-use tests::{PATIENCE, World, eventually};
+use tests::{MAX_WAIT, World, eventually};
 
 const EVENTS: [(&str, &str); 1] = [("queue", "events")];
 
 #[tokio::test]
-async fn a_worker_that_is_stopped_leaves_a_queue_without_consumers_that_stalls() {
+async fn a_stopped_worker_fires_no_consumers_and_queue_stalled() {
     let (mut world, prometheus) = watched(World::with().set("CONNECT_REPLY_TIMEOUT", "300ms")).await;
     assert_eq!(world.workers.remove(0).terminate().await.code(), Some(0));
     world.send(&[contact()]).await.assert_error(503, "processing_timeout");
@@ -24,7 +24,7 @@ async fn a_worker_that_is_stopped_leaves_a_queue_without_consumers_that_stalls()
 }
 
 #[tokio::test]
-async fn a_queue_that_nobody_empties_gets_near_its_limit_and_then_refuses() {
+async fn a_queue_without_consumers_fires_near_limit_and_then_refuses() {
     let builder = World::with().set("CONNECT_QUEUE_MAX_LENGTH", "20").set("CONNECT_REPLY_TIMEOUT", "20ms");
     let (mut world, prometheus) = watched(builder).await;
     world.end_workers().await;
@@ -39,7 +39,7 @@ async fn a_queue_that_nobody_empties_gets_near_its_limit_and_then_refuses() {
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_read_is_an_alert_until_it_is_dealt_with() {
+async fn a_dead_letter_fires_until_it_is_removed() {
     let (world, prometheus) = watched(World::with()).await;
     world.queues.publish("events", b"poison").await;
 
@@ -47,8 +47,8 @@ async fn a_message_that_cannot_be_read_is_an_alert_until_it_is_dealt_with() {
     assert_eq!(alert["annotations"]["summary"], "Messages are in events.dead");
     // The first rise of a counter counts: as in the runbook.
     let why = "sum by (queue, reason) (increase(connect_dead_lettered_total[1d]))";
-    assert!(text("ops/RUNBOOK.md").contains(why));
-    eventually("the reason is shown", PATIENCE, async || {
+    assert!(repository_text("ops/RUNBOOK.md").contains(why));
+    eventually("the reason is shown", MAX_WAIT, async || {
         let why = prometheus.query(&format!("{why} >= 1")).await;
         let told: Vec<_> =
             why.iter().map(|series| (&*series.labels["queue"], &*series.labels["reason"])).collect();
@@ -61,23 +61,23 @@ async fn a_message_that_cannot_be_read_is_an_alert_until_it_is_dealt_with() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_alive_and_stuck_is_told_of_as_one_that_holds_messages() {
+async fn a_stuck_worker_fires_messages_held() {
     let builder = World::with().through_proxies().set("CONNECT_REPLY_TIMEOUT", "300ms");
     let mut world = builder.ingests(0).start().await;
-    // Of the proxies only the worker's stay in the way.
+    // Only the worker connects through the proxies.
     let direct = world.database.url().to_owned();
     world.set("DATABASE_URL", &direct);
     world.add_ingest().await;
     world.add_dispatcher().await;
     let prometheus = watch(&world).await;
-    world.accept_in_time(contact()).await;
+    world.accept_with_retries(contact()).await;
 
-    world.proxies().postgres.cut();
+    world.proxies().postgres.reset_connections();
     for _ in 0..3 {
         world.send(&[contact()]).await.assert_error(503, "processing_timeout");
     }
     let held = [("job", "connect-worker"), ("queue", "events")];
-    let alert = prometheus.until_firing("ConnectMessagesHeld", &held).await;
+    let alert = prometheus.until_firing("ConnectMessagesUnacknowledged", &held).await;
     assert_eq!(alert["labels"]["severity"], "critical");
     // Nothing waits and everything is consumed, as far as the broker can tell.
     let waiting =
@@ -89,7 +89,7 @@ async fn a_worker_that_is_alive_and_stuck_is_told_of_as_one_that_holds_messages(
 }
 
 #[tokio::test]
-async fn a_queue_that_was_deleted_has_no_consumers_until_a_program_declares_it_again() {
+async fn a_deleted_queue_fires_no_consumers_until_it_is_declared_again() {
     let (mut world, prometheus) = watched(World::with()).await;
     world.queues.delete("crm").await;
     prometheus.until_firing("ConnectNoConsumers", &[("queue", "crm")]).await;
@@ -104,13 +104,13 @@ async fn a_queue_that_was_deleted_has_no_consumers_until_a_program_declares_it_a
 }
 
 #[tokio::test]
-async fn a_table_that_somebody_locks_makes_events_late_and_exhausts_the_pool_of_reads() {
+async fn a_locked_table_fires_queue_lag_and_pool_exhausted() {
     let (world, prometheus) = watched(World::with().set("CONNECT_READ_CONNECTIONS", "1")).await;
     let client = world.database.connect().await;
     client.batch_execute("BEGIN; LOCK TABLE clients IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
     let locked = Instant::now();
     let event = async { world.send(&[contact()]).await };
-    let mend = async {
+    let repair = async {
         let exhausted = prometheus.until_firing("ConnectPoolExhausted", &[("pool", "ingest_reads")]);
         let look_up = |n| world.key.records("GET", &format!("/api/v1/crm/connect/clients?phone={n}"), "");
         let mut number = 0;
@@ -120,14 +120,14 @@ async fn a_table_that_somebody_locks_makes_events_late_and_exhausts_the_pool_of_
             futures_util::future::join_all(requests.iter().map(|request| world.http().send(request))).await;
         })
         .await;
-        eventually("the event is late", PATIENCE, async || match locked.elapsed() {
+        eventually("the event is late", MAX_WAIT, async || match locked.elapsed() {
             age if age > Duration::from_secs(12) => Ok(()),
             age => Err(format!("{age:?}")),
         })
         .await;
-        client.batch_execute("COMMIT").await.expect("the end of the lock");
+        client.batch_execute("COMMIT").await.expect("the lock is released");
     };
-    futures_util::join!(event, mend);
+    futures_util::join!(event, repair);
 
     prometheus.until_firing("ConnectQueueLag", &EVENTS).await;
     prometheus.until_quiet().await;

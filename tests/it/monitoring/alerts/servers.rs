@@ -1,14 +1,14 @@
-//! Postgres and RabbitMQ that can't be reached, or can and don't do what is asked of them.
+//! Postgres and RabbitMQ that cannot be reached, or can be reached but do not work.
 
 use super::{contact, until_fires, until_true, watched};
-use tests::private::Broker;
+use tests::dedicated_servers::Broker;
 use tests::{JOBS, World};
 
 #[tokio::test]
-async fn a_postgres_that_cannot_be_reached_is_a_replay_store_that_is_down_and_burns_the_error_budget() {
+async fn an_unreachable_postgres_fires_replay_store_down_and_error_budget_burn() {
     let (world, prometheus) = watched(World::with().through_proxies()).await;
     world.accept(contact()).await;
-    world.proxies().postgres.cut();
+    world.proxies().postgres.reset_connections();
 
     let burns = prometheus.until_firing("ConnectErrorBudgetBurnsFast", &[]);
     until_fires(burns, async || {
@@ -28,9 +28,9 @@ async fn a_postgres_that_cannot_be_reached_is_a_replay_store_that_is_down_and_bu
 }
 
 #[tokio::test]
-async fn a_broker_that_cannot_be_reached_is_told_of_every_program() {
+async fn an_unreachable_broker_fires_for_every_program() {
     let (world, prometheus) = watched(World::with().through_proxies()).await;
-    world.proxies().broker.cut();
+    world.proxies().broker.reset_connections();
     for job in JOBS {
         prometheus.until_firing("ConnectBrokerDisconnected", &[("job", job)]).await;
     }
@@ -42,7 +42,7 @@ async fn a_broker_that_cannot_be_reached_is_told_of_every_program() {
 }
 
 #[tokio::test]
-async fn a_replay_store_that_takes_nothing_is_down_though_postgres_answers() {
+async fn a_locked_replay_store_fires_while_postgres_is_reachable() {
     let (world, prometheus) = watched(World::with().set("CONNECT_STORE_TIMEOUT", "300ms")).await;
     let client = world.database.connect().await;
     client
@@ -59,17 +59,17 @@ async fn a_replay_store_that_takes_nothing_is_down_though_postgres_answers() {
     until_true(&prometheus, reached).await;
 
     client.batch_execute("COMMIT").await.expect("the end of the lock");
-    world.accept_in_time(contact()).await;
+    world.accept_with_retries(contact()).await;
     prometheus.until_resolved("ConnectReplayStoreDown", &[]).await;
 }
 
 #[tokio::test]
-async fn a_broker_that_is_short_of_memory_is_told_of_as_one_that_takes_nothing() {
+async fn a_broker_short_of_memory_fires_broker_blocked() {
     let broker = Broker::start().await;
     let builder = World::with().on_broker(broker.url()).set("CONNECT_PUBLISH_TIMEOUT", "300ms");
     let (world, prometheus) = watched(builder).await;
     broker.control(&["set_vm_memory_high_watermark", "absolute", "1MB"]).await;
-    // With the first publish ingest is told.
+    // RabbitMQ tells ingest with the first publish.
     assert_eq!(world.send(&[contact()]).await.status, 503);
 
     let blocked = prometheus.until_firing("ConnectBrokerBlocked", &[("job", "connect-ingest")]).await;
@@ -78,10 +78,10 @@ async fn a_broker_that_is_short_of_memory_is_told_of_as_one_that_takes_nothing()
     let counted = world.ingests[0].metrics().await;
     let unavailable = [("queue", "events"), ("outcome", "unavailable")];
     assert_eq!(counted.sum("connect_publish_total", &unavailable), 1.0);
-    assert_eq!(counted.sum("connect_refused_total", &[("reason", "broker")]), 1.0);
+    assert_eq!(counted.sum("connect_overloaded_total", &[("reason", "broker")]), 1.0);
 
     broker.control(&["set_vm_memory_high_watermark", "absolute", "2GB"]).await;
     prometheus.until_resolved("ConnectBrokerBlocked", &[]).await;
-    world.accept_in_time(contact()).await;
+    world.accept_with_retries(contact()).await;
     prometheus.until_quiet().await;
 }

@@ -9,9 +9,9 @@ fn find<'l>(listed: &'l [Value], name: &str) -> &'l Value {
 }
 
 #[tokio::test]
-async fn every_queue_is_listed_with_what_waits_consumes_and_died() {
+async fn lists_every_queue_with_its_depth_consumers_and_dead_letters() {
     let world = world().await;
-    world.queues.put_all("events", &poison(3)).await;
+    world.queues.publish_all("events", &poison(3)).await;
     until_dead(&world, "events", 3).await;
     world.queues.publish("webhooks", b"{}").await;
     world.queues.declare_retry(1).await;
@@ -28,14 +28,17 @@ async fn every_queue_is_listed_with_what_waits_consumes_and_died() {
         "webhooks.retry.1",
     ];
     assert_eq!(listed.iter().map(|queue| queue["name"].clone()).collect::<Vec<_>>(), names.map(Value::from));
-    assert_eq!(find(&listed, "events"), &json!({"name": "events", "depth": 0, "consumers": 2, "dead": 3}));
+    assert_eq!(
+        find(&listed, "events"),
+        &json!({"name": "events", "depth": 0, "consumers": 2, "dead": 3, "oldest": null})
+    );
     assert_eq!(
         find(&listed, "events.dead"),
-        &json!({"name": "events.dead", "depth": 3, "consumers": 0, "dead": null})
+        &json!({"name": "events.dead", "depth": 3, "consumers": 0, "dead": null, "oldest": null})
     );
     assert_eq!(
         find(&listed, "webhooks"),
-        &json!({"name": "webhooks", "depth": 1, "consumers": 0, "dead": 0})
+        &json!({"name": "webhooks", "depth": 1, "consumers": 0, "dead": 0, "oldest": null})
     );
     assert_eq!(find(&listed, "webhooks.retry.1")["depth"], 0);
     let table = world.connectctl.run(&["queue", "list"]).await;
@@ -43,48 +46,57 @@ async fn every_queue_is_listed_with_what_waits_consumes_and_died() {
 }
 
 #[tokio::test]
-async fn queues_are_looked_at_without_a_database() {
+async fn queues_are_inspected_without_a_database_and_changed_with_one() {
     let world = world().await;
     let (amqp_url, prefix) = (world.queues.url().to_owned(), world.queues.prefix().to_owned());
     let settings = [("AMQP_URL", amqp_url), ("CONNECT_QUEUE_PREFIX", prefix)];
     let connectctl = Connectctl::with(settings.map(|(name, value)| (name.to_owned(), value)).to_vec());
-    connectctl.list(&["queue", "list"]).await;
-    connectctl.list(&["queue", "show", "events", "--dead"]).await;
-    connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
-    connectctl.json(&["queue", "drop", "events", "--dead", "--yes"]).await;
-    let replay = connectctl.refusal(&["queue", "requeue", "webhooks", "--dead"]).await;
-    assert!(replay.contains("DATABASE_URL"), "{replay}");
+    assert_eq!(find(&connectctl.list(&["queue", "list"]).await, "events")["dead"], 0);
+    assert!(connectctl.list(&["queue", "show", "events", "--dead"]).await.is_empty());
+    let changes: [&[&str]; 3] = [
+        &["queue", "requeue", "events", "--dead"],
+        &["queue", "requeue", "webhooks", "--dead"],
+        &["queue", "drop", "events", "--dead", "--yes"],
+    ];
+    for change in changes {
+        let refusal = connectctl.refusal(change).await;
+        assert!(refusal.contains("DATABASE_URL"), "{refusal}");
+        world.connectctl.json(change).await;
+    }
 }
 
 #[tokio::test]
-async fn a_wrong_prefix_is_told_and_makes_no_queues() {
+async fn a_wrong_prefix_is_reported_and_creates_no_queues() {
     let world = World::with().ingests(0).workers(0).start().await;
-    let listed = world.connectctl.list(&["queue", "list"]).await;
+    let prefix = format!("{}x", world.queues.prefix());
+    let connectctl = world.connectctl.clone().and("CONNECT_QUEUE_PREFIX", &prefix);
+    let listed = connectctl.list(&["queue", "list"]).await;
     assert_eq!(
         find(&listed, "events"),
-        &json!({"name": "events", "depth": null, "consumers": null, "dead": null})
+        &json!({"name": "events", "depth": null, "consumers": null, "dead": null, "oldest": null})
     );
     for command in [
         ["show", "events", "--dead"].as_slice(),
         &["requeue", "crm", "--dead"],
         &["drop", "records", "--dead", "--yes"],
     ] {
-        let refusal = world.connectctl.refusal(&[&["queue"], command].concat()).await;
+        let refusal = connectctl.refusal(&[&["queue"], command].concat()).await;
         assert!(
-            refusal.contains(&format!("no queue {}.{}.dead", world.queues.prefix(), command[1])),
+            refusal.contains(&format!("the queue {prefix}.{}.dead does not exist", command[1])),
             "{refusal}"
         );
     }
+    let queues = tests::Queues::new(world.queues.url(), prefix);
     for queue in ["events", "events.dead", "crm.dead", "records.dead"] {
-        assert!(!world.queues.exists(queue).await, "{queue}");
+        assert!(!queues.exists(queue).await, "{queue}");
     }
 }
 
 #[tokio::test]
-async fn without_the_broker_it_says_so_and_never_shows_a_password() {
+async fn an_unreachable_broker_is_reported_without_a_password() {
     let missing = Connectctl::with(Vec::new()).refusal(&["queue", "list"]).await;
     assert!(missing.contains("AMQP_URL"), "{missing}");
     let away = Connectctl::with(Vec::new()).and("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f");
     let away = away.refusal(&["queue", "list"]).await;
-    assert!(away.contains("can't reach the broker") && !away.contains("hunter2"), "{away}");
+    assert!(away.contains("the broker cannot be reached") && !away.contains("hunter2"), "{away}");
 }

@@ -3,44 +3,44 @@
 use super::{bodies, poison, until_dead, world};
 use serde_json::json;
 use std::collections::HashSet;
-use tests::{PATIENCE, QueuedMessage, World, event, eventually};
+use tests::{MAX_WAIT, QueuedMessage, World, event, eventually};
 
-/// Enough to kill a command on its way.
+/// Enough messages to kill a command before it is done.
 const TOTAL: u32 = 2_000;
-/// Most commands that are begun until one is killed on its way.
+/// Most commands that are started until one is killed before it is done.
 const TRIES: usize = 5;
 
 #[tokio::test]
-async fn a_batch_that_died_is_applied_when_it_is_put_back() {
+async fn a_requeued_batch_is_applied() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
     let enquiry = event("enquiry.submitted").email("ana@example.com");
     world.send(std::slice::from_ref(&enquiry)).await.assert_error(503, "processing_timeout");
     let batch = world.queues.take("events").await.expect("the batch");
-    world.queues.put("events.dead", &batch.as_it_is()).await;
+    world.queues.publish_message("events.dead", &batch.verbatim()).await;
     let requeued = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     assert_eq!(requeued, json!({"requeued": 1, "kept": 0, "removed": 0}));
     world.add_worker().await;
-    eventually("it is applied", PATIENCE, async || match world.pipeline(&[]).await.len() {
+    eventually("it is applied", MAX_WAIT, async || match world.pipeline(&[]).await.len() {
         1 => Ok(()),
-        other => Err(format!("{other} enquiries")),
+        other => Err(format!("{other} leads")),
     })
     .await;
     assert_eq!(world.queues.depth("events.dead").await, 0);
 }
 
 #[tokio::test]
-async fn a_records_write_that_died_is_not_begun_when_it_is_put_back() {
+async fn a_requeued_records_write_past_its_deadline_is_not_applied() {
     let mut world = World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms").start().await;
     let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
     let lead =
         world.key.records("POST", &format!("{}/leads", tests::RECORDS), body).with("idempotency-key", "k-1");
     world.http().send(&lead).await.assert_error(503, "processing_timeout");
     let write = world.queues.take("records").await.expect("the write");
-    world.queues.put("records.dead", &write.as_it_is()).await;
+    world.queues.publish_message("records.dead", &write.verbatim()).await;
     let requeued = world.connectctl.json(&["queue", "requeue", "records", "--dead"]).await;
     assert_eq!(requeued["requeued"], 1);
     world.add_worker().await;
-    eventually("it is handled", PATIENCE, async || {
+    eventually("it is handled", MAX_WAIT, async || {
         let handled =
             world.workers[0].metrics().await.sum("connect_queue_lag_seconds_count", &[("queue", "records")]);
         if handled == 1.0 { Ok(()) } else { Err(handled.to_string()) }
@@ -51,21 +51,21 @@ async fn a_records_write_that_died_is_not_begun_when_it_is_put_back() {
 }
 
 #[tokio::test]
-async fn what_is_put_back_is_a_new_message_with_its_metadata_and_nobody_who_waits() {
+async fn a_requeued_message_keeps_its_metadata_and_has_no_reply_queue() {
     let mut world = world().await;
     let sent = QueuedMessage::new(b"x")
         .with_meta("{}")
         .with_header("traceparent", "00-1")
         .with_id_and_reply("m-1", "nobody");
-    world.queues.put("events", &sent).await;
+    world.queues.publish_message("events", &sent).await;
     until_dead(&world, "events", 1).await;
-    // Its consumer would take it at once.
+    // The worker would consume it immediately.
     world.end_workers().await;
     world.connectctl.json(&["queue", "show", "events", "--dead"]).await;
     world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     let back = world.queues.take("events").await.expect("the message");
     assert_eq!(
-        (back.headers(), back.deliveries()),
+        (back.headers(), back.delivery_count()),
         (["traceparent", "x-connect-mac", "x-connect-meta"].map(str::to_owned).to_vec(), 0)
     );
     assert_eq!((back.id().as_deref(), back.wants_reply(), back.is_persistent()), (Some("m-1"), false, true));
@@ -73,9 +73,9 @@ async fn what_is_put_back_is_a_new_message_with_its_metadata_and_nobody_who_wait
 }
 
 #[tokio::test]
-async fn what_dies_again_meanwhile_is_not_put_back_twice() {
+async fn messages_that_are_dead_lettered_again_are_requeued_once() {
     let world = world().await;
-    world.queues.put_all("events", &poison(500)).await;
+    world.queues.publish_all("events", &poison(500)).await;
     until_dead(&world, "events", 500).await;
     let ran = world.connectctl.run(&["queue", "requeue", "events", "--dead"]).await;
     assert!(ran.errors.lines().any(|line| line == "requeued 500 of 500"), "{ran:?}");
@@ -86,11 +86,11 @@ async fn what_dies_again_meanwhile_is_not_put_back_twice() {
 }
 
 #[tokio::test]
-async fn the_oldest_are_put_back_first_and_the_others_keep_their_order() {
+async fn requeues_the_oldest_first_and_keeps_the_order_of_the_rest() {
     let mut world = world().await;
     world.end_workers().await;
     let sent = poison(40);
-    world.queues.put_all("crm.dead", &sent).await;
+    world.queues.publish_all("crm.dead", &sent).await;
     let requeued = world.connectctl.json(&["queue", "requeue", "crm", "--dead", "--limit", "15"]).await;
     assert_eq!(requeued["requeued"], 15);
     world.until_depth("crm", 15).await;
@@ -100,68 +100,71 @@ async fn the_oldest_are_put_back_first_and_the_others_keep_their_order() {
 }
 
 #[tokio::test]
-async fn a_full_queue_takes_nothing_back_and_nothing_is_lost() {
+async fn requeueing_into_a_full_queue_loses_nothing() {
     let mut world = World::with().ingests(0).set("CONNECT_QUEUE_MAX_LENGTH", "60").start().await;
     world.workers[0].until_ready().await;
     world.end_workers().await;
     let (waiting, dead) = (poison(61), poison(50));
-    world.queues.put_all("events", &waiting).await;
-    world.queues.put_all("events.dead", &dead).await;
+    world.queues.publish_all("events", &waiting).await;
+    world.queues.publish_all("events.dead", &dead).await;
     let refusal = world.connectctl.refusal(&["queue", "requeue", "events", "--dead"]).await;
-    assert!(refusal.contains("requeued, the others stay") && refusal.contains("takes no more"), "{refusal}");
+    assert!(
+        refusal.contains("requeued, the others stay") && refusal.contains("refused a message: it is full"),
+        "{refusal}"
+    );
     until_in_queues(&world, (waiting.len() + dead.len()) as u32).await;
     let back = world.queues.take_all("events").await.len() - waiting.len();
     assert!(back < dead.len(), "the queue takes more than it may: {back}");
 
-    // Those that the queue took before it was full are not put back again.
+    // Messages that were requeued before the queue was full are not requeued again.
     let rest = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     assert_eq!(rest, json!({"requeued": dead.len() - back, "kept": 0, "removed": 0}));
     world.until_depth("events", (dead.len() - back) as u32).await;
     assert_eq!(bodies(&world.queues.take_all("events").await), bodies(&dead[back..]));
 }
 
-/// Waits until so many events or more wait or are dead, and gives how many are which.
+/// Waits until both queues have at least `count` messages together, and returns the depth of each.
 async fn until_in_queues(world: &World, count: u32) -> (u32, u32) {
-    eventually("all are in a queue", PATIENCE, async || {
+    eventually("all are in a queue", MAX_WAIT, async || {
         let (back, dead) = (world.queues.depth("events").await, world.queues.depth("events.dead").await);
         if back + dead >= count { Ok((back, dead)) } else { Err(format!("{back} back, {dead} dead")) }
     })
     .await
 }
 
-/// Has a command put dead letters back and kills it on its way. Gives how many are back and dead then; `None` when the
-/// command was done before.
-async fn killed_on_its_way(world: &World) -> Option<(u32, u32)> {
+/// Starts a command that requeues dead letters and kills it before it is done. Returns how many messages are requeued and
+/// dead then; `None` if the command was done before.
+async fn kill_requeue_midway(world: &World) -> Option<(u32, u32)> {
     let mut command = world.connectctl.start(&["queue", "requeue", "events", "--dead"]);
-    eventually("some are put back", PATIENCE, async || match world.queues.depth("events").await {
+    eventually("some are put back", MAX_WAIT, async || match world.queues.depth("events").await {
         0 => Err("none".to_owned()),
         _ => Ok(()),
     })
     .await;
     command.kill().await.expect("it can be killed");
-    // What it had in its hands comes back as soon as the broker sees that it is gone.
+    // Its unacknowledged messages return once the broker notices the closed connection.
     Some(until_in_queues(world, TOTAL).await).filter(|(back, dead)| *back < TOTAL && *dead > 0)
 }
 
 #[tokio::test]
-async fn a_command_that_is_killed_loses_nothing_and_the_next_one_finishes() {
+async fn a_killed_requeue_loses_nothing_and_the_next_run_finishes() {
     let mut world = world().await;
     let sent = poison(TOTAL);
-    world.queues.put_all("events", &sent).await;
+    world.queues.publish_all("events", &sent).await;
     until_dead(&world, "events", TOTAL).await;
     world.end_workers().await;
-    let mut killed = killed_on_its_way(&world).await;
+    let mut killed = kill_requeue_midway(&world).await;
     for _ in 1..TRIES {
         if killed.is_some() {
             break;
         }
-        // On a busy machine it may be done before this test has seen that it began.
+        // On a busy machine the command may be done before this test notices that it has begun.
         world.until_depth("events", TOTAL).await;
         world.queues.take_all("events").await;
-        world.queues.put_all("events.dead", &sent).await;
+        world.queues.publish_all("events.dead", &sent).await;
         world.until_depth("events", 0).await;
         until_dead(&world, "events", TOTAL).await;
-        killed = killed_on_its_way(&world).await;
+        killed = kill_requeue_midway(&world).await;
     }
     let (_, dead) = killed.expect("a command that was not killed too late");
 

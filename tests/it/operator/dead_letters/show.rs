@@ -7,7 +7,7 @@ use tests::{QueuedMessage, text};
 use uuid::Uuid;
 
 #[tokio::test]
-async fn why_and_when_messages_died_is_shown_and_nothing_of_a_person() {
+async fn shows_reason_and_time_of_dead_letters_without_personal_data() {
     let world = world().await;
     let body = br#"{"events":[{"actor":{"email":"ana@example.com"}}]}"#;
     let meta = batch_meta(&world).await;
@@ -19,7 +19,7 @@ async fn why_and_when_messages_died_is_shown_and_nothing_of_a_person() {
     // To the second, as the broker tells it.
     let now = || common::clock::to_text(common::clock::now())[..19].to_owned();
     let before = now();
-    world.queues.put_all("events", &poison).await;
+    world.queues.publish_all("events", &poison).await;
     until_dead(&world, "events", 3).await;
     let after = now();
 
@@ -27,10 +27,10 @@ async fn why_and_when_messages_died_is_shown_and_nothing_of_a_person() {
     assert!(!ran.output.contains("ana@"), "{ran:?}");
     let shown = ran.json();
     let mut shown = shown.as_array().expect("an array").clone();
-    // Two lanes of the worker took them.
+    // Two lanes of the worker rejected them, in any order.
     shown.sort_by_key(|letter| letter["why"].to_string());
     let whys: Vec<&str> = shown.iter().map(|letter| text(&letter["why"])).collect();
-    assert_eq!(whys, ["has no metadata", "its body can't be read", "its metadata can't be read"]);
+    assert_eq!(whys, ["has no metadata", "its body cannot be parsed", "its metadata cannot be parsed"]);
     for letter in &shown {
         let expected = [
             "at",
@@ -61,11 +61,11 @@ async fn why_and_when_messages_died_is_shown_and_nothing_of_a_person() {
 }
 
 #[tokio::test]
-async fn looking_takes_nothing_away_and_keeps_the_order() {
+async fn showing_dead_letters_keeps_them_and_their_order() {
     let world = world().await;
-    // More than are taken on one channel.
+    // More than the command consumes on one channel.
     let sent = poison(7_000);
-    world.queues.put_all("events.dead", &sent).await;
+    world.queues.publish_all("events.dead", &sent).await;
     let look = async |limit: usize| {
         let limited = ["queue", "show", "events", "--dead", "--limit", &limit.to_string()];
         assert_eq!(world.connectctl.list(&limited).await.len(), limit.min(7_000));
@@ -80,12 +80,15 @@ async fn looking_takes_nothing_away_and_keeps_the_order() {
 }
 
 #[tokio::test]
-async fn a_dead_webhook_is_shown_with_the_ids_of_its_delivery() {
+async fn shows_a_dead_webhook_with_its_delivery_ids() {
     let world = world().await;
     let id = |n: u8| format!("00000000-0000-7000-8000-0000000000{n:02}");
     let meta = json!({"tenantId": id(1), "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4),
         "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
-    world.queues.put("webhooks.dead", &QueuedMessage::new(b"{}").with_meta(&meta.to_string())).await;
+    world
+        .queues
+        .publish_message("webhooks.dead", &QueuedMessage::new(b"{}").with_meta(&meta.to_string()))
+        .await;
     let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
     let expected = json!({"at": null, "reason": null, "why": "all attempts failed: see connectctl delivery show",
         "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
@@ -94,18 +97,18 @@ async fn a_dead_webhook_is_shown_with_the_ids_of_its_delivery() {
 }
 
 #[tokio::test]
-async fn each_queue_says_why_in_words_of_its_own() {
+async fn explains_the_dead_letters_of_each_queue() {
     let mut world = world().await;
     let write = json!({"requestId": Uuid::now_v7(), "caller": batch_meta(&world).await["caller"], "publishedAt":
         "2026-05-01T10:00:00Z", "deadline": "2026-05-01T10:00:10Z", "target": "newLead"});
-    world.queues.put("records", &QueuedMessage::new(b"{}").with_meta("ana@example.com")).await;
-    world.queues.put("crm", &QueuedMessage::new(b"ana@example.com")).await;
+    world.queues.publish_message("records", &QueuedMessage::new(b"{}").with_meta("ana@example.com")).await;
+    world.queues.publish_message("crm", &QueuedMessage::new(b"ana@example.com")).await;
     until_dead(&world, "records", 1).await;
     until_dead(&world, "crm", 1).await;
     world.end_workers().await;
-    // As if every worker that took it had died of it.
-    world.queues.put("records", &QueuedMessage::new(b"{}").with_meta(&write.to_string())).await;
-    let times = world.queues.wear_out("records").await;
+    // As if every worker that consumed it had crashed.
+    world.queues.publish_message("records", &QueuedMessage::new(b"{}").with_meta(&write.to_string())).await;
+    let times = world.queues.exhaust_deliveries("records").await;
     assert!(times >= 20, "{times}");
     until_dead(&world, "records", 2).await;
 
@@ -114,7 +117,10 @@ async fn each_queue_says_why_in_words_of_its_own() {
         assert!(!shown.iter().any(|letter| letter.to_string().contains("ana@")), "{shown:?}");
         shown.iter().map(|letter| text(&letter["why"]).to_owned()).collect()
     };
-    assert_eq!(whys("crm").await, ["not an action that can be read, or one that failed inside"]);
-    let of_records = ["its metadata can't be read", "handed out too often: each time its consumer went away"];
+    assert_eq!(whys("crm").await, ["cannot be parsed as an action, or failed with an internal error"]);
+    let of_records = [
+        "its metadata cannot be parsed",
+        "delivered too often without an ack: its consumers disconnected each time",
+    ];
     assert_eq!(whys("records").await, of_records);
 }

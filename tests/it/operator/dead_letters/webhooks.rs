@@ -2,7 +2,7 @@
 
 use super::{until_dead, world};
 use serde_json::{Value, json};
-use tests::{Behaviour, QueuedMessage, Receiver, World, event, text};
+use tests::{Behavior, QueuedMessage, Receiver, World, event, text};
 use uuid::Uuid;
 
 async fn tenant(world: &World, slug: &str) -> Uuid {
@@ -32,7 +32,7 @@ async fn state(world: &World, delivery: Uuid) -> Value {
 }
 
 #[tokio::test]
-async fn dead_deliveries_of_all_agencies_are_replayed_and_their_messages_do_not_go_back() {
+async fn replays_dead_deliveries_of_all_tenants_and_requeues_no_message() {
     let world = world().await;
     world.add_tenant("zeta").await;
     let (acme, of_acme) = dead(&world, "acme", "dead").await;
@@ -41,7 +41,7 @@ async fn dead_deliveries_of_all_agencies_are_replayed_and_their_messages_do_not_
     let (pending, on_its_way) = dead(&world, "acme", "pending").await;
     let unknown = QueuedMessage::new(b"not ours");
     let letters = [of_acme.clone(), unknown, of_zeta, delivered_since, on_its_way, of_acme];
-    world.queues.put_all("webhooks.dead", &letters).await;
+    world.queues.publish_all("webhooks.dead", &letters).await;
 
     let ran = world.connectctl.run(&["queue", "requeue", "webhooks", "--dead"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -57,12 +57,12 @@ async fn dead_deliveries_of_all_agencies_are_replayed_and_their_messages_do_not_
 }
 
 #[tokio::test]
-async fn what_became_of_dead_webhooks_is_counted() {
+async fn counts_requeued_kept_and_removed_webhooks() {
     let world = world().await;
     let (first, of_first) = dead(&world, "acme", "dead").await;
     let (second, of_second) = dead(&world, "acme", "dead").await;
     let (_, dropped_since) = dead(&world, "acme", "dropped").await;
-    world.queues.put_all("webhooks.dead", &[dropped_since, of_first, of_second]).await;
+    world.queues.publish_all("webhooks.dead", &[dropped_since, of_first, of_second]).await;
     let requeue = ["queue", "requeue", "webhooks", "--dead", "--limit", "2"];
     assert_eq!(world.connectctl.json(&requeue).await, json!({"requeued": 1, "kept": 0, "removed": 1}));
     assert_eq!(state(&world, first).await["state"], "pending");
@@ -71,13 +71,12 @@ async fn what_became_of_dead_webhooks_is_counted() {
 }
 
 #[tokio::test]
-async fn what_a_dispatcher_gave_up_is_shown_and_replayed_also_after_its_message_was_dropped() {
+async fn a_dead_delivery_can_be_replayed_after_its_dead_letter_was_dropped() {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
     let world = builder.set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
     let receiver = Receiver::http();
-    receiver.answer_all(Behaviour::status(500));
-    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
-    world.connectctl.json(&create).await;
+    receiver.respond_to_all(Behavior::status(500));
+    world.subscribe(&receiver.url("/hooks")).await;
     world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     until_dead(&world, "webhooks", 1).await;
     let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
@@ -87,7 +86,7 @@ async fn what_a_dispatcher_gave_up_is_shown_and_replayed_also_after_its_message_
 
     let drop = ["queue", "drop", "webhooks", "--dead", "--yes"];
     assert_eq!(world.connectctl.json(&drop).await, json!({"dropped": 1}));
-    receiver.answer_all(Behaviour::status(200));
+    receiver.respond_to_all(Behavior::status(200));
     world.connectctl.json(&["delivery", "replay", &delivery]).await;
     let received = receiver.wait_for(2).await;
     assert_eq!(received[1].header("x-connect-delivery"), delivery);

@@ -6,18 +6,18 @@ use tests::{event, text};
 use uuid::Uuid;
 
 /// What an action on a lead loads, after BEGIN.
-const OF_LEAD: [&str; 6] =
+pub(super) const OF_LEAD: [&str; 6] =
     ["clients.lock", "tenants.load", "members.load", "ledger.load", "clients.load_named", "leads.load"];
 
 impl Recorded {
-    /// A new enquiry.
-    async fn lead(&self) -> String {
+    /// Opens a lead and returns its id.
+    pub(super) async fn lead(&self) -> String {
         let opened = self.world.accept(event("enquiry.submitted").email(&email())).await;
         text(&opened["leadId"]).to_owned()
     }
 }
 
-fn action(name: &str, mut fields: Value) -> Value {
+pub(super) fn action(name: &str, mut fields: Value) -> Value {
     fields["action"] = name.into();
     fields["tenant"] = "acme".into();
     fields
@@ -36,7 +36,7 @@ fn booking(lead: &str, booking_ref: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_action_that_opens_an_enquiry_is_two_round_trips() {
+async fn an_action_that_opens_a_lead_takes_two_round_trips() {
     let recorded = Recorded::start().await;
     let open = async || action("open-lead", json!({"email": email(), "name": "Ana"}));
     // No event of the traveller's: nothing is written to the timeline.
@@ -45,7 +45,7 @@ async fn an_action_that_opens_an_enquiry_is_two_round_trips() {
 }
 
 #[tokio::test]
-async fn actions_on_an_enquiry_and_its_proposal_are_two_round_trips() {
+async fn actions_on_a_lead_and_its_proposal_take_two_round_trips() {
     let recorded = Recorded::start().await;
     let stage_changed = writes(&["ledger.insert", "leads.update", "trips.update"]);
     let proposal_changed = writes(&["ledger.insert", "leads.update", "trips.update", "proposals.update"]);
@@ -80,7 +80,7 @@ async fn actions_on_an_enquiry_and_its_proposal_are_two_round_trips() {
 }
 
 #[tokio::test]
-async fn actions_on_a_booking_load_its_invoice_in_the_same_flight() {
+async fn actions_on_a_booking_load_its_invoice_in_the_same_round_trip() {
     let recorded = Recorded::start().await;
     let mut loaded = OF_LEAD.to_vec();
     loaded.insert(1, "invoices.load");

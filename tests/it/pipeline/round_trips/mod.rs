@@ -1,17 +1,19 @@
 //! Every unit of work is two round trips, with only the statements that it needs.
 
 mod actions;
-mod rarer;
 mod repeats;
+mod special_cases;
 
-use crate::records::patch_of;
+use crate::records::patch_request;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU32, Ordering};
-use tests::{Event, Flight, Outgoing, PATIENCE, QueuedMessage, RECORDS, StatementRecorder, World, event};
+use tests::{
+    Event, HttpRequest, MAX_WAIT, QueuedMessage, RECORDS, RoundTrip, StatementRecorder, World, event,
+};
 use tests::{eventually, text};
 use uuid::Uuid;
 
-/// Most tries until a unit's flights were not split by a pause.
+/// Most tries until a unit's round trips were not split by a pause.
 const TRIES: usize = 3;
 
 /// A worker with one lane for each queue behind a recorder.
@@ -29,54 +31,57 @@ impl Recorded {
             .set("CONNECT_CRM_LANES", "1")
             .start()
             .await;
-        let recorder = StatementRecorder::before(world.database.url());
+        let recorder = StatementRecorder::in_front_of(world.database.url());
         world.set("DATABASE_URL", recorder.url());
         world.add_worker().await;
         Self { world, recorder }
     }
 
     /// What the worker sent in `pool` for `work`, which is repeated until all statements were prepared before.
-    async fn flights(&self, pool: &str, mut work: impl AsyncFnMut()) -> Vec<Vec<String>> {
+    async fn round_trips(&self, pool: &str, mut work: impl AsyncFnMut()) -> Vec<Vec<String>> {
         for _ in 0..10 {
             self.recorder.take(pool);
             work().await;
             let mut sent = Vec::new();
-            eventually("the unit has ended", PATIENCE, async || {
-                sent.extend(self.recorder.take(pool).into_iter().filter(|flight| !flight.is_readiness()));
-                let last = sent.last().and_then(|flight: &Flight| flight.statements.last());
+            eventually("the unit has ended", MAX_WAIT, async || {
+                sent.extend(
+                    self.recorder.take(pool).into_iter().filter(|round_trip| !round_trip.is_readiness()),
+                );
+                let last = sent.last().and_then(|round_trip: &RoundTrip| round_trip.statements.last());
                 match last.map(String::as_str) {
                     Some("COMMIT" | "ROLLBACK") => Ok(()),
                     _ => Err(format!("{sent:?}")),
                 }
             })
             .await;
-            let is_prepared = |flight: &Flight| !flight.statements.iter().any(|s| s.starts_with("PREPARE"));
+            let is_prepared =
+                |round_trip: &RoundTrip| !round_trip.statements.iter().any(|s| s.starts_with("PREPARE"));
             if sent.iter().all(is_prepared) {
-                return sent.into_iter().map(|flight| flight.statements).collect();
+                return sent.into_iter().map(|round_trip| round_trip.statements).collect();
             }
         }
         panic!("statements are prepared again and again");
     }
 
-    /// The two flights of a unit. On a busy machine a program may pause between two statements for so long that the
-    /// recorder takes them for two flights: `work` is then repeated.
-    async fn two_flights(&self, pool: &str, mut work: impl AsyncFnMut()) -> [Vec<String>; 2] {
+    /// The two round trips of a unit. On a busy machine a program may pause between two statements for so long that the
+    /// recorder takes them for two round trips: `work` is then repeated.
+    async fn two_round_trips(&self, pool: &str, mut work: impl AsyncFnMut()) -> [Vec<String>; 2] {
         let mut split = Vec::new();
         for _ in 0..TRIES {
-            match <[Vec<String>; 2]>::try_from(self.flights(pool, &mut work).await) {
-                Ok(flights) => return flights,
-                Err(flights) => split = flights,
+            match <[Vec<String>; 2]>::try_from(self.round_trips(pool, &mut work).await) {
+                Ok(round_trips) => return round_trips,
+                Err(round_trips) => split = round_trips,
             }
         }
         panic!("not two round trips: {split:#?}")
     }
 
-    /// The two flights of an event, made anew by `make` for each try.
+    /// The two round trips of an event, which `make` creates for each try.
     async fn event(&self, make: impl Fn() -> Event) -> [Vec<String>; 2] {
-        self.two_flights("worker", async || drop(self.world.accept(make()).await)).await
+        self.two_round_trips("worker", async || drop(self.world.accept(make()).await)).await
     }
 
-    /// The two flights of an event of somebody who has just submitted an enquiry.
+    /// The two round trips of an event of somebody who has just submitted a lead.
     async fn event_after_enquiry(&self, make: impl Fn(&str) -> Event) -> [Vec<String>; 2] {
         let work = async || {
             let known = email();
@@ -84,45 +89,46 @@ impl Recorded {
             self.recorder.take("worker");
             self.world.accept(make(&known)).await;
         };
-        self.two_flights("worker", work).await
+        self.two_round_trips("worker", work).await
     }
 
-    /// The two flights of a records write.
-    async fn write(&self, status: u16, mut make: impl AsyncFnMut() -> Outgoing) -> [Vec<String>; 2] {
+    /// The two round trips of a records write.
+    async fn write(&self, status: u16, mut make: impl AsyncFnMut() -> HttpRequest) -> [Vec<String>; 2] {
         let write = async || {
-            let answer = self.world.http().send(&make().await).await;
-            assert_eq!(answer.status, status, "{answer:?}");
+            let response = self.world.http().send(&make().await).await;
+            assert_eq!(response.status, status, "{response:?}");
         };
-        self.two_flights("records", write).await
+        self.two_round_trips("records", write).await
     }
 
-    /// The two flights of an advisor action.
+    /// The two round trips of an advisor action.
     async fn action(&self, mut make: impl AsyncFnMut() -> Value) -> [Vec<String>; 2] {
         let act = async || {
             let action = make().await;
-            // What made it ready may have been an action itself.
+            // The preparation may have been an action itself.
             self.recorder.take("records");
             self.act(&action).await;
         };
-        self.two_flights("records", act).await
+        self.two_round_trips("records", act).await
     }
 
-    /// Has an advisor action done, and gives the reply.
+    /// Sends an advisor action, which must succeed, and returns the reply.
     async fn act(&self, action: &Value) -> Value {
         let message = QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
-        let reply = self.world.queues.ask("crm", &message).await;
+        let reply = self.world.queues.call("crm", &message).await;
         let reply: Value = serde_json::from_slice(&reply.body).expect("JSON");
         assert_eq!(reply["ok"], true, "{action}: {reply}");
         reply
     }
 }
 
-/// The statements of a first flight, between BEGIN and what every unit loads.
+/// The statements of a first round trip. The tenants come before all others, with the lock that excludes erasures.
 fn loads(statements: &[&str]) -> Vec<String> {
-    ["BEGIN"].iter().chain(statements).map(|statement| (*statement).to_owned()).collect()
+    let others = statements.iter().filter(|statement| **statement != "tenants.load");
+    ["BEGIN", "tenants.load"].iter().chain(others).map(|statement| (*statement).to_owned()).collect()
 }
 
-/// The statements of a second flight.
+/// The statements of a second round trip.
 fn writes(statements: &[&str]) -> Vec<String> {
     statements.iter().chain(&["COMMIT"]).map(|statement| (*statement).to_owned()).collect()
 }
@@ -146,7 +152,7 @@ const NEW_LEAD: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn a_contact_touches_no_company_and_one_on_a_company_domain_only_its_account() {
+async fn a_contact_loads_a_company_account_only_on_a_company_domain() {
     let recorded = Recorded::start().await;
     let new = recorded.event(|| event("contact.identified").email(&email()).external_id(&email())).await;
     assert_eq!(new, [loads(&CONTACT), writes(&["ledger.insert", "clients.insert", "timeline.insert"])]);
@@ -154,8 +160,8 @@ async fn a_contact_touches_no_company_and_one_on_a_company_domain_only_its_accou
     let known = email();
     recorded.world.accept(event("contact.identified").email(&known)).await;
     for kind in ["contact.identified", "trip.planning_started", "trip.draft_updated", "quote.requested"] {
-        let flights = recorded.event(|| event(kind).email(&known)).await;
-        assert_eq!(flights, [loads(&CONTACT), writes(&["ledger.insert", "timeline.insert"])], "{kind}");
+        let round_trips = recorded.event(|| event(kind).email(&known)).await;
+        assert_eq!(round_trips, [loads(&CONTACT), writes(&["ledger.insert", "timeline.insert"])], "{kind}");
     }
     let by_phone = recorded.event(|| event("contact.identified").phone("+91 98 1234")).await;
     let locked = [&["locks.take"], &CONTACT[..]].concat();
@@ -184,7 +190,7 @@ async fn a_contact_touches_no_company_and_one_on_a_company_domain_only_its_accou
 }
 
 #[tokio::test]
-async fn an_enquiry_loads_no_leads_and_events_about_leads_load_them_once() {
+async fn a_new_lead_loads_no_leads_and_events_about_leads_load_them_once() {
     let recorded = Recorded::start().await;
     let enquiry = recorded.event(|| event("enquiry.submitted").email(&email())).await;
     // A member is notified; nobody subscribes to outbound events.
@@ -196,20 +202,20 @@ async fn an_enquiry_loads_no_leads_and_events_about_leads_load_them_once() {
     assert_eq!(abandoned, [loads(&RELATED), writes(&["ledger.insert", "timeline.insert"])]);
     let started = || event("booking.started").email(&known);
     recorded.world.accept(started()).await;
-    let flights = recorded.event(started).await;
+    let round_trips = recorded.event(started).await;
     assert_eq!(
-        flights,
+        round_trips,
         [loads(&RELATED), writes(&["ledger.insert", "timeline.insert"])],
-        "it is there already"
+        "it is at that stage already"
     );
     let completed = || event("booking.completed").email(&known);
     recorded.world.accept(completed()).await;
-    let flights = recorded.event(completed).await;
-    assert_eq!(flights, [loads(&RELATED), writes(&["ledger.insert", "timeline.insert"])]);
+    let round_trips = recorded.event(completed).await;
+    assert_eq!(round_trips, [loads(&RELATED), writes(&["ledger.insert", "timeline.insert"])]);
 }
 
 #[tokio::test]
-async fn a_booking_that_moves_an_enquiry_forward_writes_it_and_its_trip() {
+async fn a_booking_that_advances_a_lead_writes_it_and_its_trip() {
     let recorded = Recorded::start().await;
     let started = |known: &str| event("booking.started").email(known);
     let [loaded, written] = recorded.event_after_enquiry(started).await;
@@ -219,7 +225,7 @@ async fn a_booking_that_moves_an_enquiry_forward_writes_it_and_its_trip() {
 }
 
 #[tokio::test]
-async fn discovery_and_credit_load_what_they_change_in_the_same_flight() {
+async fn discovery_and_credit_events_load_their_records_in_the_same_round_trip() {
     let recorded = Recorded::start().await;
     let known = email();
     let discovery = || {
@@ -286,7 +292,7 @@ async fn a_booking_and_its_credit_load_and_write_the_invoice() {
 }
 
 #[tokio::test]
-async fn records_writes_check_key_quota_and_deadline_in_the_same_two_round_trips() {
+async fn records_writes_check_key_quota_and_deadline_within_two_round_trips() {
     let recorded = Recorded::start().await;
     let key = &recorded.world.key;
     let post = |route: &str, body: Value| {
@@ -321,20 +327,20 @@ async fn records_writes_check_key_quota_and_deadline_in_the_same_two_round_trips
     assert_eq!(replayed, [loads(&[&own[..], &CONTACT].concat()), vec!["ROLLBACK".to_owned()]]);
 
     let (client, lead) = (text(&opened["clientId"]).to_owned(), text(&opened["leadId"]).to_owned());
-    let change = async || patch_of(key, &format!("/clients/{client}"), &json!({"name": Uuid::now_v7()}));
+    let change = async || patch_request(key, &format!("/clients/{client}"), &json!({"name": Uuid::now_v7()}));
     let expected = ["clients.lock", "tenants.load", "ledger.load", "clients.load_named", "rosters.load"];
-    let flights = recorded.write(200, change).await;
-    assert_eq!(flights, [loads(&expected), writes(&["ledger.insert", "clients.update", "usage.count"])]);
+    let round_trips = recorded.write(200, change).await;
+    assert_eq!(round_trips, [loads(&expected), writes(&["ledger.insert", "clients.update", "usage.count"])]);
 
     let of_lead =
         ["clients.lock", "tenants.load", "members.load", "ledger.load", "clients.load_named", "leads.load"];
-    let change = async || patch_of(key, &format!("/leads/{lead}"), &json!({"title": Uuid::now_v7()}));
-    let flights = recorded.write(200, change).await;
-    assert_eq!(flights, [loads(&of_lead), writes(&["ledger.insert", "leads.update", "usage.count"])]);
+    let change = async || patch_request(key, &format!("/leads/{lead}"), &json!({"title": Uuid::now_v7()}));
+    let round_trips = recorded.write(200, change).await;
+    assert_eq!(round_trips, [loads(&of_lead), writes(&["ledger.insert", "leads.update", "usage.count"])]);
 
     let change = async || {
         let body = json!({"destination": Uuid::now_v7(), "changeSummary": "elsewhere"});
-        patch_of(key, &format!("/leads/{lead}/trip"), &body)
+        patch_request(key, &format!("/leads/{lead}/trip"), &body)
     };
     let expected = [
         "ledger.insert",

@@ -1,16 +1,16 @@
-//! Load on a thread and a runtime of its own, so that it does not delay what is measured beside it more than another
+//! Load on a thread and a runtime of its own, so that it does not delay the measured requests more than another
 //! process would.
 
-use crate::bounded::within;
+use crate::time_limit::with_timeout;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-/// Longest that the load may take to end.
-const END: Duration = Duration::from_secs(60);
-/// How often is looked whether it has ended.
-const LOOK: Duration = Duration::from_millis(5);
+/// Longest that the load may take to stop.
+const END_TIMEOUT: Duration = Duration::from_secs(60);
+/// Interval of the checks whether it has stopped.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running load; [`stop`](Self::stop) ends it.
 pub(crate) struct BackgroundLoad<T> {
@@ -18,12 +18,12 @@ pub(crate) struct BackgroundLoad<T> {
     stop: watch::Sender<bool>,
 }
 
-/// Tells a load when to end.
+/// Tells a load when to stop.
 #[derive(Clone, Debug)]
 pub(crate) struct StopSignal(watch::Receiver<bool>);
 
 impl<T: Send + 'static> BackgroundLoad<T> {
-    /// Starts a load, which ends by itself soon after it is told to.
+    /// Starts a load, which must return soon after the signal to stop.
     pub(crate) fn start<F: Future<Output = T>>(load: impl FnOnce(StopSignal) -> F + Send + 'static) -> Self {
         let (stop, stopped) = watch::channel(false);
         let thread = std::thread::spawn(move || {
@@ -34,16 +34,16 @@ impl<T: Send + 'static> BackgroundLoad<T> {
         Self { thread: Some(thread), stop }
     }
 
-    /// Ends the load and gives its result.
+    /// Stops the load and returns its result.
     pub(crate) async fn stop(mut self) -> T {
         self.stop.send_replace(true);
         let thread = self.thread.take().expect("it is stopped once");
         let ended = async {
             while !thread.is_finished() {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        within(END, "the load beside the measurement ends", ended).await;
+        with_timeout(END_TIMEOUT, "the load beside the measurement ends", ended).await;
         thread.join().expect("the load beside the measurement failed; see above")
     }
 }
@@ -53,9 +53,9 @@ impl StopSignal {
         *self.0.borrow()
     }
 
-    /// Ends when the load is to end.
+    /// Completes when the load must stop.
     pub(crate) async fn stopped(&mut self) {
-        // An error means that nobody waits for the load any more.
+        // An error means that the load's owner was dropped.
         drop(self.0.wait_for(|stopped| *stopped).await);
     }
 }

@@ -1,20 +1,19 @@
 //! A caller of the API: one HTTP/1.1 connection that is kept alive. It parses no more of a response than it must,
-//! because it shares the processor with what it measures.
+//! because it shares the processor with the programs that it measures.
 
-use crate::bounded::STEP;
+use crate::time_limit::STEP_TIMEOUT;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// One connection.
+/// A client with one connection.
 #[derive(Debug)]
 pub(crate) struct Caller {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -28,10 +27,11 @@ impl Caller {
         Self::try_connect(address).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same where a connection may be refused.
+    /// Like [`connect`](Self::connect), for a connection that may be refused.
     pub(crate) async fn try_connect(address: SocketAddr) -> Result<Self, String> {
-        let connected = timeout(STEP, TcpStream::connect(address)).await;
-        let connected = connected.map_err(|_| format!("no connection to {address} within {STEP:?}"))?;
+        let connected = timeout(STEP_TIMEOUT, TcpStream::connect(address)).await;
+        let connected =
+            connected.map_err(|_| format!("no connection to {address} within {STEP_TIMEOUT:?}"))?;
         let stream = connected.map_err(|error| format!("no connection to {address}: {error}"))?;
         stream.set_nodelay(true).map_err(|error| format!("TCP_NODELAY cannot be set: {error}"))?;
         Ok(Self { stream, received: Vec::with_capacity(16 << 10) })
@@ -42,10 +42,10 @@ impl Caller {
         self.try_send(request).await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same where the server may close the connection instead of responding.
+    /// Like [`send`](Self::send), for a server that may close the connection without a response.
     pub(crate) async fn try_send(&mut self, request: &[u8]) -> Result<Response, String> {
-        let exchange = timeout(STEP, self.exchange(request)).await;
-        exchange.unwrap_or_else(|_| Err(format!("no response within {STEP:?}")))
+        let exchange = timeout(STEP_TIMEOUT, self.exchange(request)).await;
+        exchange.unwrap_or_else(|_| Err(format!("no response within {STEP_TIMEOUT:?}")))
     }
 
     async fn exchange(&mut self, request: &[u8]) -> Result<Response, String> {
@@ -77,7 +77,7 @@ impl Caller {
 
 /// Status, length of the body, and `Retry-After`.
 fn read_head(head: &[u8]) -> Result<(u16, usize, Option<u32>), String> {
-    let text = std::str::from_utf8(head).map_err(|_| "the head of a response is no text".to_owned())?;
+    let text = std::str::from_utf8(head).map_err(|_| "the head of a response is not UTF-8".to_owned())?;
     let status = text.get(9..12).and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| format!("no status line: {text}"))?;
     let (mut length, mut retry_after) = (0, None);
@@ -92,7 +92,7 @@ fn read_head(head: &[u8]) -> Result<(u16, usize, Option<u32>), String> {
     Ok((status, length, retry_after))
 }
 
-/// Where the body begins.
+/// The offset of the body.
 pub(crate) fn find_end_of_head(bytes: &[u8]) -> Option<usize> {
     const END: &[u8] = b"\r\n\r\n";
     bytes.windows(END.len()).position(|window| window == END).map(|start| start + END.len())

@@ -1,7 +1,7 @@
-//! What a single event waits for in Postgres at the least: a durable commit, and the entry that protects against
-//! replays. Each is one statement in a transaction of its own, on one connection.
+//! Floors of a single event in Postgres: a durable commit, and the entry that protects against replays. Each is one
+//! statement in its own transaction, on one connection.
 
-use crate::figures::{Stretch, measure, timed};
+use crate::figures::{LoadStats, measure, timed};
 use crate::random::Random;
 use std::time::Duration;
 use tests::World;
@@ -18,13 +18,13 @@ const REPLAY_ENTRY: &str = "
     INSERT INTO replay_entries (tenant_id, key_prefix, mac, signed_at, idempotency_key)
     VALUES ($1, 'floor', sha256($2::text::bytea), date_trunc('seconds', now()), NULL)";
 
-/// Commits of one inserted row, for that long.
-pub(crate) async fn durable_commits(world: &World, length: Duration) -> Stretch {
+/// Measures commits of one inserted row, for `length`.
+pub(crate) async fn durable_commits(world: &World, length: Duration) -> LoadStats {
     repeat(world, COMMIT, length).await
 }
 
-/// Inserts of a replay entry, for that long.
-pub(crate) async fn replay_entries(world: &World, length: Duration) -> Stretch {
+/// Measures inserts of a replay entry, for `length`.
+pub(crate) async fn replay_entries(world: &World, length: Duration) -> LoadStats {
     repeat(world, REPLAY_ENTRY, length).await
 }
 
@@ -34,7 +34,7 @@ struct Writer {
     random: Random,
 }
 
-async fn repeat(world: &World, sql: &str, length: Duration) -> Stretch {
+async fn repeat(world: &World, sql: &str, length: Duration) -> LoadStats {
     let connection = world.database.connect().await;
     let statement = connection.prepare(sql).await.expect("the statement fits the schema");
     let mut writers = [Writer { connection, statement, random: Random::new() }];

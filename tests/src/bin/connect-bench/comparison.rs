@@ -1,15 +1,15 @@
-//! A load beside its floor, round by round, as a row of a table.
+//! A load compared with its floor, round by round, as a row of a table.
 
-use crate::figures::{Stretch, median, millis, percent};
+use crate::figures::{LoadStats, median, millis, percent};
 
-/// What each round gave, with a row's label.
+/// The results of all rounds, with the label of the row.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     label: String,
     /// The ratio to reach.
     target: Option<f64>,
-    loads: Vec<Stretch>,
-    floors: Vec<Stretch>,
+    loads: Vec<LoadStats>,
+    floors: Vec<LoadStats>,
 }
 
 impl Comparison {
@@ -17,23 +17,23 @@ impl Comparison {
         Self { label: label.into(), target, loads: Vec::new(), floors: Vec::new() }
     }
 
-    /// Adds a round: the load and the floor that was taken beside it.
-    pub(crate) fn add(&mut self, load: Stretch, floor: Stretch) {
+    /// Adds a round: the load and the floor that was measured after it.
+    pub(crate) fn add(&mut self, load: LoadStats, floor: LoadStats) {
         self.loads.push(load);
         self.floors.push(floor);
     }
 
     /// The median of a figure of the load.
-    pub(crate) fn of_loads(&self, figure: fn(&Stretch) -> f64) -> f64 {
+    pub(crate) fn of_loads(&self, figure: fn(&LoadStats) -> f64) -> f64 {
         median(self.loads.iter().map(figure))
     }
 
     /// The median of a figure of the floor.
-    pub(crate) fn of_floors(&self, figure: fn(&Stretch) -> f64) -> f64 {
+    pub(crate) fn of_floors(&self, figure: fn(&LoadStats) -> f64) -> f64 {
         median(self.floors.iter().map(figure))
     }
 
-    /// Rate of the load in parts of the floor's, round by round.
+    /// The rate of the load divided by the rate of the floor, for each round.
     fn ratios(&self) -> Vec<f64> {
         self.loads.iter().zip(&self.floors).map(|(load, floor)| load.rate / floor.rate).collect()
     }
@@ -47,7 +47,6 @@ impl Comparison {
         );
     }
 
-    /// Prints the row.
     pub(crate) fn print(&self) {
         let ratios = self.ratios();
         let each: Vec<String> = ratios.iter().map(|ratio| percent(*ratio)).collect();

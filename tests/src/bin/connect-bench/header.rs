@@ -1,4 +1,4 @@
-//! What is printed before all figures: the machine, the servers, and the composition of the traffic.
+//! The header of the output: the machine, the servers, and the composition of the traffic.
 
 use crate::options::Options;
 use crate::people;
@@ -6,7 +6,6 @@ use crate::traffic::Traffic;
 use std::fs;
 use tests::TestDatabase;
 
-/// Prints it.
 pub(crate) async fn print(options: &Options) {
     let Options { rounds, seconds, .. } = options;
     println!("Connect benchmark: release build; load generator, programs and servers share one machine");

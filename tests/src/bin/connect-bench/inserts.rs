@@ -1,10 +1,10 @@
 //! The floor of batches of events: the bare multi-row inserts that the same events need, straight into the same
 //! Postgres. Ledger, client upsert and timeline, one transaction for a batch, nothing else: no queue, no look-up, no
-//! rule. The rows are those of an agency of the floor's own, with the same people.
+//! rule. The rows belong to a tenant of the floor's own, with the same people.
 
-use crate::events::Shape;
-use crate::figures::{Stretch, measure, timed};
-use crate::kinds::Kind;
+use crate::event_kinds::EventKind;
+use crate::events::LoadShape;
+use crate::figures::{LoadStats, measure, timed};
 use crate::people::{POOL, person};
 use crate::random::Random;
 use crate::traffic::Event;
@@ -35,7 +35,7 @@ const TIMELINE: &str = "
     SELECT $1, client, entry, id, type, now(), 'website', payload::json
     FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[]) AS t (client, entry, id, type, payload)";
 
-/// Agency of the floor's rows.
+/// The tenant of the floor's rows.
 const FLOOR_TENANT: Uuid = Uuid::from_u128(1);
 
 /// A connection with the three statements prepared.
@@ -47,19 +47,19 @@ struct BareInserts {
     random: Random,
 }
 
-/// Inserts the pool's people, as they are known to the programs, too.
+/// Inserts the pool's people for the floor, as the programs also have them.
 pub(crate) async fn introduce_pool(world: &World) {
     let mut writer = BareInserts::connect(world).await;
     let mut random = Random::new();
     for first in (0..POOL).step_by(1_000) {
-        let known = |number| Event::new(Kind::Identified, person(number), &mut random);
+        let known = |number| Event::new(EventKind::Identified, person(number), &mut random);
         let events: Vec<Event> = (first..POOL.min(first + 1_000)).map(known).collect();
         writer.write(&events).await;
     }
 }
 
-/// Writes the same events as `load` sends, over as many connections, for that long.
-pub(crate) async fn floor(world: &World, shape: Shape, length: Duration) -> Stretch {
+/// Inserts the same events as `load` sends, over as many connections, for `length`.
+pub(crate) async fn floor(world: &World, shape: LoadShape, length: Duration) -> LoadStats {
     let mut writers = join_all((0..shape.connections).map(|_| BareInserts::connect(world))).await;
     measure(&mut writers, length, shape.batch, async |writer: &mut BareInserts| {
         let events = shape.traffic.draw(shape.batch, &mut writer.random);
@@ -82,11 +82,10 @@ impl BareInserts {
         Self { connection, ledger, clients, timeline, random: Random::new() }
     }
 
-    /// Writes one batch.
     async fn write(&mut self, events: &[Event]) {
         let mut events: Vec<&Event> = events.iter().collect();
         events.sort_unstable_by(|a, b| a.person.email.cmp(&b.person.email));
-        let people = Columns::of_people(&events);
+        let people = PersonColumns::of_people(&events);
         let columns = EventColumns::of(&events);
         let request = self.random.uuid();
         let written = async {
@@ -121,7 +120,7 @@ impl BareInserts {
 }
 
 /// People as columns, each once, sorted by email: so that concurrent upserts lock them in one order.
-struct Columns<'a> {
+struct PersonColumns<'a> {
     ids: Vec<Uuid>,
     emails: Vec<&'a str>,
     phones: Vec<Option<&'a str>>,
@@ -129,7 +128,7 @@ struct Columns<'a> {
     external_ids: Vec<Option<&'a str>>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> PersonColumns<'a> {
     /// Of events that are sorted by email.
     fn of_people(sorted: &[&'a Event]) -> Self {
         let mut people: Vec<_> = sorted.iter().map(|event| event.person.as_ref()).collect();
@@ -144,7 +143,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Events as columns.
+/// The events of a batch as columns.
 struct EventColumns<'a> {
     ids: Vec<&'a str>,
     types: Vec<&'a str>,

@@ -1,4 +1,4 @@
-//! Tables that read well both on a terminal and in a document.
+//! Markdown tables that are readable on a terminal as well.
 
 /// A Markdown table with aligned columns; the first column is text, the others are figures.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {

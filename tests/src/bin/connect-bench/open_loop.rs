@@ -1,5 +1,5 @@
 //! A steady load: requests start at fixed times, whether or not earlier ones have their response, each on an idle
-//! connection. So a slow response delays no later request and all of its wait is seen.
+//! connection. A slow response therefore delays no later request, and its whole time is measured.
 
 use crate::caller::Caller;
 use futures_util::StreamExt;
@@ -11,13 +11,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Idle connections to one address.
 #[derive(Debug)]
-pub(crate) struct Idle {
+pub(crate) struct IdleConnections {
     address: SocketAddr,
     callers: RefCell<Vec<Caller>>,
 }
 
-impl Idle {
-    /// Opens that many at first.
+impl IdleConnections {
+    /// Opens `count` connections.
     pub(crate) async fn connect(address: SocketAddr, count: usize) -> Self {
         let mut callers = Vec::new();
         for _ in 0..count {
@@ -31,7 +31,7 @@ impl Idle {
         self.try_take().await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The same where a connection may be refused.
+    /// Like [`take`](Self::take), for a connection that may be refused.
     pub(crate) async fn try_take(&self) -> Result<Caller, String> {
         let idle = self.callers.borrow_mut().pop();
         match idle {
@@ -45,7 +45,7 @@ impl Idle {
     }
 }
 
-/// Starts `once` `rate` times a second for that long and gives what each gave.
+/// Starts `once` `rate` times a second for `length` and returns all results.
 pub(crate) async fn steady<T>(rate: f64, length: Duration, once: impl AsyncFn() -> T) -> Vec<T> {
     let mut ticks = interval(Duration::from_secs_f64(1.0 / rate));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);

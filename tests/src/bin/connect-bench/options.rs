@@ -3,31 +3,34 @@
 use clap::{Parser, ValueEnum};
 use std::time::Duration;
 
-/// Measures a release build under load, each figure beside its floor, taken alternately in the same run.
+/// Measures a release build under load, each figure compared with its floor, measured alternately in the same run.
 ///
-/// Every wait has a limit: what does not end in time ends the run with a line that names it.
+/// Every wait has a time limit: a step that exceeds it ends the run with a line that names the step.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "connect-bench")]
 pub(crate) struct Options {
-    /// Sections to measure; all of them but `scale` and `soak` when none is named.
+    /// Sections to measure; all but `pages`, `scale` and `soak` by default.
     #[arg(value_enum)]
     pub(crate) sections: Vec<Section>,
-    /// Rounds of each measurement: the median is printed, or all their requests are taken together.
+    /// Rounds of each measurement; prints the median of the rounds, or evaluates all their requests together.
     #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     pub(crate) rounds: usize,
-    /// Length of one stretch of load, in seconds.
+    /// Duration of one measured load, in seconds.
     #[arg(long, default_value_t = 2.5, value_parser = positive)]
     pub(crate) seconds: f64,
-    /// Numbers of connections in `identified` and `single`; all that they measure when none is named.
+    /// Numbers of connections in `identified` and `single`; all of theirs by default.
     #[arg(long, value_delimiter = ',')]
     pub(crate) connections: Vec<usize>,
-    /// Rows of the event ledger in `large`.
+    /// Number of event ledger rows in `large`.
     #[arg(long, default_value_t = 10_000_000)]
     pub(crate) ledger_rows: u64,
-    /// Clients in `large`.
+    /// Number of clients in `large`.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) clients: u64,
-    /// Length of `soak`, in minutes.
+    /// Number of deliveries in `pages`.
+    #[arg(long, default_value_t = 10_000_000)]
+    pub(crate) deliveries: u64,
+    /// Duration of `soak`, in minutes.
     #[arg(long, default_value_t = 60.0, value_parser = minutes)]
     pub(crate) minutes: f64,
 }
@@ -39,45 +42,47 @@ pub(crate) enum Section {
     Identified,
     /// A mix of event types, batches of 100 and of 1.
     Mix,
-    /// Tables never analyzed, or analyzed too early, against analyzed ones.
+    /// Tables that were never analyzed, or analyzed too early, compared with analyzed ones.
     Cold,
-    /// A large database against a nearly empty one.
+    /// A large database compared with a nearly empty one.
     Large,
-    /// Events one by one, beside bare round trips over a quorum queue.
+    /// Events one by one, compared with bare round trips over a quorum queue.
     Single,
     /// Enquiries one by one, with the CPU time of each program.
     Enquiries,
-    /// The same delivered to a webhook receiver.
+    /// The same enquiries, with webhooks delivered to a receiver.
     Delivered,
-    /// Records writes and reads, alone and beside another agency's burst.
+    /// Records writes and reads, alone and during another tenant's burst.
     Records,
-    /// A backlog drained by one lane and by two.
+    /// A backlog drained by one lane and by two lanes.
     Contention,
-    /// One event type with an email each, as earlier versions of this benchmark sent it.
+    /// One event type with a different email each, as in earlier versions of this benchmark.
     Simple,
-    /// The dispatcher alone: bursts of webhooks that are in the outbox already.
+    /// The dispatcher alone: bursts of events that are already in the outbox.
     Webhooks,
-    /// A quiet agency's response times while others burst, wait or hang up.
+    /// Response times of a quiet tenant while others burst, wait or hang up.
     Fairness,
-    /// A signed batch beside 4,096 idle, and 4,096 slow connections.
+    /// Signed batches while 4,096 idle or 4,096 slow connections are open.
     Idle,
     /// Resident sizes of the programs: at rest, with idle connections, with the body budget in use, afterwards.
     Memory,
-    /// What a refusal costs, and whether its time tells which keys exist.
+    /// The cost of a refusal, and whether its response time reveals which keys exist.
     Refusals,
-    /// More copies of each program under one load, and what each event and delivery costs; writes docs/capacity.md.
+    /// The pages of the settings area, with many deliveries and clients.
+    Pages,
+    /// Several copies of each program under one load, and the cost of each event and delivery; writes docs/capacity.md.
     Scale,
     /// Resident sizes under a steady mixed load, for an hour unless `--minutes` says otherwise.
     Soak,
 }
 
 impl Section {
-    /// Whether it runs only when it is named: one takes an hour, the other writes a document.
+    /// Whether it runs only when it is named: `soak` takes an hour, `scale` writes a document, `pages` fills 10 GB.
     const fn is_run_on_request(self) -> bool {
-        matches!(self, Self::Scale | Self::Soak)
+        matches!(self, Self::Pages | Self::Scale | Self::Soak)
     }
 
-    /// As it is written on the command line.
+    /// The name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -92,24 +97,26 @@ impl Options {
         Section::value_variants().iter().filter(is_wanted).copied().collect()
     }
 
-    /// Whether rows with this number of connections are to be measured.
+    /// Whether rows with this number of connections are measured.
     pub(crate) fn includes(&self, connections: usize) -> bool {
         self.connections.is_empty() || self.connections.contains(&connections)
     }
 
-    /// Longest that a section may take: far more than on a slow machine.
+    /// Time limit of a section: far more than a slow machine needs.
     pub(crate) fn longest(&self, section: Section) -> Duration {
         let load = if section == Section::Soak {
             2.0 * 60.0 * self.minutes
         } else {
             100.0 * self.rounds as f64 * self.seconds
         };
-        let rows = (self.ledger_rows + self.clients) as f64 / 5_000.0;
+        let rows =
+            if section == Section::Pages { 3 * self.deliveries } else { self.ledger_rows + self.clients };
+        let rows = rows as f64 / 5_000.0;
         Duration::from_secs(900) + Duration::from_secs_f64(load + rows)
     }
 
-    /// Length of one stretch of load.
-    pub(crate) fn stretch(&self) -> Duration {
+    /// Duration of one measured load.
+    pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.seconds)
     }
 }
@@ -140,7 +147,7 @@ mod tests {
         };
         let all = sections(&[]);
         assert!(all.contains(&Section::Mix));
-        assert!(!all.contains(&Section::Scale) && !all.contains(&Section::Soak));
+        assert!(![Section::Pages, Section::Scale, Section::Soak].iter().any(|section| all.contains(section)));
         assert_eq!(sections(&["soak", "scale"]), [Section::Scale, Section::Soak]);
     }
 }

@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 /// People in the pool.
 pub(crate) const POOL: usize = 20_000;
-/// Companies that the agency has an account for.
+/// Companies that the tenant has an account for.
 pub(crate) const COMPANIES: usize = 200;
-/// The first ones of the pool, who plan trips: enquiries, bookings and discovery are theirs.
-pub(crate) const PLANNING: usize = 5_000;
+/// People at the beginning of the pool who plan trips: all enquiries, bookings and discoveries are theirs.
+pub(crate) const TRIP_PLANNERS: usize = 5_000;
 /// How the pool's addresses are composed, in words.
 pub(crate) const COMPOSITION: &str = "20,000 people, each with email, phone and external id: 30 % on 200 domains with a company account, \
      20 % on 200 domains without one, 50 % on free mailboxes";
 
-/// Somebody whom events are about.
+/// A person that events are about.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) email: String,
@@ -62,7 +62,7 @@ impl Person {
         }
     }
 
-    /// Somebody outside of the pool, of whom only an email is known.
+    /// A person outside of the pool, of whom only an email is known.
     pub(crate) fn with_email(number: u64) -> Self {
         let email = format!("simple.{number}@example.net");
         let actor = format!(r#"{{"type":"contact","email":"{email}","name":"Bench Traveller"}}"#);

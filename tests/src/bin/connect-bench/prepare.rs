@@ -1,7 +1,7 @@
-//! Bringing a world into the state that a section measures: company accounts, the pool of people, planner statistics.
+//! Preparing a world for a section: company accounts, the pool of people, planner statistics.
 
+use crate::event_kinds::EventKind;
 use crate::events::{EventCaller, connect_all};
-use crate::kinds::Kind;
 use crate::people::{COMPANIES, POOL, company_domain, person};
 use crate::random::Random;
 use crate::traffic::Event;
@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 use tests::{ApiKey, World};
 use uuid::Uuid;
 
-/// Connections and batch size of what is sent ahead.
+/// Connections and batch size of the events sent before a measurement.
 const CONNECTIONS: usize = 8;
 const BATCH: usize = 100;
 
-/// The settings of the programs that the benchmark was given: the variables of its environment with a program's prefix.
+/// Settings for the programs from the benchmark's own environment: the variables with one of these prefixes.
 pub(crate) fn given_settings() -> Vec<(String, String)> {
     const OF_PROGRAMS: [&str; 5] =
         ["CONNECT_WORKER_", "CONNECT_RECORD_", "CONNECT_CRM_", "CONNECT_UNIT_", "CONNECT_BACKLOG_"];
@@ -27,23 +27,23 @@ pub(crate) fn given_settings() -> Vec<(String, String)> {
 pub(crate) async fn filled_world() -> World {
     let given = given_settings();
     let world = given.iter().fold(World::with(), |world, (name, value)| world.set(name, value)).start().await;
-    fill(&world, &world.key).await;
-    analyze(&world).await;
+    fill_database(&world, &world.key).await;
+    analyze_tables(&world).await;
     world
 }
 
-/// Where the API is served.
-pub(crate) fn api(world: &World) -> SocketAddr {
+/// The address of the first ingest's API.
+pub(crate) fn api_address(world: &World) -> SocketAddr {
     world.http().address()
 }
 
 /// Creates the company accounts, and each person of the pool once, through the API.
-pub(crate) async fn fill(world: &World, key: &ApiKey) {
+pub(crate) async fn fill_database(world: &World, key: &ApiKey) {
     create_companies(world, &key.tenant).await;
     introduce_pool(world, key).await;
 }
 
-/// Creates the company accounts of an agency.
+/// Creates the company accounts of a tenant.
 pub(crate) async fn create_companies(world: &World, tenant: &str) {
     let domains: Vec<String> = (0..COMPANIES).map(company_domain).collect();
     let ids: Vec<Uuid> = domains.iter().map(|_| Uuid::now_v7()).collect();
@@ -59,7 +59,7 @@ pub(crate) async fn create_companies(world: &World, tenant: &str) {
 pub(crate) async fn introduce_pool(world: &World, key: &ApiKey) {
     let mut random = Random::new();
     let mut callers = connect_all(world, key, CONNECTIONS).await;
-    let event = |number| Event::new(Kind::Identified, person(number), &mut random);
+    let event = |number| Event::new(EventKind::Identified, person(number), &mut random);
     let events: Vec<Event> = (0..POOL).map(event).collect();
     let batches: Vec<&[Event]> = events.chunks(BATCH).collect();
     let share = batches.len().div_ceil(CONNECTIONS);
@@ -73,20 +73,20 @@ pub(crate) async fn introduce_pool(world: &World, key: &ApiKey) {
     let joined = world.database.count(statement).await;
     assert!(
         joined > 0,
-        "nobody of the pool joined a company account: were the accounts created as the schema has them?"
+        "no person of the pool joined a company account: do the inserted accounts fit the schema?"
     );
 }
 
-/// Gives the planner fresh statistics of every table.
-pub(crate) async fn analyze(world: &World) {
+/// Updates the planner's statistics of every table.
+pub(crate) async fn analyze_tables(world: &World) {
     world.database.execute("ANALYZE").await;
 }
 
-/// Says when a program of the world has logged a warning or an error: figures of programs in trouble mean little.
+/// Prints the first warning or error that a program has logged, because it may invalidate the figures.
 pub(crate) fn print_warnings(world: &World) {
     for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
         let logs = program.logs();
-        // Set on purpose by some sections, and a default; programs warn of both at start.
+        // The first is set by some sections, the second is a default; programs warn about both at start.
         let is_expected = |line: &str| {
             ["CONNECT_WEBHOOK_ALLOW_PRIVATE", "CONNECT_CRM_UNSIGNED"].iter().any(|name| line.contains(name))
         };
@@ -98,7 +98,7 @@ pub(crate) fn print_warnings(world: &World) {
     }
 }
 
-/// Keeps autovacuum, and so its analyzing, away from every table.
+/// Disables autovacuum, and so automatic ANALYZE, for every table.
 pub(crate) async fn disable_autovacuum(world: &World) {
     let statement = "DO $$ DECLARE t regclass; BEGIN
         FOR t IN SELECT oid::regclass FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP

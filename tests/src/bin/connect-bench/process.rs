@@ -6,21 +6,21 @@ use std::path::Path;
 /// Clock ticks of a second, as Linux reports CPU time.
 const TICKS: f64 = 100.0;
 
-/// One process.
+/// Name and CPU time of a process.
 #[derive(Debug)]
-pub(crate) struct Stat {
+pub(crate) struct ProcessStat {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
     /// Cut to 15 characters.
     pub(crate) name: String,
     /// User and system time of the process itself, in seconds.
     pub(crate) own_seconds: f64,
-    /// The same of its children that have ended.
+    /// User and system time of its children that have ended.
     pub(crate) ended_children_seconds: f64,
 }
 
-impl Stat {
-    /// With its ended children: a server's connections may have ended meanwhile.
+impl ProcessStat {
+    /// Time of the process and of its children that have ended, such as a server's closed connections.
     pub(crate) fn seconds(&self) -> f64 {
         self.own_seconds + self.ended_children_seconds
     }
@@ -41,9 +41,9 @@ impl Stat {
     }
 }
 
-/// All processes.
-pub(crate) fn all() -> Vec<Stat> {
-    let stat = |pid: u32| Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+/// Reads all processes of the machine.
+pub(crate) fn all() -> Vec<ProcessStat> {
+    let stat = |pid: u32| ProcessStat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
     pids().into_iter().filter_map(stat).collect()
 }
 
@@ -112,25 +112,25 @@ impl MachineTime {
 
 /// Memory of a process, in MiB.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
+pub(crate) struct ProcessMemory {
     pub(crate) resident: f64,
-    /// The part of it that is not shared with others, as Postgres' buffers are, and is not a file's.
+    /// Anonymous memory: neither shared, as Postgres' buffers are, nor mapped from files.
     pub(crate) private: f64,
-    /// Most that was resident since the start, or since [`reset_peak`].
+    /// Peak of the resident memory since the start, or since [`reset_peak`].
     pub(crate) peak: f64,
 }
 
 /// Memory of a running process.
-pub(crate) fn memory(pid: u32) -> Option<Memory> {
+pub(crate) fn memory(pid: u32) -> Option<ProcessMemory> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mib = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<f64>().ok()? / 1_024.0)
     };
-    Some(Memory { resident: mib("VmRSS")?, private: mib("RssAnon")?, peak: mib("VmHWM")? })
+    Some(ProcessMemory { resident: mib("VmRSS")?, private: mib("RssAnon")?, peak: mib("VmHWM")? })
 }
 
-/// Has the peak of a process begin anew. Where the kernel refuses, it stays that since the start.
+/// Resets the peak of a process. If the kernel refuses, it stays the peak since the start.
 pub(crate) fn reset_peak(pid: u32) {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").ok();
 }

@@ -2,7 +2,7 @@
 //! approximation, which samples of thousands allow. It assumes nothing of the distributions and is not misled by
 //! outliers, as a comparison of means is. Pure.
 
-/// What the test says of two samples.
+/// The result of the test for two samples.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RankTest {
     /// Probability that a value of the first is greater than one of the second, equal ones counted half. 0.5: no difference.
@@ -36,7 +36,7 @@ impl RankTest {
         Self { superiority: u / (n * m), p }
     }
 
-    /// Values of each sample that a test needs to see this difference with a power of 90 % at a level of 5 % (Noether).
+    /// Sample size at which a test detects this difference with a power of 90 % at a level of 5 % (Noether).
     pub(crate) fn needed(&self) -> f64 {
         let distance = self.superiority - 0.5;
         (1.96_f64 + 1.2816).powi(2) / (6.0 * distance * distance)

@@ -2,9 +2,9 @@
 //! size is published, persistent and confirmed; a consumer on a connection of its own replies over the direct
 //! reply-to and acknowledges. No HTTP, no database.
 
-use crate::bounded::bounded;
-use crate::figures::{Stretch, measure, timed};
+use crate::figures::{LoadStats, measure, timed};
 use crate::people::person;
+use crate::time_limit::with_step_timeout;
 use futures_util::StreamExt;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
@@ -22,7 +22,7 @@ use tokio::task::LocalSet;
 use uuid::Uuid;
 
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// Messages handed out ahead of their acknowledgements.
+/// Prefetch of the consumer: unacknowledged messages at most.
 const PREFETCH: u16 = 64;
 /// Messages survive a restart of the broker.
 const PERSISTENT: u8 = 2;
@@ -31,36 +31,36 @@ const REPLY: &[u8] = br#"{"accepted":1,"duplicate":0,"failed":0,"results":[{"eve
 
 type Pending = Rc<RefCell<HashMap<u64, oneshot::Sender<()>>>>;
 
-/// Calls a queue of its own from that many callers, for that long.
-pub(crate) async fn floor(world: &World, callers: usize, length: Duration) -> Stretch {
+/// Measures calls over a new queue with `callers` callers, for `length`.
+pub(crate) async fn floor(world: &World, callers: usize, length: Duration) -> LoadStats {
     let tasks = LocalSet::new();
     tasks.run_until(measure_calls(world.queues.url(), callers, length)).await
 }
 
-async fn measure_calls(url: &str, callers: usize, length: Duration) -> Stretch {
+async fn measure_calls(url: &str, callers: usize, length: Duration) -> LoadStats {
     let set_up = async {
         let connect = async || Connection::connect(url, ConnectionProperties::default()).await;
         let publishing = connect().await.expect("the broker accepts connections");
         let consuming = connect().await.expect("the broker accepts connections");
-        let calls = Calls::open(&publishing).await;
+        let calls = RpcClient::open(&publishing).await;
         let consumer = consume(&consuming, &calls.queue).await;
         let replies = calls.replies().await;
         (publishing, consuming, calls, consumer, replies)
     };
     let (_publishing, _consuming, calls, consumer, replies) =
-        bounded("a queue of the floor's own is declared and consumed", set_up).await;
+        with_step_timeout("a queue of the floor's own is declared and consumed", set_up).await;
     let replies = tokio::task::spawn_local(replies);
     let replier = tokio::task::spawn_local(reply_to_all(consumer.0, consumer.1));
-    let stretch =
+    let stats =
         measure(&mut vec![(); callers], length, 1, async |(): &mut ()| timed(calls.call()).await.1).await;
     replies.abort();
     replier.abort();
-    bounded("the floor's queue is deleted", calls.delete()).await;
-    stretch
+    with_step_timeout("the floor's queue is deleted", calls.delete()).await;
+    stats
 }
 
-/// The calling side.
-struct Calls {
+/// The side that publishes requests and waits for replies.
+struct RpcClient {
     channel: Channel,
     queue: String,
     body: Vec<u8>,
@@ -68,7 +68,7 @@ struct Calls {
     pending: Pending,
 }
 
-impl Calls {
+impl RpcClient {
     async fn open(connection: &Connection) -> Self {
         let channel = connection.create_channel().await.expect("a channel");
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
@@ -82,7 +82,7 @@ impl Calls {
         Self { channel, queue, body, next: Cell::new(0), pending: Pending::default() }
     }
 
-    /// Hands each reply to its call, for ever.
+    /// Passes each reply to its call until it is dropped.
     async fn replies(&self) -> impl Future<Output = ()> + use<> {
         let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
         let consumer = self.channel.basic_consume(REPLY_TO.into(), "".into(), options, FieldTable::default());
@@ -94,14 +94,14 @@ impl Calls {
                 let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
                 let id: u64 = id.and_then(|id| id.parse().ok()).expect("the call's id");
                 if let Some(waiting) = pending.borrow_mut().remove(&id) {
-                    // Nobody waits any more when the stretch has just ended.
+                    // The caller has stopped waiting when the measurement has just ended.
                     waiting.send(()).ok();
                 }
             }
         }
     }
 
-    /// One call: published, confirmed, replied to.
+    /// Publishes a request and waits for its confirm and its reply.
     async fn call(&self) {
         let id = self.next.replace(self.next.get() + 1);
         let (replied, reply) = oneshot::channel();
@@ -137,7 +137,7 @@ async fn consume(connection: &Connection, queue: &str) -> (Channel, Consumer) {
     (channel, consumer.expect("a consumer"))
 }
 
-/// Replies to each message and acknowledges it, for ever.
+/// Replies to each message and acknowledges it, until it is dropped.
 async fn reply_to_all(channel: Channel, mut consumer: Consumer) {
     while let Some(delivery) = consumer.next().await {
         let delivery = delivery.expect("a message");

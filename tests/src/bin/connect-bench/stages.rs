@@ -1,11 +1,11 @@
-//! Where the time goes: means of the programs' own histograms over a stretch of load.
+//! Mean times of the stages of a request, from the programs' own histograms during a load.
 
 use tests::{Samples, World};
 
 /// A name, the program that measures it, the metric, its label and that label's value.
 type Stage = (&'static str, Program, &'static str, (&'static str, &'static str));
 
-/// What is told apart, as a request meets it.
+/// The stages, in the order in which a request passes them.
 const STAGES: [Stage; 4] = [
     ("request", Program::Ingest, "connect_http_request_duration_seconds", ("route", tests::EVENTS)),
     ("publish to reply", Program::Ingest, "connect_reply_wait_seconds", ("queue", "events")),
@@ -19,14 +19,14 @@ enum Program {
     Worker,
 }
 
-/// What both programs have counted until now.
-pub(crate) struct Reading {
+/// The metrics of both programs at one time.
+pub(crate) struct MetricsSnapshot {
     ingest: Samples,
     worker: Samples,
 }
 
-impl Reading {
-    /// Scrapes both.
+impl MetricsSnapshot {
+    /// Scrapes the first ingest and the first worker.
     pub(crate) async fn take(world: &World) -> Self {
         Self { ingest: world.ingests[0].metrics().await, worker: world.workers[0].metrics().await }
     }
@@ -38,7 +38,7 @@ impl Reading {
         }
     }
 
-    /// The means since `before`, in words.
+    /// The mean times since `before`, as text.
     pub(crate) fn since(&self, before: &Self) -> String {
         let mean = |(name, program, metric, label): &Stage| {
             let grown = |part: &str| {

@@ -1,7 +1,7 @@
-//! The traffic: which events come, in which shares, about whom.
+//! The traffic: which events are sent, in which shares, and about whom.
 
-use crate::kinds::Kind;
-use crate::people::{PLANNING, POOL, Person, person};
+use crate::event_kinds::EventKind;
+use crate::people::{POOL, Person, TRIP_PLANNERS, person};
 use crate::random::Random;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) id: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
     pub(crate) person: Cow<'static, Person>,
     pub(crate) payload: String,
 }
 
-/// What is sent.
+/// The kind of events that a load sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// `contact.identified` of the pool, drawn at random.
@@ -27,22 +27,22 @@ pub(crate) enum Traffic {
     Enquiries,
     /// `traveller.discovery_upserted` of the pool, drawn at random.
     Discoveries,
-    /// `contact.identified` with an email only; each address comes twice, in batches far apart.
+    /// `contact.identified` with an email only; each address is sent twice, in batches far apart.
     Simple,
 }
 
 /// Shares of the mix, in percent.
-const MIX: [(Kind, usize); 10] = [
-    (Kind::Identified, 45),
-    (Kind::Updated, 15),
-    (Kind::Enquiry, 10),
-    (Kind::PlanningStarted, 7),
-    (Kind::DraftUpdated, 7),
-    (Kind::QuoteRequested, 6),
-    (Kind::BookingStarted, 2),
-    (Kind::BookingAbandoned, 2),
-    (Kind::BookingCompleted, 1),
-    (Kind::Discovery, 5),
+const MIX: [(EventKind, usize); 10] = [
+    (EventKind::Identified, 45),
+    (EventKind::Updated, 15),
+    (EventKind::Enquiry, 10),
+    (EventKind::PlanningStarted, 7),
+    (EventKind::DraftUpdated, 7),
+    (EventKind::QuoteRequested, 6),
+    (EventKind::BookingStarted, 2),
+    (EventKind::BookingAbandoned, 2),
+    (EventKind::BookingCompleted, 1),
+    (EventKind::Discovery, 5),
 ];
 
 impl Traffic {
@@ -53,21 +53,21 @@ impl Traffic {
 
     fn next(self, random: &mut Random) -> Event {
         match self {
-            Self::Identified => Event::new(Kind::Identified, person(random.below(POOL)), random),
-            Self::Enquiries => Event::new(Kind::Enquiry, person(random.below(POOL)), random),
+            Self::Identified => Event::new(EventKind::Identified, person(random.below(POOL)), random),
+            Self::Enquiries => Event::new(EventKind::Enquiry, person(random.below(POOL)), random),
             Self::Discoveries => {
-                let kind = Kind::Discovery;
+                let kind = EventKind::Discovery;
                 Event::new(kind, person(random.below(people_of(kind))), random)
             }
             Self::Mix => {
                 let kind = mixed(random.below(100));
                 Event::new(kind, person(random.below(people_of(kind))), random)
             }
-            Self::Simple => Event::of(Kind::Identified, Cow::Owned(next_simple()), random),
+            Self::Simple => Event::of(EventKind::Identified, Cow::Owned(next_simple()), random),
         }
     }
 
-    /// What it consists of, in words.
+    /// Its composition as text.
     pub(crate) fn composition(self) -> String {
         match self {
             Self::Identified => "contact.identified of the pool".to_owned(),
@@ -90,11 +90,11 @@ impl Traffic {
 }
 
 impl Event {
-    pub(crate) fn new(kind: Kind, person: &'static Person, random: &mut Random) -> Self {
+    pub(crate) fn new(kind: EventKind, person: &'static Person, random: &mut Random) -> Self {
         Self::of(kind, Cow::Borrowed(person), random)
     }
 
-    fn of(kind: Kind, person: Cow<'static, Person>, random: &mut Random) -> Self {
+    fn of(kind: EventKind, person: Cow<'static, Person>, random: &mut Random) -> Self {
         let id = random.uuid().to_string();
         let payload = kind.payload(&id);
         Self { id, kind, person, payload }
@@ -117,7 +117,7 @@ pub(crate) fn body(events: &[Event], tenant: &str) -> String {
     body
 }
 
-fn mixed(percentile: usize) -> Kind {
+fn mixed(percentile: usize) -> EventKind {
     let mut rest = percentile;
     for (kind, share) in MIX {
         if rest < share {
@@ -125,26 +125,26 @@ fn mixed(percentile: usize) -> Kind {
         }
         rest -= share;
     }
-    Kind::Identified
+    EventKind::Identified
 }
 
 /// How many people of the pool, from its beginning, send this type.
-const fn people_of(kind: Kind) -> usize {
+const fn people_of(kind: EventKind) -> usize {
     match kind {
-        Kind::Enquiry
-        | Kind::BookingStarted
-        | Kind::BookingAbandoned
-        | Kind::BookingCompleted
-        | Kind::Discovery => PLANNING,
-        Kind::Identified
-        | Kind::Updated
-        | Kind::PlanningStarted
-        | Kind::DraftUpdated
-        | Kind::QuoteRequested => POOL,
+        EventKind::Enquiry
+        | EventKind::BookingStarted
+        | EventKind::BookingAbandoned
+        | EventKind::BookingCompleted
+        | EventKind::Discovery => TRIP_PLANNERS,
+        EventKind::Identified
+        | EventKind::Updated
+        | EventKind::PlanningStarted
+        | EventKind::DraftUpdated
+        | EventKind::QuoteRequested => POOL,
     }
 }
 
-/// Neighbours are different people: the second event of one comes in a later batch.
+/// Consecutive events are about different people: a person's second event is in a later batch.
 fn next_simple() -> Person {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,72 +1,73 @@
-//! The advisors' door to the rules (operator's contract: Advisor actions). What an action does beyond its own checks, it
-//! does through the functions that events and records writes use.
+//! The rules of advisor actions (operator's contract: Advisor actions). Apart from its own checks, an action uses the same
+//! functions as events and records writes.
 //!
-//! A refused action leaves no trace: rules refuse before they change anything.
+//! A refused action does not change the state: rules refuse before they change anything.
 
 use super::contact::{self, Identity};
-use super::enquiry::{self, NewEnquiry};
 use super::invoice::{self, Booking};
+use super::new_lead::{self, NewLead};
 use super::proposal::{self, Offer};
-use super::{Cause, Context, Warnings, lead, routing, stage};
+use super::{Cause, Context, InternalError, Warnings, WriteError, lead, routing, stage};
 use crate::state::{LedgerEntry, Money, TenantState};
 use common::advisor::{
-    Action, ActionDone, Amount, BookingCancel, BookingConfirm, Id, OpenLead, StageMove, Who,
+    Action, ActionReply, Amount, BookingCancel, BookingConfirm, LeadClient, OpenLead, RecordId, StageChange,
 };
 use common::model::{Brief, ClientId, LeadId, Stage};
 use common::record::Line;
-use common::trace::Trail;
+use common::trace::RequestContext;
 use common::write::WriteRefusal;
 
-/// Who the ledger says that actions are sent by: no API key's prefix.
-pub const SENDER: &str = "crm";
+/// The sender of actions in the ledger, in place of an API key's prefix.
+pub(crate) const SENDER: &str = "crm";
 
-/// An action with what the ledger and its effects name.
+/// An action with the ids for its ledger entry and its outbound events.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// What is done.
-    pub action: &'a Action,
-    /// What the ledger knows it by: `connect-api:crm:<message id>`.
-    pub event_id: &'a str,
-    /// The request that its outbound events name, for traces.
-    pub trail: Trail,
+pub(crate) struct ActionRequest<'a> {
+    pub(crate) action: &'a Action,
+    /// Its event id in the ledger: `connect-api:crm:<message id>`.
+    pub(crate) event_id: &'a str,
+    /// The request of its outbound events, for traces.
+    pub(crate) request_context: RequestContext,
 }
 
-/// Does an action and enters it in the ledger; on no timeline, for it is no event of the traveller's. Gives the reply.
-pub fn apply(
+/// Applies an action and adds it to the ledger. It is not added to the timeline, which shows only events of the traveller.
+/// Returns the content of the reply.
+pub(crate) fn apply(
     state: &mut TenantState,
-    request: &Request<'_>,
+    request: &ActionRequest<'_>,
     ctx: &mut Context<'_>,
-) -> Result<ActionDone, WriteRefusal> {
-    let Request { action, event_id, trail } = *request;
-    let cause = Cause { trail: Some(trail), ..Cause::crm(ctx.now) };
+) -> Result<ActionReply, WriteError> {
+    let ActionRequest { action, event_id, request_context } = *request;
+    let cause = Cause { request_context: Some(request_context), ..Cause::crm(ctx.now) };
     let lead = act(state, action, &cause, ctx)?;
     let done = done(state, lead, action)?;
-    state.enter(LedgerEntry {
+    state.add_to_ledger(LedgerEntry {
         event_id: event_id.to_owned(),
-        event_type: action.name().in_ledger().to_owned(),
+        event_type: action.name().ledger_event_type().to_owned(),
         key_prefix: SENDER.to_owned(),
-        request_id: trail.request_id,
+        request_id: request_context.request_id,
         ordinal: 0,
         client_id: Some(done.client_id),
         lead_id: Some(done.lead_id),
         trip_id: done.trip_id,
         discovery_id: None,
         warnings: Vec::new(),
+        trace_id: request_context.trace_beside(request_context.request_id),
     });
     Ok(done)
 }
 
-/// Does an action and gives the enquiry it is about.
-pub fn act(
+/// Applies an action and returns its lead.
+pub(crate) fn act(
     state: &mut TenantState,
     action: &Action,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteRefusal> {
+) -> Result<LeadId, WriteError> {
     match action {
         Action::OpenLead(new) => open(state, new, cause, ctx),
         Action::Assign(to) => {
-            let id = named(state, &to.lead)?;
+            let id = find_lead(state, &to.lead)?;
             let owner = to.owner.key();
             routing::check_member(state, owner)?;
             routing::assign(state, id, owner.to_owned(), cause, ctx)?;
@@ -76,18 +77,18 @@ pub fn act(
         Action::Archive(of) => put_at(state, &of.lead, Stage::Archived, cause, ctx),
         Action::Travelled(of) => put_at(state, &of.lead, Stage::Travelled, cause, ctx),
         Action::ProposalSend(sent) => {
-            let id = named(state, &sent.lead)?;
+            let id = find_lead(state, &sent.lead)?;
             let (title, url, channel) = (sent.title.as_str(), sent.url.as_str(), sent.channel.as_str());
             proposal::send(state, id, Offer { title, url, channel }, cause, ctx)?;
             Ok(id)
         }
         Action::ProposalView(of) => {
-            let id = named(state, &of.lead)?;
+            let id = find_lead(state, &of.lead)?;
             proposal::view(state, id, cause, ctx)?;
             Ok(id)
         }
         Action::ProposalDiscard(of) => {
-            let id = named(state, &of.lead)?;
+            let id = find_lead(state, &of.lead)?;
             proposal::discard(state, id, ctx)?;
             Ok(id)
         }
@@ -96,11 +97,15 @@ pub fn act(
     }
 }
 
-/// What the answer tells of the enquiry, as an action left it.
-pub fn done(state: &TenantState, lead_id: LeadId, action: &Action) -> Result<ActionDone, WriteRefusal> {
+/// The content of the reply: the lead as the action left it.
+pub(crate) fn done(
+    state: &TenantState,
+    lead_id: LeadId,
+    action: &Action,
+) -> Result<ActionReply, InternalError> {
     let lead = lead::get(state, lead_id)?;
     let trip_id = lead::trip_id(state, lead_id);
-    Ok(ActionDone {
+    Ok(ActionReply {
         ok: true,
         client_id: lead.client_id,
         lead_id,
@@ -111,77 +116,77 @@ pub fn done(state: &TenantState, lead_id: LeadId, action: &Action) -> Result<Act
     })
 }
 
-/// The agency's enquiry of that id.
-fn named(state: &TenantState, id: &Id) -> Result<LeadId, WriteRefusal> {
+/// The tenant's lead with that id.
+fn find_lead(state: &TenantState, id: &RecordId) -> Result<LeadId, WriteRefusal> {
     let lead = LeadId::parse(id.as_str()).and_then(|id| state.leads.get(&id));
     lead.map(|lead| lead.id).ok_or(WriteRefusal::NotFound)
 }
 
-/// Opens an enquiry, with a trip workspace or without.
+/// Opens a lead, with or without a trip workspace.
 fn open(
     state: &mut TenantState,
     new: &OpenLead,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteRefusal> {
+) -> Result<LeadId, WriteError> {
     let client_id = match &new.who {
-        Who::Client(id) => {
+        LeadClient::Client(id) => {
             let client = ClientId::parse(id.as_str()).and_then(|id| state.client(id));
             client.map(|client| client.id).ok_or(WriteRefusal::NotFound)?
         }
-        Who::Contact { email, name } => {
+        LeadClient::Contact { email, name } => {
             let identity = Identity { email: Some(email), name: name.as_deref(), ..Identity::default() };
             contact::upsert(state, &identity, &mut Warnings::default(), ctx)
         }
     };
-    let enquiry = NewEnquiry {
+    let lead = NewLead {
         title: new.title.clone(),
         brief: Brief { destination: new.destination.clone(), ..Brief::default() },
         with_trip: new.with_trip,
-        ..NewEnquiry::unstated(client_id)
+        ..NewLead::unstated(client_id)
     };
-    Ok(enquiry::open(state, enquiry, cause, ctx)?.lead_id)
+    Ok(new_lead::open(state, lead, cause, ctx)?.lead_id)
 }
 
-/// Any stage there is, as far as it can be set now.
+/// Moves the lead to any stage, if [`stage::check`] allows it.
 fn move_to(
     state: &mut TenantState,
-    to: &StageMove,
+    to: &StageChange,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteRefusal> {
-    let id = named(state, &to.lead)?;
+) -> Result<LeadId, WriteError> {
+    let id = find_lead(state, &to.lead)?;
     let reason = to.reason.get().map(|reason| reason.as_str().trim()).filter(|reason| !reason.is_empty());
     stage::check(state, id, to.stage, reason)?;
     stage::move_to(state, id, to.stage, reason, cause, ctx)?;
     Ok(id)
 }
 
-/// A stage that needs nothing.
+/// Moves the lead to a stage that needs neither a reason nor a trip.
 fn put_at(
     state: &mut TenantState,
-    lead: &Id,
+    lead: &RecordId,
     to: Stage,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteRefusal> {
-    let id = named(state, lead)?;
+) -> Result<LeadId, WriteError> {
+    let id = find_lead(state, lead)?;
     stage::move_to(state, id, to, None, cause, ctx)?;
     Ok(id)
 }
 
-/// Books the enquiry and makes its invoice. A booking that was confirmed before is left as it is, and so is where its
-/// enquiry has got since.
+/// Books the lead and makes its invoice. If the booking was confirmed before, neither the invoice nor the lead's stage
+/// changes.
 fn confirm(
     state: &mut TenantState,
     booking: &BookingConfirm,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteRefusal> {
-    let id = named(state, &booking.lead)?;
+) -> Result<LeadId, WriteError> {
+    let id = find_lead(state, &booking.lead)?;
     let booking_ref = booking.booking_ref.as_str().to_owned();
     match state.invoices.get(&booking_ref).map(|invoice| invoice.lead_id) {
-        Some(lead_id) if lead_id != id => return Err(WriteRefusal::BookingRefConflict { lead_id }),
+        Some(lead_id) if lead_id != id => return Err(WriteRefusal::BookingRefConflict { lead_id }.into()),
         Some(_) => return Ok(id),
         None => {}
     }
@@ -193,13 +198,13 @@ fn confirm(
     Ok(id)
 }
 
-/// Cancels a booking of the agency.
+/// Cancels a booking of the tenant.
 fn cancel(
     state: &mut TenantState,
     booking: &BookingCancel,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<LeadId, WriteRefusal> {
+) -> Result<LeadId, WriteError> {
     let booking_ref = booking.booking_ref.as_str();
     let lead_id = state.invoices.get(&booking_ref.to_owned()).ok_or(WriteRefusal::NotFound)?.lead_id;
     let reason = booking.reason.get().map(Line::as_str);

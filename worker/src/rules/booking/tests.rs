@@ -9,7 +9,7 @@ fn ana() -> Value {
     json!({"email": "ana@example.com"})
 }
 
-/// A world without members, so that the outbox has what the test causes and nothing else.
+/// A tenant without members, so that the outbox has only the events that the test causes.
 fn world() -> World {
     let mut world = World::new();
     world.members(&[]);
@@ -41,7 +41,7 @@ const ABANDONED: &str = "booking.abandoned";
 const COMPLETED: &str = "booking.completed";
 
 #[test]
-fn started_advances_the_open_enquiry_to_proposal_approved() {
+fn started_advances_the_open_lead_to_proposal_approved() {
     let mut world = world();
     let opened = submit(&mut world, "p-1");
     let result = send(&mut world, STARTED, json!({}));
@@ -71,7 +71,7 @@ fn started_never_regresses_a_stage() {
 }
 
 #[test]
-fn without_an_open_enquiry_started_and_abandoned_are_timeline_only() {
+fn without_an_open_lead_started_and_abandoned_are_timeline_only() {
     for kind in [STARTED, ABANDONED] {
         let mut world = world();
         assert_eq!(ids(&send(&mut world, kind, json!({}))), (None, None));
@@ -84,7 +84,7 @@ fn without_an_open_enquiry_started_and_abandoned_are_timeline_only() {
 }
 
 #[test]
-fn the_open_enquiry_is_the_newest_one_that_is_open() {
+fn the_newest_open_lead_is_used() {
     let mut world = world();
     let [old, open, closed] = ["p-1", "p-2", "p-3"].map(|id| submit(&mut world, id).lead_id.unwrap());
     put_at(&mut world, closed, Stage::Archived);
@@ -108,7 +108,7 @@ fn abandoned_flags_for_follow_up_and_leaves_the_stage() {
 }
 
 #[test]
-fn names_count_in_the_order_lead_trip_external_id() {
+fn lead_id_precedes_trip_id_and_external_id() {
     let mut world = world();
     let [a, b, c] = ["p-1", "p-2", "p-3"].map(|id| submit(&mut world, id));
     let by_all = json!({"leadId": a.lead_id, "tripId": b.trip_id, "externalLeadId": "p-3"});
@@ -120,7 +120,7 @@ fn names_count_in_the_order_lead_trip_external_id() {
 }
 
 #[test]
-fn an_external_id_names_the_newest_enquiry_that_has_it() {
+fn an_external_id_names_the_newest_lead_that_has_it() {
     let mut world = world();
     let [_, newest, _] = ["p-1", "p-1", "p-2"].map(|id| submit(&mut world, id));
     let result = send(&mut world, STARTED, json!({"externalLeadId": "p-1"}));
@@ -128,7 +128,7 @@ fn an_external_id_names_the_newest_enquiry_that_has_it() {
 }
 
 #[test]
-fn a_named_enquiry_that_isnt_this_clients_is_warned_of_and_no_other_is_taken() {
+fn another_clients_lead_gives_a_warning_and_no_other_lead_is_used() {
     let mut world = world();
     let own = submit(&mut world, "p-1").lead_id.unwrap();
     let bobs = world.send("enquiry.submitted", json!({"phone": "1"}), json!({"externalLeadId": "bobs"}));
@@ -168,7 +168,7 @@ fn completed_forces_trip_booked_from_any_stage() {
 }
 
 #[test]
-fn completed_takes_the_open_enquiry_else_the_newest() {
+fn completed_uses_the_open_lead_or_else_the_newest() {
     let mut world = world();
     assert_eq!(ids(&send(&mut world, COMPLETED, json!({"bookingRef": "BR-0"}))), (None, None));
     let [open, closed] = ["p-1", "p-2"].map(|id| submit(&mut world, id).lead_id.unwrap());
@@ -203,7 +203,7 @@ fn completed_with_a_reference_makes_an_invoice_and_confirms_the_booking() {
 }
 
 #[test]
-fn credit_is_left_out_where_none_was_stated() {
+fn credit_is_absent_if_none_was_stated() {
     let mut world = world();
     submit(&mut world, "p-1");
     send(&mut world, COMPLETED, json!({"bookingRef": "BR-1"}));
@@ -233,7 +233,7 @@ fn a_reference_is_confirmed_once() {
 }
 
 #[test]
-fn fields_of_a_booking_that_cannot_be_read_are_named_and_left_out() {
+fn invalid_fields_of_a_booking_are_left_out_with_a_warning() {
     let mut world = world();
     submit(&mut world, "p-1");
     let payload = json!({"bookingRef": "BR-1", "amount": "10", "currency": "rupees", "creditUsed": -1});

@@ -7,7 +7,8 @@ fn read_brief(payload: &Value) -> (Value, Vec<String>) {
     let text = payload.to_string();
     let payload = Payload::object(serde_json::from_str(&text).unwrap()).unwrap();
     let mut warnings = Warnings::default();
-    let brief = read(&mut Reader { payload: &payload, kind: BRIEF_FIELD, warnings: &mut warnings });
+    let brief =
+        parse_brief(&mut FieldReader { payload: &payload, kind: BRIEF_FIELD, warnings: &mut warnings });
     let rejected =
         warnings.into_vec().iter().map(|w| w.strip_prefix("brief_field_rejected:").unwrap().into()).collect();
     (serde_json::to_value(brief).unwrap(), rejected)
@@ -30,7 +31,7 @@ fn nothing_stated_stays_unstated() {
 }
 
 #[test]
-fn travel_dates_are_taken_in_both_forms_and_either_alone() {
+fn travel_dates_are_accepted_in_both_forms_and_singly() {
     let both = json!({"startDate": "2027-05-01", "endDate": "2027-05-01"});
     for sent in [
         json!({"start": "2027-05-01", "end": "2027-05-01"}),
@@ -44,7 +45,7 @@ fn travel_dates_are_taken_in_both_forms_and_either_alone() {
 }
 
 #[test]
-fn travel_dates_that_cannot_be_read_are_rejected() {
+fn invalid_travel_dates_are_rejected() {
     for sent in [
         json!("May"),
         json!(["2027-05-01"]),
@@ -73,7 +74,7 @@ fn a_party_is_kept_as_given() {
 }
 
 #[test]
-fn any_bad_part_rejects_the_whole_party() {
+fn any_invalid_field_rejects_the_whole_party() {
     for party in [
         json!({"adults": -1}),
         json!({"adults": 2, "children": "1"}),
@@ -101,7 +102,7 @@ fn pax_count_is_kept_as_adults_where_there_is_no_valid_party() {
 }
 
 #[test]
-fn a_budget_in_free_text_is_filed_verbatim_as_notes() {
+fn a_budget_in_free_text_is_stored_verbatim_as_notes() {
     for sent in [json!(" about 2k € "), json!({"notes": " about 2k € "})] {
         let notes = json!({"amount": null, "currency": null, "notes": " about 2k € "});
         assert_eq!(read_brief(&json!({"budget": sent})), (json!({"budget": notes}), vec![]));

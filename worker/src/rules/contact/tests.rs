@@ -55,7 +55,7 @@ fn a_new_client_is_named_after_the_best_that_is_known() {
 }
 
 #[test]
-fn a_match_takes_over_the_name_and_phone_sent_and_keeps_the_rest() {
+fn a_match_updates_the_name_and_phone_sent_and_keeps_the_rest() {
     let mut world = World::new();
     let ana = identify(&mut world, json!({"email": "ana@example.com", "name": "Ana", "phone": "12"}));
     identify(&mut world, json!({"email": "ana@example.com", "name": "Ana B"}));
@@ -71,7 +71,7 @@ fn a_match_takes_over_the_name_and_phone_sent_and_keeps_the_rest() {
 }
 
 #[test]
-fn the_version_grows_with_every_real_change_and_only_then() {
+fn the_version_increases_only_with_a_difference() {
     let mut world = World::new();
     let ana = identify(&mut world, json!({"email": "ana@example.com", "name": "Ana"}));
     let first = world.client(ana).updated_at;
@@ -84,7 +84,7 @@ fn the_version_grows_with_every_real_change_and_only_then() {
 }
 
 #[test]
-fn a_match_by_email_takes_a_free_external_id() {
+fn a_match_by_email_is_given_an_unused_external_id() {
     let mut world = World::new();
     let ana = identify(&mut world, json!({"email": "ana@example.com"}));
     identify(&mut world, json!({"email": "ana@example.com", "externalId": "x-1"}));
@@ -95,7 +95,7 @@ fn a_match_by_email_takes_a_free_external_id() {
 }
 
 #[test]
-fn an_external_id_that_another_client_holds_is_left_with_them() {
+fn an_external_id_of_another_client_is_not_moved() {
     let mut world = World::new();
     let bob = identify(&mut world, json!({"externalId": "x-1"}));
     let warning = ["identity_conflict:externalId"];
@@ -108,7 +108,7 @@ fn an_external_id_that_another_client_holds_is_left_with_them() {
     let matched = world.send(KIND, json!({"email": "ana@example.com", "externalId": "x-1"}), json!({}));
     assert_eq!((matched.client_id, &matched.warnings[..]), (Some(ana), &warning.map(str::to_owned)[..]));
     assert_eq!(world.client(ana).external_id.as_deref(), Some("x-2"));
-    // Its own is no conflict.
+    // Its own external id is no conflict.
     assert!(
         world
             .send(KIND, json!({"email": "ana@example.com", "externalId": "x-2"}), json!({}))
@@ -118,7 +118,7 @@ fn an_external_id_that_another_client_holds_is_left_with_them() {
 }
 
 #[test]
-fn timeline_only_events_upsert_their_contact_and_touch_no_enquiry() {
+fn timeline_only_events_upsert_their_contact_and_change_no_lead() {
     for kind in ["contact.identified", "trip.planning_started", "trip.draft_updated", "quote.requested"] {
         let mut world = World::new();
         let opened = world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({}));
@@ -153,7 +153,7 @@ fn contact_updated_patches_name_and_phone_and_nothing_else() {
 }
 
 #[test]
-fn contact_updated_without_a_match_fails_and_leaves_no_trace() {
+fn contact_updated_without_a_match_fails_and_changes_nothing() {
     let mut world = World::new();
     identify(&mut world, json!({"externalId": "x-1", "phone": "12"}));
     let before = world.snapshot();

@@ -21,7 +21,7 @@ fn shortfalls(world: &World) -> usize {
 }
 
 #[test]
-fn credit_events_without_their_scope_fail_and_leave_no_trace() {
+fn credit_events_without_their_scope_fail_without_a_change() {
     let mut world = World::new();
     world.booking("BR-1", 100);
     world.caller.scopes = Scopes::parse(&["events:ingest"]).unwrap();
@@ -64,7 +64,7 @@ fn the_actor_of_credit_applied_is_not_upserted_and_the_timeline_is_the_invoices_
 }
 
 #[test]
-fn less_credit_than_counted_as_paid_reopens_the_difference_and_tells_the_owner() {
+fn less_credit_than_counted_as_paid_is_due_again_and_notifies_the_owner() {
     let mut world = World::new();
     let booked = world.booking("BR-1", 200);
     apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 50.25, "reason": "limit"}));
@@ -74,7 +74,7 @@ fn less_credit_than_counted_as_paid_reopens_the_difference_and_tells_the_owner()
     assert_eq!((told.kind, told.to.as_str()), (NotificationKind::CreditShortfall, "advisor@agency.com"));
     assert_eq!(told.lead_id, booked.lead_id);
     assert!(told.text.contains("ENQ-2026-000001") && told.text.contains("149.75"), "{}", told.text);
-    // The same again is no news, another amount is.
+    // The same amount again notifies nobody; another amount does.
     apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 50.25}));
     assert_eq!(shortfalls(&world), 1);
     apply(&mut world, json!({"bookingRef": "BR-1", "appliedRupees": 20}));
@@ -85,7 +85,7 @@ fn less_credit_than_counted_as_paid_reopens_the_difference_and_tells_the_owner()
 }
 
 #[test]
-fn without_an_owner_nobody_is_told() {
+fn without_an_owner_nobody_is_notified() {
     let mut world = World::new();
     world.members(&[]);
     world.booking("BR-1", 200);
@@ -95,7 +95,7 @@ fn without_an_owner_nobody_is_told() {
 }
 
 #[test]
-fn without_a_reference_the_trips_newest_invoice_is_meant() {
+fn without_a_reference_the_trips_newest_invoice_is_used() {
     let mut world = World::new();
     let trip = world.booking("BR-9", 10).trip_id;
     world.now += chrono::TimeDelta::seconds(1);
@@ -109,14 +109,14 @@ fn without_a_reference_the_trips_newest_invoice_is_meant() {
 }
 
 #[test]
-fn without_an_invoice_it_fails_with_booking_not_found_and_leaves_no_trace() {
+fn without_an_invoice_fails_with_booking_not_found_and_changes_nothing() {
     let mut world = World::new();
     let trip = world.booking("BR-1", 10).trip_id;
     let before = world.snapshot();
     for payload in [
         json!({"appliedRupees": 1}),
         json!({"bookingRef": "BR-2", "appliedRupees": 1}),
-        // Only the first name sent counts: credit never lands on another booking.
+        // Only the first field that was sent counts: credit is never applied to another booking.
         json!({"bookingRef": "BR-2", "tripId": trip, "appliedRupees": 1}),
         json!({"bookingRef": 1, "tripId": trip, "appliedRupees": 1}),
         json!({"tripId": "nonsense", "appliedRupees": 1}),
@@ -132,7 +132,7 @@ fn without_an_invoice_it_fails_with_booking_not_found_and_leaves_no_trace() {
 }
 
 #[test]
-fn without_a_readable_amount_it_fails_with_invalid_payload_and_leaves_no_trace() {
+fn without_a_valid_amount_fails_with_invalid_payload_and_changes_nothing() {
     let mut world = World::new();
     world.booking("BR-1", 10);
     let before = world.snapshot();
@@ -148,7 +148,7 @@ fn update(world: &mut World, payload: Value) -> EventResult {
 }
 
 #[test]
-fn a_balance_is_kept_for_the_client_and_opens_no_enquiry() {
+fn a_balance_is_stored_for_the_client_and_opens_no_lead() {
     let mut world = World::new();
     let payload = json!({"membershipId": "m-1", "corporateName": "Initech", "availablePaise": 150_000,
         "grantedPaise": 200_000, "redeemablePercent": 12.5, "asOf": "2026-05-01T12:00:00+05:30"});
@@ -167,7 +167,7 @@ fn a_balance_is_kept_for_the_client_and_opens_no_enquiry() {
 }
 
 #[test]
-fn the_newest_as_of_wins_as_an_instant() {
+fn the_newest_as_of_wins_compared_as_an_instant() {
     let mut world = World::new();
     let mut available = |paise: i64, as_of: &str| {
         let client = update(&mut world, json!({"availablePaise": paise, "asOf": as_of})).client_id.unwrap();
@@ -181,7 +181,7 @@ fn the_newest_as_of_wins_as_an_instant() {
 }
 
 #[test]
-fn without_a_readable_as_of_nothing_is_refreshed() {
+fn without_a_valid_as_of_nothing_is_updated() {
     let mut world = World::new();
     for payload in [
         json!({"availablePaise": 1}),
@@ -200,7 +200,7 @@ fn without_a_readable_as_of_nothing_is_refreshed() {
 }
 
 #[test]
-fn other_fields_that_cannot_be_read_are_named_and_left_null() {
+fn other_invalid_fields_are_left_null_with_a_warning() {
     let mut world = World::new();
     let payload = json!({"membershipId": 1, "corporateName": "x".repeat(201), "availablePaise": 1.5,
         "grantedPaise": "1", "redeemablePercent": 100.1, "asOf": "2026-05-01T10:00:00Z"});
@@ -215,7 +215,7 @@ fn other_fields_that_cannot_be_read_are_named_and_left_null() {
 }
 
 #[test]
-fn a_refreshed_balance_is_no_change_of_the_enquiry() {
+fn an_updated_balance_does_not_change_the_lead() {
     let mut world = World::new();
     let lead =
         world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({})).lead_id.unwrap();

@@ -39,19 +39,19 @@ fn close(world: &mut World, result: &EventResult) {
 }
 
 #[test]
-fn it_opens_an_enquiry_with_a_trip_where_none_is_open() {
+fn opens_a_lead_with_a_trip_if_none_is_open() {
     let mut world = World::new();
     let result = send(&mut world, json!({"discovery": {"destinationInterest": "Goa", "pax": 2}}));
     let lead = world.lead(result.lead_id.unwrap());
     assert_eq!((lead.stage, lead.title.as_str()), (Stage::Inquiry, "Enquiry from Ana"));
     let trip = world.state.trip_of(lead.id).unwrap();
-    // What is looked for is no brief: it stays unstated there.
+    // A discovery is not part of the brief, which stays unstated.
     assert_eq!((Some(trip.id), &trip.brief), (result.trip_id, &common::model::Brief::default()));
     assert_eq!(world.state.outbox.len(), 1);
 }
 
 #[test]
-fn it_reuses_the_open_enquiry_and_its_record() {
+fn reuses_the_open_lead_and_its_record() {
     let mut world = World::new();
     let opened = world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({}));
     let first = send(&mut world, json!({"discovery": {"pax": 2}}));
@@ -66,7 +66,7 @@ fn it_reuses_the_open_enquiry_and_its_record() {
 }
 
 #[test]
-fn known_fields_are_kept_as_sent_and_unknown_ones_ignored() {
+fn known_fields_are_stored_as_sent_and_unknown_ones_ignored() {
     let mut world = World::new();
     let dates = json!({"start": "2027-05-01", "end": "2027-05-09"});
     let discovery = json!({"destinationInterest": ["Goa", " Kerala "], "dateRange": dates,
@@ -83,7 +83,7 @@ fn known_fields_are_kept_as_sent_and_unknown_ones_ignored() {
 }
 
 #[test]
-fn every_form_of_a_known_field_is_taken() {
+fn every_form_of_a_known_field_is_accepted() {
     for (field, value) in [
         ("destinationInterest", json!("Goa")),
         ("destinationInterest", json!([])),
@@ -108,7 +108,7 @@ fn every_form_of_a_known_field_is_taken() {
 }
 
 #[test]
-fn what_fails_validation_is_dropped_and_named() {
+fn invalid_fields_are_dropped_with_a_warning() {
     for (field, value) in [
         ("destinationInterest", json!(7)),
         ("destinationInterest", json!(" ")),
@@ -153,7 +153,7 @@ fn what_fails_validation_is_dropped_and_named() {
 }
 
 #[test]
-fn parts_that_are_no_objects_are_named_themselves_and_warnings_stand_in_order() {
+fn parts_that_are_not_objects_are_warned_of_in_order() {
     let mut world = World::new();
     let payload = json!({"essence": 5, "profilePatch": "x", "discovery": [], "hosTripDiscoveryId": "?"});
     let result = send(&mut world, payload);
@@ -165,7 +165,7 @@ fn parts_that_are_no_objects_are_named_themselves_and_warnings_stand_in_order() 
 }
 
 #[test]
-fn fields_merge_one_by_one_null_leaves_them_and_empty_text_empties_them() {
+fn fields_merge_one_by_one_null_keeps_and_empty_text_clears_them() {
     let mut world = World::new();
     send(
         &mut world,
@@ -187,7 +187,7 @@ fn fields_merge_one_by_one_null_leaves_them_and_empty_text_empties_them() {
 }
 
 #[test]
-fn records_grow_their_version_only_with_a_change() {
+fn the_version_of_a_record_increases_only_with_a_change() {
     let mut world = World::new();
     let payload = json!({"discovery": {"pax": 2}, "essence": "A"});
     let first = send(&mut world, payload.clone());
@@ -203,7 +203,7 @@ fn records_grow_their_version_only_with_a_change() {
 }
 
 #[test]
-fn a_record_named_by_the_caller_is_updated_even_when_its_enquiry_is_closed() {
+fn a_record_named_by_the_caller_is_updated_even_if_its_lead_is_closed() {
     let mut world = World::new();
     let first = send(&mut world, json!({"discovery": {"pax": 2}}));
     close(&mut world, &first);
@@ -216,7 +216,7 @@ fn a_record_named_by_the_caller_is_updated_even_when_its_enquiry_is_closed() {
 }
 
 #[test]
-fn a_record_that_isnt_this_clients_is_warned_of_and_the_enquirys_is_taken() {
+fn another_clients_record_gives_a_warning_and_the_leads_record_is_used() {
     let mut world = World::new();
     let bobs =
         world.send("traveller.discovery_upserted", json!({"phone": "1"}), json!({"discovery": {"pax": 1}}));
@@ -231,7 +231,7 @@ fn a_record_that_isnt_this_clients_is_warned_of_and_the_enquirys_is_taken() {
 }
 
 #[test]
-fn where_discovery_is_off_all_else_happens_as_usual() {
+fn with_discovery_disabled_everything_else_is_applied() {
     let mut world = World::new();
     world.state.tenant.discovery_enabled = false;
     let result = send(&mut world, json!({"discovery": {"pax": -1}, "essence": "A"}));
@@ -245,7 +245,7 @@ fn where_discovery_is_off_all_else_happens_as_usual() {
 }
 
 #[test]
-fn on_a_second_try_the_discovery_part_is_left_out() {
+fn a_retry_leaves_the_discovery_part_out() {
     let mut world = World::new();
     world.skip_discovery = true;
     let result = send(&mut world, json!({"discovery": {"pax": -1}, "essence": "A"}));

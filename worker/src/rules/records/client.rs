@@ -8,7 +8,7 @@ use common::model::ClientId;
 use common::record::{ClientBody, Line};
 use common::write::{IfMatch, WriteRefusal};
 
-/// Creates a client. The identity is matched as an event's is, and must be nobody's (D10, D21a).
+/// Creates a client. The identity is matched like that of an event, and must not match any client (D10, D21a).
 pub(super) fn create(
     state: &mut TenantState,
     body: &ClientBody,
@@ -23,11 +23,11 @@ pub(super) fn create(
     }
     check_free(state, &identity, None)?;
     let id = contact::upsert(state, &identity, &mut Warnings::default(), ctx);
-    // Not `contact::change`: a record that is being made has one version.
+    // Not `contact::change`: a new record has one version.
     state.change_client(id, |client| {
         let of_account = client.company.take();
         fill(client, body);
-        // A person on an account has its name (D13).
+        // A person on a company account has the account's name (D13).
         client.company = of_account.or(client.company.take());
     });
     set_roster(state, id, body);
@@ -46,7 +46,7 @@ pub(super) fn change(
     check_version(if_match, client.updated_at)?;
     let identity = identity(body);
     if client.client_type == ClientType::Company && identity.key().is_some() {
-        // Accounts are found by their domain and never matched as persons (D13).
+        // Accounts are found by their domain and never matched like persons (D13).
         let faults = "a company account takes no email, phone or externalId".to_owned();
         return Err(WriteRefusal::InvalidRequest { faults });
     }
@@ -56,10 +56,10 @@ pub(super) fn change(
     contact::change(state, id, ctx.now, |client| {
         fill(client, body);
         if let Some(account) = &account {
-            account.take_in(client);
+            account.add_person(client);
         }
         if has_new_roster {
-            // The roster is part of the client: its version grows with it.
+            // The roster is part of the client, so the client's version increases.
             client.updated_at = common::clock::next_version(client.updated_at, ctx.now);
         }
     });
@@ -81,7 +81,7 @@ fn identity(body: &ClientBody) -> Identity<'_> {
     }
 }
 
-/// Email and external id are unique within the agency (D10).
+/// Refuses an email or external id of another client: both are unique within the tenant (D10).
 fn check_free(
     state: &TenantState,
     identity: &Identity<'_>,
@@ -95,7 +95,7 @@ fn check_free(
     }
 }
 
-/// The fields that were sent.
+/// Sets the fields that were sent.
 fn fill(client: &mut Client, body: &ClientBody) {
     if let Some(name) = body.name.get() {
         name.as_str().clone_into(&mut client.name);
@@ -123,7 +123,7 @@ fn roster_differs(state: &TenantState, id: ClientId, body: &ClientBody) -> bool 
     Roster::from_body(sent.as_slice()) != before
 }
 
-/// The whole roster, if one was sent.
+/// Replaces the whole roster, if one was sent and differs.
 fn set_roster(state: &mut TenantState, client_id: ClientId, body: &ClientBody) {
     if !roster_differs(state, client_id, body) {
         return;

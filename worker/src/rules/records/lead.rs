@@ -2,37 +2,37 @@
 
 use super::{Record, check_version};
 use crate::rules::contact::{self, Identity};
-use crate::rules::enquiry::{self, NewEnquiry};
-use crate::rules::{Cause, Context, Warnings, lead, routing, stage};
+use crate::rules::new_lead::{self, NewLead};
+use crate::rules::{Cause, Context, InternalError, Warnings, WriteError, lead, routing, stage};
 use crate::state::{Lead, TenantState};
 use common::event::Actor;
 use common::model::{ClientId, LeadId, Stage};
 use common::record::{LeadBody, LeadPatch};
 use common::write::{IfMatch, WriteRefusal};
 
-/// Opens an enquiry on the path of `enquiry.submitted`: client matched or created, routed, trip workspace opened.
+/// Opens a lead like `enquiry.submitted`: the client is matched or created, the lead is routed, a trip workspace is opened.
 pub(super) fn open(
     state: &mut TenantState,
     body: &LeadBody,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<Record, WriteRefusal> {
+) -> Result<Record, WriteError> {
     let brief = body.brief();
     let attribution = body.attribution.get().and_then(common::record::Attribution::block);
     let client_id = client(state, body, ctx)?;
-    let new = NewEnquiry {
+    let new = NewLead {
         title: body.title.clone().into_string(),
         external_id: body.external_id.clone().into_string(),
         brief,
         attribution,
         itinerary: body.itinerary.clone().into_string(),
         message: body.message.clone().into_string(),
-        ..NewEnquiry::unstated(client_id)
+        ..NewLead::unstated(client_id)
     };
-    Ok(Record::Lead(enquiry::open(state, new, cause, ctx)?.lead_id))
+    Ok(Record::Lead(new_lead::open(state, new, cause, ctx)?.lead_id))
 }
 
-/// The client named, or the one that the contact is matched with or becomes. With `clientId` nobody is matched or made.
+/// The client with the given `clientId`; without one, the client that matches the contact, or a new one.
 fn client(state: &mut TenantState, body: &LeadBody, ctx: &mut Context<'_>) -> Result<ClientId, WriteRefusal> {
     if let Some(named) = body.client_id.get() {
         let id = ClientId::parse(named.as_str()).ok_or(WriteRefusal::NotFound)?;
@@ -54,7 +54,7 @@ pub(super) fn change(
     if_match: Option<&IfMatch>,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<Record, WriteRefusal> {
+) -> Result<Record, WriteError> {
     let before = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.clone();
     check_version(if_match, before.updated_at)?;
     let reason = patch.reason.get().map(|reason| reason.as_str().trim());
@@ -66,7 +66,7 @@ pub(super) fn change(
     if let Some(owner) = &owner {
         routing::check_member(state, owner)?;
     }
-    set_facts(state, &before, patch, ctx)?;
+    set_fields(state, &before, patch, ctx)?;
     if let Some(to) = to {
         stage::move_to(state, id, to, reason, cause, ctx)?;
     }
@@ -76,13 +76,13 @@ pub(super) fn change(
     Ok(Record::Lead(id))
 }
 
-/// Follow-up flag and title, if they differ.
-fn set_facts(
+/// Sets follow-up flag and title, if they differ.
+fn set_fields(
     state: &mut TenantState,
     before: &Lead,
     patch: &LeadPatch,
     ctx: &mut Context<'_>,
-) -> Result<(), WriteRefusal> {
+) -> Result<(), InternalError> {
     let follow_up = patch.follow_up.get().copied().unwrap_or(before.follow_up);
     let title = patch.title.get().map_or(before.title.as_str(), |title| title.as_str());
     if follow_up != before.follow_up || title != before.title {
@@ -94,7 +94,7 @@ fn set_facts(
     Ok(())
 }
 
-/// What the API may set (specification: States and transitions; D21).
+/// Refuses stages that the API may not set (specification: States and transitions; D21).
 fn check_stage(state: &TenantState, id: LeadId, to: Stage, reason: Option<&str>) -> Result<(), WriteRefusal> {
     match to {
         Stage::Inquiry | Stage::FollowUp | Stage::BuildingProposal | Stage::Negotiation | Stage::Lost => {

@@ -1,7 +1,7 @@
-//! The records API's door to the rules (specification: Records routes; D17-D22). What a write does beyond its own checks,
-//! it does through the functions that events use.
+//! The rules of records writes (specification: Records routes; D17-D22). Apart from its own checks, a write uses the same
+//! functions as events.
 //!
-//! A refused write leaves no trace: rules refuse before they change anything.
+//! A refused write does not change the state: rules refuse before they change anything.
 
 mod client;
 mod lead;
@@ -14,51 +14,46 @@ mod testing;
 
 pub use trip::NotApplied;
 
-use super::{Cause, Context, InternalError, lead as leads};
+use super::{Cause, Context, WriteError, lead as leads};
 use crate::state::{LedgerEntry, TenantState, TimelineEntry};
 use chrono::{DateTime, Utc};
-use common::limited;
-use common::log_limit::LogLimit;
 use common::model::{ClientId, LeadId};
 use common::record::{ClientBody, LeadBody, LeadPatch, TripPatch};
 use common::write::{IfMatch, WriteRefusal, etag};
 use uuid::Uuid;
 
-/// Which internal errors are logged.
-static INTERNAL_ERRORS: LogLimit<1> = LogLimit::new();
-
-/// A write whose body was read.
+/// A write with its parsed body.
 #[derive(Clone, Debug)]
-pub enum Write {
-    /// `POST /clients`
+pub(crate) enum Write {
+    /// Creates a client: `POST /clients`
     NewClient(ClientBody),
-    /// `PATCH /clients/{clientId}`
+    /// Changes a client: `PATCH /clients/{clientId}`
     Client(ClientId, ClientBody),
-    /// `POST /leads`
+    /// Opens a lead: `POST /leads`
     NewLead(Box<LeadBody>),
-    /// `PATCH /leads/{leadId}`
+    /// Changes a lead: `PATCH /leads/{leadId}`
     Lead(LeadId, LeadPatch),
-    /// `PATCH /leads/{leadId}/trip`
+    /// Changes the trip of a lead: `PATCH /leads/{leadId}/trip`
     Trip(LeadId, Box<TripPatch>),
 }
 
-/// The record that a write leaves: what its answer shows.
+/// The record that a write has created or changed, and that its response shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
-    /// A client.
+pub(crate) enum Record {
+    /// The client with this id.
     Client(ClientId),
-    /// An enquiry.
+    /// The lead with this id.
     Lead(LeadId),
-    /// The trip of an enquiry, and what became of the itinerary sent, if one was.
+    /// The trip of this lead, and whether the itinerary was applied, if one was sent.
     Trip(LeadId, Option<Result<(), NotApplied>>),
 }
 
-/// What the ledger calls an itinerary that wasn't applied, before the reason.
+/// Prefix of a warning in the ledger: the itinerary was not applied. The reason follows.
 const NOT_APPLIED: &str = "itinerary_not_applied:";
 
 impl Record {
-    /// What the ledger keeps of a write besides its ids.
-    pub fn warnings(self) -> Vec<String> {
+    /// The warnings of the write's ledger entry.
+    pub(crate) fn warnings(self) -> Vec<String> {
         match self {
             Self::Trip(_, Some(Err(reason))) => vec![format!("{NOT_APPLIED}{}", reason.as_str())],
             Self::Trip(_, Some(Ok(())) | None) | Self::Client(_) | Self::Lead(_) => Vec::new(),
@@ -66,28 +61,26 @@ impl Record {
     }
 }
 
-/// A write with what the ledger and its effects name.
+/// A write with its conditions, and the ids for its ledger entry and its outbound events.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// What is written.
-    pub write: &'a Write,
+pub(crate) struct WriteRequest<'a> {
+    pub(crate) write: &'a Write,
     /// The body as sent.
-    pub body: &'a [u8],
+    pub(crate) body: &'a [u8],
     /// `If-Match` of a PATCH.
-    pub if_match: Option<&'a IfMatch>,
-    /// Leave the itinerary out, on a second try after it could not be stored (D21b).
-    pub skip_itinerary: bool,
-    /// What the ledger knows it by: `connect-api:<request id>` (D17).
-    pub event_id: &'a str,
-    /// The request.
-    pub request_id: Uuid,
-    /// What its outbound events are due to.
-    pub cause: Cause,
+    pub(crate) if_match: Option<&'a IfMatch>,
+    /// Whether to leave the itinerary out, for a retry after it could not be stored (D21b).
+    pub(crate) skip_itinerary: bool,
+    /// Its event id in the ledger: `connect-api:<request id>` (D17).
+    pub(crate) event_id: &'a str,
+    pub(crate) request_id: Uuid,
+    /// The cause of its outbound events.
+    pub(crate) cause: Cause,
 }
 
 impl Write {
-    /// What the ledger calls it.
-    pub const fn name(&self) -> &'static str {
+    /// Its event type in the ledger.
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::NewClient(_) => "client.created",
             Self::Client(..) => "client.changed",
@@ -97,9 +90,9 @@ impl Write {
         }
     }
 
-    /// The record that it left when it was applied, by its entry in the ledger. `None` for what makes records: the answer
-    /// to that is kept.
-    pub fn record(&self, entry: &LedgerEntry) -> Option<Record> {
+    /// The record that the write changed when it was applied, according to its ledger entry. `None` for a POST, whose
+    /// response is stored.
+    pub(crate) fn record(&self, entry: &LedgerEntry) -> Option<Record> {
         match self {
             Self::NewClient(_) | Self::NewLead(_) => None,
             Self::Client(id, _) => Some(Record::Client(*id)),
@@ -113,32 +106,31 @@ impl Write {
     }
 }
 
-/// Does a write. `skip_itinerary` leaves the itinerary out, on a second try after it couldn't be stored.
-pub fn write(
+/// Applies a write. `skip_itinerary` leaves the itinerary out, for a retry after it could not be stored.
+pub(crate) fn write(
     state: &mut TenantState,
     write: &Write,
     if_match: Option<&IfMatch>,
     skip_itinerary: bool,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<Record, WriteRefusal> {
+) -> Result<Record, WriteError> {
     match write {
-        Write::NewClient(body) => client::create(state, body, ctx),
-        Write::Client(id, body) => client::change(state, *id, body, if_match, ctx),
+        Write::NewClient(body) => Ok(client::create(state, body, ctx)?),
+        Write::Client(id, body) => Ok(client::change(state, *id, body, if_match, ctx)?),
         Write::NewLead(body) => lead::open(state, body, cause, ctx),
         Write::Lead(id, patch) => lead::change(state, *id, patch, if_match, cause, ctx),
         Write::Trip(id, patch) => trip::change(state, *id, patch, if_match, skip_itinerary, cause, ctx),
     }
 }
 
-/// Does a write and enters it in the ledger; a lead that it opened also on the timeline, as `enquiry.submitted` is (D14,
-/// D17).
-pub fn apply(
+/// Applies a write and adds it to the ledger. A new lead is also added to the timeline, as `enquiry.submitted` (D14, D17).
+pub(crate) fn apply(
     state: &mut TenantState,
-    request: &Request<'_>,
+    request: &WriteRequest<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Record, WriteRefusal> {
-    let Request { if_match, skip_itinerary, ref cause, .. } = *request;
+) -> Result<Record, WriteError> {
+    let WriteRequest { if_match, skip_itinerary, ref cause, .. } = *request;
     let record = write(state, request.write, if_match, skip_itinerary, cause, ctx)?;
     let (client_id, lead_id) = match record {
         Record::Client(id) => (id, None),
@@ -155,7 +147,7 @@ pub fn apply(
             payload: std::str::from_utf8(request.body).ok().map(str::to_owned),
         });
     }
-    state.enter(LedgerEntry {
+    state.add_to_ledger(LedgerEntry {
         event_id: request.event_id.to_owned(),
         event_type: request.write.name().to_owned(),
         key_prefix: cause.key_prefix.clone().unwrap_or_default(),
@@ -166,18 +158,12 @@ pub fn apply(
         trip_id: lead_id.and_then(|id| leads::trip_id(state, id)),
         discovery_id: None,
         warnings: record.warnings(),
+        trace_id: cause.request_context.and_then(|context| context.trace_beside(request.request_id)),
     });
     Ok(record)
 }
 
-impl From<InternalError> for WriteRefusal {
-    fn from(error: InternalError) -> Self {
-        limited!(INTERNAL_ERRORS[0], error, %error, "a rule found what can't be");
-        Self::InternalError
-    }
-}
-
-/// 412 when the condition names another version than the record has (D19).
+/// Refuses with 412 if the condition does not match the record's version (D19).
 fn check_version(if_match: Option<&IfMatch>, updated_at: DateTime<Utc>) -> Result<(), WriteRefusal> {
     match if_match {
         Some(condition) if !condition.admits(&etag(updated_at)) => {

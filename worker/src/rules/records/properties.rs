@@ -1,14 +1,14 @@
-//! What holds for any interleaving of records writes and events, on a simulated store with a clock that stands still,
-//! jumps and goes back (D19).
+//! Property tests for arbitrary interleavings of records writes and events, on a simulated database with a clock that
+//! stops, jumps and goes back (D19).
 
 mod bodies;
 mod writers;
 
 use super::{Record, Write, write};
+use crate::record_body;
 use crate::rules::Cause;
 use crate::rules::simulation::{Loading, Sent, Simulation, start};
-use crate::rules::testing::tenant;
-use crate::show;
+use crate::rules::testing::{refusal, tenant};
 use crate::state::TenantState;
 use crate::store::LoadRequest;
 use bodies::{Pool, any_write};
@@ -18,14 +18,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use writers::{Agency, any_step};
+use writers::{ConcurrentWriters, any_step};
 
-/// How far the clock is put, in milliseconds: mostly not at all.
+/// By how many milliseconds the clock is moved; often by none.
 fn any_jump() -> impl Strategy<Value = i64> {
     select(vec![0, 0, 0, 1, 7, 60_000, -1, -7, -60_000])
 }
 
-/// Does a write as the worker does: on a fresh state, whose changes are kept unless it is refused.
+/// Applies a write as the worker does: on a fresh state, whose changes are saved unless it is refused.
 fn apply(
     simulation: &mut Simulation,
     body: &Write,
@@ -40,21 +40,22 @@ fn apply(
         key_prefix: Some("ck_test".to_owned()),
         origin: "acme".to_owned(),
         occurred_at: now,
-        trail: None,
+        request_context: None,
     };
-    let record = simulation.run(now, |ctx| write(&mut state, body, condition, false, &cause, ctx))?;
+    let record = simulation.run(now, |ctx| write(&mut state, body, condition, false, &cause, ctx));
+    let record = record.map_err(refusal)?;
     let shown = shown(&state, record);
-    simulation.rows.take_back(state);
+    simulation.rows.save_changes(state);
     Ok(shown)
 }
 
 /// A record as the API shows it.
 fn shown(state: &TenantState, record: Record) -> Value {
-    let (body, _) = show::record(state, record).unwrap();
+    let (body, _) = record_body::render(state, record).unwrap();
     serde_json::from_str::<Value>(body.get()).unwrap()["data"].take()
 }
 
-/// Puts the clock.
+/// Moves the clock by `milliseconds`, which may be negative.
 fn tick(simulation: &mut Simulation, milliseconds: i64) {
     let now = simulation.now.unwrap_or_else(start);
     simulation.now = Some(now + TimeDelta::milliseconds(milliseconds));
@@ -73,20 +74,20 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    // Each step checks itself, see `Agency::step`: a PATCH passes if and only if its ETag is the current one, of two
-    // with one ETag one passes, and whatever a record shows anew, under a version that grew.
+    // `ConcurrentWriters::step` checks each step: a PATCH succeeds if and only if its ETag is the current one,
+    // of two PATCHes with one ETag one succeeds, and a record that shows something new has a higher version.
 
     #[test]
     fn no_interleaving_of_conditional_changes_loses_an_update(steps in vec(any_step(), 1..60)) {
-        let mut agency = Agency::new();
+        let mut writers = ConcurrentWriters::new();
         for (number, step) in steps.iter().enumerate() {
-            agency.step(number, step);
+            writers.step(number, step);
         }
-        agency.check_kept();
+        writers.check_kept();
     }
 
     #[test]
-    fn whatever_is_written_what_is_shown_anew_has_a_version_that_grew(
+    fn a_record_that_shows_something_new_has_a_higher_version(
         writes in vec((any_jump(), any_write()), 1..24),
     ) {
         let (mut simulation, mut pool) = (Simulation::new(), Pool::default());
@@ -95,7 +96,7 @@ proptest! {
             let write = sent.write(&pool);
             let before = pool.shown(&simulation);
             if let Ok(made) = apply(&mut simulation, &write, None, Loading::Needed) {
-                pool.take_in(&write, &made);
+                pool.add_created(&write, &made);
             }
             let after = pool.shown(&simulation);
             before.iter().for_each(|(id, before)| check_version(before, &after[id]));
@@ -103,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn loading_what_a_write_needs_is_as_good_as_loading_everything(
+    fn loading_only_what_a_write_needs_gives_the_same_results(
         writes in vec((any_jump(), any_write()), 1..24),
     ) {
         let [all, needed] = [Loading::All, Loading::Needed].map(|loading| {
@@ -113,7 +114,7 @@ proptest! {
                 let write = sent.write(&pool);
                 let done = apply(&mut simulation, &write, None, loading);
                 if let Ok(made) = &done {
-                    pool.take_in(&write, made);
+                    pool.add_created(&write, made);
                 }
                 done
             }).collect();
@@ -123,7 +124,7 @@ proptest! {
     }
 }
 
-/// What is shown anew is shown under a version that grew, and a version never shrinks.
+/// Checks that a record that shows something new has a higher version.
 #[track_caller]
 fn check_version(before: &Value, after: &Value) {
     let version = |record: &Value| record["updatedAt"].as_str().unwrap().to_owned();

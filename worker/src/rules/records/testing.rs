@@ -1,22 +1,22 @@
-//! Records writes in memory, for the tests of their rules. Bodies come as JSON and are read as ingest and worker read
-//! them; records are given as the API shows them.
+//! Records writes in memory, for the tests of their rules. Bodies are given as JSON and parsed as ingest and worker parse
+//! them; records are returned as the API shows them.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests hand json! values in where they stand")]
 
 use super::{Record, Write, write};
+use crate::record_body;
 use crate::rules::Cause;
-use crate::rules::testing::World;
-use crate::show;
+use crate::rules::testing::{World, refusal};
 use common::model::{ClientId, LeadId};
 use common::record::parse;
 use common::write::{IfMatch, WriteRefusal};
 use serde_json::Value;
 
-/// What a write gave.
+/// The record that a write returned, as the API shows it, or its refusal.
 pub(super) type Shown = Result<Value, WriteRefusal>;
 
 impl World {
-    /// `POST /clients`
+    /// Applies a `POST /clients`.
     pub(super) fn post_client(&mut self, body: Value) -> Shown {
         self.write(&Write::NewClient(parse(&bytes(&body)).unwrap()), None)
     }
@@ -36,12 +36,12 @@ impl World {
         self.write(&Write::Client(client_id(&client["id"]), parse(&bytes(&body)).unwrap()), condition)
     }
 
-    /// `POST /leads`
+    /// Applies a `POST /leads`.
     pub(super) fn post_lead(&mut self, body: Value) -> Shown {
         self.write(&Write::NewLead(Box::new(parse(&bytes(&body)).unwrap())), None)
     }
 
-    /// `PATCH` of an enquiry that was shown.
+    /// `PATCH` of a lead that was shown.
     pub(super) fn patch_lead(&mut self, lead: &Value, body: Value) -> Shown {
         self.patch_lead_if(lead, body, None)
     }
@@ -51,7 +51,7 @@ impl World {
         self.write(&Write::Lead(lead_id(&lead["id"]), parse(&bytes(&body)).unwrap()), condition)
     }
 
-    /// `PATCH` of the trip of an enquiry that was shown.
+    /// `PATCH` of the trip of a lead that was shown.
     pub(super) fn patch_trip(&mut self, lead: &Value, body: Value) -> Shown {
         self.patch_trip_if(lead, body, None)
     }
@@ -61,7 +61,7 @@ impl World {
         self.write(&Write::Trip(lead_id(&lead["id"]), Box::new(parse(&bytes(&body)).unwrap())), condition)
     }
 
-    /// Does a write as the worker does it. One that is refused leaves no trace.
+    /// Applies a write as the worker does, and checks that a refused one does not change the state.
     pub(super) fn write(&mut self, body: &Write, condition: Option<&IfMatch>) -> Shown {
         self.write_record(body, condition, false).map(|record| self.shown(record))
     }
@@ -75,17 +75,17 @@ impl World {
     ) -> Result<Record, WriteRefusal> {
         let (before, cause) = (self.snapshot(), cause(self));
         let done = self.run(|state, ctx| write(state, body, condition, skip_itinerary, &cause, ctx));
-        assert!(done.is_ok() || self.snapshot() == before, "{done:?} left a trace");
-        done
+        assert!(done.is_ok() || self.snapshot() == before, "{done:?} changed the state");
+        done.map_err(refusal)
     }
 
     /// A record as the API shows it.
     pub(super) fn shown(&self, record: Record) -> Value {
-        let (body, _) = show::record(&self.state, record).unwrap();
+        let (body, _) = record_body::render(&self.state, record).unwrap();
         serde_json::from_str::<Value>(body.get()).unwrap()["data"].take()
     }
 
-    /// The enquiry as it is now.
+    /// The lead as it is now.
     pub(super) fn lead_now(&self, lead: &Value) -> Value {
         self.shown(Record::Lead(lead_id(&lead["id"])))
     }
@@ -95,8 +95,8 @@ impl World {
         self.shown(Record::Trip(lead_id(&lead["id"]), None))
     }
 
-    /// Forgets what was posted and told so far.
-    pub(super) fn forget_told(&mut self) {
+    /// Clears inbox, notifications and outbox.
+    pub(super) fn clear_messages(&mut self) {
         self.state.inbox.clear();
         self.state.notifications.clear();
         self.state.outbox.clear();
@@ -109,7 +109,7 @@ fn cause(world: &World) -> Cause {
         key_prefix: Some("ck_test".to_owned()),
         origin: "acme-app".to_owned(),
         occurred_at: world.now,
-        trail: None,
+        request_context: None,
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn client_id(id: &Value) -> ClientId {
     ClientId::parse(id.as_str().unwrap()).unwrap()
 }
 
-/// The id of an enquiry.
+/// The id of a lead.
 pub(super) fn lead_id(id: &Value) -> LeadId {
     LeadId::parse(id.as_str().unwrap()).unwrap()
 }

@@ -1,7 +1,7 @@
-//! `PATCH /leads/{leadId}/trip`: what a customer changes of a trip.
+//! `PATCH /leads/{leadId}/trip`: changes of a trip by the customer.
 
 use super::{Record, check_version};
-use crate::rules::{Cause, Context, lead, notify};
+use crate::rules::{Cause, Context, InternalError, WriteError, lead, notify};
 use crate::state::{InboxKind, InboxMessage, Itinerary, NotificationKind, ProposalStatus, TenantState, Trip};
 use common::model::{Brief, LeadId, ProposalId, Stage};
 use common::record::{Nationality, TripPatch};
@@ -11,26 +11,25 @@ use serde_json::{Map, Value, json};
 /// Why an itinerary was not applied (specification: Trip; D20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotApplied {
-    /// The stage is past `follow_up`: the advisor is at work.
+    /// The stage is past `follow_up`: the advisor works on the lead.
     AdvisorWorking,
     /// A proposal was sent.
     ProposalSent,
     /// The advisor discarded the draft.
     NoProposal,
-    /// It could not be stored; the rest of the change was.
+    /// The itinerary could not be stored; the rest of the change was.
     UpdateFailed,
 }
 
 impl NotApplied {
-    /// All reasons.
     const ALL: [Self; 4] = [Self::AdvisorWorking, Self::ProposalSent, Self::NoProposal, Self::UpdateFailed];
 
-    /// The reason of that name.
-    pub fn parse(name: &str) -> Option<Self> {
+    /// The reason with that name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == name)
     }
 
-    /// The name on the wire.
+    /// The value in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AdvisorWorking => "advisor_working",
@@ -41,8 +40,8 @@ impl NotApplied {
     }
 }
 
-/// Changes the brief, replaces the draft's itinerary where the rule allows it, and tells the inbox thread and the owner
-/// what changed, from what to what.
+/// Changes the brief, replaces the draft's itinerary if the rules allow it, posts the changes with old and new values to
+/// the inbox thread, and notifies the owner.
 pub(super) fn change(
     state: &mut TenantState,
     id: LeadId,
@@ -51,17 +50,17 @@ pub(super) fn change(
     skip_itinerary: bool,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<Record, WriteRefusal> {
+) -> Result<Record, WriteError> {
     let stage = state.leads.get(&id).ok_or(WriteRefusal::NotFound)?.stage;
     let before = state.trip_of(id).ok_or(WriteRefusal::TripNotOpen)?.clone();
     if !stage.is_open() {
-        return Err(WriteRefusal::TripClosed { stage });
+        return Err(WriteRefusal::TripClosed { stage }.into());
     }
     check_version(if_match, before.updated_at)?;
     let after = patched(&before, patch);
     let mut changes = changes(&before, &after);
     let dates = changes.remove("travelDates");
-    if after != before || says_more(patch) {
+    if after != before || has_more_than_fields(patch) {
         store(state, id, &before, after, ctx)?;
     }
     let itinerary = patch
@@ -69,13 +68,13 @@ pub(super) fn change(
         .get()
         .map(|itinerary| apply_itinerary(state, stage, &before, itinerary.as_str(), skip_itinerary, ctx));
     if let Some(outcome) = itinerary {
-        changes.insert("itinerary".to_owned(), told(outcome));
+        changes.insert("itinerary".to_owned(), itinerary_outcome(outcome));
     }
-    tell(state, id, patch, dates, changes, cause, ctx)?;
+    post_changes(state, id, patch, dates, changes, cause, ctx)?;
     Ok(Record::Trip(id, itinerary))
 }
 
-/// The trip with the fields that were sent.
+/// The trip after the change: with the fields that were sent.
 fn patched(before: &Trip, patch: &TripPatch) -> Trip {
     let mut after = before.clone();
     if let Some(title) = patch.title.get() {
@@ -99,7 +98,7 @@ fn patched(before: &Trip, patch: &TripPatch) -> Trip {
     after
 }
 
-/// What differs, each as `{from, to}`.
+/// The fields that differ, each as `{from, to}`.
 fn changes(before: &Trip, after: &Trip) -> Map<String, Value> {
     let facts = |trip: &Trip| {
         let Brief { destination, travel_dates, party, budget, guest_nationality } = &trip.brief;
@@ -117,20 +116,20 @@ fn changes(before: &Trip, after: &Trip) -> Map<String, Value> {
     differing.map(|((name, from), (_, to))| (name.to_owned(), json!({"from": from, "to": to}))).collect()
 }
 
-/// Whether a change does something beyond the trip's own fields.
-fn says_more(patch: &TripPatch) -> bool {
+/// Whether the patch contains an itinerary, a message or a summary.
+fn has_more_than_fields(patch: &TripPatch) -> bool {
     patch.itinerary.is_sent() || patch.message.is_sent() || patch.change_summary.is_sent()
 }
 
-/// Stores the trip under a new version, also when only its itinerary or its thread has something new: of two PATCHes
-/// with one ETag exactly one succeeds (D19). What the enquiry shows of its trip is a change of the enquiry, too.
+/// Stores the trip under a new version, even if only its itinerary or its inbox thread changes: of two PATCHes with one
+/// ETag exactly one succeeds (D19). The lead shows the brief, so a changed brief also increases the lead's version.
 fn store(
     state: &mut TenantState,
     id: LeadId,
     before: &Trip,
     after: Trip,
     ctx: &mut Context<'_>,
-) -> Result<(), WriteRefusal> {
+) -> Result<(), InternalError> {
     if after.brief != before.brief {
         lead::change(state, id, ctx.now, |_| {})?;
     }
@@ -141,7 +140,7 @@ fn store(
     Ok(())
 }
 
-/// Replaces the draft's itinerary, while the enquiry is at `inquiry` or `follow_up` and nothing was sent
+/// Replaces the draft's itinerary, while the lead is at `inquiry` or `follow_up` and no proposal was sent
 /// (specification: States and transitions).
 fn apply_itinerary(
     state: &mut TenantState,
@@ -180,16 +179,16 @@ fn replaceable(state: &TenantState, stage: Stage, trip: &Trip) -> Result<Proposa
     }
 }
 
-fn told(outcome: Result<(), NotApplied>) -> Value {
+fn itinerary_outcome(outcome: Result<(), NotApplied>) -> Value {
     match outcome {
         Ok(()) => json!({"applied": true}),
         Err(reason) => json!({"applied": false, "reason": reason.as_str()}),
     }
 }
 
-/// Posts to the inbox thread: a correction of the dates with its reason, the other changes, the customer's words. Tells
-/// the owner when there was anything to post.
-fn tell(
+/// Posts to the inbox thread: a correction of the dates with its reason, the other changes, the customer's message.
+/// Notifies the owner if anything was posted.
+fn post_changes(
     state: &mut TenantState,
     id: LeadId,
     patch: &TripPatch,
@@ -197,32 +196,32 @@ fn tell(
     changes: Map<String, Value>,
     cause: &Cause,
     ctx: &mut Context<'_>,
-) -> Result<(), WriteRefusal> {
+) -> Result<(), InternalError> {
     let summary = patch.change_summary.get().map(|summary| summary.as_str().to_owned());
     let posted = state.inbox.len();
     let has_correction = dates.is_some();
     if let Some(dates) = dates {
         let changes = json!({"travelDates": dates});
-        post(state, id, InboxKind::Correction, summary.clone(), Some(changes), cause, ctx);
+        post_message(state, id, InboxKind::Correction, summary.clone(), Some(changes), cause, ctx);
     }
     if !changes.is_empty() || (summary.is_some() && !has_correction) {
         let changes = (!changes.is_empty()).then_some(Value::Object(changes));
-        post(state, id, InboxKind::Change, summary, changes, cause, ctx);
+        post_message(state, id, InboxKind::Change, summary, changes, cause, ctx);
     }
     if let Some(words) = patch.message.get() {
-        post(state, id, InboxKind::Message, Some(words.as_str().to_owned()), None, cause, ctx);
+        post_message(state, id, InboxKind::Message, Some(words.as_str().to_owned()), None, cause, ctx);
     }
     if state.inbox.len() > posted {
         let lead = lead::get(state, id)?;
         let text = format!("The traveller changed the trip of {}", lead.enquiry_number);
         if let Some(owner) = lead.owner.clone() {
-            notify::member(state, owner, NotificationKind::TripChanged, id, text, ctx);
+            notify::notify_member(state, owner, NotificationKind::TripChanged, id, text, ctx);
         }
     }
     Ok(())
 }
 
-fn post(
+fn post_message(
     state: &mut TenantState,
     lead_id: LeadId,
     kind: InboxKind,

@@ -1,4 +1,4 @@
-//! What a unit of work must be given: the agreement between rules and store, as code.
+//! The rows that a unit of work must be given: the agreement between rules and store, as code.
 
 use super::{Simulation, load};
 use crate::state::{Client, Discovery, TenantState};
@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 impl Simulation {
-    /// What rules may look up for the events or the write that request this. With *n* events in the unit:
+    /// Loads the rows that rules may look up for the events or the write of a request. With *n* events in the unit:
     /// - clients by email, by external id, and the *n* + 1 oldest by the phone of an event that names nothing
-    ///   stronger, since each other event may give one of them another phone; company accounts by mail
+    ///   stronger, since each other event may change the phone of one; company accounts by mail
     ///   domain; clients named by id, by lead and by booking;
     /// - on accounts so found, the entries of the emails; of clients on an account, the entry of their own
     ///   email; where several writes are a unit, on all these accounts the entries of emails that are given to clients;
@@ -20,7 +20,7 @@ impl Simulation {
     /// - the trip of every lead so found, and where they matter its newest proposal and its discovery record;
     ///   discovery records named by id;
     /// - invoices by reference, and the newest one of a trip; profiles and credit of the related clients;
-    /// - where they matter, rosters of the clients named by id.
+    /// - on request, rosters of the clients named by id.
     pub(super) fn needed(&self, wanted: &LoadRequest) -> TenantState {
         let (mut state, rows) = (self.empty(), &self.rows);
         for id in set(wanted.event_ids.iter()) {
@@ -49,7 +49,7 @@ impl Simulation {
         state
     }
 
-    /// The clients that these people may be.
+    /// The clients that match these identities.
     fn found(&self, people: &Identities, wanted: &LoadRequest) -> BTreeSet<ClientId> {
         let n = usize::try_from(wanted.events).unwrap();
         let emails = set(people.emails.iter());

@@ -8,14 +8,14 @@ use common::view::TravelerView;
 /// Whether a client is a person or a company account (D13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientType {
-    /// A traveller.
+    /// A person who travels.
     Individual,
-    /// A company account.
+    /// The account of a company, found by its mail domain.
     Company,
 }
 
 impl ClientType {
-    /// The name on the wire and in the database.
+    /// The value in the API and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Individual => "individual",
@@ -24,47 +24,41 @@ impl ClientType {
     }
 }
 
-/// A client.
+/// A client as the rules see it: a person or a company account.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Client {
-    /// Its id.
-    pub id: ClientId,
-    /// Full name.
-    pub name: String,
-    /// Strongest identity.
-    pub email: Option<Email>,
-    /// Weakest identity.
-    pub phone: Option<Phone>,
-    /// Label; the account's name for its people.
-    pub company: Option<String>,
-    /// Caller's own id.
-    pub external_id: Option<String>,
-    /// Marketing consent.
-    pub marketing_opt_in: bool,
-    /// Person or company account.
-    pub client_type: ClientType,
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    pub(crate) name: String,
+    /// The identity that matching tries first (D10).
+    pub(crate) email: Option<Email>,
+    /// The identity that matching tries last (D10); clients may share it.
+    pub(crate) phone: Option<Phone>,
+    /// Name of the company; for people on a company account the account's name.
+    pub(crate) company: Option<String>,
+    /// The caller's own id of the client, unique within the tenant.
+    pub(crate) external_id: Option<String>,
+    pub(crate) marketing_opt_in: bool,
+    pub(crate) client_type: ClientType,
     /// Mail domain of a company account.
-    pub company_domain: Option<String>,
+    pub(crate) company_domain: Option<String>,
     /// The company account a person belongs to.
-    pub account_id: Option<ClientId>,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
-    /// Its version (D19).
-    pub updated_at: DateTime<Utc>,
+    pub(crate) account_id: Option<ClientId>,
+    pub(crate) created_at: DateTime<Utc>,
+    /// Also its version, from which the ETag is made (D19).
+    pub(crate) updated_at: DateTime<Utc>,
 }
 
-/// The roster of a client, in its order.
+/// The roster of a client: the travelers who belong to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Roster {
-    /// The client.
-    pub client_id: ClientId,
-    /// Its travelers, as they are shown.
-    pub travelers: Vec<TravelerView>,
+pub(crate) struct Roster {
+    pub(crate) client_id: ClientId,
+    /// In the order in which they were sent.
+    pub(crate) travelers: Vec<TravelerView>,
 }
 
 impl Roster {
-    /// What a body's travelers are stored as.
-    pub fn from_body(sent: &[Traveler]) -> Vec<TravelerView> {
+    /// Converts the travelers of a request body.
+    pub(crate) fn from_body(sent: &[Traveler]) -> Vec<TravelerView> {
         let stored = |traveler: &Traveler| TravelerView {
             name: traveler.name.as_str().to_owned(),
             kind: traveler.kind.as_str().to_owned(),
@@ -78,19 +72,13 @@ impl Roster {
 
 /// A colleague on a company account.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AccountContact {
-    /// The account.
-    pub account_id: ClientId,
-    /// The colleague's address.
-    pub email: Email,
-    /// Full name.
-    pub name: Option<String>,
-    /// As sent.
-    pub phone: Option<Phone>,
+pub(crate) struct AccountContact {
+    pub(crate) account_id: ClientId,
+    pub(crate) email: Email,
+    pub(crate) name: Option<String>,
+    pub(crate) phone: Option<Phone>,
     /// The colleague's own client, where there is one.
-    pub client_id: Option<ClientId>,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
-    /// Last change.
-    pub updated_at: DateTime<Utc>,
+    pub(crate) client_id: Option<ClientId>,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) updated_at: DateTime<Utc>,
 }

@@ -1,4 +1,4 @@
-//! Trip discovery and what holds for a traveller beyond one trip.
+//! Trip discovery records, and traveller profiles, which hold for all trips of a traveller.
 
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, DiscoveryId, LeadId};
@@ -6,30 +6,25 @@ use serde_json::Value;
 
 /// A trip discovery record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Discovery {
-    /// Its id.
-    pub id: DiscoveryId,
-    /// The traveller.
-    pub client_id: ClientId,
-    /// The enquiry it is about; one record for an enquiry.
-    pub lead_id: LeadId,
-    /// A JSON object of the fields known.
-    pub discovery: Value,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
-    /// Last change.
-    pub updated_at: DateTime<Utc>,
+pub(crate) struct Discovery {
+    pub(crate) id: DiscoveryId,
+    pub(crate) client_id: ClientId,
+    /// Its lead; a lead has at most one record.
+    pub(crate) lead_id: LeadId,
+    /// A JSON object of the known fields.
+    pub(crate) discovery: Value,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) updated_at: DateTime<Utc>,
 }
 
-/// What holds for a traveller beyond one trip.
+/// Preferences of a traveller that hold for all trips.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TravellerProfile {
-    /// The traveller.
-    pub client_id: ClientId,
-    /// A JSON object: constraints, styleDefaults.
-    pub profile: Value,
-    /// Free text.
-    pub essence: Option<String>,
-    /// Last change.
-    pub updated_at: DateTime<Utc>,
+pub(crate) struct TravellerProfile {
+    pub(crate) client_id: ClientId,
+    /// A JSON object with the fields `constraints` and `styleDefaults`.
+    pub(crate) profile: Value,
+    /// Free text about the traveller.
+    pub(crate) essence: Option<String>,
+    /// Time of the last change.
+    pub(crate) updated_at: DateTime<Utc>,
 }

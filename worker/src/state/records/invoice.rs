@@ -1,22 +1,22 @@
-//! Bookings, what is owed for them, and credit.
+//! Invoices of bookings, and corporate credit.
 
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, LeadId, TripId};
 
-/// Whether the credit that an invoice counts as paid was really taken.
+/// Whether the credit that an invoice counts as paid was actually taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreditState {
-    /// No credit is used.
+pub(crate) enum CreditState {
+    /// The booking uses no credit.
     None,
-    /// Used, not yet confirmed.
+    /// Counted as paid, not yet confirmed by `booking.credit_applied`.
     Pending,
-    /// Confirmed.
+    /// Confirmed by `booking.credit_applied`.
     Confirmed,
 }
 
 impl CreditState {
-    /// The name on the wire and in the database.
-    pub const fn as_str(self) -> &'static str {
+    /// The value in the API and in the database.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Pending => "pending",
@@ -27,54 +27,44 @@ impl CreditState {
 
 /// An amount of money in hundredths of the major unit, so that sums are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Money(pub i64);
+pub(crate) struct Money(pub(crate) i64);
 
-/// A booking and what is owed for it.
+/// The invoice of a booking.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Invoice {
-    /// Identifies the booking within the agency.
-    pub booking_ref: String,
-    /// The enquiry.
-    pub lead_id: LeadId,
-    /// Its trip.
-    pub trip_id: Option<TripId>,
-    /// Its client.
-    pub client_id: ClientId,
-    /// Booking amount.
-    pub amount: Option<Money>,
+pub(crate) struct Invoice {
+    /// Identifies the booking within the tenant.
+    pub(crate) booking_ref: String,
+    pub(crate) lead_id: LeadId,
+    pub(crate) trip_id: Option<TripId>,
+    pub(crate) client_id: ClientId,
+    /// Price of the booking.
+    pub(crate) amount: Option<Money>,
     /// ISO 4217 code of all amounts.
-    pub currency: Option<String>,
-    /// Credit counted as paid.
-    pub credit_used: Option<Money>,
-    /// Credit really taken.
-    pub credit_applied: Option<Money>,
-    /// Where the credit stands.
-    pub credit_state: CreditState,
-    /// Reopened difference.
-    pub balance_due: Money,
-    /// When the booking was cancelled.
-    pub cancelled_at: Option<DateTime<Utc>>,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
-    /// Last change.
-    pub updated_at: DateTime<Utc>,
+    pub(crate) currency: Option<String>,
+    /// Corporate credit counted as paid.
+    pub(crate) credit_used: Option<Money>,
+    /// Corporate credit that was actually taken.
+    pub(crate) credit_applied: Option<Money>,
+    pub(crate) credit_state: CreditState,
+    /// Credit counted as paid that was not taken, and is due again.
+    pub(crate) balance_due: Money,
+    /// When the booking was cancelled; `None` while it stands.
+    pub(crate) cancelled_at: Option<DateTime<Utc>>,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) updated_at: DateTime<Utc>,
 }
 
-/// Corporate credit shown for a client.
+/// The corporate credit of a client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Credit {
-    /// The client.
-    pub client_id: ClientId,
-    /// When it was so; the newest wins (D15b).
-    pub as_of: DateTime<Utc>,
-    /// The employee's membership.
-    pub membership_id: Option<String>,
-    /// The employer.
-    pub corporate_name: Option<String>,
-    /// Hundredths of a rupee.
-    pub available_paise: Option<i64>,
-    /// Hundredths of a rupee.
-    pub granted_paise: Option<i64>,
-    /// 0 to 100.
-    pub redeemable_percent: Option<f64>,
+pub(crate) struct Credit {
+    pub(crate) client_id: ClientId,
+    /// Time of the balance; the newest one wins (D15b).
+    pub(crate) as_of: DateTime<Utc>,
+    pub(crate) membership_id: Option<String>,
+    /// Name of the employer.
+    pub(crate) corporate_name: Option<String>,
+    pub(crate) available_paise: Option<i64>,
+    pub(crate) granted_paise: Option<i64>,
+    /// Share of a booking that credit may pay, 0 to 100.
+    pub(crate) redeemable_percent: Option<f64>,
 }

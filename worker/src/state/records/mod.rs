@@ -1,17 +1,22 @@
-//! The records as rules see them. Their columns are described in the migrations.
+//! The records as rules see them. The migrations document their columns.
 
-mod agency;
 mod client;
 mod discovery;
 mod invoice;
 mod lead;
 mod proposal;
 mod streams;
+mod tenant;
 
-pub use agency::{LedgerEntry, Member, Tenant};
-pub use client::{AccountContact, Client, ClientType, Roster};
-pub use discovery::{Discovery, TravellerProfile};
-pub use invoice::{Credit, CreditState, Invoice, Money};
-pub use lead::{Lead, Trip};
-pub use proposal::{Itinerary, Proposal, ProposalStatus};
-pub use streams::{InboxKind, InboxMessage, Notification, NotificationKind, OutboundEvent, TimelineEntry};
+pub use client::ClientType;
+pub(crate) use client::{AccountContact, Client, Roster};
+pub(crate) use discovery::{Discovery, TravellerProfile};
+pub(crate) use invoice::{Credit, CreditState, Invoice, Money};
+pub(crate) use lead::{Lead, Trip};
+pub use proposal::ProposalStatus;
+pub(crate) use proposal::{Itinerary, Proposal};
+pub(crate) use streams::{
+    InboxKind, InboxMessage, Notification, NotificationKind, OutboundEvent, TimelineEntry,
+};
+pub(crate) use tenant::LedgerEntry;
+pub use tenant::{Member, Tenant};

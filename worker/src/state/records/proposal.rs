@@ -3,28 +3,28 @@
 use chrono::{DateTime, Utc};
 use common::model::{ProposalId, TripId};
 
-/// Where a proposal stands.
+/// The status of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProposalStatus {
-    /// Being written.
+    /// The advisor is still preparing it.
     Draft,
     /// Sent to the traveller.
     Sent,
     /// Opened by the traveller.
     Viewed,
-    /// Thrown away by the advisor.
+    /// Discarded by the advisor.
     Discarded,
 }
 
 impl ProposalStatus {
     /// The status of that name.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         [Self::Draft, Self::Sent, Self::Viewed, Self::Discarded]
             .into_iter()
             .find(|status| status.as_str() == name)
     }
 
-    /// The name on the wire and in the database.
+    /// The value in the API and in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Draft => "draft",
@@ -35,32 +35,28 @@ impl ProposalStatus {
     }
 }
 
-/// A proposal.
+/// A proposal of a trip.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proposal {
-    /// Its id.
-    pub id: ProposalId,
-    /// Its trip.
-    pub trip_id: TripId,
-    /// Where it stands.
-    pub status: ProposalStatus,
-    /// Its title, once it was sent.
-    pub title: Option<String>,
-    /// Where the traveller opens it.
-    pub url: Option<String>,
-    /// How it was sent.
-    pub channel: Option<String>,
-    /// When it was made.
-    pub created_at: DateTime<Utc>,
+pub(crate) struct Proposal {
+    pub(crate) id: ProposalId,
+    pub(crate) trip_id: TripId,
+    pub(crate) status: ProposalStatus,
+    /// Title; `None` until it was sent.
+    pub(crate) title: Option<String>,
+    /// URL at which the traveller opens it.
+    pub(crate) url: Option<String>,
+    /// Channel by which it was sent, such as `email`.
+    pub(crate) channel: Option<String>,
+    pub(crate) created_at: DateTime<Utc>,
     /// When it was last sent.
-    pub sent_at: Option<DateTime<Utc>>,
-    /// When the traveller opened what was last sent.
-    pub viewed_at: Option<DateTime<Utc>>,
+    pub(crate) sent_at: Option<DateTime<Utc>>,
+    /// When the traveller opened it after it was last sent.
+    pub(crate) viewed_at: Option<DateTime<Utc>>,
 }
 
 impl Proposal {
     /// The draft that a trip opens with (D20).
-    pub const fn draft(id: ProposalId, trip_id: TripId, now: DateTime<Utc>) -> Self {
+    pub(crate) const fn draft(id: ProposalId, trip_id: TripId, now: DateTime<Utc>) -> Self {
         Self {
             id,
             trip_id,
@@ -75,13 +71,12 @@ impl Proposal {
     }
 }
 
-/// The itinerary that a proposal holds.
+/// The itinerary of a proposal.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Itinerary {
-    /// The proposal.
-    pub proposal_id: ProposalId,
+pub(crate) struct Itinerary {
+    pub(crate) proposal_id: ProposalId,
     /// JSON text, as sent.
-    pub snapshot: String,
+    pub(crate) snapshot: String,
     /// When it was stored.
-    pub updated_at: DateTime<Utc>,
+    pub(crate) updated_at: DateTime<Utc>,
 }

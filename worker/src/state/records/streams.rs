@@ -1,45 +1,41 @@
-//! What is only ever added to: timeline, inbox, notifications, outbound events.
+//! Append-only records: timeline, inbox, notifications, outbound events.
 
 use chrono::{DateTime, Utc};
 use common::event::OutboundType;
 use common::model::{ClientId, LeadId};
-use common::trace::Trail;
+use common::trace::RequestContext;
 use serde_json::Value;
 use uuid::Uuid;
 
 /// One entry of a client's timeline (D14).
 #[derive(Clone, Debug)]
-pub struct TimelineEntry {
-    /// Grows with time.
-    pub entry_id: Uuid,
-    /// The client.
-    pub client_id: ClientId,
-    /// The event.
-    pub event_id: String,
-    /// Its type's name.
-    pub event_type: String,
-    /// When it happened.
-    pub occurred_at: DateTime<Utc>,
-    /// Emitting system.
-    pub origin: String,
+pub(crate) struct TimelineEntry {
+    /// UUIDv7: entries are sorted by it.
+    pub(crate) entry_id: Uuid,
+    pub(crate) client_id: ClientId,
+    pub(crate) event_id: String,
+    pub(crate) event_type: String,
+    pub(crate) occurred_at: DateTime<Utc>,
+    /// The system that emitted the event.
+    pub(crate) origin: String,
     /// JSON text, as sent.
-    pub payload: Option<String>,
+    pub(crate) payload: Option<String>,
 }
 
-/// What an inbox message is.
+/// The kind of an inbox message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InboxKind {
-    /// The customer's words.
+pub(crate) enum InboxKind {
+    /// A message that the customer wrote.
     Message,
-    /// What changed in the brief.
+    /// A change of the brief.
     Change,
-    /// A corrected travel date.
+    /// A correction of the travel dates.
     Correction,
 }
 
 impl InboxKind {
-    /// The name shown and stored.
-    pub const fn as_str(self) -> &'static str {
+    /// The value in the API and in the database.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
             Self::Change => "change",
@@ -48,37 +44,33 @@ impl InboxKind {
     }
 }
 
-/// A message in an enquiry's inbox thread.
+/// A message in a lead's inbox thread.
 #[derive(Clone, Debug)]
-pub struct InboxMessage {
-    /// Grows with time.
-    pub message_id: Uuid,
-    /// The enquiry.
-    pub lead_id: LeadId,
-    /// When.
-    pub at: DateTime<Utc>,
-    /// What it is.
-    pub kind: InboxKind,
-    /// Its words.
-    pub text: Option<String>,
-    /// Before and after of what changed.
-    pub changes: Option<Value>,
+pub(crate) struct InboxMessage {
+    /// UUIDv7: messages are sorted by it.
+    pub(crate) message_id: Uuid,
+    pub(crate) lead_id: LeadId,
+    pub(crate) at: DateTime<Utc>,
+    pub(crate) kind: InboxKind,
+    pub(crate) text: Option<String>,
+    /// A JSON object: each changed field with its old and new value.
+    pub(crate) changes: Option<Value>,
 }
 
-/// Why a member is told.
+/// Why a member is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotificationKind {
-    /// They own the enquiry now.
+pub(crate) enum NotificationKind {
+    /// They have become the owner of a lead.
     LeadAssigned,
-    /// The traveller changed the trip.
+    /// The traveller changed the trip of their lead.
     TripChanged,
-    /// Less credit was taken than counted as paid.
+    /// Less credit was taken than the invoice counted as paid.
     CreditShortfall,
 }
 
 impl NotificationKind {
-    /// The name shown and stored.
-    pub const fn as_str(self) -> &'static str {
+    /// The value in the API and in the database.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::LeadAssigned => "lead_assigned",
             Self::TripChanged => "trip_changed",
@@ -87,42 +79,37 @@ impl NotificationKind {
     }
 }
 
-/// What a member is told.
+/// A notification of a member.
 #[derive(Clone, Debug)]
-pub struct Notification {
-    /// Grows with time.
-    pub id: Uuid,
-    /// When.
-    pub at: DateTime<Utc>,
-    /// Email of the member.
-    pub to: String,
-    /// Why.
-    pub kind: NotificationKind,
-    /// About which enquiry.
-    pub lead_id: Option<LeadId>,
-    /// In words, without a person's data beyond the enquiry number.
-    pub text: String,
+pub(crate) struct Notification {
+    /// UUIDv7: notifications are sorted by it.
+    pub(crate) id: Uuid,
+    pub(crate) at: DateTime<Utc>,
+    /// Lower-case email of the member.
+    pub(crate) to: String,
+    pub(crate) kind: NotificationKind,
+    pub(crate) lead_id: Option<LeadId>,
+    /// The message to the member. It contains no personal data beyond the enquiry number.
+    pub(crate) text: String,
 }
 
-/// An event for subscribers, written in the transaction of what caused it.
+/// An event for subscribers, written in the transaction of its cause.
 #[derive(Clone, Debug)]
-pub struct OutboundEvent {
+pub(crate) struct OutboundEvent {
     /// UUID, the same for all receivers and attempts.
-    pub event_id: Uuid,
-    /// What happened.
-    pub event_type: OutboundType,
-    /// The API key whose call caused it; `None` for the CRM's own acts (D16, D24).
-    pub key_prefix: Option<String>,
-    /// Emitting system (D24).
-    pub origin: String,
-    /// When it happened.
-    pub occurred_at: DateTime<Utc>,
+    pub(crate) event_id: Uuid,
+    pub(crate) event_type: OutboundType,
+    /// Prefix of the API key whose call caused it; `None` for actions of the CRM itself (D16, D24).
+    pub(crate) key_prefix: Option<String>,
+    /// The system that emitted it (D24).
+    pub(crate) origin: String,
+    pub(crate) occurred_at: DateTime<Utc>,
     /// The client it is about: becomes the envelope's `actor`.
-    pub client_id: ClientId,
+    pub(crate) client_id: ClientId,
     /// A JSON object (D25).
-    pub payload: Value,
-    /// The body of the webhook, byte by byte as it will be signed; empty where the tenant has no subscription.
-    pub envelope: String,
+    pub(crate) payload: Value,
+    /// The body of the webhook, byte by byte as it will be signed; empty if the tenant has no subscription.
+    pub(crate) envelope: String,
     /// The request that caused it, for traces.
-    pub trail: Option<Trail>,
+    pub(crate) request_context: Option<RequestContext>,
 }

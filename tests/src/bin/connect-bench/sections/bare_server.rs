@@ -15,7 +15,7 @@ use warp::http::StatusCode;
 const SECRET: &[u8] = b"cs_0123456789012345678901234567890123456789012345";
 const REFUSAL: &str = r#"{"statusCode":401,"code":"unauthorized","message":"Invalid Connect credentials"}"#;
 
-/// A running server; it ends with its value.
+/// A running server; it stops when the value is dropped.
 pub(super) struct BareServer {
     address: SocketAddr,
     _running: oneshot::Sender<()>,

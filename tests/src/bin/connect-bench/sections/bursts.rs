@@ -1,4 +1,4 @@
-//! Agencies that burst: callers that send full batches without a pause, and either wait for each response or hang up.
+//! Bursts of tenants: callers send full batches without a pause, and either wait for each response or hang up.
 
 use crate::background_load::{BackgroundLoad, StopSignal};
 use crate::caller::{Caller, Response};
@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// Events of each batch.
 const BATCH: usize = 100;
-/// When a caller that hangs up does so. It starts again at this interval, also after an earlier response.
+/// Time after which a caller hangs up. It starts again at this interval, also after an earlier response.
 pub(super) const HANG_UP: Duration = Duration::from_millis(150);
-/// What a caller that waits does after 503, instead of waiting as long as `Retry-After` says.
+/// Wait of a caller after a 503, whatever `Retry-After` says.
 pub(super) const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 
-/// What the callers do with a batch they have sent.
+/// What a caller does after it has sent a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterSending {
     /// Waits for the response and sends the next batch on the same connection.
@@ -27,31 +27,31 @@ pub(super) enum AfterSending {
     HangsUp,
 }
 
-/// A burst of several agencies.
+/// A burst of several tenants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     pub(super) callers: usize,
-    pub(super) agencies: usize,
+    pub(super) tenants: usize,
     pub(super) after_sending: AfterSending,
     /// What the batches consist of.
     pub(super) traffic: Traffic,
 }
 
-/// What the callers of a burst got.
+/// The responses to the callers of a burst, counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BurstOutcome {
     pub(super) accepted: usize,
     pub(super) overloaded: usize,
     pub(super) other: usize,
     pub(super) hung_up: usize,
-    /// No connection, or one that the server closed.
+    /// Connections that were refused, or that the server closed.
     pub(super) broken: usize,
     /// Smallest and largest `Retry-After`.
     pub(super) retry_after: Option<(u32, u32)>,
 }
 
 impl BurstOutcome {
-    /// Both together.
+    /// The sum of both.
     pub(super) fn plus(self, other: Self) -> Self {
         let all = [self.retry_after, other.retry_after].into_iter().flatten();
         Self {
@@ -78,13 +78,13 @@ impl BurstOutcome {
 }
 
 impl Burst {
-    /// Starts the burst of the first agencies of `keys`, whose callers take the addresses in turn.
+    /// Starts the burst of the first tenants of `keys`, whose callers use the addresses in turn.
     pub(super) fn start(self, addresses: &[SocketAddr], keys: &[ApiKey]) -> BackgroundLoad<BurstOutcome> {
-        let (addresses, keys) = (addresses.to_vec(), keys[..self.agencies].to_vec());
+        let (addresses, keys) = (addresses.to_vec(), keys[..self.tenants].to_vec());
         BackgroundLoad::start(move |stop| async move {
             let callers = (0..self.callers).map(|number| {
                 let sender = BurstCaller {
-                    // The callers of each agency come to all addresses.
+                    // The callers of each tenant use all addresses.
                     address: addresses[number / keys.len() % addresses.len()],
                     key: keys[number % keys.len()].clone(),
                     traffic: self.traffic,
@@ -97,7 +97,7 @@ impl Burst {
     }
 }
 
-/// One caller.
+/// A caller of a burst with its key and address.
 struct BurstCaller {
     address: SocketAddr,
     key: ApiKey,

@@ -1,28 +1,28 @@
-//! Units that concern the same people: a backlog of batches about the pool, drained by one worker with one lane and with
-//! two. The rate is that of the ledger's rows, from the first unit to the last, so a program's start does not count. Floor:
-//! the bare inserts of the same traffic over as many connections, taken after each.
+//! Units about the same people: a backlog of batches about the pool, drained by one worker with one lane and with two
+//! lanes. The rate is that of the ledger's rows, from the first unit to the last, so a program's start does not count. Floor:
+//! the bare inserts of the same traffic over as many connections, measured after each.
 
-use crate::events::{Shape, connect_all};
+use crate::events::{LoadShape, connect_all};
 use crate::figures::{median, percent};
 use crate::inserts;
 use crate::options::Options;
-use crate::prepare::{analyze, filled_world};
+use crate::prepare::{analyze_tables, filled_world};
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use futures_util::future::join_all;
 use std::time::Duration;
 use tests::{World, eventually};
 
-/// Batches of a backlog for each second of a stretch: a little less than a worker drains.
+/// Batches of a backlog for each second of a measurement: a little less than a worker drains.
 const BATCHES_PER_SECOND: f64 = 80.0;
 const BATCH: usize = 100;
 /// Callers that put a backlog into the queue: ingest publishes each batch and responds 503 when no worker replies in time.
 const CALLERS: usize = 64;
 /// How long ingest waits for a worker that does not run.
 pub(super) const REPLY_TIMEOUT: &str = "200ms";
-/// Longest that a backlog may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// What two lanes must reach, in parts of one.
+/// Longest that draining a backlog may take.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+/// Ratio of the rate of two lanes to that of one lane.
 const TARGET: f64 = 1.6;
 
 pub(crate) async fn run(options: &Options) {
@@ -33,7 +33,7 @@ pub(crate) async fn run(options: &Options) {
     let mut world = filled_world().await;
     world.workers.clear();
     world.set("CONNECT_REPLY_TIMEOUT", REPLY_TIMEOUT);
-    // All batches are to wait while no worker runs.
+    // All batches must wait while no worker runs.
     world.set("CONNECT_BACKLOG_TARGET", "60s");
     world.restart_ingest().await;
     let (mut one, mut two) = (Vec::new(), Vec::new());
@@ -71,21 +71,21 @@ pub(crate) async fn run(options: &Options) {
 
 /// Events a second of the bare inserts, while no worker runs.
 async fn floor(world: &World, connections: usize, options: &Options) -> f64 {
-    let shape = Shape { traffic: Traffic::Identified, batch: BATCH, connections };
-    inserts::floor(world, shape, options.stretch()).await.rate
+    let shape = LoadShape { traffic: Traffic::Identified, batch: BATCH, connections };
+    inserts::floor(world, shape, options.duration()).await.rate
 }
 
-/// Fills the queue while no worker runs, and has one with that many lanes drain it. Gives events a second.
+/// Fills the queue while no worker runs, and starts a worker with `lanes` lanes that drains it. Returns events per second.
 async fn drain(world: &mut World, lanes: &str, batches: usize) -> f64 {
-    analyze(world).await;
+    analyze_tables(world).await;
     let before = world.database.count("SELECT count(*) FROM event_ledger").await;
     put_backlog(world, Traffic::Identified, batches).await;
     let since = common::clock::now();
     world.set("CONNECT_WORKER_LANES", lanes);
     world.add_worker().await;
     let expected = before + i64::try_from(batches * BATCH).expect("few events");
-    eventually("the backlog is drained", PATIENCE, async || {
-        // Asked seldom, as counting costs what the worker could use.
+    eventually("the backlog is drained", MAX_WAIT, async || {
+        // Polled rarely, because counting takes CPU time from the worker.
         tokio::time::sleep(Duration::from_millis(300)).await;
         if world.queues.depth("events").await > 0 {
             return Err("messages wait in the queue".to_owned());

@@ -1,10 +1,10 @@
-//! A quiet agency while others burst: response times of its single events and records writes, beside what the others
-//! got. Target: p99 of at most a second, and nothing refused, whatever the others do.
+//! A quiet tenant while others burst: response times of its single events and records writes, and the responses to the
+//! others. Target: p99 of at most a second, and no refusals, whatever the others do.
 
 use super::bursts::{AFTER_REFUSAL, AfterSending, Burst, BurstOutcome, HANG_UP};
-use super::quiet_agency::{self, ResponseTimes};
+use super::quiet_tenant::{self, ResponseTimes};
 use crate::options::Options;
-use crate::prepare::{analyze, fill};
+use crate::prepare::{analyze_tables, fill_database};
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tests::{ApiKey, World, eventually};
 
-/// Longest p99 of the quiet agency, in seconds.
+/// Longest p99 of the quiet tenant, in seconds.
 const TARGET: f64 = 1.0;
-/// Agencies that burst at most.
-const AGENCIES: usize = 4;
-/// Stretches of one round: the quiet agency's requests are few.
-const STRETCHES: u32 = 2;
-/// How long a burst lasts before the quiet agency is measured.
+/// Largest number of tenants that burst.
+const TENANTS: usize = 4;
+/// A round lasts this many times the normal duration, because the quiet tenant sends few requests.
+const DURATION_FACTOR: u32 = 2;
+/// How long a burst lasts before the quiet tenant is measured.
 const AHEAD: Duration = Duration::from_secs(1);
 /// Longest that the backlog of a burst may take to be applied.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Ingests at most.
+/// Number of ingests that are started.
 const INGESTS: usize = 2;
 
-/// What the others do, and how many ingests there are.
+/// A burst of the other tenants, and the number of ingests.
 #[derive(Clone, Copy)]
 struct Case {
     burst: Option<Burst>,
@@ -38,17 +38,17 @@ const CASES: [Case; 11] = [
     contacts(8, 1, AfterSending::Waits),
     contacts(128, 1, AfterSending::Waits),
     contacts(24, 1, AfterSending::HangsUp),
-    contacts(24, AGENCIES, AfterSending::HangsUp),
-    contacts(128, AGENCIES, AfterSending::HangsUp),
-    contacts(128, AGENCIES, AfterSending::Waits),
+    contacts(24, TENANTS, AfterSending::HangsUp),
+    contacts(128, TENANTS, AfterSending::HangsUp),
+    contacts(128, TENANTS, AfterSending::Waits),
     contacts(128, 1, AfterSending::HangsUp).of(Traffic::Enquiries),
-    contacts(128, AGENCIES, AfterSending::Waits).of(Traffic::Enquiries),
-    contacts(128, AGENCIES, AfterSending::Waits).of(Traffic::Discoveries),
-    contacts(128, AGENCIES, AfterSending::HangsUp).with_two_ingests(),
+    contacts(128, TENANTS, AfterSending::Waits).of(Traffic::Enquiries),
+    contacts(128, TENANTS, AfterSending::Waits).of(Traffic::Discoveries),
+    contacts(128, TENANTS, AfterSending::HangsUp).with_two_ingests(),
 ];
 
-const fn contacts(callers: usize, agencies: usize, after_sending: AfterSending) -> Case {
-    let burst = Burst { callers, agencies, after_sending, traffic: Traffic::Identified };
+const fn contacts(callers: usize, tenants: usize, after_sending: AfterSending) -> Case {
+    let burst = Burst { callers, tenants, after_sending, traffic: Traffic::Identified };
     Case { burst: Some(burst), ingests: 1 }
 }
 
@@ -66,10 +66,10 @@ impl Case {
     }
 
     fn label(&self) -> String {
-        let Some(Burst { callers, agencies, after_sending, traffic }) = &self.burst else {
+        let Some(Burst { callers, tenants, after_sending, traffic }) = &self.burst else {
             return "nobody else".to_owned();
         };
-        let agencies = if *agencies == 1 { "1 agency".to_owned() } else { format!("{agencies} agencies") };
+        let tenants = if *tenants == 1 { "1 tenant".to_owned() } else { format!("{tenants} tenants") };
         let after_sending = match after_sending {
             AfterSending::Waits => "wait",
             AfterSending::HangsUp => "hang up",
@@ -80,11 +80,11 @@ impl Case {
             Traffic::Identified | Traffic::Mix | Traffic::Simple => "",
         };
         let ingests = if self.ingests == 1 { "" } else { ", 2 ingests" };
-        format!("{callers} callers of {agencies} {after_sending}{traffic}{ingests}")
+        format!("{callers} callers of {tenants} {after_sending}{traffic}{ingests}")
     }
 }
 
-/// What a case gave in all rounds.
+/// The results of a case in all rounds.
 #[derive(Default)]
 struct CaseResult {
     events: ResponseTimes,
@@ -94,26 +94,26 @@ struct CaseResult {
 }
 
 pub(crate) async fn run(options: &Options) {
-    let rate = quiet_agency::RATE;
+    let rate = quiet_tenant::RATE;
     println!(
-        "fairness: a quiet agency sends {rate} single events and {rate} POST /clients a second, each at its time,"
+        "fairness: a quiet tenant sends {rate} single events and {rate} POST /clients a second, at fixed times,"
     );
     println!(
-        "while other agencies send batches of 100 events, contact.identified where nothing else is said. Those that wait send the next batch after the"
+        "while other tenants send batches of 100 events, contact.identified unless noted. Those that wait send the next batch after the"
     );
     println!(
         "response, and after 503 the same one {AFTER_REFUSAL:?} later whatever Retry-After says; those that hang up"
     );
-    println!("do so after {HANG_UP:?} and start again. All rounds are taken together.");
+    println!("do so after {HANG_UP:?} and start again. All rounds are evaluated together.");
     let world = World::with().ingests(INGESTS).start().await;
     let mut keys = Vec::new();
-    for number in 1..=AGENCIES {
+    for number in 1..=TENANTS {
         let key = world.add_tenant(&format!("burst-{number}")).await;
-        fill(&world, &key).await;
+        fill_database(&world, &key).await;
         keys.push(key);
     }
-    fill(&world, &world.key).await;
-    analyze(&world).await;
+    fill_database(&world, &world.key).await;
+    analyze_tables(&world).await;
     let mut all: Vec<CaseResult> = CASES.iter().map(|_| CaseResult::default()).collect();
     let steps = CASES.len() * options.rounds;
     let mut progress = Progress::begin("measurements:", steps as u64);
@@ -136,7 +136,8 @@ async fn measure(world: &World, keys: &[ApiKey], case: Case, measured: &mut Case
     if burst.is_some() {
         tokio::time::sleep(AHEAD).await;
     }
-    let (events, writes) = quiet_agency::measure(&addresses, &world.key, options.stretch() * STRETCHES).await;
+    let (events, writes) =
+        quiet_tenant::measure(&addresses, &world.key, options.duration() * DURATION_FACTOR).await;
     measured.events.add(events);
     measured.writes.add(writes);
     if let Some(burst) = burst {
@@ -156,11 +157,13 @@ async fn measure(world: &World, keys: &[ApiKey], case: Case, measured: &mut Case
     }
 }
 
-/// Why requests were refused, those of the quiet agency included.
+/// Why requests were refused, those of the quiet tenant included.
 async fn print_reasons(world: &World) {
     let mut reasons = BTreeMap::<String, f64>::new();
     for ingest in &world.ingests {
-        for sample in ingest.metrics().await.of("connect_refused_total").filter(|sample| sample.value > 0.0) {
+        for sample in
+            ingest.metrics().await.of("connect_overloaded_total").filter(|sample| sample.value > 0.0)
+        {
             *reasons.entry(sample.labels["reason"].clone()).or_default() += sample.value;
         }
     }
@@ -182,7 +185,7 @@ fn print(all: &[CaseResult]) {
         let verdict = if is_met(events) && is_met(writes) { "met" } else { "missed" };
         println!("{:>48}   {}   {}   {verdict}", case.label(), events.columns(), writes.columns());
     }
-    println!("what the others got, each second:");
+    println!("responses to the others per second:");
     println!(
         "{:>48} {:>8} {:>8} {:>8} {:>8} {:>8}   Retry-After",
         "", "200", "503", "other", "hung up", "broken"
@@ -205,6 +208,6 @@ fn print(all: &[CaseResult]) {
     let failures =
         all.iter().flat_map(|one| [&one.events, &one.writes]).filter_map(ResponseTimes::first_failure);
     for failure in failures {
-        println!("a request of the quiet agency failed: {failure}");
+        println!("a request of the quiet tenant failed: {failure}");
     }
 }

@@ -1,10 +1,10 @@
 //! Callers that send all but the last byte of a request as large as it may be, and hold it.
 
 use crate::background_load::{BackgroundLoad, StopSignal};
-use crate::bounded::within;
 use crate::caller::find_end_of_head;
-use crate::prepare::api;
+use crate::prepare::api_address;
 use crate::request;
+use crate::time_limit::with_timeout;
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 /// Callers, and the largest body that ingest takes by default.
 pub(super) const CALLERS: usize = 90;
 pub(super) const BODY: usize = 4 << 20;
-/// Networks that the callers come from in turn: one address, and one network, has only a part of the memory.
+/// Networks that the callers use in turn: an address and a network may hold only a share of the budget.
 const NETWORKS: usize = 30;
 /// Bytes that all bodies may have by default, and the part of them that the callers must hold.
 const BUDGET: usize = 256 << 20;
@@ -29,25 +29,26 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 const TRIES: usize = 10;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 /// Longest that all may take to hold or be refused.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
-/// Unfinished requests.
+/// Requests that are held unfinished.
 pub(super) struct HeldBodies {
     held: usize,
     background: BackgroundLoad<()>,
 }
 
 impl HeldBodies {
-    /// Has the callers send, and waits until each holds its body or was refused for good.
+    /// Starts the callers and waits until each holds its body or has used up its tries.
     pub(super) async fn begin(world: &World) -> Self {
         let request = Arc::new(request::events(&world.key, &" ".repeat(BODY)));
         assert!(
             find_end_of_head(&request).is_some_and(|head| request.len() - head == BODY),
             "a whole request"
         );
-        let (address, (ready, counted)) = (api(world), oneshot::channel());
+        let (address, (ready, counted)) = (api_address(world), oneshot::channel());
         let background = BackgroundLoad::start(move |stop| hold(address, request, ready, stop));
-        let held = within(PATIENCE, "the bodies are sent", counted).await.expect("the bodies can be sent");
+        let held =
+            with_timeout(MAX_WAIT, "the bodies are sent", counted).await.expect("the bodies can be sent");
         assert!(
             (held * BODY) as f64 >= HELD_MIN * BUDGET as f64,
             "the callers hold only {held} bodies: the figures are not those of a full budget"
@@ -55,12 +56,11 @@ impl HeldBodies {
         Self { held, background }
     }
 
-    /// How many hold their body.
+    /// Number of callers that hold their body.
     pub(super) const fn count(&self) -> usize {
         self.held
     }
 
-    /// Hangs up.
     pub(super) async fn hang_up(self) {
         self.background.stop().await;
     }
@@ -74,7 +74,7 @@ async fn hold(
 ) {
     let all = join_all((0..CALLERS).map(|number| try_to_hold(number % NETWORKS, address, &request))).await;
     let held: Vec<TcpStream> = all.into_iter().flatten().collect();
-    // The other side is gone when the benchmark has failed.
+    // The receiver is dropped when the benchmark has failed.
     ready.send(held.len()).ok();
     stop.stopped().await;
 }

@@ -1,20 +1,19 @@
-//! A large database against a nearly empty one: the same load in both, alternately, each figure of the large one as a
-//! part of the other. The rows are inserted in bulk with all indexes in place, and spread over the indexes as random
-//! ids are.
+//! A large database compared with a nearly empty one: the same load in both, alternately; the ratio is that of the large
+//! one to the other. The rows are inserted in bulk with all indexes in place, and spread over the indexes like random ids.
 
-use crate::events::{self, Shape};
-use crate::figures::{Stretch, median, millis, percent};
+use crate::events::{self, LoadShape};
+use crate::figures::{LoadStats, median, millis, percent};
 use crate::options::Options;
-use crate::prepare::{analyze, filled_world, print_warnings};
+use crate::prepare::{analyze_tables, filled_world, print_warnings};
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use tests::World;
 
-/// The load.
-const SHAPE: Shape = Shape { traffic: Traffic::Identified, batch: 100, connections: 8 };
-/// Rows of one statement, so that progress can be seen.
+/// Batches of 100 known contacts over 8 connections.
+const SHAPE: LoadShape = LoadShape { traffic: Traffic::Identified, batch: 100, connections: 8 };
+/// Rows inserted by one statement; progress is printed after each.
 const CHUNK: u64 = 250_000;
-/// What the large database must reach.
+/// Ratio that the large database must reach.
 const TARGET: f64 = 0.85;
 
 /// Ids grow with the row's number, which makes the insert quick, and are spread evenly over all ids.
@@ -40,30 +39,30 @@ const SPREAD_ID: &str = "
 pub(crate) async fn run(options: &Options) {
     let Options { ledger_rows, clients, .. } = options;
     println!(
-        "large: contact.identified, batch 100, 8 connections; the agency has {ledger_rows} ledger rows and {clients}"
+        "large: contact.identified, batch 100, 8 connections; the tenant has {ledger_rows} ledger rows and {clients}"
     );
     println!(
-        "clients more, against a database with the pool only; both analyzed; target {}",
+        "clients more, compared with a database with the pool only; both analyzed; target {}",
         percent(TARGET)
     );
     let few = filled_world().await;
     let many = filled_world().await;
-    grow(&many, options).await;
+    insert_bulk_rows(&many, options).await;
     for world in [&few, &many] {
-        events::load(world, SHAPE, options.stretch()).await;
-        analyze(world).await;
+        events::load(world, SHAPE, options.duration()).await;
+        analyze_tables(world).await;
     }
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
-        small.push(events::load(&few, SHAPE, options.stretch()).await);
-        large.push(events::load(&many, SHAPE, options.stretch()).await);
+        small.push(events::load(&few, SHAPE, options.duration()).await);
+        large.push(events::load(&many, SHAPE, options.duration()).await);
     }
     print(&small, &large);
     [&few, &many].into_iter().for_each(print_warnings);
 }
 
-/// Adds the rows.
-async fn grow(world: &World, options: &Options) {
+/// Inserts the ledger rows and clients in bulk.
+async fn insert_bulk_rows(world: &World, options: &Options) {
     let connection = world.database.connect().await;
     connection.batch_execute("SET synchronous_commit = off").await.expect("a setting of the session");
     connection.batch_execute(SPREAD_ID).await.expect("a function of the session");
@@ -83,16 +82,16 @@ async fn grow(world: &World, options: &Options) {
         }
     }
     progress.end(done);
-    // What the first readers of new rows would do, and what has to be written out, is done before anything is timed.
+    // Sets hint bits and writes dirty pages before the measurement, which would otherwise do it.
     for statement in ["VACUUM (ANALYZE) clients", "VACUUM (ANALYZE) event_ledger", "CHECKPOINT"] {
         let settled = connection.batch_execute(statement).await;
         settled.unwrap_or_else(|error| eprintln!("{statement}: {error}"));
     }
 }
 
-fn print(small: &[Stretch], large: &[Stretch]) {
-    let row = |label: &str, rounds: &[Stretch]| {
-        let middle = |figure: fn(&Stretch) -> f64| median(rounds.iter().map(figure));
+fn print(small: &[LoadStats], large: &[LoadStats]) {
+    let row = |label: &str, rounds: &[LoadStats]| {
+        let middle = |figure: fn(&LoadStats) -> f64| median(rounds.iter().map(figure));
         let (p50, p99) = (millis(middle(|one| one.p50)), millis(middle(|one| one.p99)));
         println!("{label:>20} {:>8.0} events/s, p50 {p50}, p99 {p99}", middle(|one| one.rate));
     };

@@ -2,27 +2,27 @@
 //! use, and afterwards.
 
 use super::held_bodies::{self, HeldBodies};
-use super::open_connections::{Kind, OpenConnections, SIZE, world_with_high_limits};
-use crate::events::{self, Shape};
+use super::open_connections::{ConnectionKind, OpenConnections, SIZE, world_with_high_limits};
+use crate::events::{self, LoadShape};
 use crate::options::Options;
-use crate::prepare::fill;
-use crate::process::{Memory, memory, reset_peak};
+use crate::prepare::fill_database;
+use crate::process::{ProcessMemory, memory, reset_peak};
 use crate::traffic::Traffic;
 use common::progress::Progress;
 use std::time::Duration;
 use tests::{Program, World};
 use tokio::time::sleep;
 
-/// How long the programs rest before a size is read that should have come down.
+/// Rest before a size is read that should have shrunk.
 const REST: Duration = Duration::from_secs(10);
-/// How long a state lasts before a size is read that should have gone up.
+/// Duration of a state before a size is read that should have grown.
 const SETTLE: Duration = Duration::from_secs(1);
-const LOAD: Shape = Shape { traffic: Traffic::Mix, batch: 100, connections: 8 };
+const LOAD: LoadShape = LoadShape { traffic: Traffic::Mix, batch: 100, connections: 8 };
 const STEPS: u64 = 8;
 const MIB: usize = 1 << 20;
 
-/// A row: what the state was, and each program's memory in it.
-struct Row(String, Vec<Memory>);
+/// The label of a state, and each program's memory in it.
+struct MemoryRow(String, Vec<ProcessMemory>);
 
 pub(crate) async fn run(options: &Options) {
     println!(
@@ -43,12 +43,12 @@ pub(crate) async fn run(options: &Options) {
 
     progress.next("after batches");
     begin_step(&world);
-    fill(&world, &world.key).await;
-    events::load(&world, LOAD, options.stretch()).await;
+    fill_database(&world, &world.key).await;
+    events::load(&world, LOAD, options.duration()).await;
     sleep(REST).await;
-    rows.push(row(format!("{REST:?} after {:?} of batches", options.stretch()), &world));
+    rows.push(row(format!("{REST:?} after {:?} of batches", options.duration()), &world));
 
-    for kind in [Kind::Idle, Kind::Slow] {
+    for kind in [ConnectionKind::Idle, ConnectionKind::Slow] {
         progress.next(&kind.label());
         begin_step(&world);
         let connections = OpenConnections::open(&world, kind).await;
@@ -67,9 +67,9 @@ pub(crate) async fn run(options: &Options) {
 
     rest("they hung up", &mut progress, &world, &mut rows).await;
     // An allocator may give memory back only when it is used again.
-    progress.next("after batches once more");
+    progress.next("after more batches");
     begin_step(&world);
-    events::load(&world, LOAD, options.stretch()).await;
+    events::load(&world, LOAD, options.duration()).await;
     sleep(REST).await;
     rows.push(row(format!("{REST:?} after as many batches"), &world));
     progress.end(STEPS);
@@ -81,8 +81,8 @@ fn programs(world: &World) -> impl Iterator<Item = &Program> {
     world.ingests.iter().chain(&world.workers).chain(&world.dispatchers)
 }
 
-/// A step in which nothing happens.
-async fn rest(after: &str, progress: &mut Progress, world: &World, rows: &mut Vec<Row>) {
+/// Measures after a rest without load.
+async fn rest(after: &str, progress: &mut Progress, world: &World, rows: &mut Vec<MemoryRow>) {
     let label = format!("{REST:?} after {after}");
     progress.next(&label);
     begin_step(world);
@@ -94,22 +94,23 @@ fn begin_step(world: &World) {
     programs(world).for_each(|program| reset_peak(program.id()));
 }
 
-fn row(label: impl Into<String>, world: &World) -> Row {
+fn row(label: impl Into<String>, world: &World) -> MemoryRow {
     let read = |program: &Program| {
         memory(program.id()).unwrap_or_else(|| panic!("{} does not run any more", program.name()))
     };
-    Row(label.into(), programs(world).map(read).collect())
+    MemoryRow(label.into(), programs(world).map(read).collect())
 }
 
-fn print(world: &World, rows: &[Row]) {
+fn print(world: &World, rows: &[MemoryRow]) {
     let mut head = format!("{:>32}", "");
     for program in programs(world) {
         head.push_str(&format!("  {:>18} {:>6}", program.name(), "peak"));
     }
     println!("{head}");
-    for Row(label, sizes) in rows {
-        let columns =
-            sizes.iter().map(|Memory { resident, peak, .. }| format!("  {resident:>18.0} {peak:>6.0}"));
+    for MemoryRow(label, sizes) in rows {
+        let columns = sizes
+            .iter()
+            .map(|ProcessMemory { resident, peak, .. }| format!("  {resident:>18.0} {peak:>6.0}"));
         println!("{label:>32}{}", columns.collect::<String>());
     }
     let (first, last) = (rows[0].1[0].resident, rows[rows.len() - 1].1[0].resident);

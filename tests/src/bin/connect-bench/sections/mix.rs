@@ -1,17 +1,17 @@
 //! The mix of event types, in batches of 100 and one by one. Floor: bare inserts of the same events' ledger, client and
-//! timeline rows; what enquiries, bookings and discovery write beyond these is not in the floor.
+//! timeline rows; the floor excludes the other rows of enquiries, bookings and discoveries.
 
-use super::throughput::{Row, table};
-use crate::events::{self, Shape};
+use super::throughput::{LoadRow, table};
+use crate::events::{self, LoadShape};
 use crate::inserts;
 use crate::options::Options;
-use crate::prepare::{analyze, filled_world};
+use crate::prepare::{analyze_tables, filled_world};
 use crate::traffic::Traffic;
 
 /// Batches of 100 at 8 connections.
-pub(crate) const BATCHES: Shape = Shape { traffic: Traffic::Mix, batch: 100, connections: 8 };
+pub(crate) const BATCHES: LoadShape = LoadShape { traffic: Traffic::Mix, batch: 100, connections: 8 };
 /// Events one by one at 16 connections.
-pub(crate) const SINGLES: Shape = Shape { traffic: Traffic::Mix, batch: 1, connections: 16 };
+pub(crate) const SINGLES: LoadShape = LoadShape { traffic: Traffic::Mix, batch: 1, connections: 16 };
 
 pub(crate) async fn run(options: &Options) {
     println!("mix: {}; tables analyzed;", Traffic::Mix.composition());
@@ -20,9 +20,9 @@ pub(crate) async fn run(options: &Options) {
     );
     let world = filled_world().await;
     inserts::introduce_pool(&world).await;
-    events::load(&world, BATCHES, options.stretch()).await;
-    analyze(&world).await;
-    let row = |shape: Shape, target| Row {
+    events::load(&world, BATCHES, options.duration()).await;
+    analyze_tables(&world).await;
+    let row = |shape: LoadShape, target| LoadRow {
         label: format!("batch {}, {} connections", shape.batch, shape.connections),
         shape,
         target,

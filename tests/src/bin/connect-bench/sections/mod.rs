@@ -14,7 +14,8 @@ mod large;
 mod memory;
 mod mix;
 mod open_connections;
-mod quiet_agency;
+mod pages;
+mod quiet_tenant;
 mod reads;
 mod records;
 mod refusal_times;
@@ -49,6 +50,7 @@ pub(crate) async fn run(section: Section, options: &Options) {
         Section::Idle => Box::pin(idle::run(options)).await,
         Section::Memory => Box::pin(memory::run(options)).await,
         Section::Refusals => Box::pin(refusals::run(options)).await,
+        Section::Pages => Box::pin(pages::run(options)).await,
         Section::Scale => Box::pin(scale::run(options)).await,
         Section::Soak => Box::pin(soak::run(options)).await,
     }

@@ -1,38 +1,38 @@
-//! Connections by the thousand that hardly do anything: idle ones, and slow ones that never end the head of a request.
-//! They come from several addresses of this machine, and live on a thread of their own.
+//! Thousands of connections with hardly any traffic: idle ones, and slow ones that never end the head of a request. They
+//! come from several addresses of this machine and are served by their own thread.
 
 use crate::background_load::{BackgroundLoad, StopSignal};
-use crate::bounded::bounded;
-use crate::prepare::api;
+use crate::prepare::api_address;
+use crate::time_limit::with_step_timeout;
 use futures_util::StreamExt;
 use futures_util::stream;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tests::{EVENTS, PATIENCE, World, WorldBuilder, eventually};
+use tests::{EVENTS, MAX_WAIT, World, WorldBuilder, eventually};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
-/// How many there are.
+/// Number of connections.
 pub(super) const SIZE: usize = 4_096;
-/// Addresses that they come from.
+/// Number of source addresses.
 const PEERS: usize = 8;
 /// Connections that are being opened at once.
 const OPENING: usize = 64;
 /// How often each slow connection sends a byte.
 const SLOW: Duration = Duration::from_secs(5);
-/// In how many steps all of them do so.
+/// Steps in which all of them have sent a byte.
 const STEPS: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Sends nothing.
+pub(super) enum ConnectionKind {
+    /// Sends nothing at all.
     Idle,
     /// Sends a byte of a request's head from time to time.
     Slow,
 }
 
-impl Kind {
+impl ConnectionKind {
     pub(super) fn label(self) -> String {
         match self {
             Self::Idle => format!("{SIZE} idle connections"),
@@ -41,23 +41,23 @@ impl Kind {
     }
 }
 
-/// A world for so many: ingest allows four times as many connections, so that none is closed early.
+/// A world whose ingest allows four times as many connections, so that none is closed early.
 pub(super) fn world_with_high_limits() -> WorldBuilder {
     World::with().set("CONNECT_MAX_CONNECTIONS", "16384").set("CONNECT_HEADER_TIMEOUT", "120s")
 }
 
-/// Open connections.
+/// Connections of one kind, kept open by a background thread.
 pub(super) struct OpenConnections(BackgroundLoad<usize>);
 
 impl OpenConnections {
-    /// Opens them all and waits until ingest has them.
-    pub(super) async fn open(world: &World, kind: Kind) -> Self {
-        let (address, (ready, opened)) = (api(world), oneshot::channel());
+    /// Opens all connections and waits until ingest has accepted them.
+    pub(super) async fn open(world: &World, kind: ConnectionKind) -> Self {
+        let (address, (ready, opened)) = (api_address(world), oneshot::channel());
         let connections = Self(BackgroundLoad::start(move |stop| keep_open(address, kind, ready, stop)));
-        bounded("the connections are opened", opened)
+        with_step_timeout("the connections are opened", opened)
             .await
             .expect("the connections can be opened; see above");
-        eventually("ingest has all the connections", PATIENCE, async || {
+        eventually("ingest has all the connections", MAX_WAIT, async || {
             let open = world.ingests[0].metrics().await.sum("connect_http_connections", &[]);
             if open >= SIZE as f64 { Ok(()) } else { Err(format!("{open}")) }
         })
@@ -65,23 +65,23 @@ impl OpenConnections {
         connections
     }
 
-    /// Closes them. Each must have been open until now.
+    /// Closes all connections. Panics if ingest has closed one before.
     pub(super) async fn close(self) {
         let lost = self.0.stop().await;
         assert_eq!(lost, 0, "ingest closed some of the connections: the figures are of fewer than {SIZE}");
     }
 }
 
-/// Opens the connections and keeps them until told to stop. Gives how many were closed by then.
+/// Opens the connections and keeps them open until the signal to stop. Returns how many ingest has closed by then.
 async fn keep_open(
     address: SocketAddr,
-    kind: Kind,
+    kind: ConnectionKind,
     ready: oneshot::Sender<()>,
     mut stop: StopSignal,
 ) -> usize {
     let opening = stream::iter((0..SIZE).map(|number| open(address, kind, number % PEERS)));
     let connections: Vec<TcpStream> = opening.buffer_unordered(OPENING).collect().await;
-    // The other side is gone when the benchmark has failed.
+    // The receiver is dropped when the benchmark has failed.
     ready.send(()).ok();
     let sending = async {
         loop {
@@ -93,8 +93,8 @@ async fn keep_open(
         }
     };
     match kind {
-        Kind::Idle => stop.stopped().await,
-        Kind::Slow => tokio::select! {
+        ConnectionKind::Idle => stop.stopped().await,
+        ConnectionKind::Slow => tokio::select! {
             () = sending => {}
             () = stop.stopped() => {}
         },
@@ -102,13 +102,13 @@ async fn keep_open(
     connections.iter().filter(|connection| is_closed(connection)).count()
 }
 
-async fn open(address: SocketAddr, kind: Kind, peer: usize) -> TcpStream {
+async fn open(address: SocketAddr, kind: ConnectionKind, peer: usize) -> TcpStream {
     let source = [127, 0, 0, 2 + u8::try_from(peer).expect("few addresses")];
     let opened = async {
         let socket = TcpSocket::new_v4()?;
         socket.bind((source, 0).into())?;
         let mut stream = socket.connect(address).await?;
-        if kind == Kind::Slow {
+        if kind == ConnectionKind::Slow {
             let head = format!("POST {EVENTS} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ");
             stream.write_all(head.as_bytes()).await?;
         }

@@ -1,8 +1,8 @@
-//! Reads of one client at 8 connections. Floor: the bare prepared `SELECT` by primary key over as many connections.
+//! Reads of one client over several connections. Floor: the bare prepared `SELECT` by primary key over as many connections.
 
 use crate::caller::Caller;
-use crate::figures::{Stretch, measure, timed};
-use crate::prepare::api;
+use crate::figures::{LoadStats, measure, timed};
+use crate::prepare::api_address;
 use crate::random::Random;
 use crate::request;
 use futures_util::future::join_all;
@@ -12,8 +12,8 @@ use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 /// Reads through the API. Each request differs in its query, so that its signature does.
-pub(crate) async fn load(world: &World, client: Uuid, connections: usize, length: Duration) -> Stretch {
-    let connect = async || (Caller::connect(api(world)).await, Random::new());
+pub(crate) async fn load(world: &World, client: Uuid, connections: usize, length: Duration) -> LoadStats {
+    let connect = async || (Caller::connect(api_address(world)).await, Random::new());
     let mut callers = join_all((0..connections).map(|_| connect())).await;
     measure(&mut callers, length, 1, async |(caller, random): &mut (Caller, Random)| {
         let target = format!("{RECORDS}/clients/{client}?n={}", random.uuid());
@@ -26,7 +26,7 @@ pub(crate) async fn load(world: &World, client: Uuid, connections: usize, length
 }
 
 /// Looks the client up straight in Postgres.
-pub(crate) async fn floor(world: &World, client: Uuid, connections: usize, length: Duration) -> Stretch {
+pub(crate) async fn floor(world: &World, client: Uuid, connections: usize, length: Duration) -> LoadStats {
     let connect = async || {
         let connection = world.database.connect().await;
         let statement =
@@ -43,7 +43,7 @@ pub(crate) async fn floor(world: &World, client: Uuid, connections: usize, lengt
     .await
 }
 
-/// A client of the agency.
+/// Any client of the tenant.
 pub(crate) async fn any_client(world: &World) -> Uuid {
     let statement = "SELECT client_id FROM clients JOIN tenants USING (tenant_id)
         WHERE slug = 'acme' AND client_type = 'individual' LIMIT 1";
@@ -52,5 +52,5 @@ pub(crate) async fn any_client(world: &World) -> Uuid {
 
 async fn tenant(world: &World) -> Uuid {
     let statement = "SELECT tenant_id FROM tenants WHERE slug = 'acme'";
-    world.database.connect().await.query_one(statement, &[]).await.expect("the agency").get(0)
+    world.database.connect().await.query_one(statement, &[]).await.expect("the tenant").get(0)
 }

@@ -1,27 +1,27 @@
-//! Whether the time of a refusal tells an unknown key, a bad MAC and a revoked key apart: requests one at a time on one
-//! connection, in triples of random order, compared by a rank test.
+//! Whether the response time of a refusal distinguishes an unknown key, a bad MAC and a revoked key. Requests are sent one
+//! at a time on one connection, in triples of random order, and compared by a rank test.
 
 use super::refusals::{events, unknown_key, with_wrong_secret};
 use crate::caller::Caller;
 use crate::figures::{percentile, timed};
-use crate::prepare::api;
+use crate::prepare::api_address;
 use crate::random::Random;
 use crate::rank_test::RankTest;
 use crate::request;
 use common::progress::Progress;
-use tests::{PATIENCE, World, eventually};
+use tests::{MAX_WAIT, World, eventually};
 
-/// Requests of each kind, and those that come before and do not count.
+/// Requests of each kind, and those before them that are not measured.
 const REQUESTS: usize = 10_000;
 const WARM_UP: usize = 1_000;
-/// Differences that a rank test finds significant and larger than that are worth a look: 0.56 is called a small effect
-/// (Vargha and Delaney), 0.64 a medium one.
+/// A difference counts when it is significant and at least this large: a superiority of 0.56 is a small effect (Vargha and
+/// Delaney), 0.64 a medium one.
 const SIGNIFICANT: f64 = 0.001;
 const SMALL: f64 = 0.06;
 const LABELS: [&str; 3] = ["unknown key", "bad MAC", "revoked key"];
 const MICROS: f64 = 1e6;
 
-/// Measures and prints.
+/// Measures the response times and prints the tests.
 pub(super) async fn run(world: &World) {
     println!("response times of refusals, {REQUESTS} of each kind on one connection, in random order:");
     let revoked = world.add_key("events:ingest").await;
@@ -31,8 +31,8 @@ pub(super) async fn run(world: &World) {
         request::events(&with_wrong_secret(&world.key), &events(&world.key, 1)),
         request::events(&revoked, &events(&world.key, 1)),
     ];
-    let mut caller = Caller::connect(api(world)).await;
-    eventually("the revoked key is refused", PATIENCE, async || {
+    let mut caller = Caller::connect(api_address(world)).await;
+    eventually("the revoked key is refused", MAX_WAIT, async || {
         match caller.send(&requests[2]).await.status {
             401 => Ok(()),
             status => Err(status.to_string()),
@@ -95,7 +95,7 @@ fn print(times: &[Vec<f64>; 3]) {
         let shift = (percentile(&times[first], 0.5) - percentile(&times[second], 0.5)) * MICROS;
         let is_different = test.p < SIGNIFICANT && (test.superiority - 0.5).abs() >= SMALL;
         println!(
-            "{:>13} and {:<13} {:.1} %, p {}, medians differ by {shift:+.1} µs: {}; {:.0} requests of each would tell",
+            "{:>13} and {:<13} {:.1} %, p {}, medians differ by {shift:+.1} µs: {}; {:.0} requests of each would detect it",
             LABELS[first],
             LABELS[second],
             test.superiority * 100.0,

@@ -1,14 +1,14 @@
-//! Requests that are refused: how many a second, beside a bare warp server that computes one HMAC; and whether the time
-//! of a refusal tells which keys exist.
+//! Refused requests: their rate, compared with a bare warp server that computes one HMAC; and whether the response time
+//! reveals which keys exist.
 
 use super::bare_server::BareServer;
 use super::refusal_times;
 use crate::caller::Caller;
 use crate::comparison::Comparison;
-use crate::cpu::{Meter, Used};
-use crate::figures::{Stretch, measure, timed};
+use crate::cpu::{CpuMeter, CpuTime};
+use crate::figures::{LoadStats, measure, timed};
 use crate::options::Options;
-use crate::prepare::{api, print_warnings};
+use crate::prepare::{api_address, print_warnings};
 use crate::random::Random;
 use crate::request;
 use crate::traffic::{Traffic, body};
@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 8;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+enum RefusalReason {
     BadSignature,
     BadSignatureOfTen,
     UnknownKey,
@@ -30,11 +30,11 @@ enum Reason {
     Replay,
 }
 
-impl Reason {
+impl RefusalReason {
     const ALL: [Self; 5] =
         [Self::BadSignature, Self::UnknownKey, Self::Malformed, Self::Replay, Self::BadSignatureOfTen];
 
-    /// What it is called, and the ratio to the floor to reach.
+    /// The label of its row, and the target ratio to the floor.
     const fn row(self) -> (&'static str, Option<f64>) {
         match self {
             Self::BadSignature => ("bad signature", Some(0.8)),
@@ -63,22 +63,22 @@ pub(crate) async fn run(options: &Options) {
 }
 
 async fn rates(world: &World, options: &Options) {
-    let (floor, meter) = (BareServer::start(), Meter::new(world));
-    let steps = Reason::ALL.len() * options.rounds;
+    let (floor, meter) = (BareServer::start(), CpuMeter::new(world));
+    let steps = RefusalReason::ALL.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
     let mut rows = Vec::new();
-    for reason in Reason::ALL {
+    for reason in RefusalReason::ALL {
         let (label, target) = reason.row();
         let mut comparison = Comparison::new(label, target);
-        let (mut spent, mut count) = (None::<Used>, 0);
+        let (mut spent, mut count) = (None::<CpuTime>, 0);
         for _ in 0..options.rounds {
             progress.next(label);
             let before = meter.read();
-            let stretch = load(api(world), &world.key, reason, Some(reason.status()), options).await;
+            let stats = load(api_address(world), &world.key, reason, Some(reason.status()), options).await;
             let used = meter.read().since(&before);
             spent = Some(spent.map_or_else(|| used.clone(), |all| all.plus(&used)));
-            count += stretch.count;
-            comparison.add(stretch, load(floor.address(), &world.key, reason, None, options).await);
+            count += stats.count;
+            comparison.add(stats, load(floor.address(), &world.key, reason, None, options).await);
         }
         rows.push((comparison, spent.map(|used| used.per_thousand(count).to_string()), label));
     }
@@ -91,23 +91,23 @@ async fn rates(world: &World, options: &Options) {
     }
 }
 
-/// Sends requests of that kind for one stretch; each must be answered with `status`, where one is given.
+/// Measures refused requests of one kind. Each response must have the status code `status`, if there is one.
 async fn load(
     address: SocketAddr,
     key: &ApiKey,
-    reason: Reason,
+    reason: RefusalReason,
     status: Option<u16>,
     options: &Options,
-) -> Stretch {
+) -> LoadStats {
     let request = request_of(key, reason);
     let connect = async || (Caller::connect(address).await, Random::new());
     let mut callers = join_all((0..CONNECTIONS).map(|_| connect())).await;
-    if reason == Reason::Replay {
-        // The first use of the signature; the floor knows no difference.
+    if reason == RefusalReason::Replay {
+        // The first use of the signature. The floor does not distinguish it.
         callers[0].0.send(&request).await;
     }
-    measure(&mut callers, options.stretch(), 1, async |(caller, random): &mut (Caller, Random)| {
-        let own = (reason == Reason::Malformed).then(|| malformed(key, random));
+    measure(&mut callers, options.duration(), 1, async |(caller, random): &mut (Caller, Random)| {
+        let own = (reason == RefusalReason::Malformed).then(|| malformed(key, random));
         let (response, took) = timed(caller.send(own.as_ref().unwrap_or(&request))).await;
         assert!(status.is_none_or(|status| response.status == status), "{reason:?}: {response:?}");
         took
@@ -115,12 +115,12 @@ async fn load(
     .await
 }
 
-fn request_of(key: &ApiKey, reason: Reason) -> Vec<u8> {
+fn request_of(key: &ApiKey, reason: RefusalReason) -> Vec<u8> {
     match reason {
-        Reason::BadSignature => request::events(&with_wrong_secret(key), &events(key, 1)),
-        Reason::BadSignatureOfTen => request::events(&with_wrong_secret(key), &events(key, 10)),
-        Reason::UnknownKey => request::events(&unknown_key(key), &events(key, 1)),
-        Reason::Malformed | Reason::Replay => request::events(key, &events(key, 1)),
+        RefusalReason::BadSignature => request::events(&with_wrong_secret(key), &events(key, 1)),
+        RefusalReason::BadSignatureOfTen => request::events(&with_wrong_secret(key), &events(key, 10)),
+        RefusalReason::UnknownKey => request::events(&unknown_key(key), &events(key, 1)),
+        RefusalReason::Malformed | RefusalReason::Replay => request::events(key, &events(key, 1)),
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn events(key: &ApiKey, count: usize) -> String {
     body(&Traffic::Identified.draw(count, &mut Random::new()), &key.tenant)
 }
 
-/// A request whose event has no valid type; another one each time, as its signature may be used once.
+/// A request whose event has no valid type. Each differs, because a signature may be used once only.
 fn malformed(key: &ApiKey, random: &mut Random) -> Vec<u8> {
     let valid = body(&Traffic::Identified.draw(1, random), &key.tenant);
     request::events(key, &valid.replacen("contact.identified", "contact.unheard-of", 1))

@@ -1,12 +1,12 @@
 //! `contact.identified` one by one. Floor: bare round trips over a quorum queue at the same concurrency. At one
-//! connection also the time of one event beside the sum of the waits it can't avoid, each taken by itself: a round trip,
-//! a durable commit, a replay entry.
+//! connection also the time of one event, compared with the sum of its unavoidable waits, each measured by itself: a round
+//! trip, a durable commit, a replay entry.
 
-use super::throughput::Costs;
+use super::throughput::LoadCosts;
 use crate::commits;
 use crate::comparison::Comparison;
-use crate::events::{self, EventCaller, Shape};
-use crate::figures::{Stretch, median, millis};
+use crate::events::{self, EventCaller, LoadShape};
+use crate::figures::{LoadStats, median, millis};
 use crate::options::Options;
 use crate::prepare::{filled_world, print_warnings};
 use crate::round_trips;
@@ -18,7 +18,7 @@ use tests::{ALL_SCOPES, ApiKey, World};
 /// Connections, keys, and the ratio to reach. Requests of one key are bundled, those of several are not bundled together.
 const ROWS: [(usize, usize, Option<f64>); 5] =
     [(32, 1, Some(0.45)), (16, 1, None), (16, 16, None), (8, 1, Some(0.40)), (1, 1, None)];
-/// How many times its unavoidable waits one event may take.
+/// Largest ratio of the time of one event to its unavoidable waits.
 const TARGET: f64 = 1.5;
 
 pub(crate) async fn run(options: &Options) {
@@ -27,7 +27,7 @@ pub(crate) async fn run(options: &Options) {
         "floor: bare round trips over a quorum queue (publish, confirm, consume, direct reply, acknowledge)"
     );
     let world = filled_world().await;
-    events::load(&world, shape(8), options.stretch()).await;
+    events::load(&world, shape(8), options.duration()).await;
     let rows: Vec<_> = ROWS.into_iter().filter(|(connections, ..)| options.includes(*connections)).collect();
     let steps = rows.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
@@ -40,14 +40,14 @@ pub(crate) async fn run(options: &Options) {
         };
         let keys = keys_of(&world, keys).await;
         let mut comparison = Comparison::new(&label, target);
-        let mut waits = Waits::default();
-        let mut costs = Costs::begin(&world).await;
+        let mut waits = UnavoidableWaits::default();
+        let mut costs = LoadCosts::begin(&world).await;
         for _ in 0..options.rounds {
             progress.next(&label);
             let mut callers = callers(&world, &keys, connections).await;
-            let load = events::load_with(&mut callers, shape(connections), options.stretch()).await;
+            let load = events::load_with(&mut callers, shape(connections), options.duration()).await;
             costs.add(&world, load.count).await;
-            let floor = round_trips::floor(&world, connections, options.stretch()).await;
+            let floor = round_trips::floor(&world, connections, options.duration()).await;
             comparison.add(load, floor);
             if connections == 1 {
                 waits.add(&world, &load, &floor, options).await;
@@ -67,7 +67,7 @@ pub(crate) async fn run(options: &Options) {
     print_warnings(&world);
 }
 
-/// That many keys of the agency.
+/// The tenant's first key and new ones, `count` in all.
 async fn keys_of(world: &World, count: usize) -> Vec<ApiKey> {
     let mut keys = vec![world.key.clone()];
     while keys.len() < count {
@@ -76,27 +76,27 @@ async fn keys_of(world: &World, count: usize) -> Vec<ApiKey> {
     keys
 }
 
-/// That many callers, who use the keys in turn.
+/// Connects `count` callers, who use the keys in turn.
 async fn callers(world: &World, keys: &[ApiKey], count: usize) -> Vec<EventCaller> {
     join_all(keys.iter().cycle().take(count).map(|key| EventCaller::connect(world, key))).await
 }
 
-const fn shape(connections: usize) -> Shape {
-    Shape { traffic: Traffic::Identified, batch: 1, connections }
+const fn shape(connections: usize) -> LoadShape {
+    LoadShape { traffic: Traffic::Identified, batch: 1, connections }
 }
 
-/// Medians of one event and of the waits that it can't avoid, in seconds, round by round.
+/// Medians of one event and of its unavoidable waits, in seconds, for each round.
 #[derive(Default)]
-struct Waits {
+struct UnavoidableWaits {
     event: Vec<f64>,
     round_trip: Vec<f64>,
     commit: Vec<f64>,
     replay_entry: Vec<f64>,
 }
 
-impl Waits {
-    async fn add(&mut self, world: &World, event: &Stretch, round_trip: &Stretch, options: &Options) {
-        let length = options.stretch() / 2;
+impl UnavoidableWaits {
+    async fn add(&mut self, world: &World, event: &LoadStats, round_trip: &LoadStats, options: &Options) {
+        let length = options.duration() / 2;
         self.event.push(event.p50);
         self.round_trip.push(round_trip.p50);
         self.commit.push(commits::durable_commits(world, length).await.p50);

@@ -1,13 +1,13 @@
-//! `POST /clients` at a steady rate, and reads, while another agency sends full batches of events without pause; beside
-//! the same while nothing else happens.
+//! `POST /clients` at a steady rate, and reads, while another tenant sends full batches of events without pause; compared
+//! with the same requests without other load.
 
 use super::reads;
 use super::writes::create_client;
 use crate::events::{EventCaller, connect_all};
-use crate::figures::{Stretch, median, millis, timed};
-use crate::open_loop::{Idle, steady};
+use crate::figures::{LoadStats, median, millis, timed};
+use crate::open_loop::{IdleConnections, steady};
 use crate::options::Options;
-use crate::prepare::{analyze, api, fill};
+use crate::prepare::{analyze_tables, api_address, fill_database};
 use crate::random::Random;
 use crate::traffic::Traffic;
 use common::progress::Progress;
@@ -17,26 +17,26 @@ use std::time::{Duration, Instant};
 use tests::{ApiKey, World};
 use uuid::Uuid;
 
-/// Writes a second.
+/// Rate of the writes, per second.
 const STEADY: f64 = 20.0;
-/// Connections of the other agency, and the events of its batches.
+/// Connections of the other tenant, and the events of its batches.
 const SENDERS: usize = 8;
 const BATCH: usize = 100;
 /// Connections of the reads.
 const READERS: usize = 8;
-/// How many stretches one measurement at the steady rate lasts: 20 a second are few.
-const STRETCHES: u32 = 2;
+/// A measurement lasts this many times the normal duration, because 20 writes a second are few.
+const DURATION_FACTOR: u32 = 2;
 
-/// What one round gave.
+/// The results of one round.
 struct Round {
-    writes: Stretch,
-    reads: Stretch,
+    writes: LoadStats,
+    reads: LoadStats,
 }
 
 pub(crate) async fn run(world: &World, options: &Options) {
     let other = world.add_tenant("burst").await;
-    fill(world, &other).await;
-    analyze(world).await;
+    fill_database(world, &other).await;
+    analyze_tables(world).await;
     let client = reads::any_client(world).await;
     let (mut idle, mut busy) = (Vec::new(), Vec::new());
     let mut events = Vec::new();
@@ -44,14 +44,14 @@ pub(crate) async fn run(world: &World, options: &Options) {
     for _ in 0..options.rounds {
         progress.next("writes at a steady rate, idle");
         idle.push(round(world, client, options).await);
-        progress.next("writes at a steady rate, beside another agency's burst");
+        progress.next("writes at a steady rate, beside another tenant's burst");
         let (done, rate) = during_burst(world, &other, round(world, client, options)).await;
         busy.push(done);
         events.push(rate);
     }
     progress.end(2 * options.rounds as u64);
     println!(
-        "beside another agency's burst: contact.identified, batches of {BATCH} on {SENDERS} connections,"
+        "beside another tenant's burst: contact.identified, batches of {BATCH} on {SENDERS} connections,"
     );
     println!("{:.0} events/s of it", median(events));
     print(&format!("POST /clients, {STEADY}/s"), &idle, &busy, |round| &round.writes);
@@ -59,15 +59,15 @@ pub(crate) async fn run(world: &World, options: &Options) {
     println!("target: p99 of POST /clients at most 2 times the idle one");
 }
 
-fn print(label: &str, idle: &[Round], busy: &[Round], part: fn(&Round) -> &Stretch) {
-    let middle = |rounds: &[Round], figure: fn(&Stretch) -> f64| {
+fn print(label: &str, idle: &[Round], busy: &[Round], part: fn(&Round) -> &LoadStats) {
+    let middle = |rounds: &[Round], figure: fn(&LoadStats) -> f64| {
         median(rounds.iter().map(|round| figure(part(round))))
     };
     let times = |rounds: &[Round]| {
         let (p50, p99) = (middle(rounds, |one| one.p50), middle(rounds, |one| one.p99));
         format!("{:.0}/s, p50 {}, p99 {}", middle(rounds, |one| one.rate), millis(p50), millis(p99))
     };
-    let ratio = |figure: fn(&Stretch) -> f64| {
+    let ratio = |figure: fn(&LoadStats) -> f64| {
         median(idle.iter().zip(busy).map(|(idle, busy)| figure(part(busy)) / figure(part(idle))))
     };
     let (p50, p99) = (ratio(|one| one.p50), ratio(|one| one.p99));
@@ -76,12 +76,12 @@ fn print(label: &str, idle: &[Round], busy: &[Round], part: fn(&Round) -> &Stret
 }
 
 async fn round(world: &World, client: Uuid, options: &Options) -> Round {
-    let writes = steady_writes(world, options.stretch() * STRETCHES).await;
-    Round { writes, reads: reads::load(world, client, READERS, options.stretch() / 2).await }
+    let writes = steady_writes(world, options.duration() * DURATION_FACTOR).await;
+    Round { writes, reads: reads::load(world, client, READERS, options.duration() / 2).await }
 }
 
-async fn steady_writes(world: &World, length: Duration) -> Stretch {
-    let (idle, random) = (Idle::connect(api(world), 4).await, RefCell::new(Random::new()));
+async fn steady_writes(world: &World, length: Duration) -> LoadStats {
+    let (idle, random) = (IdleConnections::connect(api_address(world), 4).await, RefCell::new(Random::new()));
     let started = Instant::now();
     let write = async || {
         let request = create_client(&world.key, &random.borrow_mut().uuid().to_string());
@@ -92,10 +92,10 @@ async fn steady_writes(world: &World, length: Duration) -> Stretch {
         took
     };
     let times = steady(STEADY, length, write).await;
-    Stretch::new(times.len(), started.elapsed(), times)
+    LoadStats::new(times.len(), started.elapsed(), times)
 }
 
-/// Does `work` while the other agency sends; gives also its events a second.
+/// Awaits `work` while the other tenant sends; also returns the events per second of that tenant.
 async fn during_burst<T>(world: &World, other: &ApiKey, work: impl Future<Output = T>) -> (T, f64) {
     let mut senders = connect_all(world, other, SENDERS).await;
     let (is_over, started) = (Cell::new(false), Instant::now());

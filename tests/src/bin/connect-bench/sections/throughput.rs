@@ -1,37 +1,37 @@
-//! Rounds of one shape of load beside the bare inserts: what `identified`, `mix` and `simple` share; and what the
-//! programs spent, which `single` prints, too.
+//! Rounds of one shape of load, compared with bare inserts, for `identified`, `mix` and `simple`; and the CPU time of the
+//! programs, which `single` prints as well.
 
 use crate::comparison::Comparison;
-use crate::cpu::{Meter, Used};
-use crate::events::{self, Shape};
+use crate::cpu::{CpuMeter, CpuTime};
+use crate::events::{self, LoadShape};
 use crate::inserts;
 use crate::options::Options;
 use crate::prepare::print_warnings;
-use crate::stages::Reading;
+use crate::stages::MetricsSnapshot;
 use common::progress::Progress;
 use tests::World;
 
 /// A row to measure.
-pub(crate) struct Row {
+pub(crate) struct LoadRow {
     pub(crate) label: String,
-    pub(crate) shape: Shape,
+    pub(crate) shape: LoadShape,
     pub(crate) target: Option<f64>,
 }
 
-/// Measures the rows, prints them as a table, and below it what the programs spent.
-pub(crate) async fn table(world: &World, rows: Vec<Row>, options: &Options) {
+/// Measures the rows, prints them as a table, and the CPU time of the programs below it.
+pub(crate) async fn table(world: &World, rows: Vec<LoadRow>, options: &Options) {
     let steps = rows.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
     progress.beside(|| Comparison::print_head("events", "bare inserts"));
     let mut notes = Vec::new();
     for row in rows {
         let mut comparison = Comparison::new(&row.label, row.target);
-        let mut costs = Costs::begin(world).await;
+        let mut costs = LoadCosts::begin(world).await;
         for _ in 0..options.rounds {
             progress.next(&row.label);
-            let load = events::load(world, row.shape, options.stretch()).await;
+            let load = events::load(world, row.shape, options.duration()).await;
             costs.add(world, load.count).await;
-            comparison.add(load, inserts::floor(world, row.shape, options.stretch()).await);
+            comparison.add(load, inserts::floor(world, row.shape, options.duration()).await);
             costs.skip(world).await;
         }
         progress.beside(|| comparison.print());
@@ -45,25 +45,25 @@ pub(crate) async fn table(world: &World, rows: Vec<Row>, options: &Options) {
     print_warnings(world);
 }
 
-/// What the programs used and how long their stages took, without what the floor caused.
-pub(super) struct Costs {
-    meter: Meter,
-    used: Option<Used>,
-    last: Used,
-    reading: Reading,
+/// CPU time of the programs and times of their stages, without those of the floor.
+pub(super) struct LoadCosts {
+    meter: CpuMeter,
+    used: Option<CpuTime>,
+    last: CpuTime,
+    reading: MetricsSnapshot,
     stages: String,
     count: usize,
 }
 
-impl Costs {
+impl LoadCosts {
     pub(super) async fn begin(world: &World) -> Self {
-        let meter = Meter::new(world);
+        let meter = CpuMeter::new(world);
         let last = meter.read();
-        let reading = Reading::take(world).await;
+        let reading = MetricsSnapshot::take(world).await;
         Self { meter, used: None, last, reading, stages: String::new(), count: 0 }
     }
 
-    /// Adds what was used since the last call.
+    /// Adds the CPU time since the last call.
     pub(super) async fn add(&mut self, world: &World, count: usize) {
         let used = self.meter.read().since(&self.last);
         self.used = Some(match self.used.take() {
@@ -71,14 +71,14 @@ impl Costs {
             None => used,
         });
         self.count += count;
-        let reading = Reading::take(world).await;
+        let reading = MetricsSnapshot::take(world).await;
         self.stages = reading.since(&self.reading);
     }
 
-    /// Leaves out what was used since the last call.
+    /// Ignores the CPU time since the last call.
     pub(super) async fn skip(&mut self, world: &World) {
         self.last = self.meter.read();
-        self.reading = Reading::take(world).await;
+        self.reading = MetricsSnapshot::take(world).await;
     }
 
     pub(super) fn text(&self) -> String {

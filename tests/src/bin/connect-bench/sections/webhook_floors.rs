@@ -1,7 +1,7 @@
-//! What the parts of a delivery cost each by itself, for the same messages on the same servers.
+//! WebhookFloors of a delivery: the cost of each part by itself, for the same messages on the same servers.
 
 use super::webhooks::DELIVERIES;
-use crate::bounded::bounded;
+use crate::time_limit::with_step_timeout;
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::{StreamExt, try_join};
@@ -23,27 +23,27 @@ use uuid::Uuid;
 const CLIENTS: usize = 32;
 /// Rows of one bare insert.
 const ROWS: usize = 512;
-/// Messages that the bare queue hands out ahead.
+/// Prefetch of the bare queue's consumer.
 const PREFETCH: u16 = 1_024;
 
-/// Messages a second.
-pub(crate) struct Floors {
-    /// Posted, signed.
+/// Rates of the parts, in messages per second.
+pub(crate) struct WebhookFloors {
+    /// Signed messages posted to the receiver.
     pub(crate) post: f64,
-    /// Through a quorum queue.
+    /// Messages sent through a quorum queue.
     pub(crate) queue: f64,
-    /// Their rows, inserted.
+    /// Messages whose rows are inserted.
     pub(crate) rows: f64,
 }
 
-impl Floors {
-    /// One after the other.
+impl WebhookFloors {
+    /// The rate if all parts are done one after the other.
     pub(crate) fn together(&self) -> f64 {
         1.0 / (1.0 / self.post + 1.0 / self.queue + 1.0 / self.rows)
     }
 }
 
-/// A webhook's body.
+/// The body of a webhook as a dispatcher sends it.
 pub(crate) fn envelope() -> String {
     let id = Uuid::nil();
     format!(
@@ -51,24 +51,24 @@ pub(crate) fn envelope() -> String {
     )
 }
 
-/// Takes the floors of a burst with so many events.
-pub(crate) async fn measure(world: &World, receiver: &Receiver, events: usize) -> Floors {
-    Floors {
+/// Measures the floors of a burst with `events` events.
+pub(crate) async fn measure(world: &World, receiver: &Receiver, events: usize) -> WebhookFloors {
+    WebhookFloors {
         post: rate("a bare client posts the messages", post(receiver)).await,
-        queue: rate("a bare queue takes the messages and hands them out", queue(world.queues.url())).await,
+        queue: rate("a bare queue transports the messages", queue(world.queues.url())).await,
         rows: rate("the rows are inserted", rows(world, events)).await,
     }
 }
 
 async fn rate(what: &str, work: impl Future<Output = ()>) -> f64 {
     let begun = Instant::now();
-    bounded(what, work).await;
+    with_step_timeout(what, work).await;
     DELIVERIES as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Posts them over connections that are kept alive, each signed anew.
+/// Posts them over connections that are kept alive, each signed again.
 async fn post(receiver: &Receiver) {
-    receiver.forget();
+    receiver.clear_received();
     let body = Bytes::from(envelope());
     let client = async || {
         let stream = TcpStream::connect(receiver.address()).await.expect("a connection");
@@ -100,7 +100,7 @@ async fn post(receiver: &Receiver) {
 /// Publishes them with confirms while taking and acknowledging them.
 async fn queue(url: &str) {
     let connect = async || Connection::connect(url, ConnectionProperties::default()).await;
-    let (publishing, consuming) = try_join!(connect(), connect()).expect("the broker answers");
+    let (publishing, consuming) = try_join!(connect(), connect()).expect("the broker accepts connections");
     let name = format!("connect_bench_{}", Uuid::now_v7().simple());
     let publisher = publishing.create_channel().await.expect("a channel");
     publisher.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
@@ -145,7 +145,7 @@ async fn queue(url: &str) {
     drop(publisher.queue_delete(name.as_str().into(), QueueDeleteOptions::default()).await);
 }
 
-/// Inserts the rows of outbox, deliveries and attempts, for an agency that nobody subscribes to.
+/// Inserts the rows of outbox, deliveries and attempts, for a tenant without subscriptions.
 async fn rows(world: &World, events: usize) {
     let client = world.database.connect().await;
     let tenant = Uuid::now_v7();

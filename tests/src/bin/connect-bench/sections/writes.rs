@@ -2,7 +2,7 @@
 
 use crate::caller::{Caller, Response};
 use crate::figures::timed;
-use crate::prepare::api;
+use crate::prepare::api_address;
 use crate::random::Random;
 use crate::request;
 use futures_util::future::join_all;
@@ -14,13 +14,13 @@ const LEADS: usize = 20;
 
 /// A kind of write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write {
+pub(crate) enum WriteKind {
     CreateClient,
     CreateLead,
     ChangeTrip,
 }
 
-impl Write {
+impl WriteKind {
     pub(crate) const ALL: [Self; 3] = [Self::CreateClient, Self::CreateLead, Self::ChangeTrip];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -42,19 +42,19 @@ pub(crate) struct Integrator {
     changes: usize,
 }
 
-/// Connects that many, without leads.
+/// Opens `count` connections of integrators without leads.
 pub(crate) async fn connect_all(world: &World, count: usize) -> Vec<Integrator> {
     let connect = async || {
-        let (caller, key) = (Caller::connect(api(world)).await, world.key.clone());
+        let (caller, key) = (Caller::connect(api_address(world)).await, world.key.clone());
         Integrator { caller, key, random: Random::new(), leads: Vec::new(), changes: 0 }
     };
     join_all((0..count).map(|_| connect())).await
 }
 
 impl Integrator {
-    /// Opens its connection anew: ingest closes one that was idle while a floor was taken.
+    /// Opens a new connection: ingest closes one that was idle while a floor was measured.
     pub(crate) async fn reconnect(&mut self, world: &World) {
-        self.caller = Caller::connect(api(world)).await;
+        self.caller = Caller::connect(api_address(world)).await;
     }
 
     /// Creates the leads whose trips it changes.
@@ -66,12 +66,12 @@ impl Integrator {
         }
     }
 
-    /// Does one write, which must succeed; gives the time from request to response in seconds.
-    pub(crate) async fn write(&mut self, write: Write) -> f64 {
+    /// Sends one write, which must succeed; returns the time from request to response in seconds.
+    pub(crate) async fn write(&mut self, write: WriteKind) -> f64 {
         match write {
-            Write::CreateClient => self.create_client().await,
-            Write::CreateLead => self.create_lead().await.1,
-            Write::ChangeTrip => self.change_trip().await,
+            WriteKind::CreateClient => self.create_client().await,
+            WriteKind::CreateLead => self.create_lead().await.1,
+            WriteKind::ChangeTrip => self.change_trip().await,
         }
     }
 

@@ -47,7 +47,7 @@ fn a_client_without_a_name_is_named_after_what_identifies_it() {
 }
 
 #[test]
-fn a_client_that_nothing_identifies_is_refused() {
+fn a_client_without_an_identity_is_refused() {
     let mut world = World::new();
     for body in [json!({}), json!({"name": "Ana", "company": "X", "travelers": []})] {
         assert_eq!(world.post_client(body), Err(WriteRefusal::IdentityRequired));
@@ -74,7 +74,7 @@ fn only_the_first_identity_sent_matches() {
 }
 
 #[test]
-fn a_new_email_with_anothers_external_id_is_taken() {
+fn a_new_email_with_another_clients_external_id_is_refused() {
     let mut world = World::new();
     let known = world.post_client(ana()).unwrap();
     let refused = world.post_client(json!({"email": "new@example.com", "externalId": "p-1"}));
@@ -82,7 +82,7 @@ fn a_new_email_with_anothers_external_id_is_taken() {
 }
 
 #[test]
-fn a_change_touches_what_was_sent_and_nothing_else() {
+fn a_change_affects_only_the_fields_sent() {
     let mut world = World::new();
     let mut body = ana();
     body["travelers"] = json!([{"name": "Bo"}, {"name": "Cy"}]);
@@ -110,7 +110,7 @@ fn a_change_touches_what_was_sent_and_nothing_else() {
 }
 
 #[test]
-fn a_change_to_what_is_there_already_keeps_the_version() {
+fn a_change_without_a_difference_keeps_the_version() {
     let mut world = World::new();
     let mut body = ana();
     body["travelers"] = json!([{"name": "Bo"}]);
@@ -122,7 +122,7 @@ fn a_change_to_what_is_there_already_keeps_the_version() {
 }
 
 #[test]
-fn versions_grow_while_the_clock_stands_still_and_when_it_goes_back() {
+fn versions_increase_when_the_clock_stops_or_goes_back() {
     let mut world = World::new();
     let mut before = world.post_client(ana()).unwrap();
     for (i, step) in [0, 0, -5_000, 1, -1, 60_000].into_iter().enumerate() {
@@ -136,7 +136,7 @@ fn versions_grow_while_the_clock_stands_still_and_when_it_goes_back() {
 }
 
 #[test]
-fn an_identity_that_another_holds_stays_with_them() {
+fn an_identity_of_another_client_is_refused() {
     let mut world = World::new();
     let known = world.post_client(ana()).unwrap();
     let other = world.post_client(json!({"email": "bo@example.com"})).unwrap();
@@ -153,7 +153,7 @@ fn an_identity_that_another_holds_stays_with_them() {
 }
 
 #[test]
-fn an_identity_that_was_given_up_is_free() {
+fn an_identity_that_was_given_up_can_be_reused() {
     let mut world = World::new();
     let known = world.post_client(ana()).unwrap();
     world.patch_client(&known, json!({"email": "a2@example.com", "externalId": "p-2"})).unwrap();
@@ -162,7 +162,7 @@ fn an_identity_that_was_given_up_is_free() {
 }
 
 #[test]
-fn a_condition_must_name_the_version() {
+fn a_condition_must_match_the_version() {
     let mut world = World::new();
     let first = world.post_client(ana()).unwrap();
     let second = world.patch_client_if(&first, json!({"name": "B"}), Some(&if_match(&first))).unwrap();
@@ -177,7 +177,7 @@ fn a_condition_must_name_the_version() {
 }
 
 #[test]
-fn nobody_can_be_changed_who_is_not_there() {
+fn changing_a_missing_client_is_refused_as_not_found() {
     let mut world = World::new();
     let nobody = json!({"id": Uuid::from_u128(99)});
     assert_eq!(world.patch_client_if(&nobody, json!({}), Some(&IfMatch::Any)), Err(WriteRefusal::NotFound));
@@ -191,7 +191,7 @@ fn entry(world: &World, account: ClientId, email: &str) -> Option<(Option<String
 }
 
 #[test]
-fn an_address_on_an_accounts_domain_joins_it_when_made_and_when_changed() {
+fn a_client_on_an_accounts_domain_joins_it_when_created_and_when_changed() {
     let mut world = World::new();
     let account = world.account("Initech", "initech.com");
     let made =
@@ -212,7 +212,7 @@ fn an_address_on_an_accounts_domain_joins_it_when_made_and_when_changed() {
 }
 
 #[test]
-fn a_colleagues_entry_follows_their_name_and_phone_as_it_does_with_an_event() {
+fn a_colleagues_entry_is_updated_with_name_and_phone_as_by_events() {
     let mut world = World::new();
     let account = world.account("Initech", "initech.com");
     let ana = world.post_client(json!({"email": "ana@initech.com", "name": "Ana"})).unwrap();
@@ -225,7 +225,7 @@ fn a_colleagues_entry_follows_their_name_and_phone_as_it_does_with_an_event() {
 }
 
 #[test]
-fn a_company_account_takes_no_identity_of_a_person() {
+fn a_company_account_refuses_personal_identities() {
     let mut world = World::new();
     let account = json!({"id": world.account("Initech", "initech.com")});
     for body in [json!({"email": "a@b.co"}), json!({"phone": "1"}), json!({"externalId": "x"})] {

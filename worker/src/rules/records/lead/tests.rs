@@ -10,23 +10,23 @@ use uuid::Uuid;
 
 const MEMBERS: [&str; 2] = ["asha@agency.com", "ben@agency.com"];
 
-/// An agency with an enquiry of Asha's, of which all was told.
+/// A tenant with a lead that Asha owns, whose inbox, notifications and outbox are cleared.
 fn opened() -> (World, Value) {
     let mut world = World::new();
     world.members(&MEMBERS);
     let lead = world.post_lead(json!({"contact": {"email": "ana@example.com"}})).unwrap();
-    world.forget_told();
+    world.clear_messages();
     (world, lead)
 }
 
-/// Takes the trip of an enquiry away.
+/// Removes the trip of a lead.
 fn without_trip(world: &mut World) {
     world.state.trips = Default::default();
     world.state.proposals = Default::default();
 }
 
 #[test]
-fn an_enquiry_opens_at_inquiry_with_number_owner_trip_and_draft() {
+fn a_lead_opens_at_inquiry_with_number_owner_trip_and_draft() {
     let mut world = World::new();
     world.members(&MEMBERS);
     let dates = json!({"startDate": "2027-05-01", "endDate": null});
@@ -52,7 +52,7 @@ fn an_enquiry_opens_at_inquiry_with_number_owner_trip_and_draft() {
 }
 
 #[test]
-fn routing_is_told_as_the_crms_own_act_and_the_first_stage_is_no_change() {
+fn routing_is_emitted_by_the_crm_and_the_first_stage_emits_no_change() {
     let mut world = World::new();
     world.members(&MEMBERS);
     world.post_lead(json!({"contact": {"phone": "1"}})).unwrap();
@@ -62,7 +62,7 @@ fn routing_is_told_as_the_crms_own_act_and_the_first_stage_is_no_change() {
 }
 
 #[test]
-fn a_client_named_by_id_is_taken_and_nobody_is_made() {
+fn a_client_given_by_id_is_used_and_none_is_created() {
     let mut world = World::new();
     let client = world.post_client(json!({"email": "ana@example.com", "name": "Ana"})).unwrap();
     let body = json!({"clientId": client["id"], "contact": {"email": "bo@example.com", "name": "Bo"}});
@@ -75,7 +75,7 @@ fn a_client_named_by_id_is_taken_and_nobody_is_made() {
 }
 
 #[test]
-fn a_contact_is_matched_or_made_and_must_be_somebody() {
+fn a_contact_is_matched_or_created_and_needs_an_identity() {
     let mut world = World::new();
     let client = world.post_client(json!({"email": "ana@example.com"})).unwrap();
     let matched = world.post_lead(json!({"contact": {"email": "ANA@example.com", "phone": "5"}})).unwrap();
@@ -88,7 +88,7 @@ fn a_contact_is_matched_or_made_and_must_be_somebody() {
 }
 
 #[test]
-fn each_stage_is_set_or_refused_as_the_specification_says() {
+fn stages_are_set_or_refused_as_specified() {
     use WriteRefusal::{ReasonRequired, StageNotAllowed};
     for has_trip in [true, false] {
         for to in Stage::ALL {
@@ -124,7 +124,7 @@ fn each_stage_is_set_or_refused_as_the_specification_says() {
 }
 
 #[test]
-fn a_reason_counts_characters_without_blanks_around_them() {
+fn the_length_of_a_reason_excludes_surrounding_blanks() {
     let (mut world, lead) = opened();
     for short in ["", "    ", " four ", "é è ", "\t\n four"] {
         let refused = world.patch_lead(&lead, json!({"stage": "lost", "reason": short}));
@@ -135,7 +135,7 @@ fn a_reason_counts_characters_without_blanks_around_them() {
 }
 
 #[test]
-fn a_stage_that_moves_is_told_with_its_cause_and_one_that_stays_is_not() {
+fn only_a_changed_stage_emits_an_event_with_its_cause() {
     let (mut world, lead) = opened();
     assert_eq!(world.patch_lead(&lead, json!({"stage": "inquiry"})).unwrap(), lead);
     assert!(world.state.outbox.is_empty());
@@ -147,7 +147,7 @@ fn a_stage_that_moves_is_told_with_its_cause_and_one_that_stays_is_not() {
 }
 
 #[test]
-fn a_new_owner_is_an_active_member_and_is_told() {
+fn a_new_owner_must_be_an_active_member_and_is_notified() {
     let (mut world, lead) = opened();
     let gone = world.state.members.remove(1);
     world.state.former_members.push(gone);
@@ -169,7 +169,7 @@ fn a_new_owner_is_an_active_member_and_is_told() {
 }
 
 #[test]
-fn everything_can_be_changed_at_once_and_the_trip_shows_its_part() {
+fn all_fields_can_be_changed_at_once_and_the_trip_shows_its_part() {
     let (mut world, lead) = opened();
     let body = json!({"title": "New", "followUp": true, "stage": "follow_up", "owner": MEMBERS[1]});
     let after = world.patch_lead(&lead, body).unwrap();
@@ -183,7 +183,7 @@ fn everything_can_be_changed_at_once_and_the_trip_shows_its_part() {
     let trip = world.trip_now(&lead);
     assert_eq!((&trip["stage"], &trip["owner"]), (&after["stage"], &after["owner"]));
     assert_eq!(world.state.outbox.len(), 2);
-    // What is not sent stays.
+    // Fields that are not sent keep their values.
     for (field, value) in [("title", json!("Other")), ("stage", json!("inquiry"))] {
         let after = world.patch_lead(&lead, json!({field: value})).unwrap();
         expected[field] = value;
@@ -193,7 +193,7 @@ fn everything_can_be_changed_at_once_and_the_trip_shows_its_part() {
 }
 
 #[test]
-fn a_change_to_what_is_there_already_keeps_the_version() {
+fn a_change_without_a_difference_keeps_the_version() {
     let (mut world, lead) = opened();
     world.now += TimeDelta::seconds(1);
     let same = json!({"title": lead["title"], "followUp": false, "stage": "inquiry", "owner": MEMBERS[0]});
@@ -204,7 +204,7 @@ fn a_change_to_what_is_there_already_keeps_the_version() {
 }
 
 #[test]
-fn what_the_trip_shows_of_a_change_grows_its_version_too() {
+fn a_change_that_the_trip_shows_increases_its_version_as_well() {
     let (mut world, lead) = opened();
     for (body, is_shown) in [
         (json!({"stage": "follow_up"}), true),
@@ -221,11 +221,11 @@ fn what_the_trip_shows_of_a_change_grows_its_version_too() {
 }
 
 #[test]
-fn a_condition_must_name_the_version() {
+fn a_condition_must_match_the_version() {
     let (mut world, first) = opened();
     let second = world.patch_lead_if(&first, json!({"title": "B"}), Some(&if_match(&first))).unwrap();
     let stale = WriteRefusal::StaleWrite { updated_at: second["updatedAt"].as_str().unwrap().to_owned() };
-    // Before anything else that is wrong with it.
+    // The version is checked before everything else.
     let body = json!({"stage": "archived", "owner": "nobody@agency.com"});
     assert_eq!(world.patch_lead_if(&first, body, Some(&if_match(&first))), Err(stale));
     world.patch_lead_if(&first, json!({"title": "C"}), Some(&IfMatch::Any)).unwrap();
@@ -233,14 +233,14 @@ fn a_condition_must_name_the_version() {
 }
 
 #[test]
-fn no_enquiry_can_be_changed_that_is_not_there() {
+fn changing_a_missing_lead_is_refused_as_not_found() {
     let mut world = World::new();
     let nothing = json!({"id": Uuid::from_u128(99)});
     assert_eq!(world.patch_lead(&nothing, json!({"title": "x"})), Err(WriteRefusal::NotFound));
 }
 
 #[test]
-fn an_enquiry_without_a_trip_is_shown_without_one() {
+fn a_lead_without_a_trip_is_shown_without_one() {
     let (mut world, lead) = opened();
     without_trip(&mut world);
     let after = world.patch_lead(&lead, json!({"followUp": true})).unwrap();

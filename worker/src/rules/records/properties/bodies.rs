@@ -1,4 +1,4 @@
-//! Any writes to a few clients and enquiries, so that their identities meet.
+//! Arbitrary writes to a few clients and leads, so that their identities collide.
 
 use super::shown;
 use crate::rules::records::testing::{client_id, lead_id};
@@ -13,18 +13,18 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What a write is about; which record is chosen when it is sent.
+/// A write whose record is chosen when it is sent.
 #[derive(Clone, Debug)]
 pub(super) enum AnyWrite {
     NewClient(Value),
     Client(Index, Value),
-    /// With a contact, or of a client that is there.
+    /// With a contact, or for an existing client.
     NewLead(Option<Index>, Value),
     Lead(Index, Value),
     Trip(Index, Value),
 }
 
-/// An object of the fields that are there.
+/// A JSON object of the fields that have a value.
 fn object(fields: Vec<(&'static str, Option<Value>)>) -> Value {
     let there = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     Value::Object(there.collect::<Map<_, _>>())
@@ -85,7 +85,7 @@ fn brief() -> impl Strategy<Value = Value> {
     })
 }
 
-fn enquiry() -> impl Strategy<Value = Value> {
+fn lead_patch() -> impl Strategy<Value = Value> {
     let stages =
         ["inquiry", "follow_up", "building_proposal", "negotiation", "lost", "trip_booked", "archived"];
     let fields = (
@@ -118,7 +118,7 @@ pub(super) fn any_write() -> impl Strategy<Value = AnyWrite> {
             body["contact"] = contact;
             AnyWrite::NewLead(place, body)
         }),
-        3 => (any::<Index>(), enquiry()).prop_map(|(place, body)| AnyWrite::Lead(place, body)),
+        3 => (any::<Index>(), lead_patch()).prop_map(|(place, body)| AnyWrite::Lead(place, body)),
         4 => (any::<Index>(), brief()).prop_map(|(place, body)| AnyWrite::Trip(place, body)),
     ]
 }
@@ -131,8 +131,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Takes in what a write made.
-    pub(super) fn take_in(&mut self, write: &Write, made: &Value) {
+    /// Adds the record that a write created.
+    pub(super) fn add_created(&mut self, write: &Write, made: &Value) {
         match write {
             Write::NewClient(_) => self.add_client(client_id(&made["id"])),
             Write::NewLead(_) => {
@@ -168,7 +168,7 @@ impl Pool {
 }
 
 impl AnyWrite {
-    /// The write, to records that are there.
+    /// The write, to existing records.
     pub(super) fn write(&self, pool: &Pool) -> Write {
         match self {
             Self::NewClient(body) => Write::NewClient(read(body)),

@@ -1,5 +1,5 @@
-//! Writers who read a client, an enquiry and its trip, and change them under the version they have seen, while events
-//! and writers without conditions change other fields.
+//! Concurrent writers: they read a client, a lead and its trip, and change them under the version that they have read,
+//! while events and writers without conditions change other fields.
 
 use super::{any_jump, apply, check_version, event, shown, tick};
 use crate::rules::records::testing::{client_id, if_match, lead_id};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 const WRITERS: usize = 3;
 
-/// The records of the test, as places of an array.
+/// Indexes of the three records.
 const CLIENT: usize = 0;
 const LEAD: usize = 1;
 const TRIP: usize = 2;
@@ -33,15 +33,15 @@ const TEXTS: [(usize, &str); 7] = [
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// A writer looks at a record.
+    /// A writer reads a record.
     Look { writer: usize, record: usize },
-    /// A writer adds a word to one of [`TEXTS`], as it was when they last saw it, under the version of then.
+    /// A writer adds a word to one of [`TEXTS`] as they last read it, under the version that they read.
     Add { writer: usize, text: usize },
-    /// Somebody changes something else, whatever the version.
+    /// A writer without a condition changes another field.
     Set { record: usize, body: Value },
-    /// Something else happens to the client.
+    /// An event changes the client.
     Event(&'static str),
-    /// The clock is put.
+    /// The clock is moved.
     Clock(i64),
 }
 
@@ -76,19 +76,19 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The records, and what every writer has seen of them.
-pub(super) struct Agency {
+/// The records, and what each writer has last read.
+pub(super) struct ConcurrentWriters {
     simulation: Simulation,
     client: ClientId,
     lead: LeadId,
     seen: Vec<[Value; 3]>,
-    /// Words that were added, with their place in [`TEXTS`].
+    /// Words that were added, with their index in [`TEXTS`].
     kept: Vec<(usize, String)>,
-    /// Records and versions under which a change passed.
+    /// Records and versions under which a change succeeded.
     used: BTreeSet<(usize, String)>,
 }
 
-impl Agency {
+impl ConcurrentWriters {
     pub(super) fn new() -> Self {
         let mut simulation = Simulation::new();
         tick(&mut simulation, 0);
@@ -98,19 +98,19 @@ impl Agency {
         let lead = apply(&mut simulation, &lead, None, Loading::Needed).unwrap();
         let (client, lead) = (client_id(&lead["clientId"]), lead_id(&lead["id"]));
         let (kept, used) = (Vec::new(), BTreeSet::new());
-        let mut agency = Self { simulation, client, lead, seen: Vec::new(), kept, used };
-        agency.seen = vec![agency.shown(); WRITERS];
-        agency
+        let mut writers = Self { simulation, client, lead, seen: Vec::new(), kept, used };
+        writers.seen = vec![writers.shown(); WRITERS];
+        writers
     }
 
-    /// Client, enquiry and trip.
+    /// Client, lead and trip.
     fn shown(&self) -> [Value; 3] {
         let state = self.simulation.all();
         [Record::Client(self.client), Record::Lead(self.lead), Record::Trip(self.lead, None)]
             .map(|record| shown(&state, record))
     }
 
-    /// Does a step, the `number`-th, and checks what holds for every one.
+    /// Executes the `number`-th step and checks the versions.
     pub(super) fn step(&mut self, number: usize, step: &Step) {
         let before = self.shown();
         match step {
@@ -132,7 +132,7 @@ impl Agency {
             Ok(written) => {
                 assert_eq!(version(&seen), version(&before[record]), "it had not seen the current version");
                 assert!(self.used.insert((record, version(&seen))), "two passed under one version");
-                assert_eq!(written, self.shown()[record], "the answer is the record");
+                assert_eq!(written, self.shown()[record], "the response is the record");
                 self.kept.push((text, word.to_owned()));
                 self.seen[writer][record] = written;
             }
@@ -157,7 +157,7 @@ impl Agency {
         apply(&mut self.simulation, &write, seen.map(if_match).as_ref(), Loading::Needed)
     }
 
-    /// Every word that was added is there, once.
+    /// Checks that each added word is present exactly once.
     pub(super) fn check_kept(&self) {
         let records = self.shown();
         for (text, word) in &self.kept {
@@ -182,7 +182,7 @@ impl Agency {
     }
 }
 
-/// A change that adds `word` to a text of a record as it was seen.
+/// A PATCH body that adds `word` to a text of a record as it was read.
 fn with_word(seen: &Value, field: &str, word: &str) -> Value {
     let longer = |text: &Value| json!(format!("{} {word}", text.as_str().unwrap_or_default()).trim());
     match field {

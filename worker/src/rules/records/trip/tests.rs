@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 const OWNER: &str = "advisor@agency.com";
 
-/// An agency with an enquiry, of which all was told.
+/// A tenant with a lead, whose inbox, notifications and outbox are cleared.
 fn opened() -> (World, Value) {
     let mut world = World::new();
     let lead =
         world.post_lead(json!({"contact": {"email": "ana@example.com"}, "destination": "Goa"})).unwrap();
-    world.forget_told();
+    world.clear_messages();
     (world, lead)
 }
 
@@ -26,7 +26,7 @@ fn put_at(world: &mut World, lead: &Value, stage: Stage) {
     world.state.leads.change(&lead_id(&lead["id"])).unwrap().stage = stage;
 }
 
-/// Gives the proposal that status.
+/// Sets the status of the proposal.
 fn put_proposal(world: &mut World, status: ProposalStatus) {
     let id = world.state.proposals.values().next().unwrap().id;
     world.state.proposals.change(&id).unwrap().status = status;
@@ -39,7 +39,7 @@ fn posted(world: &World) -> Vec<Value> {
 }
 
 #[test]
-fn each_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
+fn each_field_of_the_brief_can_be_changed_alone_and_the_lead_shows_it() {
     let (mut world, lead) = opened();
     let mut expected = world.trip_now(&lead);
     for (field, sent, shown) in [
@@ -71,7 +71,7 @@ fn each_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
         expected["updatedAt"] = after["updatedAt"].clone();
         assert_eq!(after, expected);
         let shows = world.lead_now(&lead);
-        // The enquiry has a title of its own, and shows no nationality.
+        // The lead has a title of its own, and shows no nationality.
         if !["title", "guestNationality"].contains(&field) {
             assert_eq!(shows[field], shown);
             assert!(shows["updatedAt"].as_str() > before["updatedAt"].as_str(), "{field}");
@@ -80,7 +80,7 @@ fn each_field_of_the_brief_is_changed_alone_and_the_enquiry_shows_it() {
 }
 
 #[test]
-fn what_differs_is_posted_from_what_to_what_and_the_owner_is_told_once() {
+fn changes_are_posted_with_old_and_new_values_and_the_owner_is_notified_once() {
     let (mut world, lead) = opened();
     let body = json!({
         "title": "South", "destination": "Kerala", "travelDates": {"startDate": "2027-05-01"},
@@ -105,18 +105,18 @@ fn what_differs_is_posted_from_what_to_what_and_the_owner_is_told_once() {
 }
 
 #[test]
-fn a_correction_alone_takes_the_summary_as_its_reason_and_posts_it_once() {
+fn a_correction_alone_is_posted_once_with_the_summary_as_its_reason() {
     let (mut world, lead) = opened();
     let dates = |day: u32| json!({"startDate": format!("2027-05-{day:02}"), "endDate": "2027-05-20"});
     world.patch_trip(&lead, json!({"travelDates": dates(1)})).unwrap();
-    world.forget_told();
+    world.clear_messages();
     world.patch_trip(&lead, json!({"travelDates": dates(2), "changeSummary": "School"})).unwrap();
     let change = json!({"travelDates": {"from": dates(1), "to": dates(2)}});
     assert_eq!(posted(&world), [json!(["correction", "School", change])]);
 }
 
 #[test]
-fn words_alone_are_posted_and_told() {
+fn a_message_alone_is_posted_and_the_owner_is_notified() {
     for (body, kind) in
         [(json!({"changeSummary": "Called"}), "change"), (json!({"message": "Called"}), "message")]
     {
@@ -128,7 +128,7 @@ fn words_alone_are_posted_and_told() {
 }
 
 #[test]
-fn a_change_to_what_is_there_already_posts_nothing_and_keeps_the_version() {
+fn a_change_without_a_difference_posts_nothing_and_keeps_the_version() {
     let (mut world, lead) = opened();
     let trip = world.trip_now(&lead);
     for same in [json!({}), json!({"destination": "Goa", "title": trip["title"], "guestNationality": ""})] {
@@ -138,7 +138,7 @@ fn a_change_to_what_is_there_already_posts_nothing_and_keeps_the_version() {
 }
 
 #[test]
-fn without_an_owner_it_is_posted_and_nobody_is_told() {
+fn without_an_owner_a_change_is_posted_but_nobody_is_notified() {
     let mut world = World::new();
     world.members(&[]);
     let lead = world.post_lead(json!({"contact": {"phone": "1"}})).unwrap();
@@ -147,7 +147,7 @@ fn without_an_owner_it_is_posted_and_nobody_is_told() {
 }
 
 #[test]
-fn an_itinerary_is_applied_or_not_by_the_proposal_first_and_then_the_stage() {
+fn whether_an_itinerary_is_applied_depends_on_the_proposal_then_on_the_stage() {
     use NotApplied::{AdvisorWorking, NoProposal, ProposalSent};
     use ProposalStatus::{Discarded, Draft, Sent, Viewed};
     let open = Stage::ALL.into_iter().filter(|stage| stage.is_open());
@@ -179,7 +179,7 @@ fn an_itinerary_is_applied_or_not_by_the_proposal_first_and_then_the_stage() {
 }
 
 #[test]
-fn an_itinerary_that_could_not_be_stored_is_told_and_the_rest_is_kept() {
+fn an_itinerary_that_could_not_be_stored_is_reported_and_the_rest_is_stored() {
     let (mut world, lead) = opened();
     let body = json!({"itinerary": itinerary(), "destination": "Kerala"}).to_string();
     let write = Write::Trip(lead_id(&lead["id"]), Box::new(parse(body.as_bytes()).unwrap()));
@@ -191,7 +191,7 @@ fn an_itinerary_that_could_not_be_stored_is_told_and_the_rest_is_kept() {
 }
 
 #[test]
-fn whatever_a_change_does_the_trip_has_a_new_version() {
+fn every_change_increases_the_version_of_the_trip() {
     let (mut world, lead) = opened();
     let itinerary = json!({"itinerary": itinerary()});
     for (body, stage) in [
@@ -207,12 +207,12 @@ fn whatever_a_change_does_the_trip_has_a_new_version() {
         assert!(after["updatedAt"].as_str() > before.0["updatedAt"].as_str(), "{body}");
         let again = world.patch_trip_if(&lead, body, Some(&condition));
         assert!(matches!(again, Err(WriteRefusal::StaleWrite { .. })), "of two with one version: {again:?}");
-        assert_eq!(world.lead_now(&lead), before.1, "the enquiry shows nothing of it");
+        assert_eq!(world.lead_now(&lead), before.1, "the lead shows nothing of it");
     }
 }
 
 #[test]
-fn a_closed_enquirys_trip_takes_nothing_and_says_its_stage() {
+fn changing_the_trip_of_a_closed_lead_is_refused_with_its_stage() {
     for stage in Stage::ALL.into_iter().filter(|stage| !stage.is_open()) {
         let (mut world, lead) = opened();
         put_at(&mut world, &lead, stage);
@@ -224,7 +224,7 @@ fn a_closed_enquirys_trip_takes_nothing_and_says_its_stage() {
 }
 
 #[test]
-fn a_trip_that_is_not_there_is_not_open_and_that_of_no_enquiry_is_not_found() {
+fn a_missing_trip_is_not_open_and_a_missing_lead_is_not_found() {
     let (mut world, lead) = opened();
     world.state.trips = Default::default();
     assert_eq!(world.patch_trip(&lead, json!({"title": "x"})), Err(WriteRefusal::TripNotOpen));
@@ -233,7 +233,7 @@ fn a_trip_that_is_not_there_is_not_open_and_that_of_no_enquiry_is_not_found() {
 }
 
 #[test]
-fn a_change_that_was_applied_is_known_by_its_entry_in_the_ledger() {
+fn the_ledger_entry_of_a_change_restores_its_response() {
     let entry = |warnings: Vec<String>| LedgerEntry {
         event_id: "connect-api:x".to_owned(),
         event_type: "trip.changed".to_owned(),
@@ -245,6 +245,7 @@ fn a_change_that_was_applied_is_known_by_its_entry_in_the_ledger() {
         trip_id: None,
         discovery_id: None,
         warnings,
+        trace_id: None,
     };
     let id = LeadId(Uuid::from_u128(1));
     let with = |body: &Value| Write::Trip(id, Box::new(parse(body.to_string().as_bytes()).unwrap()));

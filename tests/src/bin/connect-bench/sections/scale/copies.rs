@@ -12,7 +12,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// What all ratios refer to.
+    /// One copy of each program, which all ratios refer to.
     pub(super) const ONE: Self = Self { ingests: 1, workers: 1, dispatchers: 1 };
 
     /// The points of the curve; the first is [`ONE`](Self::ONE).
@@ -26,7 +26,7 @@ impl Copies {
         Self { ingests: 2, workers: 4, dispatchers: 2 },
     ];
 
-    /// Starts and ends programs until that many run.
+    /// Starts and terminates programs until these numbers run.
     pub(super) async fn apply(self, world: &mut World) {
         end_down_to(&mut world.ingests, self.ingests).await;
         end_down_to(&mut world.workers, self.workers).await;
@@ -46,7 +46,7 @@ impl Copies {
     }
 }
 
-/// Ends the last ones in order, so that nothing is delivered twice.
+/// Drains and ends the last programs, so that nothing is redelivered.
 async fn end_down_to(programs: &mut Vec<Program>, count: usize) {
     for mut program in programs.drain(count.min(programs.len())..) {
         program.terminate().await;

@@ -1,14 +1,14 @@
 //! The text of `docs/capacity.md`.
 
 use super::load::{DELIVERIES, SHAPE};
-use super::{Cost, Point, Report};
+use super::{CapacityReport, CurvePoint, UnitCost};
 use crate::figures::{median, percent};
 use crate::markdown::table;
 use crate::options::Options;
 use crate::{header, people};
 
-/// The whole document.
-pub(super) async fn text(report: &Report, options: &Options) -> String {
+/// Renders the document as Markdown.
+pub(super) async fn text(report: &CapacityReport, options: &Options) -> String {
     let sections = [
         introduction(&report.machine, options).await,
         curve(&report.curve),
@@ -32,7 +32,7 @@ async fn introduction(machine: &str, options: &Options) -> String {
          - Load: {} callers send batches of {} events and wait for each response\n\
          - Events: {}; {} bytes an event\n\
          - People: {}\n\
-         - Webhooks: one subscription to all types; one receiver on the same machine answers 204\n",
+         - Webhooks: one subscription to all types; one receiver on the same machine responds with 204\n",
         machine,
         header::postgres().await,
         SHAPE.connections,
@@ -43,13 +43,13 @@ async fn introduction(machine: &str, options: &Options) -> String {
     )
 }
 
-fn curve(points: &[Point]) -> String {
-    let events = |point: &Point| median(point.loads.iter().map(|load| load.events_rate));
-    let along = |point: &Point| median(point.loads.iter().map(|load| load.deliveries_rate));
-    let burst = |point: &Point| median(point.bursts.iter().map(|burst| burst.rate));
+fn curve(points: &[CurvePoint]) -> String {
+    let events = |point: &CurvePoint| median(point.loads.iter().map(|load| load.events_rate));
+    let along = |point: &CurvePoint| median(point.loads.iter().map(|load| load.deliveries_rate));
+    let burst = |point: &CurvePoint| median(point.bursts.iter().map(|burst| burst.rate));
     let one = &points[0];
     let ratio = |of: &dyn Fn(usize) -> f64| percent(median((0..one.loads.len()).map(of)));
-    let row = |point: &Point| {
+    let row = |point: &CurvePoint| {
         let of_events = |round: usize| point.loads[round].events_rate / one.loads[round].events_rate;
         let of_bursts = |round: usize| point.bursts[round].rate / one.bursts[round].rate;
         let refused: usize = point.loads.iter().map(|load| load.refused).sum();
@@ -75,14 +75,14 @@ fn curve(points: &[Point]) -> String {
     let rows: Vec<Vec<String>> = points.iter().map(row).collect();
     format!(
         "## Rates by number of copies\n\
-         \"Beside\" counts the webhooks that the events cause, until the last one is received; the events bound it.\n\
-         \"Alone\" is a burst of {DELIVERIES} outbound events that are in the outbox already. A refused batch was answered 503.\n\n{}",
+         \"Beside\" is the rate of the webhooks that the events cause, until the last one is received. The rate of events limits it.\n\
+         \"Alone\" is a burst of {DELIVERIES} outbound events that are in the outbox already. A refused batch got 503.\n\n{}",
         table(&head, &rows)
     )
 }
 
-fn saturation(points: &[Point]) -> String {
-    let row = |point: &Point| {
+fn saturation(points: &[CurvePoint]) -> String {
+    let row = |point: &CurvePoint| {
         let of = |figure: &dyn Fn(&super::LoadResult) -> f64| median(point.loads.iter().map(figure));
         let last = &point.loads[point.loads.len() - 1].saturation;
         let mut row = vec![
@@ -114,8 +114,8 @@ fn saturation(points: &[Point]) -> String {
     )
 }
 
-fn costs(events: &Cost, deliveries: &Cost) -> String {
-    let row = |label: &str, cost: &Cost| {
+fn costs(events: &UnitCost, deliveries: &UnitCost) -> String {
+    let row = |label: &str, cost: &UnitCost| {
         let count = cost.count as f64;
         vec![
             label.to_owned(),
@@ -136,8 +136,8 @@ fn costs(events: &Cost, deliveries: &Cost) -> String {
     )
 }
 
-fn cpu(events: &Cost, deliveries: &Cost) -> String {
-    let seconds = |cost: &Cost, seconds: f64| format!("{:.3}", seconds / cost.count as f64 * 1_000.0);
+fn cpu(events: &UnitCost, deliveries: &UnitCost) -> String {
+    let seconds = |cost: &UnitCost, seconds: f64| format!("{:.3}", seconds / cost.count as f64 * 1_000.0);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let pairs = events.spent.cpu.programs().iter().zip(deliveries.spent.cpu.programs());
     for ((label, of_events), (_, of_deliveries)) in pairs {
@@ -147,7 +147,7 @@ fn cpu(events: &Cost, deliveries: &Cost) -> String {
             seconds(deliveries, *of_deliveries),
         ]);
     }
-    let total = |cost: &Cost| cost.spent.cpu.programs().iter().map(|(_, seconds)| seconds).sum::<f64>();
+    let total = |cost: &UnitCost| cost.spent.cpu.programs().iter().map(|(_, seconds)| seconds).sum::<f64>();
     rows.push(vec![
         "all of these".to_owned(),
         seconds(events, total(events)),
@@ -162,7 +162,7 @@ fn cpu(events: &Cost, deliveries: &Cost) -> String {
     format!("## CPU time by program\nFrom the same measurements.\n\n{}", table(&head, &rows))
 }
 
-fn backlog(report: &Report) -> String {
+fn backlog(report: &CapacityReport) -> String {
     let rows = report.drains.iter().map(|drain| {
         vec![
             drain.workers.to_string(),

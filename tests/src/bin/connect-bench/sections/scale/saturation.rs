@@ -1,22 +1,22 @@
-//! What runs out under a load: processors, waits in Postgres, or depth of the queue, looked at several times a second.
+//! The resource that saturates under a load: processors, waits in Postgres, or the queue, sampled several times a second.
 
-use crate::cpu::{Meter, Used};
+use crate::cpu::{CpuMeter, CpuTime};
 use crate::process::MachineTime;
 use ::tests::World;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
-/// Time between looks.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// Idle share of the processors below which they are what runs out.
+/// Interval of the samples.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Idle share of the processors below which they are saturated.
 const BUSY: f64 = 0.10;
 /// Share of all processors that this run must use to be called the reason for that.
 const OWN: f64 = 0.70;
-/// Connections that wait for the same thing, on average, from which that is what holds the load up.
+/// Mean number of connections with the same wait from which that wait limits the load.
 const WAITING: f64 = 1.0;
 
-/// What was seen while a load ran.
+/// Samples taken during a load.
 #[derive(Clone, Debug)]
 pub(super) struct Saturation {
     /// Idle share of the machine's processors.
@@ -25,31 +25,31 @@ pub(super) struct Saturation {
     pub(super) own: f64,
     /// Programs and servers, and how many processors each used.
     pub(super) programs: Vec<(&'static str, f64)>,
-    /// What most connections of Postgres waited for, and how many of them on average.
+    /// The most frequent wait of Postgres, and the mean number of connections in it.
     pub(super) wait: Option<(String, f64)>,
     /// Most messages that waited in the queue of events.
     pub(super) depth: u32,
 }
 
-/// Counters when the load began.
-struct Begin {
+/// Counters at the start of the load.
+struct StartCounters {
     at: Instant,
     machine: MachineTime,
-    cpu: Used,
+    cpu: CpuTime,
 }
 
-/// Does `work` and looks at the machine and at Postgres meanwhile.
+/// Awaits `work` and samples the machine and Postgres meanwhile.
 pub(super) async fn watch<T>(
     world: &World,
     database: &Client,
-    meter: &Meter,
+    meter: &CpuMeter,
     work: impl Future<Output = T>,
 ) -> (T, Saturation) {
-    let begin = Begin { at: Instant::now(), machine: MachineTime::read(), cpu: meter.read() };
+    let begin = StartCounters { at: Instant::now(), machine: MachineTime::read(), cpu: meter.read() };
     let (mut looks, mut waits, mut depth) = (0, BTreeMap::new(), 0);
     let looking = async {
         loop {
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             count_waits(database, &mut waits).await;
             depth = depth.max(world.queues.depth("events").await);
             looks += 1;
@@ -57,7 +57,7 @@ pub(super) async fn watch<T>(
     };
     let done = tokio::select! {
         done = work => done,
-        () = looking => unreachable!("it looks until the work is done"),
+        () = looking => unreachable!("it samples until the work is done"),
     };
     let most = waits.into_iter().max_by_key(|(_, count)| *count);
     let wait = most.map(|(wait, count)| (wait, f64::from(count) / f64::from(looks.max(1))));
@@ -77,8 +77,8 @@ async fn count_waits(database: &Client, waits: &mut BTreeMap<String, u32>) {
     }
 }
 
-impl Begin {
-    fn end(&self, meter: &Meter, wait: Option<(String, f64)>, depth: u32) -> Saturation {
+impl StartCounters {
+    fn end(&self, meter: &CpuMeter, wait: Option<(String, f64)>, depth: u32) -> Saturation {
         let machine = MachineTime::read();
         let total = (machine.total - self.machine.total).max(f64::EPSILON);
         let used = meter.read().since(&self.cpu);
@@ -93,12 +93,12 @@ impl Begin {
 }
 
 impl Saturation {
-    /// What holds the load up, in words.
+    /// The resource that limits the load, as text.
     pub(super) fn bound(&self) -> String {
         if self.idle < BUSY && self.own >= OWN {
             "processors".to_owned()
         } else if self.idle < BUSY {
-            "processors, which other processes of this machine used too".to_owned()
+            "processors, which other processes of this machine also used".to_owned()
         } else {
             match &self.wait {
                 Some((wait, count)) if *count >= WAITING => format!("Postgres, {wait}"),

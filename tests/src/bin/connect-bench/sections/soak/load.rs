@@ -1,7 +1,7 @@
 //! The steady load: events, records writes and reads, each at a rate of its own.
 
-use crate::open_loop::{Idle, steady};
-use crate::prepare::api;
+use crate::open_loop::{IdleConnections, steady};
+use crate::prepare::api_address;
 use crate::random::Random;
 use crate::request;
 use crate::sections::reads::any_client;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tests::{ApiKey, RECORDS, World};
 use uuid::Uuid;
 
-/// The load in words.
+/// The composition of the load as text.
 pub(super) const COMPOSITION: &str = "200 events/s of the mix in batches of 10, 20 POST /clients/s, 50 GET /clients/{id}/s; webhooks delivered";
 /// Batches a second, and the events of each.
 const BATCHES: f64 = 20.0;
@@ -23,50 +23,50 @@ const READS: f64 = 50.0;
 /// Connections of each kind of request that are open when a part begins.
 const CONNECTIONS: usize = 4;
 
-/// What a part of the run gave.
+/// The counts of a part of the run.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct LoadCounts {
     pub(super) events: usize,
     pub(super) writes: usize,
     pub(super) reads: usize,
     pub(super) deliveries: usize,
-    /// Requests answered 503 or 429.
+    /// Requests that were refused with 503 or 429.
     pub(super) refused: usize,
-    /// Requests that had another unexpected response, or none.
+    /// Requests with any other unexpected response, or none.
     pub(super) failed: usize,
     pub(super) first_failure: Option<String>,
 }
 
 /// How one request ended.
-enum Outcome {
+enum RequestOutcome {
     Accepted,
     Refused,
     Failed(String),
 }
 
-/// Where and what it sends.
-pub(super) struct Load {
+/// The sender of the steady load.
+pub(super) struct SteadyLoad {
     address: SocketAddr,
     key: ApiKey,
     client: Uuid,
     random: RefCell<Random>,
 }
 
-impl Load {
-    /// For a world whose people are known.
+impl SteadyLoad {
+    /// A load for a world whose people exist already.
     pub(super) async fn new(world: &World) -> Self {
         let random = RefCell::new(Random::new());
-        Self { address: api(world), key: world.key.clone(), client: any_client(world).await, random }
+        Self { address: api_address(world), key: world.key.clone(), client: any_client(world).await, random }
     }
 
-    /// Sends for that long.
-    pub(super) async fn run(&self, length: Duration) -> Counts {
+    /// Sends for `length`.
+    pub(super) async fn run(&self, length: Duration) -> LoadCounts {
         let (events, writes, reads) = futures_util::join!(
             self.send(BATCHES, length, 200, || self.batch()),
             self.send(WRITES, length, 201, || self.write()),
             self.send(READS, length, 200, || self.read()),
         );
-        let mut counts = Counts::default();
+        let mut counts = LoadCounts::default();
         counts.events = BATCH * counts.add(events);
         counts.writes = counts.add(writes);
         counts.reads = counts.add(reads);
@@ -80,8 +80,8 @@ impl Load {
         length: Duration,
         expected: u16,
         request: impl Fn() -> Vec<u8>,
-    ) -> Vec<Outcome> {
-        let idle = Idle::connect(self.address, CONNECTIONS).await;
+    ) -> Vec<RequestOutcome> {
+        let idle = IdleConnections::connect(self.address, CONNECTIONS).await;
         let once = async || {
             let request = request();
             let exchange = async {
@@ -91,10 +91,10 @@ impl Load {
                 Ok(response)
             };
             match exchange.await {
-                Ok(response) if response.status == expected => Outcome::Accepted,
-                Ok(response) if matches!(response.status, 429 | 503) => Outcome::Refused,
-                Ok(response) => Outcome::Failed(format!("{response:?}")),
-                Err(error) => Outcome::Failed(error),
+                Ok(response) if response.status == expected => RequestOutcome::Accepted,
+                Ok(response) if matches!(response.status, 429 | 503) => RequestOutcome::Refused,
+                Ok(response) => RequestOutcome::Failed(format!("{response:?}")),
+                Err(error) => RequestOutcome::Failed(error),
             }
         };
         steady(rate, length, once).await
@@ -116,15 +116,15 @@ impl Load {
     }
 }
 
-impl Counts {
-    /// Counts what was refused and what failed. Gives how many were accepted.
-    fn add(&mut self, outcomes: Vec<Outcome>) -> usize {
+impl LoadCounts {
+    /// Counts refused and failed requests. Returns the number of accepted ones.
+    fn add(&mut self, outcomes: Vec<RequestOutcome>) -> usize {
         let mut accepted = 0;
         for outcome in outcomes {
             match outcome {
-                Outcome::Accepted => accepted += 1,
-                Outcome::Refused => self.refused += 1,
-                Outcome::Failed(failure) => {
+                RequestOutcome::Accepted => accepted += 1,
+                RequestOutcome::Refused => self.refused += 1,
+                RequestOutcome::Failed(failure) => {
                     self.failed += 1;
                     self.first_failure.get_or_insert(failure);
                 }

@@ -1,29 +1,29 @@
 //! Resident sizes of the programs and servers under a steady mixed load, and whether they grow. The load is far below
-//! what the machine reaches; it is one of rates, so that a faster machine does not make it another one.
+//! what the machine reaches, and has fixed rates, so that it is the same on a faster machine.
 
 mod load;
 
 use crate::options::Options;
-use crate::prepare::{analyze, fill, print_warnings};
+use crate::prepare::{analyze_tables, fill_database, print_warnings};
 use crate::process::{self, memory};
-use ::tests::{PATIENCE, Program, Receiver, World};
+use ::tests::{MAX_WAIT, Program, Receiver, World};
 use common::progress::Progress;
-use load::{Counts, Load};
+use load::{LoadCounts, SteadyLoad};
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Parts of the run, with sizes read at the end of each.
 const PARTS: u32 = 12;
-/// Parts of the first sixth: caches, pools and allocators fill in it.
+/// Parts of the warm-up, in which caches, pools and allocators fill.
 const WARM_UP: usize = 2;
-/// Growth that counts as such: more than both, a share of the size and a number of MiB.
+/// Growth counts when it exceeds both a share of the size and a number of MiB.
 const GROWTH: f64 = 0.05;
 const GROWTH_MIB: f64 = 8.0;
 
 /// A row of the table.
-struct Row {
+struct SoakRow {
     minutes: f64,
-    counts: Counts,
+    counts: LoadCounts,
     /// MiB of each program, in the order of [`programs`], then of Postgres and RabbitMQ.
     sizes: Vec<f64>,
 }
@@ -33,24 +33,24 @@ pub(crate) async fn run(options: &Options) {
     println!("soak: {minutes} minutes of a steady load: {}", load::COMPOSITION);
     let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let receiver = Receiver::http();
-    world.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/")]).await;
-    fill(&world, &world.key).await;
-    analyze(&world).await;
-    let servers = Servers::find(&world);
+    world.subscribe(&receiver.url("/")).await;
+    fill_database(&world, &world.key).await;
+    analyze_tables(&world).await;
+    let servers = ServerProcesses::find(&world);
     let part = Duration::from_secs_f64(minutes * 60.0 / f64::from(PARTS));
-    let load = Load::new(&world).await;
+    let load = SteadyLoad::new(&world).await;
     let mut progress = Progress::begin("parts of the soak:", u64::from(PARTS));
     progress.beside(|| print_head(&world));
     let mut rows = Vec::new();
     for number in 1..=PARTS {
         progress.next(&format!("{:.0} s of load", part.as_secs_f64()));
-        let running = timeout(part + PATIENCE * 6, load.run(part)).await;
+        let running = timeout(part + MAX_WAIT * 6, load.run(part)).await;
         let mut counts = running.unwrap_or_else(|_| panic!("part {number} of the soak does not end"));
         counts.deliveries = receiver.count();
-        // What the receiver keeps is no part of the measurement.
-        receiver.forget();
+        // Recorded requests must not count as growth of this process.
+        receiver.clear_received();
         let minutes = f64::from(number) * part.as_secs_f64() / 60.0;
-        let row = Row { minutes, counts, sizes: sizes(&world, &servers) };
+        let row = SoakRow { minutes, counts, sizes: sizes(&world, &servers) };
         progress.beside(|| row.print());
         rows.push(row);
     }
@@ -60,12 +60,12 @@ pub(crate) async fn run(options: &Options) {
 }
 
 /// The servers' processes, where they run on this machine.
-struct Servers {
+struct ServerProcesses {
     postgres: Option<u32>,
     rabbitmq: Option<u32>,
 }
 
-impl Servers {
+impl ServerProcesses {
     fn find(world: &World) -> Self {
         let (postgres, rabbitmq) = process::servers(world.database.url(), world.queues.url());
         Self { postgres, rabbitmq }
@@ -88,7 +88,7 @@ fn programs(world: &World) -> impl Iterator<Item = &Program> {
     world.ingests.iter().chain(&world.workers).chain(&world.dispatchers)
 }
 
-fn sizes(world: &World, servers: &Servers) -> Vec<f64> {
+fn sizes(world: &World, servers: &ServerProcesses) -> Vec<f64> {
     let read = |program: &Program| {
         let memory =
             memory(program.id()).unwrap_or_else(|| panic!("{} does not run any more", program.name()));
@@ -112,9 +112,9 @@ fn print_head(world: &World) {
     println!("{head}");
 }
 
-impl Row {
+impl SoakRow {
     fn print(&self) {
-        let Counts { events, writes, reads, deliveries, refused, failed, .. } = &self.counts;
+        let LoadCounts { events, writes, reads, deliveries, refused, failed, .. } = &self.counts;
         let sizes: String = self.sizes.iter().map(|size| format!(" {size:>18.1}")).collect();
         println!(
             "{:>7.1} {events:>8} {writes:>7} {reads:>7} {deliveries:>10} {refused:>8} {failed:>7}{sizes}",
@@ -123,7 +123,7 @@ impl Row {
     }
 }
 
-fn print_growth(world: &World, rows: &[Row]) {
+fn print_growth(world: &World, rows: &[SoakRow]) {
     let (first, last) = (&rows[WARM_UP - 1], &rows[rows.len() - 1]);
     println!(
         "growth from minute {:.1} to minute {:.1}; target: at most {:.0} %, or {GROWTH_MIB} MiB",

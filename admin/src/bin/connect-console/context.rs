@@ -1,0 +1,138 @@
+//! What a page or a change gets to work with.
+
+use crate::app::App;
+use crate::csrf::SameOrigin;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::format::without_contacts;
+use crate::request::Request;
+use admin::audit::Actor;
+use admin::console::{Role, Session};
+use admin::tenants::Tenant;
+use std::ops::Deref;
+use tokio_postgres::Client;
+
+/// What a request is about, and who sent it.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) request: &'a Request,
+    pub(crate) session: &'a Session,
+    /// The token of the session.
+    pub(crate) token: &'a str,
+    /// The tenant in the path.
+    tenant: Option<&'a Tenant>,
+    /// The id in the path.
+    id: Option<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) const fn new(
+        app: &'a App,
+        request: &'a Request,
+        (session, token): (&'a Session, &'a str),
+        tenant: Option<&'a Tenant>,
+        id: Option<&'a str>,
+    ) -> Self {
+        Self { app, request, session, token, tenant, id }
+    }
+
+    /// The tenant whose page it is.
+    pub(crate) fn tenant(&self) -> Result<&'a Tenant, Failure> {
+        self.tenant.ok_or(Failure::NotFound)
+    }
+
+    /// The tenant whose page it is, if it belongs to one.
+    pub(crate) const fn tenant_if_any(&self) -> Option<&'a Tenant> {
+        self.tenant
+    }
+
+    /// The id in the path.
+    pub(crate) fn id(&self) -> Result<&'a str, Failure> {
+        self.id.ok_or(Failure::NotFound)
+    }
+
+    /// Whether the person may do what needs `role`. Only hides what would be refused: rights are checked before a handler runs.
+    pub(crate) fn may(&self, role: Role) -> bool {
+        self.session.role() >= role
+    }
+
+    /// A text that partners wrote, with contact data masked for viewers.
+    pub(crate) fn text(&self, text: &str) -> String {
+        if self.may(Role::Admin) { text.to_owned() } else { without_contacts(text) }
+    }
+
+    /// The path of a page of the tenant, `path` below its start page.
+    pub(crate) fn tenant_path(&self, path: &str) -> String {
+        let slug = self.tenant.map_or("", |tenant| tenant.slug.as_str());
+        format!("/agencies/{slug}{path}")
+    }
+}
+
+/// A page: it reads, and can change nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    context: Context<'a>,
+    client: &'a Client,
+}
+
+impl<'a> View<'a> {
+    pub(crate) const fn new(context: Context<'a>, client: &'a Client) -> Self {
+        Self { context, client }
+    }
+
+    pub(crate) const fn client(&self) -> &'a Client {
+        self.client
+    }
+}
+
+impl<'a> Deref for View<'a> {
+    type Target = Context<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.context
+    }
+}
+
+/// A change by somebody who may make it. There is no other way to the exclusive use of the database that changes need.
+pub(crate) struct Change<'a> {
+    context: Context<'a>,
+    client: &'a mut Client,
+    actor: Actor,
+    form: Fields,
+}
+
+impl<'a> Change<'a> {
+    /// A change of a request that one of the console's own pages has sent.
+    pub(crate) fn new(
+        _proof: SameOrigin,
+        context: Context<'a>,
+        client: &'a mut Client,
+        form: Fields,
+    ) -> Self {
+        Self { context, client, actor: context.session.identity.actor(context.session.method), form }
+    }
+
+    /// The database and who is signed in, for one operation, which records it.
+    pub(crate) const fn operation(&mut self) -> (&mut Client, &Actor) {
+        (self.client, &self.actor)
+    }
+
+    /// The request's connection, for pages that only read.
+    pub(crate) const fn client(&mut self) -> &mut Client {
+        self.client
+    }
+
+    pub(crate) const fn form(&self) -> &Fields {
+        &self.form
+    }
+
+    pub(crate) const fn context(&self) -> Context<'a> {
+        self.context
+    }
+
+    /// The page of the form, to show it again.
+    pub(crate) const fn view(&self) -> View<'_> {
+        View { context: self.context, client: self.client }
+    }
+}

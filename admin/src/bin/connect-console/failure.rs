@@ -1,0 +1,177 @@
+//! Why a request got no page, and the page that says so.
+
+use crate::layout;
+use crate::openid_connect::ProviderError;
+use crate::response::html;
+use admin::{AdminError, ErrorKind};
+use common::db::TxError;
+use common::limited;
+use common::log_limit::LogLimit;
+use hyper::StatusCode;
+use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER};
+use maud::html;
+use std::time::Duration;
+use uuid::Uuid;
+use warp::reply::Response;
+
+/// Bounds the log lines of failures: of a dependency, internal ones, and of the identity provider.
+static FAILURES: LogLimit<3> = LogLimit::new();
+
+/// Why a request is not served.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// There is no such page, or what it shows belongs to another tenant.
+    NotFound,
+    /// The path exists for another method.
+    MethodNotAllowed(&'static str),
+    /// Nobody is signed in.
+    NotSignedIn,
+    /// The role does not allow it.
+    Forbidden,
+    /// Another site's page sent the request.
+    CrossSite,
+    /// The body is too large.
+    TooLarge,
+    /// The request is malformed; the text says how.
+    BadRequest(&'static str),
+    /// Too many failed attempts to sign in.
+    TooManyAttempts(Duration),
+    Operation(AdminError),
+    /// The database failed outside of an operation.
+    Database(TxError),
+    /// The identity provider cannot be used.
+    Provider(ProviderError),
+    /// A handler panicked: 500.
+    Panicked,
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        if error.kind() == ErrorKind::NotFound { Self::NotFound } else { Self::Operation(error) }
+    }
+}
+
+impl From<TxError> for Failure {
+    fn from(error: TxError) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl Failure {
+    const fn status(&self) -> StatusCode {
+        match self {
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotSignedIn => StatusCode::UNAUTHORIZED,
+            Self::Forbidden | Self::CrossSite => StatusCode::FORBIDDEN,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Operation(_) | Self::Database(_) | Self::Provider(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The status, a heading, and what to do.
+    fn explanation(&self) -> (StatusCode, &'static str, String) {
+        let (heading, text) = match self {
+            Self::NotFound => ("Not found", "There is no such page, or you may not see it.".to_owned()),
+            Self::MethodNotAllowed(_) => {
+                ("Not available in this way", "Go back and use the buttons of the page.".to_owned())
+            }
+            Self::NotSignedIn => {
+                ("You are not signed in", "Your session has ended. Nothing was changed.".to_owned())
+            }
+            Self::Forbidden => (
+                "Not permitted",
+                "Your role does not permit this. Ask an administrator of the agency, or the operator.".to_owned(),
+            ),
+            Self::CrossSite => (
+                "Request refused",
+                "The form was not sent by a page of this site. Nothing was changed. Open the page again and repeat.".to_owned(),
+            ),
+            Self::TooLarge => ("Too large", "A form may have at most 1 MiB.".to_owned()),
+            Self::BadRequest(what) => ("Malformed request", format!("Nothing was changed: {what}.")),
+            Self::TooManyAttempts(wait) => (
+                "Too many attempts",
+                format!("Wait {} seconds before you try to sign in again.", wait.as_secs().max(1)),
+            ),
+            Self::Operation(error) if error.kind() == ErrorKind::Refused => {
+                return (StatusCode::CONFLICT, "Not possible", format!("{error}."));
+            }
+            Self::Operation(error) if error.kind() == ErrorKind::Internal => {
+                return (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "Something went wrong",
+                    "The operator finds the reason in the log, by the id below.".to_owned(),
+                );
+            }
+            Self::Operation(_) | Self::Database(_) => (
+                "Temporarily unavailable",
+                "The database or the message broker does not respond. Try again in a moment.".to_owned(),
+            ),
+            Self::Provider(_) => (
+                "The sign-in service does not respond",
+                "The identity provider cannot be used at the moment. Try again later, or ask the operator of Connect for a link: links work without it.".to_owned(),
+            ),
+            Self::Panicked => (
+                "Something went wrong",
+                "The operator finds the reason in the log, by the id below.".to_owned(),
+            ),
+        };
+        (self.status(), heading, text)
+    }
+
+    /// Logs what an operator must know.
+    fn log(&self, id: Uuid) {
+        match self {
+            Self::Operation(error) if error.kind() == ErrorKind::Internal => {
+                let error = admin::describe(error);
+                limited!(FAILURES[1], error, request_id = %id, error, "request to the console failed; responding 500");
+            }
+            Self::Operation(error) if error.kind() == ErrorKind::Unavailable => {
+                let error = admin::describe(error);
+                limited!(FAILURES[0], warn, request_id = %id, error, "dependency of the console unavailable; responding 503");
+            }
+            Self::Database(error) => {
+                limited!(FAILURES[0], warn, request_id = %id, %error, "dependency of the console unavailable; responding 503");
+            }
+            Self::Provider(error) => {
+                limited!(FAILURES[2], warn, request_id = %id, %error, "OpenID Connect provider unavailable; responding 503");
+            }
+            Self::Panicked => {
+                limited!(FAILURES[1], error, request_id = %id, error = "panic", "request to the console failed; responding 500");
+            }
+            Self::Operation(_)
+            | Self::NotFound
+            | Self::MethodNotAllowed(_)
+            | Self::NotSignedIn
+            | Self::Forbidden
+            | Self::CrossSite
+            | Self::TooLarge
+            | Self::BadRequest(_)
+            | Self::TooManyAttempts(_) => {}
+        }
+    }
+
+    /// The page that says why.
+    pub(crate) fn into_response(self, id: Uuid) -> Response {
+        self.log(id);
+        let (status, heading, text) = self.explanation();
+        let content = html! {
+            p { (text) }
+            p { a href="/" { "To the start page" } " · " a href="/sign-in" { "Sign in" } }
+            p.soft { "Request id: " code { (id) } }
+        };
+        let mut response = html(status, layout::bare(heading, &content));
+        let headers = response.headers_mut();
+        if let Self::MethodNotAllowed(allowed) = self {
+            headers.insert(ALLOW, HeaderValue::from_static(allowed));
+        } else if let Self::TooManyAttempts(wait) = self {
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        } else if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}

@@ -1,0 +1,123 @@
+//! HTTP to the provider.
+
+use super::settings::OidcSettings;
+use bytes::Bytes;
+use common::settings::is_loopback;
+use common::tls::{add_pem_file, native_roots};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{Request, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use std::error::Error as _;
+use std::pin::Pin;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// Longest time that an exchange may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Most bytes of a response.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
+
+/// A client that follows no redirects, ignores the proxy variables of the environment and speaks TLS, except with a provider of
+/// this machine.
+#[derive(Debug)]
+pub(super) struct Transport {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Whether unencrypted connections to this machine are allowed.
+    is_local: bool,
+}
+
+/// Why there is no response.
+#[derive(Debug, Error)]
+pub(super) enum TransportError {
+    #[error("no response within {TIMEOUT:?}")]
+    Timeout,
+    #[error("{0}")]
+    Connection(String),
+    #[error("the response has more than {RESPONSE_BYTES_MAX} bytes")]
+    TooLarge,
+    #[error("the URL {0} is not https")]
+    NotEncrypted(Uri),
+}
+
+impl Transport {
+    /// The error says which setting is wrong.
+    pub(super) fn new(settings: &OidcSettings) -> Result<Self, String> {
+        let mut roots = native_roots();
+        if let Some(path) = &settings.ca_file {
+            add_pem_file(&mut roots, path)
+                .map_err(|error| format!("setting CONNECT_OIDC_CA_FILE: {}: {error}", path.display()))?;
+        }
+        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("setting CONNECT_OIDC_ISSUER: TLS cannot be set up: {error}"))?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, is_local: settings.is_local() })
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        // Also for the URLs in the discovery document.
+        if !is_allowed(request.uri(), self.is_local) {
+            return Err(TransportError::NotEncrypted(request.uri().clone()));
+        }
+        let (parts, body) = request.into_parts();
+        let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
+        let response = self.client.request(request).await.map_err(|error| {
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            TransportError::Connection(format!("{error}: {cause}"))
+        })?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                TransportError::TooLarge
+            } else {
+                TransportError::Connection(error.to_string())
+            }
+        })?;
+        Ok(HttpResponse::from_parts(parts, body.to_bytes().to_vec()))
+    }
+}
+
+impl<'c> AsyncHttpClient<'c> for Transport {
+    type Error = TransportError;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send + 'c>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(async move {
+            timeout(TIMEOUT, self.exchange(request)).await.unwrap_or(Err(TransportError::Timeout))
+        })
+    }
+}
+
+/// Whether requests may be sent to, and people redirected to, a URL of the provider.
+pub(super) fn is_allowed(url: &Uri, is_local: bool) -> bool {
+    match (url.scheme_str(), url.host()) {
+        (Some("https"), Some(_)) => true,
+        (Some("http"), Some(host)) => is_local && is_loopback(host),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_the_provider_have_tls_unless_it_is_on_this_machine() {
+        let allowed = |url: &str, is_local| is_allowed(&url.parse().unwrap(), is_local);
+        assert!(allowed("https://login.example.com/token", false));
+        assert!(allowed("http://127.0.0.1:9400/token", true));
+        assert!(!allowed("http://127.0.0.1:9400/token", false), "of an issuer elsewhere");
+        assert!(!allowed("http://login.example.com/token", true));
+        assert!(!allowed("/token", true));
+    }
+}

@@ -1,0 +1,106 @@
+//! Links for partners of an agency, and their end.
+
+use super::show;
+use crate::context::{Change, View};
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::layout;
+use crate::pages::form::{Faults, Field, input, select};
+use crate::response::redirect;
+use admin::AdminError;
+use admin::console::{self, NewPartnerLink, Role, Session, SignInMethod};
+use admin::input::Name;
+use hyper::StatusCode;
+use maud::{Markup, html};
+use warp::reply::Response;
+
+const ROLES: [(&str, &str); 2] = [
+    ("viewer", "viewer: sees the pages of this agency, with masked contact data"),
+    ("admin", "admin: also changes keys, webhooks and settings of this agency"),
+];
+
+/// Whether somebody may let partners in. A partner may not, whatever their role: otherwise their access would outlast its end.
+pub(super) fn may_invite(session: &Session) -> bool {
+    session.role() >= Role::Admin && session.method != SignInMethod::PartnerLink
+}
+
+/// The forms of the agency's page.
+pub(super) fn section(view: &View<'_>, typed: Option<&Fields>, faults: &Faults) -> Markup {
+    let value = |name| typed.map_or("", |typed| typed.get(name));
+    html! {
+        h2 { "Partners" }
+        p { "A link lets a partner in, for example the developer of your web site. It works once, for fifteen minutes, and shows this agency only." }
+        form method="post" action=(view.tenant_path("/partner-links")) {
+            (input(Field { name: "partner", label: "Who signs in", hint: "A name or an email, as the audit shows it." }, "text", value("partner"), faults))
+            (select(Field { name: "role", label: "Role", hint: "" }, &ROLES, value("role"), faults))
+            button { "Create the link" }
+        }
+        h3 { "End the access of partners" }
+        p {
+            "Ends every link for partners of this agency, and every session that began with one. Keys and webhooks that partners have made stay: "
+            a href=(view.tenant_path("/audit")) { "the audit" } " shows them."
+        }
+        form method="post" action=(view.tenant_path("/partner-links/revoke")) {
+            button.danger { "End the access of all partners" }
+        }
+    }
+}
+
+/// Creates a link and shows it once.
+pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    if !may_invite(context.session) {
+        return Err(Failure::Forbidden);
+    }
+    let mut faults = Faults::none();
+    let person = faults.check("partner", Name::parse(change.form().get("partner")));
+    let role = faults.check("role", role(change.form().get("role")));
+    let (Some(person), Some(role)) = (person, role) else {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return show::with_faults(change.view(), status, Some(change.form()), &faults).await;
+    };
+    let new = NewPartnerLink { tenant: context.tenant()?.slug.clone(), role, person };
+    let (client, actor) = change.operation();
+    let link = console::create_partner_link(client, actor, &context.app.url, &new).await?;
+    let content = html! {
+        p { "Send this link to " strong { (new.person.as_str()) } ". It is shown only now." }
+        dl {
+            dt { "Link" } dd { code data-copy { (link.url) } }
+            dt { "Role" } dd { (role.as_str()) }
+            dt { "Works until" } dd { (link.expires_at) }
+        }
+        p { "Whoever opens the link first is signed in. The session ends like any other, or when you end the access of partners." }
+        p { a href=(context.tenant_path("/settings")) { "To the agency" } }
+    };
+    Ok(layout::page(&change.view(), "The link was created", &content))
+}
+
+/// Ends all links and sessions of partners.
+pub(crate) async fn revoke(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    if !may_invite(context.session) {
+        return Err(Failure::Forbidden);
+    }
+    let (client, actor) = change.operation();
+    console::revoke_partners(client, actor, &context.tenant()?.slug).await?;
+    Ok(redirect(&context.tenant_path("/settings?done=partners-revoked")))
+}
+
+fn role(text: &str) -> Result<Role, AdminError> {
+    let role = Role::parse(text).filter(|role| *role != Role::Operator);
+    role.ok_or_else(|| AdminError::InvalidInput("role must be viewer or admin".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partner_is_a_viewer_or_an_administrator() {
+        assert_eq!(role("viewer").unwrap(), Role::Viewer);
+        assert_eq!(role("admin").unwrap(), Role::Admin);
+        for wrong in ["", "operator", "Viewer"] {
+            assert!(role(wrong).is_err(), "{wrong}");
+        }
+    }
+}

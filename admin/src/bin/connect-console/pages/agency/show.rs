@@ -1,0 +1,156 @@
+//! The page of an agency.
+
+use super::partners;
+use crate::context::View;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::format::{number, time};
+use crate::layout;
+use crate::pages::chart;
+use crate::pages::form::{Faults, Field, input, select, summary};
+use admin::console::Role;
+use admin::members::{self, Member};
+use admin::tenants::Tenant;
+use admin::usage;
+use hyper::StatusCode;
+use maud::{Markup, html};
+use warp::reply::Response;
+
+/// Months of the chart.
+const MONTHS: u32 = 12;
+const DISCOVERY: [(&str, &str); 2] = [("true", "on"), ("false", "off")];
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    with_faults(view, StatusCode::OK, None, &Faults::none()).await
+}
+
+/// The page with the faults of one of its forms, and what was typed there.
+pub(super) async fn with_faults(
+    view: View<'_>,
+    status: StatusCode,
+    typed: Option<&Fields>,
+    faults: &Faults,
+) -> Result<Response, Failure> {
+    let tenant = view.tenant()?;
+    let members = members::list(view.client(), &tenant.slug).await?;
+    let months = usage::of_last_months(view.client(), tenant.id, MONTHS).await?;
+    let content = html! {
+        (summary(faults))
+        dl {
+            dt { "Slug" } dd { code { (tenant.slug) } span.soft { " as partners send it in X-Connect-Tenant" } }
+            dt { "Enquiry prefix" } dd { code { (tenant.enquiry_prefix) } span.soft { " as in " (tenant.enquiry_prefix) "-2026-000001" } }
+            dt { "Traveller Discovery" } dd { (if tenant.discovery { "on" } else { "off" }) }
+            dt { "Monthly quota" } dd { (tenant.monthly_quota.map_or_else(|| "none".to_owned(), number)) " records writes" }
+            dt { "Read limit" } dd { (tenant.reads_per_second) " reads per second and key" }
+            dt { "Created" } dd { (time(tenant.created_at)) }
+        }
+        (usage_section(&months, tenant.monthly_quota))
+        (members_section(&view, &members, typed, faults))
+        @if partners::may_invite(view.session) { (partners::section(&view, typed, faults)) }
+        @if view.may(Role::Admin) { (settings_form(&view, tenant)) }
+        @if view.may(Role::Operator) { (limits_form(&view, tenant, typed, faults)) }
+    };
+    Ok(layout::page_with(&view, status, "Agency", &content))
+}
+
+fn usage_section(months: &[(String, i64)], quota: Option<i64>) -> Markup {
+    let bars: Vec<chart::Bar<'_>> = months.iter().map(|(month, writes)| (month.as_str(), *writes)).collect();
+    let used: i64 = months.iter().map(|(_, writes)| writes).sum();
+    html! {
+        h2 { "Usage" }
+        p { "Successful writes of the records API by calendar month (UTC). Repeated writes and reads do not count." }
+        @if used == 0 {
+            p.soft { "There was no write in the last " (months.len()) " months." }
+        } @else {
+            (chart::bars("Records writes by month", &bars, quota))
+            details {
+                summary { "As a table" }
+                table {
+                    thead { tr { th scope="col" { "Month" } th.number scope="col" { "Writes" } } }
+                    tbody { @for (month, writes) in months { tr { th scope="row" { (month) } td.number { (number(*writes)) } } } }
+                }
+            }
+        }
+    }
+}
+
+fn members_section(view: &View<'_>, members: &[Member], typed: Option<&Fields>, faults: &Faults) -> Markup {
+    let value = |name| typed.map_or("", |typed| typed.get(name));
+    html! {
+        h2 { "Members" }
+        p { "Advisors: new enquiries are assigned to the active ones in turn." }
+        @if members.is_empty() { p { "There is no member, so new enquiries have no owner. Add the advisors of the agency." } }
+        @else {
+            div.scroll role="group" aria-label="Table" tabindex="0" { table {
+                thead { tr { th scope="col" { "Name" } th scope="col" { "Email" } th scope="col" { "State" } th scope="col" { "Change" } } }
+                tbody { @for member in members { (member_row(view, member)) } }
+            } }
+        }
+        @if view.may(Role::Admin) {
+            h3 { "Add a member" }
+            form method="post" action=(view.tenant_path("/members")) {
+                (input(Field { name: "email", label: "Email", hint: "" }, "email", value("email"), faults))
+                (input(Field { name: "name", label: "Name", hint: "As the API shows it for an owner." }, "text", value("name"), faults))
+                button { "Add the member" }
+            }
+        }
+    }
+}
+
+fn member_row(view: &View<'_>, member: &Member) -> Markup {
+    let path = view.tenant_path(if member.active { "/members/remove" } else { "/members" });
+    html! {
+        tr {
+            th scope="row" { (member.name) }
+            td { (member.email) }
+            td { @if member.active { span.good { "active" } } @else { span.soft { "off" } } }
+            td {
+                @if view.may(Role::Admin) {
+                    form method="post" action=(path) {
+                        input type="hidden" name="email" value=(member.email);
+                        input type="hidden" name="name" value=(member.name);
+                        button.plain { (if member.active { "Turn off " } else { "Turn on " }) (member.name) }
+                    }
+                } @else { "-" }
+            }
+        }
+    }
+}
+
+fn settings_form(view: &View<'_>, tenant: &Tenant) -> Markup {
+    let chosen = if tenant.discovery { "true" } else { "false" };
+    html! {
+        h2 { "Settings" }
+        form method="post" action=(view.tenant_path("/settings")) {
+            (select(
+                Field { name: "discovery", label: "Traveller Discovery", hint: "Without it, discovery events still update contacts and enquiries." },
+                &DISCOVERY, chosen, &Faults::none()
+            ))
+            button { "Save" }
+        }
+    }
+}
+
+fn limits_form(view: &View<'_>, tenant: &Tenant, typed: Option<&Fields>, faults: &Faults) -> Markup {
+    let stored = [
+        tenant.monthly_quota.map_or_else(|| "none".to_owned(), |quota| quota.to_string()),
+        tenant.reads_per_second.to_string(),
+    ];
+    let value = |name, stored: &String| {
+        typed.and_then(|typed| typed.optional(name)).map_or_else(|| stored.clone(), str::to_owned)
+    };
+    html! {
+        h2 { "Limits" }
+        form method="post" action=(view.tenant_path("/limits")) {
+            (input(
+                Field { name: "quota", label: "Monthly quota", hint: "Records writes in a calendar month, or none for no limit." },
+                "text", &value("quota", &stored[0]), faults
+            ))
+            (input(
+                Field { name: "reads", label: "Reads per second and key", hint: "At least 1." },
+                "text", &value("reads", &stored[1]), faults
+            ))
+            button { "Save the limits" }
+        }
+    }
+}

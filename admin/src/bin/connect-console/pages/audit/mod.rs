@@ -1,0 +1,5 @@
+//! Who did what, when: in an agency, and for operators everywhere.
+
+pub(crate) mod export;
+mod filter;
+pub(crate) mod list;

@@ -1,0 +1,157 @@
+//! Fields of forms with their faults beside them. What was typed is kept.
+
+use admin::{AdminError, ErrorKind};
+use maud::{Markup, html};
+
+/// What is wrong with the fields of a form, by the name of the field.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Vec<(&'static str, String)>);
+
+impl Faults {
+    /// The faults of a form that was not sent yet.
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The value of a field, unless it is invalid.
+    pub(crate) fn check<T>(&mut self, field: &'static str, parsed: Result<T, AdminError>) -> Option<T> {
+        parsed.map_err(|error| self.add(field, error.to_string())).ok()
+    }
+
+    pub(crate) fn add(&mut self, field: &'static str, fault: impl Into<String>) {
+        self.0.push((field, fault.into()));
+    }
+
+    /// Takes an error that the person can correct as the fault of a field. Returns any other error.
+    pub(crate) fn refused(&mut self, field: &'static str, error: AdminError) -> Result<(), AdminError> {
+        if error.kind() != ErrorKind::Refused {
+            return Err(error);
+        }
+        self.add(field, error.to_string());
+        Ok(())
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn of(&self, field: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| *name == field).map(|(_, fault)| fault.as_str())
+    }
+}
+
+/// A field that a form has.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) hint: &'a str,
+}
+
+/// The ids of what describes a field: its hint, and its fault.
+fn described_by(name: &str, hint: &str, fault: Option<&str>) -> Option<String> {
+    let ids = [
+        (!hint.is_empty()).then(|| format!("{name}-hint")),
+        fault.is_some().then(|| format!("{name}-fault")),
+    ];
+    let ids = ids.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    (!ids.is_empty()).then_some(ids)
+}
+
+fn descriptions(name: &str, hint: &str, fault: Option<&str>) -> Markup {
+    html! {
+        @if !hint.is_empty() { p.hint id={ (name) "-hint" } { (hint) } }
+        @if let Some(fault) = fault { p.fault id={ (name) "-fault" } { (fault) } }
+    }
+}
+
+/// A field of one line; `kind` is its type in HTML.
+pub(crate) fn input(field: Field<'_>, kind: &str, value: &str, faults: &Faults) -> Markup {
+    let Field { name, label, hint } = field;
+    let fault = faults.of(name);
+    html! {
+        div.field {
+            label for=(name) { (label) }
+            input id=(name) name=(name) type=(kind) value=(value) autocomplete="off"
+                aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")];
+            (descriptions(name, hint, fault))
+        }
+    }
+}
+
+/// A field of several lines.
+pub(crate) fn text_area(field: Field<'_>, value: &str, faults: &Faults) -> Markup {
+    let Field { name, label, hint } = field;
+    let fault = faults.of(name);
+    html! {
+        div.field {
+            label for=(name) { (label) }
+            // Browsers leave out the first line break.
+            textarea id=(name) name=(name) rows="8" spellcheck="false" autocomplete="off"
+                aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")] { "\n" (value) }
+            (descriptions(name, hint, fault))
+        }
+    }
+}
+
+/// A choice of one of several values, each with its text.
+pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, faults: &Faults) -> Markup {
+    let Field { name, label, hint } = field;
+    let fault = faults.of(name);
+    html! {
+        div.field {
+            label for=(name) { (label) }
+            select id=(name) name=(name)
+                aria-describedby=[described_by(name, hint, fault)] aria-invalid=[fault.map(|_| "true")] {
+                @for (value, text) in options { option value=(value) selected[*value == chosen] { (text) } }
+            }
+            (descriptions(name, hint, fault))
+        }
+    }
+}
+
+/// A choice of any of several values, each with its text.
+pub(crate) fn checkboxes(
+    field: Field<'_>,
+    options: &[(&str, &str)],
+    chosen: &[String],
+    faults: &Faults,
+) -> Markup {
+    let Field { name, label, hint } = field;
+    let fault = faults.of(name);
+    html! {
+        fieldset aria-describedby=[described_by(name, hint, fault)] {
+            legend { (label) }
+            (descriptions(name, hint, fault))
+            @for (number, (value, text)) in options.iter().enumerate() {
+                @let id = format!("{name}-{number}");
+                div.choice {
+                    input id=(id) name=(name) type="checkbox" value=(value) checked[chosen.iter().any(|one| one == value)];
+                    label for=(id) { code { (value) } " " (text) }
+                }
+            }
+        }
+    }
+}
+
+/// Says that something must be corrected, for those who do not see the fields.
+pub(crate) fn summary(faults: &Faults) -> Markup {
+    html! {
+        @if !faults.is_empty() {
+            p.alert role="alert" { "Nothing was changed. Please correct what is marked below." }
+        }
+    }
+}
+
+/// Asks before a change: what will happen, and a button that does it.
+pub(crate) fn confirmation(action: &str, button: &str, back: &str, question: &Markup) -> Markup {
+    html! {
+        div.alert { (question) }
+        form method="post" action=(action) {
+            div.actions {
+                button.danger { (button) }
+                a.button.plain href=(back) { "Cancel" }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The enquiries of an agency by stage and campaign, read only.
+
+use crate::context::View;
+use crate::failure::Failure;
+use crate::format::time;
+use crate::layout;
+use admin::views::{self, PipelineFilter, PipelineLead};
+use common::model::Stage;
+use maud::{Markup, html};
+use warp::reply::Response;
+
+/// Enquiries of the page.
+const SHOWN: u32 = 100;
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    let query = &view.request.query;
+    let filter = PipelineFilter {
+        stage: Stage::parse(query.get("stage")),
+        campaign: query.optional("campaign").map(str::to_owned),
+    };
+    let listed = views::pipeline(view.client(), &view.tenant()?.slug, &filter, SHOWN).await?;
+    let content = html! {
+        (filter_form(&view, &filter))
+        @if listed.items.is_empty() {
+            p { "There is no such enquiry. An enquiry opens with an event " code { "enquiry.submitted" } ", or with POST /leads." }
+        } @else {
+            (table(&view, &listed.items))
+            @if listed.is_cut { p.soft { "The newest " (SHOWN) " are shown." } }
+        }
+    };
+    Ok(layout::page(&view, "Enquiries", &content))
+}
+
+fn filter_form(view: &View<'_>, filter: &PipelineFilter) -> Markup {
+    let chosen = filter.stage.map_or("", Stage::as_str);
+    html! {
+        form.filter method="get" action=(view.tenant_path("/pipeline")) {
+            div {
+                label for="stage" { "Stage" }
+                select id="stage" name="stage" {
+                    option value="" { "all" }
+                    @for stage in Stage::ALL { option value=(stage.as_str()) selected[stage.as_str() == chosen] { (stage.as_str()) } }
+                }
+            }
+            div {
+                label for="campaign" { "Campaign" }
+                input id="campaign" name="campaign" type="search" value=(filter.campaign.as_deref().unwrap_or_default());
+            }
+            button { "Show" }
+        }
+    }
+}
+
+fn table(view: &View<'_>, leads: &[PipelineLead]) -> Markup {
+    html! {
+        div.scroll role="group" aria-label="Table" tabindex="0" { table {
+            thead { tr {
+                th scope="col" { "Enquiry" } th scope="col" { "Title" } th scope="col" { "Stage" } th scope="col" { "Owner" }
+                th scope="col" { "Follow-up" } th scope="col" { "Opened" } th scope="col" { "Changed" }
+            } }
+            tbody {
+                @for PipelineLead { lead, .. } in leads.iter().rev() {
+                    tr {
+                        th scope="row" { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } }
+                        td { (view.text(&lead.title)) }
+                        td { (lead.stage.as_str()) }
+                        td { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) }
+                        td { (if lead.follow_up { "yes" } else { "no" }) }
+                        td { (time(lead.created_at)) }
+                        td { (time(lead.updated_at)) }
+                    }
+                }
+            }
+        } }
+    }
+}

@@ -1,0 +1,72 @@
+//! Refused requests page by page, of an agency or of one of its keys.
+
+use crate::context::View;
+use crate::failure::Failure;
+use crate::fields::with_query;
+use crate::format::time;
+use crate::layout;
+use admin::keys;
+use admin::refusals::{self, RefusalFilter, RefusedRequest};
+use maud::{Markup, html};
+use uuid::Uuid;
+use warp::reply::Response;
+
+/// Refused requests of a page.
+const PAGE: u32 = 50;
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    let tenant = view.tenant()?;
+    let query = &view.request.query;
+    // The name of a key of another agency is as unknown as one that does not exist.
+    let key = match query.optional("key") {
+        Some(prefix) => Some(keys::find_in(view.client(), tenant.id, prefix).await?),
+        None => None,
+    };
+    let prefix = key.as_ref().map(|key| key.prefix.as_str());
+    let before = Uuid::try_parse(query.get("before")).ok();
+    let filter = RefusalFilter { tenant: tenant.slug.clone(), key: prefix.map(str::to_owned), before };
+    let listed = refusals::list(view.client(), &filter, PAGE).await?;
+    let base = view.tenant_path("/refusals");
+    let path = |before: &str| with_query(&base, &[("key", prefix.unwrap_or_default()), ("before", before)]);
+    let next = listed.items.first().filter(|_| listed.is_cut).map(|refused| refused.request_id.to_string());
+    let content = html! {
+        p { "Callers are never told why their credentials were refused. Here you see it, for requests that named a key of the agency." }
+        @if let Some(key) = &key {
+            p { "Only requests with the key " a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { (key.name) } ". " a href=(base) { "Of all keys" } }
+        }
+        @if listed.items.is_empty() {
+            p { "There is no refused request. One appears about a second after it was refused." }
+            p { "A request whose key does not exist is not shown: compare X-Connect-Key with the list of keys." }
+        } @else {
+            (table(&view, &listed.items))
+        }
+        @if let Some(next) = next { p { a.button.plain href=(path(&next)) { "Older" } } }
+        @if before.is_some() { p { a href=(path("")) { "To the newest" } } }
+        p.soft { "At most 20 a minute are recorded for each key, and the newest 200 are kept." }
+        p { a href=(view.tenant_path("/signature")) { "Check a signature" } }
+    };
+    Ok(layout::page(&view, "Refused requests", &content))
+}
+
+fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th scope="col" { "Reason" } th scope="col" { "Detail" } th scope="col" { "Request" } th scope="col" { "Status" }
+                th scope="col" { "Key" } th scope="col" { "When" }
+            } }
+            tbody {
+                @for refused in listed.iter().rev() {
+                    tr {
+                        th scope="row" { a href=(view.tenant_path(&format!("/refusals/{}", refused.request_id))) { (refused.reason) } }
+                        td { (refused.detail.as_deref().unwrap_or("-")) }
+                        td { (refused.method) " " (refused.route) }
+                        td { (refused.status) }
+                        td { code { (refused.key_prefix) } }
+                        td { (time(refused.at)) }
+                    }
+                }
+            }
+        } }
+    }
+}

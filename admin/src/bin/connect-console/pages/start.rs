@@ -1,0 +1,77 @@
+//! The first page after signing in: for operators an overview of everything and the agencies, the own agency for others.
+
+use super::{activity, runbook};
+use crate::context::View;
+use crate::failure::Failure;
+use crate::format::{number, time};
+use crate::layout;
+use crate::response::redirect;
+use admin::{overview, tenants};
+use maud::{Markup, html};
+use warp::reply::Response;
+
+/// Most agencies in the list.
+const SHOWN_MAX: usize = 500;
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    if let Some(slug) = &view.session.tenant_slug {
+        return Ok(redirect(&format!("/agencies/{slug}")));
+    }
+    let search = view.request.query.get("search").to_lowercase();
+    let all = tenants::list(view.client()).await?;
+    let total = all.len();
+    let matches = |tenant: &&tenants::Tenant| {
+        tenant.slug.contains(&search) || tenant.name.to_lowercase().contains(&search)
+    };
+    let found: Vec<_> = all.iter().filter(matches).take(SHOWN_MAX).collect();
+    let content = html! {
+        div data-refresh="30" { (overview(&view).await?) }
+        h2 #agencies { "Agencies" }
+        form.filter method="get" action="/#agencies" {
+            div { label for="search" { "Name or slug" } input id="search" name="search" type="search" value=(search); }
+            button.plain { "Search" }
+        }
+        @if total == 0 {
+            p { "There is no agency yet. Create one: " code { "connectctl tenant create --slug acme --name 'Acme Travel'" } }
+        } @else {
+            p.soft { (found.len()) " of " (total) " agencies" }
+            div.scroll role="group" aria-label="Table" tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { "Agency" } th scope="col" { "Slug" } th scope="col" { "Discovery" }
+                    th.number scope="col" { "Monthly quota" } th.number scope="col" { "Reads per second" } th scope="col" { "Created" }
+                } }
+                tbody {
+                    @for tenant in found {
+                        tr {
+                            th scope="row" { a href={ "/agencies/" (tenant.slug) } { (tenant.name) } }
+                            td { code { (tenant.slug) } }
+                            td { (if tenant.discovery { "on" } else { "off" }) }
+                            td.number { (tenant.monthly_quota.map_or_else(|| "none".to_owned(), number)) }
+                            td.number { (tenant.reads_per_second) }
+                            td { (time(tenant.created_at)) }
+                        }
+                    }
+                }
+            } }
+        }
+    };
+    Ok(layout::page(&view, "Overview", &content))
+}
+
+/// What needs attention, with what to do about it; and the last hour of everything.
+async fn overview(view: &View<'_>) -> Result<Markup, Failure> {
+    let found = overview::attention(view.client()).await?;
+    let hour = overview::last_hour(view.client(), None).await?;
+    let queues = overview::queue_lengths(view.client()).await?;
+    Ok(html! {
+        @if found.is_empty() {
+            p.notice { "Nothing needs attention." }
+        } @else {
+            div.alert {
+                p { strong { "Needs attention" } }
+                ul { @for attention in &found { li { (attention.text) " " (runbook::link(attention.runbook)) } } }
+            }
+        }
+        (activity::charts(&hour, &queues))
+    })
+}

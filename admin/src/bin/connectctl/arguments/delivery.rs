@@ -1,0 +1,163 @@
+//! Arguments of `connectctl delivery`.
+
+use super::OfTenant;
+use admin::deliveries::REPLAY_RATES;
+use chrono::{DateTime, Utc};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use common::event::OutboundType;
+use common::model::DeliveryState;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the deliveries of a tenant with their attempts, those of the newest events last
+    #[command(after_help = "Example:\n  connectctl delivery list --tenant acme --state dead")]
+    List(List),
+    /// List the subscriptions of all tenants that have pending or dead deliveries, most failures first
+    #[command(after_help = "Example:\n  connectctl delivery summary")]
+    Summary,
+    /// Show a delivery with its attempts and the receiver's responses
+    #[command(after_help = SHOW_HELP)]
+    Show(DeliveryArgs),
+    /// Replay deliveries with the same ids: one, the dead ones of a tenant, those of a time range, or all that match
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Replay),
+}
+
+const SHOW_HELP: &str = "\
+An attempt has the time of the machine that made it. Where the clocks of two machines differ, an attempt that the one
+made can appear before the delivery that the other one had put off.
+
+Example:
+  connectctl delivery show 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
+
+const REPLAY_HELP: &str = "\
+A replayed delivery starts its schedule of attempts again. Pending deliveries, and those of removed subscriptions,
+are not replayed.
+
+With --state, --event-type, --subscription, --rate, --dry-run or --no-wait, and with only one of --from and --to, the
+deliveries are counted, and a job of the dispatcher replays them: at the rate, and also after this command was
+interrupted. See connectctl replay. --from and --to are then times of the events, and dead and delivered deliveries
+are replayed unless --state or --dead is given. Otherwise this command replays them itself, at once, and --from and
+--to are times at which deliveries were created.
+
+Examples:
+  connectctl delivery replay 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e
+  connectctl delivery replay --dead --tenant acme
+  connectctl delivery replay --tenant acme --from 2026-05-01T10:00:00Z --to 2026-05-01T12:00:00Z
+  connectctl delivery replay --tenant acme --state dead --event-type lead.assigned --dry-run
+  connectctl delivery replay --tenant acme --state dead --from 2026-05-01T10:00:00Z --rate 20";
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) tenant: OfTenant,
+    /// Only deliveries in this state
+    #[arg(long, value_parser = states())]
+    pub(crate) state: Option<DeliveryState>,
+    /// Only deliveries to this subscription
+    #[arg(long, value_name = "ID")]
+    pub(crate) subscription: Option<String>,
+    /// Show only the newest N
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeliveryArgs {
+    /// Id of the delivery, as in the header X-Connect-Delivery
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Id of a delivery that is dead or delivered
+    #[arg(conflicts_with_all = ["dead", "slug", "from", "to"], required_unless_present = "slug")]
+    pub(crate) id: Option<String>,
+    /// Replay only dead deliveries
+    #[arg(long, requires = "slug")]
+    pub(crate) dead: bool,
+    /// Slug of the tenant
+    #[arg(long = "tenant", value_name = "SLUG", id = "slug")]
+    pub(crate) slug: Option<String>,
+    #[command(flatten)]
+    pub(crate) range: Range,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+/// A range of times.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Range {
+    /// Only from this time on, such as 2026-05-01T10:00:00Z
+    #[arg(long, value_name = "TIME", required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription"])]
+    pub(crate) from: Option<DateTime<Utc>>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<DateTime<Utc>>,
+}
+
+/// What only a job of the dispatcher does.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobArgs {
+    /// Replay only deliveries in this state
+    #[arg(long, requires = "slug", conflicts_with_all = ["id", "dead"], value_parser = ended_states())]
+    pub(crate) state: Option<DeliveryState>,
+    /// Replay only deliveries of events of this type
+    #[arg(long, value_name = "TYPE", requires = "slug", conflicts_with = "id", value_parser = event_types())]
+    pub(crate) event_type: Option<OutboundType>,
+    /// Replay only deliveries to this subscription
+    #[arg(long, value_name = "ID", requires = "slug", conflicts_with = "id")]
+    pub(crate) subscription: Option<String>,
+    /// Most deliveries that are replayed in a second [default: 100]
+    #[arg(long, value_name = "N", requires = "slug", conflicts_with = "id", value_parser = rates())]
+    pub(crate) rate: Option<i32>,
+    /// Only count what would be replayed
+    #[arg(long, requires = "slug", conflicts_with_all = ["id", "rate", "no_wait"])]
+    pub(crate) dry_run: bool,
+    /// Print the job instead of waiting until it has ended
+    #[arg(long, requires = "slug", conflicts_with = "id")]
+    pub(crate) no_wait: bool,
+}
+
+impl Replay {
+    /// Whether a job replays the deliveries; otherwise this command does.
+    pub(crate) const fn is_job(&self) -> bool {
+        let JobArgs { state, event_type, subscription, rate, dry_run, no_wait } = &self.job;
+        let has_job_option =
+            state.is_some() || event_type.is_some() || subscription.is_some() || rate.is_some();
+        let is_half_open = self.range.from.is_some() != self.range.to.is_some();
+        self.slug.is_some() && (has_job_option || *dry_run || *no_wait || is_half_open)
+    }
+}
+
+fn states() -> impl TypedValueParser<Value = DeliveryState> {
+    let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
+    PossibleValuesParser::new(DeliveryState::ALL.map(value))
+        .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
+}
+
+fn ended_states() -> impl TypedValueParser<Value = DeliveryState> {
+    let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
+    PossibleValuesParser::new([DeliveryState::Dead, DeliveryState::Delivered].map(value))
+        .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
+}
+
+fn event_types() -> impl TypedValueParser<Value = OutboundType> {
+    PossibleValuesParser::new(OutboundType::ALL.iter().map(|known| known.as_str()))
+        .try_map(|name| OutboundType::parse(&name).ok_or_else(|| format!("unknown event type {name:?}")))
+}
+
+fn rates() -> impl TypedValueParser<Value = i32> {
+    let rates = i64::from(*REPLAY_RATES.start())..=i64::from(*REPLAY_RATES.end());
+    clap::value_parser!(i32).range(rates)
+}
+
+const fn meaning(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Pending => "Further attempts will be made",
+        DeliveryState::Delivered => "The receiver has accepted it",
+        DeliveryState::Dead => "All its attempts have failed",
+        DeliveryState::Dropped => "Its subscription was removed before it was delivered",
+    }
+}

@@ -1,0 +1,247 @@
+//! The command line as a whole, and the arguments that several commands have.
+
+pub(crate) mod advisor;
+pub(crate) mod audit;
+pub(crate) mod client;
+pub(crate) mod company;
+pub(crate) mod console;
+pub(crate) mod delivery;
+pub(crate) mod doctor;
+pub(crate) mod find;
+pub(crate) mod key;
+pub(crate) mod measure;
+pub(crate) mod member;
+pub(crate) mod queue;
+pub(crate) mod refusals;
+pub(crate) mod replay;
+pub(crate) mod retention;
+pub(crate) mod roles;
+pub(crate) mod secrets;
+pub(crate) mod subscription;
+pub(crate) mod tenant;
+pub(crate) mod views;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use common::egress::EgressSettings;
+use common::settings::{
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MessageSettings, RetentionSettings, SealingSettings,
+    Section, Variable,
+};
+
+/// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
+#[derive(Debug, Parser)]
+#[command(name = "connectctl", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    /// Print one JSON value on standard output instead of a table
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Apply the pending schema migrations; safe to run repeatedly and concurrently
+    Migrate(roles::MigrateArgs),
+    /// Check the servers, settings, schema, secrets, roles and queues, and say how to fix what is wrong
+    Doctor(doctor::DoctorArgs),
+    /// Print what each program may do in the database and in RabbitMQ
+    Roles(roles::RolesArgs),
+    /// Manage tenants
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl tenant create --slug acme --name 'Acme Travel'\n  connectctl tenant list"
+    )]
+    Tenant(tenant::Command),
+    /// Manage the members of a tenant: advisors, who own its leads
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl member add --tenant acme --email ada@acme.example --name 'Ada Byron'\n  connectctl member list --tenant acme"
+    )]
+    Member(member::Command),
+    /// Manage the API keys of a tenant
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl key create --tenant acme --name website --scopes events:ingest\n  connectctl key list --tenant acme"
+    )]
+    Key(key::Command),
+    /// Export or erase everything that is stored of a client
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl client export --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e\n  connectctl client erase --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Client(client::Command),
+    /// Manage the company accounts of a tenant
+    #[command(
+        subcommand,
+        after_help = "Example:\n  connectctl company create --tenant acme --name 'Example Ltd' --domain example.com"
+    )]
+    Company(company::Command),
+    /// Publish an advisor action as the CRM does, and print the worker's reply
+    #[command(
+        after_help = "Examples:\n  connectctl advisor open-lead --tenant acme --email ana@example.com --name Ana\n  connectctl advisor archive --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Advisor(advisor::Command),
+    /// Manage the webhook subscriptions of a tenant
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl subscription create --tenant acme --url https://partner.example/hooks\n  connectctl subscription list --tenant acme"
+    )]
+    Subscription(subscription::Command),
+    /// Inspect and replay webhook deliveries
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl delivery list --tenant acme --state dead\n  connectctl delivery replay --dead --tenant acme"
+    )]
+    Delivery(delivery::Command),
+    /// Inspect and stop replays of many deliveries, which the dispatcher executes
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl delivery replay --tenant acme --state dead --no-wait\n  connectctl replay list --tenant acme"
+    )]
+    Replay(replay::Command),
+    /// Show everything known of an id, in the order of time: where an event, request, enquiry or delivery is
+    #[command(
+        after_help = "Examples:\n  connectctl find 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e\n  connectctl find order-4711 --tenant acme --json"
+    )]
+    Find(find::FindArgs),
+    /// Sign in to the settings area in the browser
+    #[command(subcommand, after_help = "Example:\n  connectctl console login --role operator")]
+    Console(console::Command),
+    /// Inspect queues; inspect, requeue or drop their dead letters
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  connectctl queue list\n  connectctl queue show events --dead\n  connectctl queue requeue events --dead"
+    )]
+    Queue(queue::Command),
+    /// Manage the values that are sealed under the master key
+    #[command(subcommand, after_help = "Examples:\n  connectctl secrets rotate\n  connectctl secrets list")]
+    Secrets(secrets::Command),
+    /// Show or remove what has expired
+    #[command(subcommand, after_help = "Examples:\n  connectctl retention plan\n  connectctl retention run")]
+    Retention(retention::Command),
+    /// Show why requests that named a key of a tenant were refused
+    #[command(
+        after_help = "Examples:\n  connectctl refusals --tenant acme\n  connectctl refusals --tenant acme --key ck_0123456789abcdef --json"
+    )]
+    Refusals(refusals::RefusalsArgs),
+    /// Show what operators did
+    #[command(
+        after_help = "Examples:\n  connectctl audit\n  connectctl audit --tenant acme --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z --json"
+    )]
+    Audit(audit::AuditArgs),
+    /// Show the timeline of a client
+    #[command(
+        after_help = "Example:\n  connectctl timeline --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Timeline(views::ClientViewArgs),
+    /// Show the inbox thread of a lead
+    #[command(
+        after_help = "Example:\n  connectctl inbox --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Inbox(views::LeadViewArgs),
+    /// Show the notifications of a tenant's members
+    Notifications(views::NotificationsArgs),
+    /// Show the trip discovery records of a client
+    #[command(
+        after_help = "Example:\n  connectctl discovery --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Discovery(views::ClientViewArgs),
+    /// Show the bookings of a lead, with their amounts, credit and balance due
+    #[command(
+        after_help = "Example:\n  connectctl invoice --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e"
+    )]
+    Invoice(views::LeadViewArgs),
+    /// Show the leads of a tenant
+    Pipeline(views::PipelineArgs),
+    /// Show the tenants whose requests are refused because too much of their work waits to be applied
+    Pressure(measure::PressureArgs),
+    /// Show the records writes of this month, and the quota
+    Usage(measure::UsageArgs),
+}
+
+/// The arguments that select a tenant.
+#[derive(Debug, Args)]
+pub(crate) struct OfTenant {
+    /// Slug of the tenant
+    #[arg(long = "tenant", value_name = "SLUG")]
+    pub(crate) slug: String,
+}
+
+/// The arguments that select a client.
+#[derive(Debug, Args)]
+pub(crate) struct OfClient {
+    #[command(flatten)]
+    pub(crate) tenant: OfTenant,
+    /// Id of the client
+    #[arg(long = "client", value_name = "ID")]
+    pub(crate) client: String,
+}
+
+/// The arguments that select a lead.
+#[derive(Debug, Args)]
+pub(crate) struct OfLead {
+    #[command(flatten)]
+    pub(crate) tenant: OfTenant,
+    /// Id of the lead
+    #[arg(long = "lead", value_name = "ID")]
+    pub(crate) lead: String,
+}
+
+/// The argument that limits a long list.
+#[derive(Debug, Args)]
+pub(crate) struct Limit {
+    /// Show only the newest N [default: 1000, with --json 100000]
+    #[arg(long = "limit", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rows: Option<u32>,
+}
+
+impl Arguments {
+    /// Parses the arguments of the process. Exits if help was requested or the usage is wrong.
+    pub(crate) fn of_process() -> Self {
+        let matches = Self::command().after_help(after_help()).get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  connectctl migrate
+  connectctl tenant create --slug acme --name 'Acme Travel'
+  connectctl key create --tenant acme --name website --scopes events:ingest,leads:read
+  connectctl pipeline --tenant acme --stage inquiry --json
+
+Exit codes: 0 success, 1 refused or failed (standard error has one line with the reason), 2 wrong usage.
+";
+
+/// The settings of database and broker that connectctl reads. `advisor`, `client`, `queue` and `delivery replay` without a job need the
+/// broker, and `retention` if dead letters expire.
+const OF_SERVERS: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX"];
+
+fn after_help() -> String {
+    let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
+    let sections = [
+        SealingSettings::VARIABLES,
+        MessageSettings::VARIABLES,
+        EgressSettings::VARIABLES,
+        RetentionSettings::VARIABLES,
+        ConsoleSettings::VARIABLES,
+    ];
+    let servers = DatabaseSettings::VARIABLES.iter().chain(BrokerSettings::VARIABLES);
+    let servers = servers.filter(|variable| OF_SERVERS.contains(&variable.name));
+    for Variable { name, default, help } in servers.chain(sections.into_iter().flatten()) {
+        let default = default.map_or_else(|| "required".to_owned(), |default| format!("default {default}"));
+        text.push_str(&format!("  {name} ({default})\n      {help}\n"));
+    }
+    text.push_str("AMQP_URL and CONNECT_QUEUE_PREFIX are read by advisor, client, queue and delivery replay only, and by retention\n");
+    text.push_str(
+        "if CONNECT_RETENTION_DEAD_LETTERS is not off. CONNECT_RETENTION_... are read by retention only.\n",
+    );
+    text.push_str(
+        "CONNECT_ACCEPT_UNSIGNED_MESSAGES is read by advisor only, and CONNECT_CONSOLE_... by console.\n",
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Which command lines are valid.
+
+use super::*;
+
+fn parse(line: &str) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn the_command_line_is_well_formed() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn json_can_precede_or_follow_the_command() {
+    for line in [
+        "connectctl --json tenant list",
+        "connectctl tenant --json list",
+        "connectctl tenant list --json",
+        "connectctl usage --tenant a --json",
+    ] {
+        assert!(parse(line).unwrap().json, "{line}");
+    }
+    assert!(!parse("connectctl migrate").unwrap().json);
+}
+
+#[test]
+fn a_limit_that_makes_no_sense_is_refused_with_what_is_expected() {
+    for command in ["create --slug a --name n", "set --tenant a"] {
+        for (option, values, expected) in [
+            ("--monthly-quota", ["-1", "9223372036854775808", "1.5"], "must be a whole number from 0 to"),
+            ("--reads-per-second", ["-1", "0", "2147483648"], "is not in 1..=2147483647"),
+        ] {
+            for value in values {
+                let error = parse(&format!("connectctl tenant {command} {option} {value}"));
+                let error = error.unwrap_err().to_string();
+                assert!(error.contains(value) && error.contains(expected), "{option} {value}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    for line in [
+        "connectctl",
+        "connectctl unknown",
+        "connectctl tenant",
+        "connectctl tenant create --slug a",
+        "connectctl tenant set --tenant a",
+        "connectctl tenant set --tenant a --discovery yes",
+        "connectctl tenant set --tenant a --monthly-quota -1",
+        "connectctl tenant set --tenant a --reads-per-second 0",
+        "connectctl key create --tenant a --name n --scopes events:ingest --expires-in 5",
+        "connectctl key scopes ck_1",
+        "connectctl key rotate-secret",
+        "connectctl key rotate-secret ck_1 --overlap 0s",
+        "connectctl secrets",
+        "connectctl timeline --tenant a",
+        "connectctl timeline --tenant a --client b --limit 0",
+        "connectctl pipeline --tenant a --stage nowhere",
+        "connectctl console",
+        "connectctl console login",
+        "connectctl console login --role admin",
+        "connectctl console login --role root",
+        "connectctl console partner-link",
+        "connectctl console partner-link --tenant a --role operator",
+        "connectctl console partner-link --tenant a",
+        "connectctl console revoke-partners",
+        "connectctl console end-sessions",
+        "connectctl console end-sessions --all --name a",
+        "connectctl find",
+        "connectctl refusals",
+        "connectctl refusals --tenant a --limit 0",
+        "connectctl advisor",
+        "connectctl advisor archive --tenant a",
+        "connectctl subscription rotate-secret id --overlap 5",
+        "connectctl delivery list --tenant a --state lost",
+        "connectctl delivery list --tenant a --limit 0",
+        "connectctl delivery replay",
+        "connectctl delivery replay --dead",
+        "connectctl delivery replay --tenant a",
+        "connectctl delivery replay id --tenant a --dead",
+        "connectctl delivery replay --tenant a --rate 5",
+        "connectctl delivery replay --tenant a --dry-run",
+        "connectctl delivery replay --tenant a --state pending",
+        "connectctl delivery replay --tenant a --state dead --rate 0",
+        "connectctl delivery replay --tenant a --state dead --rate 1001",
+        "connectctl delivery replay --tenant a --state dead --dry-run --no-wait",
+        "connectctl delivery replay --tenant a --event-type webhook.test",
+        "connectctl delivery replay --state dead",
+        "connectctl delivery replay id --state dead --tenant a",
+        "connectctl replay",
+        "connectctl replay list",
+        "connectctl replay stop",
+        "connectctl subscription events id",
+        "connectctl subscription events id --all --set lead.assigned",
+        "connectctl subscription test",
+        "connectctl delivery replay --tenant a --from yesterday --to 2026-05-01T10:00:00Z",
+        "connectctl queue show events",
+        "connectctl queue show others --dead",
+        "connectctl queue requeue events",
+        "connectctl queue drop --dead",
+        "connectctl retention",
+        "connectctl queue declare events",
+        "connectctl audit --limit 0",
+        "connectctl client erase --tenant a",
+        "connectctl audit --from yesterday",
+    ] {
+        assert!(parse(line).is_err_and(|error| error.exit_code() == 2), "{line}");
+    }
+}
+
+#[test]
+fn new_options_of_replay_select_a_job() {
+    let is_job = |line: &str| {
+        let parsed = parse(&format!("connectctl delivery replay {line}")).unwrap();
+        let super::Command::Delivery(delivery::Command::Replay(replay)) = parsed.command else {
+            return false;
+        };
+        replay.is_job()
+    };
+    for line in [
+        "--tenant a --state dead",
+        "--tenant a --event-type lead.assigned --rate 1000",
+        "--tenant a --subscription 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --no-wait",
+        "--tenant a --from 2026-05-01T10:00:00Z",
+        "--tenant a --dead --to 2026-05-01T10:00:00Z",
+        "--tenant a --dead --dry-run",
+    ] {
+        assert!(is_job(line), "{line}");
+    }
+    for line in
+        ["id", "--tenant a --dead", "--tenant a --from 2026-05-01T10:00:00Z --to 2026-05-02T10:00:00Z"]
+    {
+        assert!(!is_job(line), "{line}");
+    }
+}
+
+#[test]
+fn replay_accepts_an_id_all_dead_deliveries_or_a_range() {
+    for line in [
+        "connectctl delivery replay id",
+        "connectctl delivery replay --dead --tenant a",
+        "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z --to 2026-05-01T12:00:00+02:00",
+        "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z --to 2026-05-02T10:00:00Z --dead",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn help_names_every_setting_that_a_command_needs() {
+    let help = after_help();
+    for name in [
+        "DATABASE_URL (required)",
+        "AMQP_URL (required)",
+        "CONNECT_QUEUE_PREFIX (default connect)",
+        "CONNECT_MASTER_KEY (required",
+        "CONNECT_WEBHOOK_ALLOW_PRIVATE (default false)",
+        "CONNECT_RETENTION_DELIVERIES (default 30d)",
+    ] {
+        assert!(help.contains(name), "{name}");
+    }
+}

@@ -1,0 +1,53 @@
+//! Arguments of the CRM's views of a tenant.
+
+use super::{Limit, OfClient, OfLead, OfTenant};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use common::model::Stage;
+
+#[derive(Debug, Args)]
+pub(crate) struct ClientViewArgs {
+    #[command(flatten)]
+    pub(crate) of: OfClient,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LeadViewArgs {
+    #[command(flatten)]
+    pub(crate) of: OfLead,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  connectctl notifications --tenant acme --limit 20")]
+pub(crate) struct NotificationsArgs {
+    #[command(flatten)]
+    pub(crate) tenant: OfTenant,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  connectctl pipeline --tenant acme --stage inquiry --campaign spring-2026"
+)]
+pub(crate) struct PipelineArgs {
+    #[command(flatten)]
+    pub(crate) tenant: OfTenant,
+    /// Show only leads at this stage
+    #[arg(long, value_parser = stages())]
+    pub(crate) stage: Option<Stage>,
+    /// Show only leads of this marketing campaign
+    #[arg(long)]
+    pub(crate) campaign: Option<String>,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
+
+fn stages() -> impl TypedValueParser<Value = Stage> {
+    PossibleValuesParser::new(Stage::ALL.map(Stage::as_str))
+        .try_map(|name| Stage::parse(&name).ok_or_else(|| format!("unknown stage {name:?}")))
+}

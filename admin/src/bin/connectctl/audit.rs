@@ -1,0 +1,71 @@
+//! `connectctl audit`: what operators did.
+
+use crate::arguments::audit::AuditArgs;
+use crate::context::Context;
+use crate::output::Show;
+use admin::Newest;
+use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
+use common::clock;
+
+/// Most records that one query reads.
+const PAGE: u32 = 1_000;
+
+pub(crate) async fn run(args: AuditArgs, context: &mut Context) -> anyhow::Result<()> {
+    let AuditArgs { slug, from, to, action, who, export, limit } = args;
+    let filter = AuditFilter { tenant: slug, from, to, action, who, before: None };
+    if let Some(format) = export {
+        return self::export(context, filter, format, limit.rows.unwrap_or(AUDIT_EXPORT_MAX)).await;
+    }
+    let limit = context.output.limit(&limit);
+    let records = newest(context, filter, limit).await?;
+    context.output.print_newest(&records, limit)
+}
+
+/// Prints an export, part by part.
+async fn export(
+    context: &mut Context,
+    filter: AuditFilter,
+    format: ExportFormat,
+    most: u32,
+) -> anyhow::Result<()> {
+    let Context { database, output, actor, .. } = context;
+    let mut export = AuditExport::begin(database, actor, filter, format, most).await?;
+    while let Some(part) = export.next(database).await? {
+        output.print_part(&part)?;
+    }
+    Ok(())
+}
+
+/// The newest records, which are read page by page.
+async fn newest(
+    context: &Context,
+    mut filter: AuditFilter,
+    limit: u32,
+) -> anyhow::Result<Newest<AuditRecord>> {
+    let (mut pages, mut left) = (Vec::new(), limit);
+    loop {
+        let page = audit::list(&context.database, &filter, left.min(PAGE)).await?;
+        left = left.saturating_sub(u32::try_from(page.items.len())?);
+        filter.before = page.items.first().map(|record| record.id);
+        pages.push(page.items);
+        if !page.is_cut || left == 0 {
+            let items = pages.into_iter().rev().flatten().collect();
+            return Ok(Newest { items, is_cut: page.is_cut });
+        }
+    }
+}
+
+impl Show for AuditRecord {
+    const COLUMNS: &'static [&'static str] = &["At", "Who", "Interface", "Action", "Target", "Tenant"];
+
+    fn cells(&self) -> Vec<Option<String>> {
+        vec![
+            Some(clock::to_text(self.at)),
+            Some(self.who.clone()),
+            Some(self.interface.clone()),
+            Some(self.action.clone()),
+            Some(self.target.clone()),
+            self.tenant.clone(),
+        ]
+    }
+}

@@ -1,0 +1,40 @@
+//! `connectctl doctor`: checks of the installation.
+
+use crate::arguments::doctor::DoctorArgs;
+use crate::output::{Output, Show};
+use admin::doctor::{self, Finding, Installation};
+use admin::roles::RolePrefix;
+use common::settings::{
+    BrokerSettings, DatabaseSettings, Environment, RetentionSettings, SealingSettings, Section, SettingError,
+};
+use std::process::ExitCode;
+
+pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<ExitCode> {
+    let environment = Environment::from_process();
+    let said = |error: SettingError| error.to_string();
+    let installation = Installation {
+        database: DatabaseSettings::from_env(&environment).map_err(said),
+        broker: BrokerSettings::from_env(&environment).map_err(said),
+        master_keys: SealingSettings::from_env(&environment).map(|read| read.master_keys).map_err(said),
+        retention: RetentionSettings::from_env(&environment).map_err(said),
+        role_prefix: RolePrefix::parse(&args.prefix.role_prefix)?,
+        transaction_age: args.transaction_age,
+    };
+    let report = doctor::run(&installation).await;
+    if output.is_json() {
+        output.print_json(&report)?;
+    } else if report.findings.is_empty() {
+        output.print_text(&format!("{} checks, no findings.", report.checks.len()))?;
+    } else {
+        output.print_long_list(&report.findings)?;
+    }
+    Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Show for Finding {
+    const COLUMNS: &'static [&'static str] = &["Level", "Check", "Finding", "Fix"];
+
+    fn cells(&self) -> Vec<Option<String>> {
+        [self.level.as_str(), self.check, &self.message, &self.fix].map(|text| Some(text.to_owned())).to_vec()
+    }
+}

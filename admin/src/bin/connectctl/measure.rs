@@ -1,0 +1,42 @@
+//! `connectctl usage` and `connectctl pressure`: how much a tenant writes, and whose requests are refused.
+
+use crate::arguments::measure::{PressureArgs, UsageArgs};
+use crate::context::Context;
+use crate::output::Show;
+use admin::pressure::{self, Pressure};
+use admin::usage::{self, Usage};
+use common::clock;
+
+pub(crate) async fn usage(args: UsageArgs, context: &Context) -> anyhow::Result<()> {
+    context.output.print_one(&usage::of_this_month(&context.database, &args.tenant.slug).await?)
+}
+
+pub(crate) async fn pressure(PressureArgs: PressureArgs, context: &Context) -> anyhow::Result<()> {
+    context.output.print_list(&pressure::list(&context.database).await?)
+}
+
+impl Show for Usage {
+    const COLUMNS: &'static [&'static str] = &["Month", "Writes", "Quota"];
+
+    fn cells(&self) -> Vec<Option<String>> {
+        vec![
+            Some(self.month.clone()),
+            Some(self.writes.to_string()),
+            self.quota.map(|quota| quota.to_string()),
+        ]
+    }
+}
+
+impl Show for Pressure {
+    const COLUMNS: &'static [&'static str] = &["Tenant", "Queue", "Waiting", "Refused", "Reported at"];
+
+    fn cells(&self) -> Vec<Option<String>> {
+        vec![
+            Some(self.tenant.clone()),
+            Some(self.queue.clone()),
+            Some(self.waiting.to_string()),
+            Some(self.refused.to_string()),
+            Some(clock::to_text(self.reported_at)),
+        ]
+    }
+}

@@ -1,0 +1,247 @@
+//! Prints results: one JSON value for programs, a table for people.
+
+use crate::arguments::Limit;
+use admin::{Newest, Notice, Observer, Step};
+use anyhow::Context as _;
+use comfy_table::Table;
+use comfy_table::presets::ASCII_FULL_CONDENSED;
+use common::progress::Progress;
+use serde::Serialize;
+use std::io::{ErrorKind, Write as _, stdout};
+
+/// Default limits of a list: rows of a table, and items of JSON.
+const TABLE_MAX: u32 = 1_000;
+const JSON_MAX: u32 = 100_000;
+/// Longest text in a table cell, in characters.
+const CELL_MAX: usize = 120;
+
+/// A result that can be printed. Serialized, it is the JSON of the operator's contract.
+pub(crate) trait Show: Serialize {
+    /// Headings of the table.
+    const COLUMNS: &'static [&'static str];
+
+    /// A cell for each column; `None` is printed as a dash.
+    fn cells(&self) -> Vec<Option<String>>;
+}
+
+/// Where a command prints: as JSON or as tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub(crate) const fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether JSON is printed.
+    pub(crate) const fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Prints one item, as a JSON object or as a table of one row.
+    pub(crate) fn print_one<T: Show>(self, item: &T) -> anyhow::Result<()> {
+        print(&if self.json { serde_json::to_string(item)? } else { table(std::slice::from_ref(item)) })
+    }
+
+    /// Prints a document as JSON: in one line, or indented for people.
+    pub(crate) fn print_document<T: Serialize>(self, document: &T) -> anyhow::Result<()> {
+        let json = if self.json { serde_json::to_string } else { serde_json::to_string_pretty };
+        print(&json(document)?)
+    }
+
+    /// Prints several items, as a JSON array or as a table.
+    pub(crate) fn print_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
+        print(&if self.json { serde_json::to_string(items)? } else { table(items) })
+    }
+
+    /// Prints items whose texts are long and are not cut: a paragraph for each.
+    pub(crate) fn print_long_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
+        let paragraph = |item: &T| {
+            let cells = item.cells().into_iter().zip(T::COLUMNS);
+            let lines = cells.map(|(cell, column)| format!("{column:<8} {}", cell.unwrap_or_default()));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        print(&items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n"))
+    }
+
+    /// Prints a value as JSON, for a command that prints something else without `--json`.
+    pub(crate) fn print_json(self, value: &impl Serialize) -> anyhow::Result<()> {
+        print(&serde_json::to_string(value)?)
+    }
+
+    /// Prints lines that are not a table, such as commands.
+    pub(crate) fn print_text(self, text: &str) -> anyhow::Result<()> {
+        print(text)
+    }
+
+    /// Prints a part of a text as it is.
+    pub(crate) fn print_part(self, part: &str) -> anyhow::Result<()> {
+        print_raw(part)
+    }
+
+    /// The number of items that a list may have.
+    pub(crate) fn limit(self, given: &Limit) -> u32 {
+        given.rows.unwrap_or(if self.json { JSON_MAX } else { TABLE_MAX })
+    }
+
+    /// Prints the newest items of a list, of which at most `limit` were asked for. Warns if there are older ones.
+    pub(crate) fn print_newest<T: Show>(self, newest: &Newest<T>, limit: u32) -> anyhow::Result<()> {
+        if newest.is_cut {
+            self.warn(&format!("only the newest {limit} are shown; use --limit N to show more"));
+        }
+        self.print_list(&newest.items)
+    }
+
+    /// Prints a note on standard error, except with `--json`.
+    pub(crate) fn note(self, text: &str) {
+        if !self.json {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Shows how an operation proceeds, on standard error.
+    pub(crate) const fn observer(self) -> OutputObserver {
+        OutputObserver { output: self, progress: None }
+    }
+
+    /// Prints a warning on standard error, also with `--json`.
+    fn warn(self, text: &str) {
+        eprintln!("connectctl: {text}");
+    }
+}
+
+/// Shows the progress of an operation, except with `--json`, and its notices as warnings.
+#[derive(Debug)]
+pub(crate) struct OutputObserver {
+    output: Output,
+    /// Of the step that is under way.
+    progress: Option<Progress>,
+}
+
+impl Observer for OutputObserver {
+    fn begin(&mut self, step: Step, total: u64) {
+        let what = match step {
+            Step::ApplyMigrations => "migrations applied:",
+            Step::RequeueDeadLetters => "requeued",
+            Step::DropDeadLetters => "dropped",
+            Step::CheckDeadLetters => "dead letters checked:",
+            Step::ReplayDeliveries => "replayed",
+            Step::RewrapSecrets => "values rewrapped:",
+            Step::RemoveExpired => "removed",
+        };
+        let begin = if self.output.json { Progress::begin_quietly } else { Progress::begin };
+        self.progress = Some(begin(what, total));
+    }
+
+    fn begin_item(&mut self, name: &str) {
+        if let Some(progress) = &mut self.progress {
+            progress.next(name);
+        }
+    }
+
+    fn detail(&mut self, text: &str) {
+        if let Some(progress) = &mut self.progress {
+            progress.detail(text);
+        }
+    }
+
+    fn reached(&mut self, done: u64) {
+        if let Some(progress) = &mut self.progress {
+            progress.reached(done);
+        }
+    }
+
+    fn end(&mut self, done: u64) {
+        if let Some(progress) = self.progress.take() {
+            progress.end(done);
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::PrivateReceiversAllowed => self.output.warn(
+                "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
+            ),
+            Notice::NotReplayed(number) => self
+                .output
+                .warn(&format!("{number} not replayed: their subscription was removed, or they are pending")),
+        }
+    }
+}
+
+/// Prints to standard output. A closed pipe is not an error: the reader has seen enough.
+fn print(text: &str) -> anyhow::Result<()> {
+    print_raw(&format!("{text}\n"))
+}
+
+fn print_raw(text: &str) -> anyhow::Result<()> {
+    match stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot print the result"),
+        _ => Ok(()),
+    }
+}
+
+fn table<T: Show>(items: &[T]) -> String {
+    let mut table = Table::new();
+    table.load_style(ASCII_FULL_CONDENSED).set_header(T::COLUMNS);
+    for item in items {
+        table.add_row(
+            item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), sanitize_cell)),
+        );
+    }
+    table.trim_fmt()
+}
+
+/// Removes control characters from text that partners sent, so that a terminal does not interpret them, and cuts it to the
+/// width of a cell.
+fn sanitize_cell(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .map(|c| if c.is_control() || changes_text_direction(c) { ' ' } else { c })
+        .take(CELL_MAX)
+        .collect();
+    if text.chars().nth(CELL_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Whether the character changes the direction of the text after it.
+const fn changes_text_direction(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Pair(&'static str, Option<&'static str>);
+
+    impl Show for Pair {
+        const COLUMNS: &'static [&'static str] = &["a", "b"];
+
+        fn cells(&self) -> Vec<Option<String>> {
+            vec![Some(self.0.to_owned()), self.1.map(str::to_owned)]
+        }
+    }
+
+    #[test]
+    fn a_table_shows_a_dash_for_a_missing_value() {
+        let shown = table(&[Pair("x", Some("y")), Pair("z", None)]);
+        assert_eq!(shown.lines().count(), 6, "{shown}");
+        assert!(shown.contains("| z | - |"), "{shown}");
+    }
+
+    #[test]
+    fn cells_contain_no_control_characters_and_are_cut() {
+        assert_eq!(sanitize_cell("a\u{1b}[31m\nb"), "a [31m b");
+        assert_eq!(sanitize_cell("a\u{202e}b\u{2066}c"), "a b c");
+        assert_eq!(sanitize_cell(&"ä".repeat(121)).chars().count(), 121);
+        assert!(
+            sanitize_cell(&"ä".repeat(121)).ends_with("ä…") && !sanitize_cell(&"ä".repeat(120)).contains('…')
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Links that sign in once.
+
+use super::{Identity, Role, SignInMethod, TokenHash};
+use crate::audit::{Actor, AuditAction, record};
+use crate::input::Name;
+use crate::transaction::transact;
+use crate::{AdminError, secrets, store, tenants};
+use chrono::TimeDelta;
+use common::clock;
+use common::settings::ConsoleUrl;
+use serde::Serialize;
+use tokio_postgres::Client;
+
+/// How long a link can be used.
+pub const LINK_LIFETIME: TimeDelta = TimeDelta::minutes(5);
+
+/// A link to be created.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    /// What the session may do.
+    pub role: Role,
+    /// Slug of the tenant that the session is limited to; `None` for an operator.
+    pub tenant: Option<String>,
+    /// Who signs in; the name of the role if it is `None`.
+    pub person: Option<Name>,
+}
+
+/// A link that was created.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginLink {
+    /// Opened in a browser, it leads to a page with a button that signs in. It contains the only copy of the token.
+    pub url: String,
+    /// When it stops working, RFC 3339, UTC.
+    pub expires_at: String,
+}
+
+/// Creates a link below `console`. Whoever opens it first, within [`LINK_LIFETIME`], is signed in.
+pub async fn create_link(
+    client: &mut Client,
+    actor: &Actor,
+    console: &ConsoleUrl,
+    new: &NewLink,
+) -> Result<LoginLink, AdminError> {
+    let tenant = match (new.role, new.tenant.as_deref()) {
+        (Role::Operator, None) => None,
+        (Role::Operator, Some(_)) => {
+            return Err(AdminError::InvalidInput("an operator is not limited to a tenant".to_owned()));
+        }
+        (Role::Viewer | Role::Admin, Some(slug)) => Some(tenants::find(&*client, slug).await?),
+        (Role::Viewer | Role::Admin, None) => {
+            return Err(AdminError::InvalidInput(format!("role {} needs a tenant", new.role.as_str())));
+        }
+    };
+    let person = match &new.person {
+        Some(person) => person.clone(),
+        None => Name::parse(new.role.as_str())?,
+    };
+    let identity = Identity { role: new.role, tenant, person };
+    let lifetime = (SignInMethod::Link, LINK_LIFETIME);
+    create(client, actor, console, &identity, lifetime, AuditAction::CreateLoginLink).await
+}
+
+/// Creates a link of a kind and lifetime, and records it as `action`.
+pub(super) async fn create(
+    client: &mut Client,
+    actor: &Actor,
+    console: &ConsoleUrl,
+    identity: &Identity,
+    (method, lifetime): (SignInMethod, TimeDelta),
+    action: AuditAction,
+) -> Result<LoginLink, AdminError> {
+    let token = secrets::new_secret("cl_")?;
+    let created_at = clock::now();
+    let expires_at = created_at + lifetime;
+    let hash = TokenHash::of(token.reveal());
+    let target = format!("{} as {}", identity.person.as_str(), identity.role.as_str());
+    transact(client, async |tx| {
+        store::console_login_links::remove_expired(tx, created_at).await?;
+        store::console_login_links::create(tx, &hash, (identity, method), created_at, expires_at).await?;
+        record(tx, actor, action, &target, identity.tenant).await
+    })
+    .await?;
+    let url = format!("{console}/sign-in/{}", token.reveal());
+    Ok(LoginLink { url, expires_at: clock::to_text(expires_at) })
+}
+
+/// Whether the link with this token can be used. Does not use it up: mail programs and chats fetch links to preview them.
+pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminError> {
+    store::console_login_links::is_valid(client, &TokenHash::of(token), clock::now()).await
+}

@@ -1,0 +1,175 @@
+//! Sessions of people who are signed in.
+
+use super::{Identity, Role, SignInMethod, TokenHash};
+use crate::audit::{Actor, AuditAction, record};
+use crate::input::Name;
+use crate::transaction::transact;
+use crate::{AdminError, secrets, store};
+use chrono::{DateTime, TimeDelta, Utc};
+use common::clock;
+use common::model::TenantId;
+use common::sealed::Secret;
+use serde::Serialize;
+use tokio_postgres::{Client, Transaction};
+
+/// How precisely the last use of a session is stored, so that not every page writes to the database.
+const USE_PRECISION: TimeDelta = TimeDelta::minutes(1);
+
+/// How long a session lasts.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionLimits {
+    /// After this time without use it ends.
+    pub idle: TimeDelta,
+    /// After this time it ends in any case.
+    pub absolute: TimeDelta,
+}
+
+/// A session that has begun.
+#[derive(Debug)]
+pub struct NewSession {
+    /// For the cookie; it cannot be read again.
+    pub token: Secret,
+    /// Who is signed in.
+    pub identity: Identity,
+}
+
+/// A session that has neither been revoked nor passed its idle or absolute limit.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Who is signed in.
+    pub identity: Identity,
+    /// Slug of the tenant that they are limited to; `None` exactly for operators.
+    pub tenant_slug: Option<String>,
+    /// How they signed in.
+    pub method: SignInMethod,
+    /// When the session was last used, as it is stored.
+    pub(crate) last_used_at: DateTime<Utc>,
+}
+
+impl Session {
+    /// What the person may do.
+    pub const fn role(&self) -> Role {
+        self.identity.role
+    }
+
+    /// The tenant that the person is limited to.
+    pub const fn tenant(&self) -> Option<TenantId> {
+        self.identity.tenant
+    }
+}
+
+/// Uses up the link with the token `link` and begins a session with a new token; `None` if the link is unknown, expired or used.
+/// The session with the token `replaced`, which the browser had before, ends.
+pub async fn begin_session(
+    client: &mut Client,
+    link: &str,
+    replaced: Option<&str>,
+    limits: SessionLimits,
+) -> Result<Option<NewSession>, AdminError> {
+    let (now, token) = (clock::now(), secrets::new_secret("cn_")?);
+    let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
+    let begin = async |tx: &Transaction<'_>| {
+        let Some((identity, method)) = store::console_login_links::use_up(tx, &link, now).await? else {
+            return Ok(None);
+        };
+        begin_in(tx, &hash, (&identity, method), replaced, (now, limits)).await?;
+        Ok(Some(identity))
+    };
+    let identity = transact(client, begin).await?;
+    Ok(identity.map(|identity| NewSession { token, identity }))
+}
+
+/// Begins a session of somebody whose identity was verified; `None` if the sign-in `spent` has begun one before.
+pub(super) async fn begin_for(
+    client: &mut Client,
+    identity: &Identity,
+    method: SignInMethod,
+    spent: Option<(TokenHash, DateTime<Utc>)>,
+    replaced: Option<&str>,
+    limits: SessionLimits,
+) -> Result<Option<NewSession>, AdminError> {
+    let (now, token) = (clock::now(), secrets::new_secret("cn_")?);
+    let hash = TokenHash::of(token.reveal());
+    let begin = async |tx: &Transaction<'_>| {
+        store::console_spent_sign_ins::remove_expired(tx, now).await?;
+        if let Some((state, expires_at)) = &spent
+            && !store::console_spent_sign_ins::add(tx, state, *expires_at).await?
+        {
+            return Ok(false);
+        }
+        begin_in(tx, &hash, (identity, method), replaced, (now, limits)).await?;
+        Ok(true)
+    };
+    let begun = transact(client, begin).await?;
+    Ok(begun.then(|| NewSession { token, identity: identity.clone() }))
+}
+
+/// Begins a session in the place of the one with the token `replaced`, and records it.
+async fn begin_in(
+    tx: &Transaction<'_>,
+    hash: &TokenHash,
+    (identity, method): (&Identity, SignInMethod),
+    replaced: Option<&str>,
+    (now, limits): (DateTime<Utc>, SessionLimits),
+) -> Result<(), AdminError> {
+    store::console_sessions::remove_expired(tx, now).await?;
+    if let Some(replaced) = replaced {
+        store::console_sessions::end(tx, &TokenHash::of(replaced)).await?;
+    }
+    store::console_sessions::begin(tx, hash, (identity, method), now, now + limits.absolute).await?;
+    let target = format!("{} by {}", identity.role.as_str(), method.as_str());
+    record(tx, &identity.actor(method), AuditAction::SignIn, &target, identity.tenant).await
+}
+
+/// The session with this token, if it is within its limits. Notes that it was used, unless a page has refreshed itself: a page that
+/// nobody looks at must not keep a session from its idle limit.
+pub async fn find_session(
+    client: &Client,
+    token: &str,
+    limits: SessionLimits,
+    is_refresh: bool,
+) -> Result<Option<Session>, AdminError> {
+    let (now, hash) = (clock::now(), TokenHash::of(token));
+    let found = store::console_sessions::find(client, &hash, now, now - limits.idle).await?;
+    if let Some(session) = &found
+        && !is_refresh
+        && now - session.last_used_at >= USE_PRECISION
+    {
+        store::console_sessions::note_use(client, &hash, now).await?;
+    }
+    Ok(found)
+}
+
+/// Ends the session with this token.
+pub async fn end_session(client: &mut Client, token: &str) -> Result<(), AdminError> {
+    store::console_sessions::end(&*client, &TokenHash::of(token)).await
+}
+
+/// How many sessions were ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct EndedSessions {
+    /// Sessions, expired ones included.
+    pub sessions: u64,
+}
+
+/// Ends the sessions of everybody with the name `person`, in whatever way they signed in, or all sessions if it is `None`.
+/// Recorded as `console.end-sessions`.
+pub async fn end_sessions(
+    client: &mut Client,
+    actor: &Actor,
+    person: Option<&Name>,
+) -> Result<EndedSessions, AdminError> {
+    let target = person.map_or("everybody", Name::as_str);
+    transact(client, async |tx| {
+        let sessions = store::console_sessions::end_of_person(tx, person.map(Name::as_str)).await?;
+        record(tx, actor, AuditAction::EndSessions, target, None).await?;
+        Ok(EndedSessions { sessions })
+    })
+    .await
+}
+
+/// Ends all sessions of the person with the same rights, who signed in in the same way: a partner's name may be that of
+/// somebody else. Returns how many.
+pub async fn end_all_sessions(client: &mut Client, session: &Session) -> Result<u64, AdminError> {
+    store::console_sessions::end_all(client, &session.identity, session.method).await
+}

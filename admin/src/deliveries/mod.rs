@@ -1,0 +1,176 @@
+//! Webhook deliveries with their attempts, and their replay (D26).
+
+mod dead_letters;
+mod page;
+mod replay;
+mod replay_job;
+
+pub(crate) use dead_letters::delivery_of;
+pub(crate) use page::first_id;
+pub use page::{DeliveryPage, DeliveryQuery, page};
+pub(crate) use replay::replay_dead;
+pub use replay::{ReplayReport, ReplaySelection, replay_many, replay_one};
+pub use replay_job::{
+    MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
+    find_replay, list_replays, stop_replay, wait_for_replay,
+};
+
+use crate::{AdminError, Newest, store, tenants};
+use chrono::{DateTime, Utc};
+use common::clock;
+use common::model::{DeliveryState, TenantId};
+use serde::{Deserialize, Serialize};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// Which deliveries of a tenant are listed.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct DeliveryFilter {
+    /// Only deliveries in this state.
+    pub state: Option<DeliveryState>,
+    /// Only deliveries to the subscription with this id.
+    pub subscription: Option<String>,
+}
+
+/// A delivery with its attempts.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delivery {
+    /// As in the header `X-Connect-Delivery`.
+    pub id: Uuid,
+    /// The tenant of the subscription.
+    #[serde(skip)]
+    pub tenant: TenantId,
+    /// Id of the outbound event.
+    pub event_id: Uuid,
+    /// Such as `lead.assigned`; null if the event is no longer stored.
+    pub event_type: Option<String>,
+    /// Id of the subscription.
+    pub subscription_id: Uuid,
+    /// Whether it was delivered.
+    pub state: DeliveryState,
+    /// When the event was relayed.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+    /// RFC 3339, UTC; null if no further attempt follows.
+    pub next_attempt_at: Option<String>,
+    /// The system that caused the event.
+    pub origin: Option<String>,
+    /// Oldest first.
+    pub attempts: Vec<Attempt>,
+}
+
+/// One attempt of a delivery.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    /// By the clock of the machine that made it.
+    #[serde(serialize_with = "clock::serialize")]
+    pub at: DateTime<Utc>,
+    /// Status code of the response; null without a response.
+    pub status: Option<i16>,
+    /// Why there was no response.
+    pub error: Option<String>,
+    /// Milliseconds.
+    pub duration_ms: i32,
+    /// The beginning of the receiver's response; only of a single delivery ([`find`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+}
+
+impl Attempt {
+    /// Whether the receiver responded with a 2xx.
+    pub fn is_success(&self) -> bool {
+        self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// The status code, or why there was none, for people.
+    pub fn outcome(&self) -> String {
+        match (self.status, &self.error) {
+            (Some(status), None) => format!("status {status}"),
+            (Some(status), Some(error)) => format!("status {status}, {error}"),
+            (None, Some(error)) => error.clone(),
+            (None, None) => "no response".to_owned(),
+        }
+    }
+}
+
+/// A subscription with pending or dead deliveries.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubscriptionBacklog {
+    /// Slug of the tenant.
+    pub tenant: String,
+    /// Id of the subscription.
+    pub subscription_id: Uuid,
+    /// URL of the receiver, without the values of its query.
+    pub url: String,
+    /// RFC 3339, UTC; null while it is not paused.
+    pub paused_at: Option<String>,
+    /// Deliveries with further attempts to come.
+    pub pending: i64,
+    /// Pending deliveries of which an attempt has failed.
+    pub retried: i64,
+    /// Deliveries of which all attempts have failed.
+    pub dead: i64,
+    /// When the oldest of these deliveries was created.
+    #[serde(serialize_with = "clock::serialize")]
+    pub oldest_at: DateTime<Utc>,
+}
+
+/// The newest deliveries of a tenant, those of the newest events last.
+pub async fn list(
+    client: &Client,
+    tenant: &str,
+    filter: &DeliveryFilter,
+    limit: u32,
+) -> Result<Newest<Delivery>, AdminError> {
+    let tenant = tenants::find(client, tenant).await?;
+    let mut listed = match (&filter.subscription, filter.state) {
+        (None, None) => store::deliveries::newest(client, tenant, limit).await?,
+        (named, state) => {
+            let subscriptions = match named {
+                Some(id) => vec![subscription(client, tenant, id).await?],
+                None => store::subscriptions::all_ids(client, tenant).await?,
+            };
+            let states = state.map_or_else(|| DeliveryState::ALL.to_vec(), |state| vec![state]);
+            store::deliveries::newest_of(client, tenant, &subscriptions, &states, limit).await?
+        }
+    };
+    store::deliveries::load_attempts(client, tenant, &mut listed.items, false).await?;
+    Ok(listed)
+}
+
+/// The subscriptions of all tenants that have pending or dead deliveries, most failures first.
+pub async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>, AdminError> {
+    store::deliveries::backlogs(client).await
+}
+
+/// The delivery with the id `id`, with its attempts and the receiver's responses.
+pub async fn find(client: &Client, id: &str) -> Result<Delivery, AdminError> {
+    let found = store::deliveries::find(client, parse_id(id)?).await?;
+    let mut delivery = found.ok_or_else(|| AdminError::DeliveryNotFound(id.to_owned()))?;
+    let tenant = delivery.tenant;
+    store::deliveries::load_attempts(client, tenant, std::slice::from_mut(&mut delivery), true).await?;
+    Ok(delivery)
+}
+
+/// The body of an outbound event's deliveries, as it is sent; `None` if the event is no longer stored.
+pub async fn envelope(client: &Client, tenant: TenantId, event: Uuid) -> Result<Option<String>, AdminError> {
+    store::deliveries::envelope(client, tenant, event).await
+}
+
+/// Parses the id of a delivery. One of another form counts as unknown.
+pub fn parse_id(id: &str) -> Result<Uuid, AdminError> {
+    Uuid::try_parse(id).map_err(|_| AdminError::DeliveryNotFound(id.to_owned()))
+}
+
+/// Finds a subscription of the tenant, including removed ones.
+async fn subscription(client: &Client, tenant: TenantId, id: &str) -> Result<Uuid, AdminError> {
+    if let Ok(parsed) = Uuid::try_parse(id)
+        && store::subscriptions::is_of_tenant(client, tenant, parsed).await?
+    {
+        return Ok(parsed);
+    }
+    Err(AdminError::SubscriptionNotInTenant(id.to_owned()))
+}

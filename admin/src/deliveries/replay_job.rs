@@ -1,0 +1,305 @@
+//! Replay jobs: the dispatcher replays all deliveries that match a query, in batches and at a limited rate.
+//!
+//! A job is a row. It goes on when the program that created it ends, and replays no delivery twice. The count, the page of a
+//! query and the job select by the id of the delivery, which has the time of its event.
+
+use super::DeliveryQuery;
+use crate::audit::{Actor, AuditAction, record};
+use crate::store::replay_jobs::{self, Counted, NewReplayJob, before};
+use crate::transaction::transact;
+use crate::{AdminError, Newest, Observer, Step, store, tenants};
+use chrono::{DateTime, Utc};
+use common::clock;
+use common::event::OutboundType;
+use common::model::{DeliveryState, TenantId};
+use serde::{Serialize, Serializer};
+use std::ops::Range;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use tokio_postgres::{Client, Transaction};
+use uuid::Uuid;
+
+/// The rates that a job may have, in deliveries per second.
+pub const REPLAY_RATES: std::ops::RangeInclusive<i32> = 1..=1_000;
+/// The rate of a job for which none is given.
+pub const REPLAY_RATE: i32 = 100;
+
+/// Most jobs of a tenant that have not ended.
+const JOBS_MAX: i64 = 5;
+/// How often the progress of a job is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Time without progress after which nobody executes the job.
+const STALLED_AFTER: Duration = Duration::from_secs(30);
+
+/// What becomes of a job. A job that is stopping replays nothing more; the dispatcher removes dead letters of what was replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayJobState {
+    /// The dispatcher replays its deliveries.
+    Running,
+    /// It was stopped, and has not ended yet.
+    Stopping,
+    /// All its deliveries were replayed.
+    Completed,
+    /// It was stopped before all its deliveries were replayed.
+    Stopped,
+}
+
+impl ReplayJobState {
+    const ALL: [Self; 4] = [Self::Running, Self::Stopping, Self::Completed, Self::Stopped];
+
+    /// The name in JSON and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Completed => "completed",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// Whether nothing of the job remains to be done.
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Stopped)
+    }
+}
+
+/// A replay of many deliveries, with its progress, as `connectctl replay` prints it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayJob {
+    /// UUIDv7 (D18).
+    pub id: Uuid,
+    /// The tenant whose deliveries it replays.
+    #[serde(skip)]
+    pub tenant: TenantId,
+    /// Whether it is executed.
+    pub state: ReplayJobState,
+    /// Deliveries that were selected when it was created; null if there were more than were counted.
+    pub matched: Option<i64>,
+    /// Deliveries that were replayed so far.
+    pub replayed: i64,
+    /// Most deliveries that are replayed in a second.
+    pub per_second: i32,
+    /// The states of the deliveries: `dead`, `delivered` or both.
+    pub states: Vec<String>,
+    /// Only deliveries of events of this type.
+    pub event_type: Option<String>,
+    /// Only deliveries to this subscription.
+    pub subscription_id: Option<Uuid>,
+    /// Only deliveries of events of this time: `{"from", "to"}`, either of which may be null.
+    #[serde(rename = "occurred", serialize_with = "serialize_times")]
+    pub ids: Range<Uuid>,
+    /// The last delivery that was considered.
+    #[serde(skip)]
+    pub last_id: Uuid,
+    /// When it was created.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+    /// When it was completed or stopped.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// How many deliveries a query selects for a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MatchingCount {
+    /// At most as many as were to be counted.
+    pub count: u64,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// The states of the deliveries that a query selects for a replay. Refuses a state in which a delivery cannot be replayed.
+fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>, AdminError> {
+    match query.state {
+        None => Ok(vec![DeliveryState::Dead, DeliveryState::Delivered]),
+        Some(state @ (DeliveryState::Dead | DeliveryState::Delivered)) => Ok(vec![state]),
+        Some(state @ (DeliveryState::Pending | DeliveryState::Dropped)) => Err(AdminError::InvalidInput(
+            format!("state must be dead or delivered: {state} deliveries cannot be replayed"),
+        )),
+    }
+}
+
+/// The subscriptions whose deliveries a query selects, without removed ones.
+async fn receivers(
+    client: &Client,
+    tenant: TenantId,
+    query: &DeliveryQuery,
+) -> Result<Vec<Uuid>, AdminError> {
+    let existing = store::subscriptions::list(client, tenant).await?.into_iter().map(|one| one.id);
+    let selected: Vec<Uuid> =
+        existing.filter(|id| query.subscription.is_none_or(|only| only == *id)).collect();
+    match query.subscription {
+        Some(missing) if selected.is_empty() => Err(AdminError::SubscriptionNotInTenant(missing.to_string())),
+        Some(_) | None => Ok(selected),
+    }
+}
+
+/// Counts what a replay of a query would replay now, up to `most`.
+pub async fn count_replay(
+    client: &Client,
+    tenant: TenantId,
+    query: &DeliveryQuery,
+    most: u64,
+) -> Result<MatchingCount, AdminError> {
+    let (states, ids) = (replayable(query)?, query.ids());
+    let event_type = query.event_type.map(OutboundType::as_str);
+    let mut count = 0;
+    for subscription in receivers(client, tenant, query).await? {
+        let counted = Counted { tenant, subscription, states: &states, event_type };
+        let mut left = before(ids.start)..ids.end;
+        loop {
+            let page = replay_jobs::count_page(client, counted, &left).await?;
+            count += page.matched;
+            if count > most {
+                return Ok(MatchingCount { count: most, has_more: true });
+            }
+            let Some(next) = page.next else { break };
+            left.start = next;
+        }
+    }
+    Ok(MatchingCount { count, has_more: false })
+}
+
+/// Creates a job that replays what the query selects, at most `per_second` deliveries in a second. `counted` is the result of
+/// [`count_replay`]. Deliveries of events after the creation of the job are not part of it.
+pub async fn create_replay(
+    client: &mut Client,
+    actor: &Actor,
+    tenant: TenantId,
+    query: &DeliveryQuery,
+    (counted, per_second): (MatchingCount, i32),
+) -> Result<ReplayJob, AdminError> {
+    let states = replayable(query)?;
+    if !REPLAY_RATES.contains(&per_second) {
+        let (least, most) = (REPLAY_RATES.start(), REPLAY_RATES.end());
+        let expected = format!("the rate must be from {least} to {most} deliveries per second");
+        return Err(AdminError::InvalidInput(expected));
+    }
+    receivers(client, tenant, query).await?;
+    let (id, mut ids) = (Uuid::now_v7(), query.ids());
+    ids.end = ids.end.min(id);
+    let matched = i64::try_from(counted.count).ok().filter(|_| !counted.has_more);
+    let event_type = query.event_type.map(OutboundType::as_str);
+    let (states, subscription) = (states.as_slice(), query.subscription);
+    let new = NewReplayJob { id, tenant, states, event_type, subscription, ids, per_second, matched };
+    let create = async |tx: &Transaction<'_>| {
+        let created = replay_jobs::create(tx, &new, JOBS_MAX).await?;
+        let job = created.ok_or(AdminError::TooManyReplayJobs(JOBS_MAX))?;
+        let target = format!("{query} job={id}");
+        record(tx, actor, AuditAction::ReplayDeliveries, &target, Some(tenant)).await?;
+        Ok(job)
+    };
+    transact(client, create).await
+}
+
+/// The newest jobs of a tenant, newest last.
+pub async fn list_replays(
+    client: &Client,
+    tenant: &str,
+    limit: u32,
+) -> Result<Newest<ReplayJob>, AdminError> {
+    let tenant = tenants::find(client, tenant).await?;
+    replay_jobs::of_tenant(client, tenant, limit).await
+}
+
+/// The job with the id `id`.
+pub async fn find_replay(client: &Client, id: &str) -> Result<ReplayJob, AdminError> {
+    let not_found = || AdminError::ReplayJobNotFound(id.to_owned());
+    let parsed = Uuid::try_parse(id).map_err(|_| not_found())?;
+    replay_jobs::find(client, parsed).await?.ok_or_else(not_found)
+}
+
+/// Stops a job: no delivery is replayed any more once this has returned. What was replayed is sent.
+pub async fn stop_replay(client: &mut Client, actor: &Actor, id: &str) -> Result<ReplayJob, AdminError> {
+    let job = find_replay(client, id).await?;
+    let stop = async |tx: &Transaction<'_>| {
+        if !replay_jobs::stop(tx, job.tenant, job.id).await? {
+            return Err(AdminError::ReplayJobNotRunning(job.id));
+        }
+        record(tx, actor, AuditAction::StopReplay, &job.id.to_string(), Some(job.tenant)).await
+    };
+    transact(client, stop).await?;
+    find_replay(client, id).await
+}
+
+/// Waits until a job has ended. Fails if it makes no progress, because no dispatcher executes it; the job stays.
+pub async fn wait_for_replay(
+    client: &Client,
+    job: &ReplayJob,
+    observer: &mut impl Observer,
+) -> Result<ReplayJob, AdminError> {
+    let id = job.id.to_string();
+    let total = job.matched.and_then(|matched| u64::try_from(matched).ok()).unwrap_or_default();
+    observer.begin(Step::ReplayDeliveries, total);
+    let (mut seen, mut since) = (None, Instant::now());
+    loop {
+        let now = find_replay(client, &id).await?;
+        let replayed = u64::try_from(now.replayed).unwrap_or_default();
+        if now.state.has_ended() {
+            observer.end(replayed);
+            return Ok(now);
+        }
+        observer.reached(replayed);
+        let progress = Some((now.state, now.last_id));
+        if progress != seen {
+            (seen, since) = (progress, Instant::now());
+        } else if since.elapsed() >= STALLED_AFTER {
+            return Err(AdminError::ReplayStalled { id: now.id, waited: STALLED_AFTER });
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// The time that the smallest or next id of a range stands for; `None` if the range has no such limit.
+fn limit_time(id: Uuid) -> Option<DateTime<Utc>> {
+    let is_limit = !id.is_nil() && !id.is_max();
+    let millis = i64::try_from(id.as_u128() >> 80).ok().filter(|_| is_limit)?;
+    DateTime::from_timestamp_millis(millis)
+}
+
+impl ReplayJob {
+    /// From when and until when the events of its deliveries occurred. A job without an end has the time of its creation.
+    pub fn occurred(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        (limit_time(self.ids.start), limit_time(self.ids.end))
+    }
+}
+
+fn serialize_times<S: Serializer>(ids: &Range<Uuid>, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = |id| limit_time(id).map(clock::to_text);
+    serde_json::json!({"from": text(ids.start), "to": text(ids.end)}).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_deliveries_that_have_ended_are_selected() {
+        let states = |state| replayable(&DeliveryQuery { state, ..DeliveryQuery::default() });
+        assert_eq!(states(None).unwrap(), [DeliveryState::Dead, DeliveryState::Delivered]);
+        assert_eq!(states(Some(DeliveryState::Dead)).unwrap(), [DeliveryState::Dead]);
+        for state in [DeliveryState::Pending, DeliveryState::Dropped] {
+            assert!(states(Some(state)).unwrap_err().to_string().contains("cannot be replayed"));
+        }
+    }
+
+    #[test]
+    fn states_have_the_names_of_the_database() {
+        for state in ReplayJobState::ALL {
+            assert_eq!(ReplayJobState::parse(state.as_str()), Some(state));
+        }
+        assert_eq!(ReplayJobState::parse("lost"), None);
+    }
+
+    #[test]
+    fn the_limits_of_a_job_are_times() {
+        let at = DateTime::from_timestamp_millis(1_777_629_600_123).unwrap();
+        assert_eq!(limit_time(super::super::first_id(at)), Some(at));
+        assert_eq!((limit_time(Uuid::nil()), limit_time(Uuid::max())), (None, None));
+    }
+}

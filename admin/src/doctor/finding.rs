@@ -1,0 +1,79 @@
+//! What checks report.
+
+use serde::Serialize;
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Works now, and may become a problem.
+    Warning,
+    /// Something does not work, or data may be lost.
+    Error,
+}
+
+impl Level {
+    /// The name that reports use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Something that is wrong, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The check, such as `postgres.settings`.
+    pub check: &'static str,
+    /// How serious it is.
+    pub level: Level,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub fix: String,
+}
+
+/// The result of all checks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Whether no finding is an error.
+    pub ok: bool,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// The checks that ran, or tried to, in their order.
+    pub checks: Vec<&'static str>,
+}
+
+impl Finding {
+    pub(super) fn error(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { check: "", level: Level::Error, message: message.into(), fix: fix.into() }
+    }
+
+    pub(super) fn warning(message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level: Level::Warning, ..Self::error(message, fix) }
+    }
+}
+
+impl Report {
+    /// Adds the findings of a check.
+    pub(super) fn add(&mut self, check: &'static str, findings: Vec<Finding>) {
+        self.checks.push(check);
+        self.findings.extend(findings.into_iter().map(|finding| Finding { check, ..finding }));
+    }
+
+    /// Adds the result of a check; that it could not run is a finding.
+    pub(super) fn check(&mut self, check: &'static str, result: Result<Vec<Finding>, String>) {
+        let findings = result.unwrap_or_else(|what| {
+            let fix = "Fix what the message says (a missing privilege, a server that does not respond), and run the command again";
+            vec![Finding::warning(format!("the check could not run: {what}"), fix)]
+        });
+        self.add(check, findings);
+    }
+
+    pub(super) fn finish(mut self) -> Self {
+        self.ok = self.findings.iter().all(|finding| finding.level != Level::Error);
+        self
+    }
+}

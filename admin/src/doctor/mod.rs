@@ -1,0 +1,198 @@
+//! Checks of an installation: servers, settings, schema, secrets, roles and queues.
+//!
+//! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is a finding
+//! itself, and the others go on. Nothing is changed.
+
+mod finding;
+mod queues;
+mod retention;
+mod roles;
+mod schema;
+mod secrets;
+mod server;
+mod sessions;
+mod storage;
+mod tls;
+
+pub use finding::{Finding, Level, Report};
+
+use crate::roles::RolePrefix;
+use crate::{AdminError, describe};
+use common::broker::OperatorConnection;
+use common::db::{self, Sql};
+use common::sealed::MasterKeys;
+use common::settings::{BrokerSettings, DatabaseSettings, DatabaseUrl, RetentionSettings};
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+/// Longest time for one check.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest time for a statement of a check, in milliseconds: shorter, so that the next check finds a free connection.
+const STATEMENT_TIMEOUT: u32 = 10_000;
+/// Longest time for connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// All statements, by module, for the tests that prepare each one. They read the catalogs of Postgres.
+pub const STATEMENTS: &[&[Sql]] =
+    &[roles::STATEMENTS, schema::STATEMENTS, server::STATEMENTS, sessions::STATEMENTS, storage::STATEMENTS];
+
+/// What is checked. A setting that cannot be read is a finding, with its error.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The Postgres servers.
+    pub database: Result<DatabaseSettings, String>,
+    /// The RabbitMQ servers and the queues.
+    pub broker: Result<BrokerSettings, String>,
+    /// The current and the previous key that seal secrets; the error says which setting is wrong.
+    pub master_keys: Result<MasterKeys, String>,
+    /// How long rows are kept.
+    pub retention: Result<RetentionSettings, String>,
+    /// The first part of the names of the programs' roles.
+    pub role_prefix: RolePrefix,
+    /// From which age on a transaction is a finding.
+    pub transaction_age: Duration,
+}
+
+/// Runs all checks.
+pub async fn run(installation: &Installation) -> Report {
+    let mut report = Report::default();
+    let database = connect_database(installation, &mut report).await;
+    if let Ok(settings) = &installation.database {
+        report.add("postgres.tls", tls::postgres(settings, CHECK_TIMEOUT).await);
+    }
+    if let Some(client) = &database {
+        check_database(installation, client, &mut report).await;
+    }
+    let broker = connect_broker(installation, &mut report).await;
+    if let Ok(settings) = &installation.broker {
+        report.add("broker.tls", tls::broker(settings, CHECK_TIMEOUT).await);
+        if let Some(broker) = &broker {
+            report.check("broker.queues", within(queues::check(broker, settings)).await);
+        }
+    }
+    if let Some(broker) = broker {
+        drop(within(async { Ok(broker.close().await?) }).await);
+    }
+    report.finish()
+}
+
+async fn check_database(installation: &Installation, client: &Client, report: &mut Report) {
+    report.check("postgres.settings", within(server::settings(client)).await);
+    report.check("postgres.read_only", within(server::read_only(client)).await);
+    report.check("postgres.clock", within(server::clock(client)).await);
+    if let Ok(settings) = &installation.database {
+        report.check("postgres.pooler", within(server::pooler(settings, CONNECT_TIMEOUT)).await);
+    }
+    report.check("postgres.connections", within(sessions::connections(client)).await);
+    report.check(
+        "postgres.transactions",
+        within(sessions::transactions(client, installation.transaction_age)).await,
+    );
+    report.check("postgres.replication_slots", within(storage::replication_slots(client)).await);
+    report.check("postgres.vacuum", within(storage::vacuum(client)).await);
+    report.check("postgres.statistics", within(storage::statistics(client)).await);
+    report.check("schema.version", within(schema::version(client)).await);
+    report.check("schema.indexes", within(schema::indexes(client)).await);
+    report.check("schema.plans", within(schema::plans(client)).await);
+    report.check("roles", within(roles::check(client, &installation.role_prefix)).await);
+    match &installation.master_keys {
+        Ok(keys) => report.check("master_key", within(secrets::check(client, keys)).await),
+        Err(what) => report.add("master_key", vec![not_set(what)]),
+    }
+    match &installation.retention {
+        Ok(settings) => report.check("retention", within(retention::check(client, settings)).await),
+        Err(what) => report.add("retention", vec![not_set(what)]),
+    }
+}
+
+/// A setting without which a check cannot run.
+fn not_set(what: &str) -> Finding {
+    Finding::error(
+        format!("the check could not run: {what}"),
+        "Set it as for the programs, and run the command again",
+    )
+}
+
+/// Runs a check for a limited time.
+async fn within<T>(check: impl Future<Output = Result<T, AdminError>>) -> Result<T, String> {
+    match timeout(CHECK_TIMEOUT, check).await {
+        Ok(checked) => checked.map_err(|error| describe(&error)),
+        Err(_) => Err(format!("it took longer than {} s", CHECK_TIMEOUT.as_secs())),
+    }
+}
+
+/// Connects past a pooler, and tries the other URLs.
+async fn connect_database(installation: &Installation, report: &mut Report) -> Option<Client> {
+    let settings = match &installation.database {
+        Ok(settings) => settings,
+        Err(what) => {
+            report.add("postgres.connection", vec![not_set(what)]);
+            return None;
+        }
+    };
+    let mut findings = Vec::new();
+    let mut client = None;
+    let urls = [
+        ("DATABASE_DIRECT_URL", &settings.direct_url),
+        ("DATABASE_URL", &settings.url),
+        ("DATABASE_READ_URL", &settings.read_url),
+    ];
+    for (place, (name, url)) in urls.into_iter().enumerate() {
+        if place > 0 && *url == settings.direct_url {
+            continue;
+        }
+        // Without DATABASE_DIRECT_URL it is DATABASE_URL.
+        let name = if place == 0 && settings.direct_url == settings.url { "DATABASE_URL" } else { name };
+        match open(url, place == 0).await {
+            Ok(opened) if place == 0 => client = Some(opened),
+            Ok(_) => {}
+            Err(error) => findings.push(Finding::error(
+                format!("no connection to the server of {name}: {error}"),
+                "Start the server, or correct the URL; see docs/operators.md, Connection URLs and TLS",
+            )),
+        }
+    }
+    report.add("postgres.connection", findings);
+    client
+}
+
+/// A session whose statements are bounded, with the planner's settings of the programs. A pooler may refuse options, so only a direct
+/// session has them.
+async fn open(url: &DatabaseUrl, is_direct: bool) -> Result<Client, String> {
+    let mut config = url.config();
+    config.application_name("connectctl doctor");
+    if is_direct {
+        let own = format!(
+            "{} -c statement_timeout={STATEMENT_TIMEOUT} -c lock_timeout=1000",
+            db::planner_options()
+        );
+        let options = [config.get_options().map(str::to_owned), Some(own)];
+        config.options(options.into_iter().flatten().collect::<Vec<_>>().join(" "));
+    }
+    let (client, connection) =
+        db::connect(url, &config, CONNECT_TIMEOUT).await.map_err(|error| error.to_string())?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn connect_broker(installation: &Installation, report: &mut Report) -> Option<OperatorConnection> {
+    let settings = match &installation.broker {
+        Ok(settings) => settings,
+        Err(what) => {
+            report.add("broker.connection", vec![not_set(what)]);
+            return None;
+        }
+    };
+    match within(async { Ok(OperatorConnection::open(settings, "connectctl doctor").await?) }).await {
+        Ok(broker) => {
+            report.add("broker.connection", Vec::new());
+            Some(broker)
+        }
+        Err(what) => {
+            let fix = "Start RabbitMQ, or correct AMQP_URL; see docs/operators.md, Connection URLs and TLS";
+            report.add("broker.connection", vec![Finding::error(what, fix)]);
+            None
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The queues: that they exist with the arguments that the programs declare, are consumed, and neither full nor dead-lettering.
+
+use super::Finding;
+use crate::AdminError;
+use common::broker::{OperatorConnection, QueueArguments};
+use common::settings::BrokerSettings;
+
+/// Percentages of the length limit.
+const FILLING: u64 = 50;
+const ALMOST_FULL: u64 = 90;
+
+pub(super) async fn check(
+    broker: &OperatorConnection,
+    settings: &BrokerSettings,
+) -> Result<Vec<Finding>, AdminError> {
+    let compared = broker.compare(settings).await?;
+    Ok(compared.iter().flat_map(|queue| of_queue(queue, settings.max_length)).collect())
+}
+
+fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
+    let QueueArguments { name, depth, difference } = queue;
+    let (is_dead, is_retry) = (name.ends_with(".dead"), name.contains(".webhooks.retry."));
+    let Some(depth) = depth else {
+        let fix =
+            "Start a worker and a dispatcher, or run connectctl queue declare; check CONNECT_QUEUE_PREFIX";
+        return vec![Finding::error(format!("the queue {name} does not exist"), fix)];
+    };
+    let mut findings = Vec::new();
+    if let Some(difference) = difference {
+        findings.push(Finding::warning(
+            format!("the queue {name} has other arguments than the programs declare: {difference}"),
+            "Set the same CONNECT_QUEUE_MAX_LENGTH and CONNECT_QUEUE_MAX_BYTES as for the programs. If the queue is to change: stop its publishers, let it become empty, delete it, and start the programs again",
+        ));
+    }
+    if depth.consumers == 0 && !is_dead && !is_retry {
+        let program = if name.ends_with(".webhooks") { "a dispatcher" } else { "a worker" };
+        findings.push(Finding::error(
+            format!("nobody consumes the queue {name}"),
+            format!("Start {program}; if one runs, see the runbook, ConnectNoConsumers"),
+        ));
+    }
+    if is_dead && depth.ready > 0 {
+        findings.push(Finding::warning(
+            format!("{} messages wait in {name}", depth.ready),
+            "Look at them with connectctl queue show, fix their cause, and requeue or drop them; see the runbook, ConnectMessagesDeadLettered",
+        ));
+    }
+    let percent = u64::from(depth.ready) * 100 / u64::from(max_length.max(1));
+    if percent >= FILLING {
+        let finding = if percent >= ALMOST_FULL { Finding::error } else { Finding::warning };
+        findings.push(finding(
+            format!("{} of at most {max_length} messages wait in {name}; when it is full, publishers are refused", depth.ready),
+            "Start more workers or dispatchers, or find out what delays them; see the runbook, ConnectQueueLag".to_owned(),
+        ));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::broker::QueueDepth;
+
+    fn found(name: &str, ready: u32, consumers: u32) -> Vec<String> {
+        let depth = Some(QueueDepth { ready, consumers });
+        let queue = QueueArguments { name: name.to_owned(), depth, difference: None };
+        of_queue(&queue, 100).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn a_queue_that_works_has_no_finding() {
+        for (name, consumers) in
+            [("p.events", 1), ("p.webhooks", 2), ("p.events.dead", 0), ("p.webhooks.retry.1", 0)]
+        {
+            assert_eq!(found(name, 0, consumers), Vec::<String>::new(), "{name}");
+        }
+    }
+
+    #[test]
+    fn waiting_messages_and_missing_consumers_are_found() {
+        assert!(found("p.events", 0, 0)[0].contains("nobody consumes"));
+        assert!(found("p.events", 50, 1)[0].contains("50 of at most 100"));
+        assert!(found("p.crm.dead", 1, 0)[0].contains("1 messages wait in p.crm.dead"));
+        assert!(found("p.webhooks.retry.1", 90, 0)[0].contains("90 of at most 100"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Settings and clock of the Postgres server.
+
+use super::Finding;
+use crate::AdminError;
+use chrono::{DateTime, TimeDelta, Utc};
+use common::clock;
+use common::db::missing_behind_pooler;
+use common::settings::DatabaseSettings;
+use std::time::Duration;
+use tokio_postgres::Client;
+
+common::statements! {
+    /// In a session without settings of its own for these.
+    const SETTINGS = "-- doctor.settings
+    SELECT name, setting FROM pg_settings
+    WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts',
+                   'default_transaction_isolation', 'zero_damaged_pages')
+    ORDER BY name";
+
+    const READ_ONLY = "-- doctor.read_only
+    SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'";
+
+    const CLOCK = "-- doctor.clock
+    SELECT clock_timestamp()";
+}
+
+/// Differences of clocks: signatures are valid for 300 s, and a records write has a deadline.
+const CLOCK_WARNING: TimeDelta = TimeDelta::seconds(1);
+const CLOCK_ERROR: TimeDelta = TimeDelta::seconds(30);
+
+/// A setting, its only good value, and what another one leads to.
+const EXPECTED: [(&str, &str, bool, &str); 6] = [
+    ("fsync", "on", true, "a crash of the machine may lose confirmed events or destroy the database"),
+    ("full_page_writes", "on", true, "a crash of the machine may destroy pages of the database"),
+    ("zero_damaged_pages", "off", true, "damaged pages are silently emptied"),
+    ("autovacuum", "on", true, "tables grow without limit, and statistics become outdated"),
+    ("track_counts", "on", true, "autovacuum does not know which tables need it"),
+    (
+        "default_transaction_isolation",
+        "read committed",
+        false,
+        "the programs retry more transactions than needed",
+    ),
+];
+
+/// The settings that the programs rely on and do not set in their sessions.
+pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    let mut findings = Vec::new();
+    for row in client.query(SETTINGS.as_str(), &[]).await? {
+        let (name, found): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        if name == "synchronous_commit" && found == "off" {
+            findings.push(Finding::warning(
+                "synchronous_commit is off by default: behind a connection pooler the programs would lose confirmed commits in a crash, so they refuse to work there",
+                "ALTER SYSTEM SET synchronous_commit = on; then SELECT pg_reload_conf()",
+            ));
+        }
+        let Some((_, good, is_error, effect)) = EXPECTED.iter().find(|(known, ..)| *known == name) else {
+            continue;
+        };
+        if found != *good {
+            let finding = if *is_error { Finding::error } else { Finding::warning };
+            findings.push(finding(
+                format!("{name} is {found}: {effect}"),
+                format!("ALTER SYSTEM SET {name} = '{good}'; then SELECT pg_reload_conf()"),
+            ));
+        }
+    }
+    Ok(findings)
+}
+
+/// Whether the server accepts writes.
+pub(super) async fn read_only(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    let row = client.query_one(READ_ONLY.as_str(), &[]).await?;
+    let message = match (row.try_get(0)?, row.try_get(1)?) {
+        (true, _) => "the server is a standby: nothing can be written",
+        (false, true) => "the server is read-only: nothing can be written",
+        (false, false) => return Ok(Vec::new()),
+    };
+    let fix = "Name the primary in DATABASE_URL, or all servers of the cluster; if this is the primary, reset default_transaction_read_only there";
+    Ok(vec![Finding::error(message, fix)])
+}
+
+/// The difference between the clocks of the server and of this machine, beyond what the round trip explains.
+pub(super) async fn clock(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    // Not prepared first, so that one round trip is measured.
+    let statement = client.prepare(CLOCK.as_str()).await?;
+    let before = clock::now();
+    let row = client.query_one(&statement, &[]).await?;
+    let after = clock::now();
+    let server: DateTime<Utc> = row.try_get(0)?;
+    let ahead = (server - after).max(before - server).max(TimeDelta::zero());
+    let finding = match ahead {
+        _ if ahead > CLOCK_ERROR => Finding::error,
+        _ if ahead > CLOCK_WARNING => Finding::warning,
+        _ => return Ok(Vec::new()),
+    };
+    Ok(vec![finding(
+        format!("the clocks of the database server and of this machine differ by {} s", ahead.num_seconds()),
+        "Synchronize the clocks of all machines with NTP".to_owned(),
+    )])
+}
+
+/// What a connection pooler drops.
+pub(super) async fn pooler(
+    settings: &DatabaseSettings,
+    patience: Duration,
+) -> Result<Vec<Finding>, AdminError> {
+    if settings.url == settings.direct_url {
+        return Ok(Vec::new());
+    }
+    let missing = missing_behind_pooler(&settings.url, patience).await;
+    let missing = missing.map_err(|error| AdminError::Unreadable(error.to_string()))?;
+    let fix = "Run connectctl migrate with DATABASE_URL and DATABASE_DIRECT_URL for each program's user, then RECONNECT in the pooler; see docs/operators.md, PgBouncer";
+    let of = |is_error: bool| if is_error { Finding::error } else { Finding::warning };
+    Ok(missing.into_iter().map(|missing| of(missing.is_error)(missing.text, fix.to_owned())).collect())
+}

@@ -1,0 +1,318 @@
+//! Why an operation failed.
+
+use common::broker::OperatorConnectionError;
+use common::db::MigrateError;
+use common::model::DeliveryState;
+use std::error::Error as StdError;
+use std::time::Duration;
+use thiserror::Error;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+/// Why an operation failed. [`describe`] adds the causes to the text.
+#[derive(Debug, Error)]
+pub enum AdminError {
+    /// An input is malformed. The text names it and says what is expected.
+    #[error("{0}")]
+    InvalidInput(String),
+    /// No tenant has this slug.
+    #[error("tenant {0:?} does not exist")]
+    TenantNotFound(String),
+    /// Another tenant has this slug.
+    #[error("tenant {0:?} exists already")]
+    TenantExists(String),
+    /// The tenant has no member with this email.
+    #[error("member {email:?} does not exist in tenant {tenant:?}")]
+    MemberNotFound {
+        /// Lower case.
+        email: String,
+        /// Slug of the tenant.
+        tenant: String,
+    },
+    /// No API key has this prefix.
+    #[error("key {0:?} does not exist")]
+    KeyNotFound(String),
+    /// The key is revoked, which cannot be undone.
+    #[error("key {0:?} is revoked for good; its scopes cannot be changed")]
+    KeyRevoked(String),
+    /// The key is another tenant's, revoked or expired, or does not exist.
+    #[error("key {0:?} is not an active key of this tenant")]
+    KeyNotActive(String),
+    /// The tenant has no client with this id.
+    #[error("client {client:?} does not exist in tenant {tenant:?}")]
+    ClientNotFound {
+        /// As given.
+        client: String,
+        /// Slug of the tenant.
+        tenant: String,
+    },
+    /// The client is a company's account, which is no person.
+    #[error("client {0:?} is a company account; give the id of a person")]
+    ClientIsCompany(String),
+    /// A person was erased from the database, but their dead letters could not be removed.
+    #[error(
+        "client {client:?} was erased from the database, but not from the dead-letter queues; run the command again"
+    )]
+    ErasureUnfinished {
+        /// The id that the client had.
+        client: String,
+        /// What the broker said.
+        source: OperatorConnectionError,
+    },
+    /// The tenant has no lead with this id.
+    #[error("lead {lead:?} does not exist in tenant {tenant:?}")]
+    LeadNotFound {
+        /// As given.
+        lead: String,
+        /// Slug of the tenant.
+        tenant: String,
+    },
+    /// Another company account of the tenant has this domain.
+    #[error("a company account with the domain {0:?} exists already")]
+    CompanyExists(String),
+    /// No subscription has this id.
+    #[error("no subscription {0:?}")]
+    SubscriptionNotFound(String),
+    /// The tenant has no subscription with this id, not even a removed one.
+    #[error("no subscription {0:?} in this tenant")]
+    SubscriptionNotInTenant(String),
+    /// The subscription was removed, which cannot be undone.
+    #[error("subscription {0:?} was removed")]
+    SubscriptionRemoved(String),
+    /// A test event would wait as long as the subscription is paused.
+    #[error("subscription {0:?} is paused; resume it before you test it, because its deliveries wait")]
+    SubscriptionPaused(String),
+    /// A test event was written, but no dispatcher has attempted its delivery in time.
+    #[error(
+        "no dispatcher has attempted the test delivery {delivery} within {waited:?}; check that connect-dispatcher runs and is \
+         ready. The event is sent as soon as it is: connectctl delivery show {delivery}"
+    )]
+    TestNotAttempted {
+        /// Id of the delivery.
+        delivery: Uuid,
+        /// How long the command has waited.
+        waited: Duration,
+    },
+    /// The dispatcher has parked or dropped the delivery of a test event.
+    #[error(
+        "the test delivery {delivery} is {state} and was not attempted within {waited:?}: its subscription was paused or removed \
+         meanwhile, or its receiver has a backlog. See connectctl delivery show {delivery}"
+    )]
+    TestDelayed {
+        /// Id of the delivery.
+        delivery: Uuid,
+        /// The state in which the delivery was seen last.
+        state: DeliveryState,
+        /// How long the command has waited.
+        waited: Duration,
+    },
+    /// No replay job has this id.
+    #[error("no replay job {0:?}")]
+    ReplayJobNotFound(String),
+    /// The replay job has ended, or is stopping.
+    #[error("replay job {0} is not running any more")]
+    ReplayJobNotRunning(Uuid),
+    /// The tenant has as many replay jobs as it may have at once.
+    #[error("the tenant has {0} replay jobs that have not ended; wait for them, or stop one")]
+    TooManyReplayJobs(i64),
+    /// A replay job makes no progress.
+    #[error(
+        "replay job {id} has made no progress for {waited:?}; check that connect-dispatcher runs and is ready. The job stays and \
+         continues as soon as it is: connectctl replay show {id}"
+    )]
+    ReplayStalled {
+        /// Id of the job.
+        id: Uuid,
+        /// How long the command has waited.
+        waited: Duration,
+    },
+    /// The URL of a receiver is not allowed, or its host cannot be resolved (D27).
+    #[error("{0}")]
+    ReceiverRefused(String),
+    /// No delivery has this id.
+    #[error("no delivery {0:?}")]
+    DeliveryNotFound(String),
+    /// No refused request of the tenant has this id.
+    #[error("no refused request {0:?}")]
+    RefusalNotFound(String),
+    /// The delivery is in another state than dead or delivered.
+    #[error("delivery {id} cannot be replayed: it is {state}")]
+    DeliveryNotEnded {
+        /// Id of the delivery.
+        id: Uuid,
+        /// The state, which the command does not replay.
+        state: DeliveryState,
+    },
+    /// The delivery's subscription was removed.
+    #[error("delivery {0} cannot be replayed: its subscription was removed")]
+    DeliveryWithoutSubscription(Uuid),
+    /// The master key is not the one that the database was set up with.
+    #[error(
+        "CONNECT_MASTER_KEY differs from the master key that the database was set up with; set it to the master key of the running programs"
+    )]
+    MasterKeyDiffers,
+    /// Secrets of subscriptions were sealed under another master key, so the programs could not open their URLs either.
+    #[error(
+        "{left} subscriptions were not changed, the first is {first}: their secrets cannot be decrypted with this \
+         CONNECT_MASTER_KEY; run it again with the master key of the running programs ({sealed} were sealed)"
+    )]
+    UrlsNotSealed {
+        /// Number of subscriptions that were not changed.
+        left: usize,
+        /// Id of one of them.
+        first: Uuid,
+        /// Number of subscriptions whose URLs were sealed.
+        sealed: u64,
+    },
+    /// A program's role could not be created.
+    #[error(
+        "the role {role} does not exist and could not be created; run the command as a role with CREATEROLE, or create it first: CREATE ROLE {role} NOLOGIN"
+    )]
+    RoleNotCreated {
+        /// The name of the role.
+        role: String,
+        /// The error of Postgres.
+        source: tokio_postgres::Error,
+    },
+    /// The system's random generator failed.
+    #[error("the system's random generator failed: {0}")]
+    Random(String),
+    /// An action was not published, because there is no connection to the broker.
+    #[error("the broker cannot be reached; nothing was published")]
+    BrokerUnavailable,
+    /// An action was not published, because the queue is full.
+    #[error("the crm queue is full; nothing was published")]
+    QueueFull,
+    /// The worker did not reply to an action in time. The action may be repeated with the same id.
+    #[error("no reply within the timeout; the action may still be applied")]
+    NoReply {
+        /// Id of the message.
+        id: Uuid,
+    },
+    /// The worker refused an action.
+    #[error("{status_code} {code}: {message}")]
+    ActionRefused {
+        /// The status that the refusal has in HTTP.
+        status_code: u64,
+        /// The refusal's name, such as `not_found`.
+        code: String,
+        /// What is wrong, for the operator.
+        message: String,
+    },
+    /// Another copy has been removing expired rows for too long.
+    #[error(
+        "another program has held the lock of retention for 30 s; end its session in the database, or try again later"
+    )]
+    RetentionBusy,
+    /// Requeueing stopped in between.
+    #[error("{requeued} requeued, the others stay in the dead-letter queue")]
+    RequeueStopped {
+        /// Number of messages that are in their queue again.
+        requeued: u32,
+        /// What the broker said.
+        source: OperatorConnectionError,
+    },
+    /// Deliveries were replayed, but their dead letters could not be removed.
+    #[error("{replayed} deliveries were replayed, but their dead letters are still in the queue")]
+    DeadLettersRemain {
+        /// Number of deliveries that were replayed.
+        replayed: usize,
+        /// What the broker said.
+        source: OperatorConnectionError,
+    },
+    /// The broker cannot be reached, or refused the operation.
+    #[error(transparent)]
+    Broker(#[from] OperatorConnectionError),
+    /// The database failed or refused a statement.
+    #[error("{}", describe(.0))]
+    Database(#[from] tokio_postgres::Error),
+    /// The schema could not be migrated.
+    #[error("{}", describe(.0))]
+    Migration(#[from] MigrateError),
+    /// Stored data or a reply cannot be parsed.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl AdminError {
+    /// The database's error, if that is the reason.
+    pub const fn database_error(&self) -> Option<&tokio_postgres::Error> {
+        if let Self::Database(error) = self { Some(error) } else { None }
+    }
+
+    /// Whether a statement violated the constraint `name`.
+    pub(crate) fn violates(&self, name: &str) -> bool {
+        let constraint = self.database_error().and_then(|error| error.as_db_error()?.constraint());
+        constraint == Some(name)
+    }
+}
+
+/// An error and its causes, outermost first, in one line. Leaves out the database's error details, which may contain values.
+pub fn describe(error: &(dyn StdError + 'static)) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let (part, is_complete) = part(cause);
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        // Some errors repeat their source in their own text.
+        if !parts.last().is_some_and(|last| last.ends_with(&part)) {
+            parts.push(part);
+        }
+        next = if is_complete { None } else { cause.source() };
+    }
+    parts.join(": ")
+}
+
+/// The text of one cause, and whether it already contains the texts of its own causes.
+fn part(cause: &(dyn StdError + 'static)) -> (String, bool) {
+    if let Some(AdminError::Database(_) | AdminError::Migration(_)) = cause.downcast_ref() {
+        return (cause.to_string(), true);
+    }
+    if let Some(failed @ MigrateError::Failed { source, .. }) = cause.downcast_ref()
+        && let Some(db) = source.as_db_error()
+    {
+        return (format!("{failed}: {} ({})", db.message(), db.code().code()), true);
+    }
+    let Some(db) = cause.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::as_db_error)
+    else {
+        return (cause.to_string(), false);
+    };
+    if *db.code() == SqlState::UNDEFINED_TABLE || *db.code() == SqlState::UNDEFINED_COLUMN {
+        return (format!("the schema lacks a migration ({}); run connectctl migrate", db.message()), true);
+    }
+    (format!("the database refused: {} ({})", db.message(), db.code().code()), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Error)]
+    #[error("{text}")]
+    struct Caused {
+        text: &'static str,
+        source: Option<Box<Caused>>,
+    }
+
+    fn caused(text: &'static str, cause: &'static str) -> Caused {
+        Caused { text, source: Some(Box::new(Caused { text: cause, source: None })) }
+    }
+
+    #[test]
+    fn causes_are_joined_in_one_line_without_repetition() {
+        let error = caused("cannot reach\nthe database", "connection refused\n(os error 111)");
+        assert_eq!(describe(&error), "cannot reach the database: connection refused (os error 111)");
+        assert_eq!(describe(&caused("a: b", "b")), "a: b");
+    }
+
+    #[test]
+    fn the_cause_of_a_stopped_operation_is_part_of_its_description() {
+        let source = OperatorConnectionError::Refused("connect.events".to_owned());
+        let error = AdminError::RequeueStopped { requeued: 3, source };
+        assert_eq!(
+            describe(&error),
+            "3 requeued, the others stay in the dead-letter queue: \
+             the queue connect.events refused a message: it is full or does not exist"
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! Everything known of an id, in the order of time: where an event is, from its arrival to the last attempt of its webhooks.
+
+use crate::deliveries::{Delivery, first_id};
+use crate::refusals::RefusedRequest;
+use crate::{AdminError, store, tenants};
+use chrono::{DateTime, TimeDelta, Utc};
+use common::clock;
+use common::model::{DeliveryState, Email, TenantId};
+use common::trace::TraceContext;
+use serde::Serialize;
+use std::collections::HashMap;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// How long after its arrival a request's events are looked for.
+const APPLIED_WITHIN: TimeDelta = TimeDelta::minutes(2);
+/// The largest difference between the times at which an event was applied and at which what it caused was created.
+const CAUSED_WITHIN: TimeDelta = TimeDelta::seconds(5);
+/// Most deliveries that are read for an outbound event.
+const DELIVERIES_MAX: u32 = 1_000;
+
+/// Where to look, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct FindQuery<'a> {
+    /// Slug of the tenant; `None` for all.
+    pub tenant: Option<&'a str>,
+    /// Id of an event, request, client, lead, booking, delivery or outbound event, a W3C trace id or `traceparent`, or an
+    /// enquiry number.
+    pub id: &'a str,
+    /// Whether an email finds its client.
+    pub with_emails: bool,
+}
+
+/// One thing that happened, or will happen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundStep {
+    /// When.
+    #[serde(serialize_with = "clock::serialize")]
+    pub at: DateTime<Utc>,
+    /// What kind: `received`, `applied`, `outbox`, `relayed`, `delivery`, `attempt`, `next attempt`, `client`, `lead`, `booking`,
+    /// `refused`.
+    pub stage: &'static str,
+    /// What exactly, for people.
+    pub detail: String,
+    /// Slug of the tenant.
+    pub tenant: String,
+    /// The inbound or outbound event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// The request that carried the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<Uuid>,
+    /// The client that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<Uuid>,
+    /// The lead that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lead_id: Option<Uuid>,
+    /// The webhook delivery of this event, in an entry about a delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery_id: Option<Uuid>,
+}
+
+/// An event of the ledger.
+pub(crate) struct AppliedEvent {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: String,
+    pub(crate) event_type: String,
+    pub(crate) key: String,
+    pub(crate) request: Uuid,
+    pub(crate) applied_at: DateTime<Utc>,
+    pub(crate) client: Option<Uuid>,
+    pub(crate) lead: Option<Uuid>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// An event of the outbox.
+pub(crate) struct OutboundEvent {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: Uuid,
+    pub(crate) event_type: String,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) relayed_at: Option<DateTime<Utc>>,
+    pub(crate) request: Option<Uuid>,
+}
+
+/// Finds everything known of an id. An unknown id gives an empty list.
+pub async fn find(client: &Client, query: &FindQuery<'_>) -> Result<Vec<FoundStep>, AdminError> {
+    let listed = match query.tenant {
+        Some(slug) => vec![tenants::settings(client, slug).await?],
+        None => tenants::list(client).await?,
+    };
+    let mut search = Search {
+        client,
+        ids: listed.iter().map(|tenant| tenant.id.0).collect(),
+        slugs: listed.into_iter().map(|tenant| (tenant.id, tenant.slug)).collect(),
+        steps: Vec::new(),
+    };
+    search.run(query.id.trim(), query.with_emails).await?;
+    let mut steps = search.steps;
+    steps.sort_by_key(|step| step.at);
+    steps.dedup();
+    Ok(steps)
+}
+
+struct Search<'c> {
+    client: &'c Client,
+    ids: Vec<Uuid>,
+    slugs: HashMap<TenantId, String>,
+    steps: Vec<FoundStep>,
+}
+
+impl Search<'_> {
+    async fn run(&mut self, id: &str, with_emails: bool) -> Result<(), AdminError> {
+        let mut applied = store::found::applied(self.client, &self.ids, id).await?;
+        let mut outbound = Vec::new();
+        let traced = TraceContext::parse(id).map(|context| context.trace_id.as_uuid());
+        if let Some(uuid) = traced.or_else(|| Uuid::try_parse(id).ok()) {
+            // A trace id has the form of a UUID; that of a request without a trace of its caller is the request's id.
+            applied.extend(self.applied_of_request(uuid).await?);
+            applied.extend(store::found::applied_of_trace(self.client, &self.ids, uuid).await?);
+            outbound.extend(store::found::outbound(self.client, &self.ids, uuid).await?);
+            outbound.extend(self.outbound_of_delivery(uuid).await?);
+            if let Some(refused) = store::refused_requests::find(self.client, &self.ids, uuid).await? {
+                self.add_refused(&refused);
+            }
+            if let Some(lead) = store::found::lead(self.client, &self.ids, uuid).await? {
+                self.add_lead(&lead);
+            }
+            if let Some(found) = store::found::client(self.client, &self.ids, uuid).await? {
+                self.add_client(&found);
+            }
+        }
+        for lead in store::found::leads_by_number(self.client, &self.ids, id).await? {
+            self.add_lead(&lead);
+        }
+        for booking in store::found::bookings(self.client, &self.ids, id).await? {
+            self.add_booking(id, &booking);
+        }
+        if let Ok(email) = Email::parse(id)
+            && with_emails
+        {
+            for found in store::found::clients_by_email(self.client, &self.ids, email.key()).await? {
+                self.add_client(&found);
+            }
+        }
+        for event in &applied {
+            self.add_applied(event);
+            outbound.extend(self.caused_by(event).await?);
+        }
+        for event in &outbound {
+            self.add_outbound(event).await?;
+        }
+        Ok(())
+    }
+
+    async fn applied_of_request(&self, request: Uuid) -> Result<Vec<AppliedEvent>, AdminError> {
+        let Some(at) = time_of(request) else { return Ok(Vec::new()) };
+        let times = at - CAUSED_WITHIN..at + APPLIED_WITHIN;
+        store::found::applied_of_request(self.client, &self.ids, &times, request).await
+    }
+
+    async fn outbound_of_delivery(&self, id: Uuid) -> Result<Vec<OutboundEvent>, AdminError> {
+        match store::deliveries::find(self.client, id).await? {
+            Some(delivery) if self.slugs.contains_key(&delivery.tenant) => {
+                store::found::outbound(self.client, &[delivery.tenant.0], delivery.event_id).await
+            }
+            Some(_) | None => Ok(Vec::new()),
+        }
+    }
+
+    /// What an event has caused: by its request, or by its lead if the request was part of a bundle, whose id the ledger has.
+    async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>, AdminError> {
+        let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
+        let mut caused = store::found::caused(self.client, event, &ids).await?;
+        if caused.iter().any(|outbound| outbound.request == Some(event.request)) {
+            caused.retain(|outbound| outbound.request == Some(event.request));
+        }
+        Ok(caused)
+    }
+
+    fn step(&self, tenant: TenantId, at: DateTime<Utc>, stage: &'static str, detail: String) -> FoundStep {
+        FoundStep {
+            at,
+            stage,
+            detail,
+            tenant: self.slugs.get(&tenant).cloned().unwrap_or_default(),
+            event_id: None,
+            request_id: None,
+            client_id: None,
+            lead_id: None,
+            delivery_id: None,
+        }
+    }
+
+    fn add_applied(&mut self, event: &AppliedEvent) {
+        let about = |step: FoundStep| FoundStep {
+            event_id: Some(event.id.clone()),
+            request_id: Some(event.request),
+            client_id: event.client,
+            lead_id: event.lead,
+            ..step
+        };
+        if let Some(at) = time_of(event.request) {
+            let detail = format!("request with key {}", event.key);
+            self.steps.push(about(self.step(event.tenant, at, "received", detail)));
+        }
+        let mut detail = event.event_type.clone();
+        if !event.warnings.is_empty() {
+            detail.push_str(&format!(", warnings: {}", event.warnings.join(", ")));
+        }
+        self.steps.push(about(self.step(event.tenant, event.applied_at, "applied", detail)));
+    }
+
+    async fn add_outbound(&mut self, event: &OutboundEvent) -> Result<(), AdminError> {
+        let about = |step: FoundStep| FoundStep {
+            event_id: Some(event.id.to_string()),
+            request_id: event.request,
+            ..step
+        };
+        let created =
+            self.step(event.tenant, event.created_at, "outbox", format!("{} to be sent", event.event_type));
+        self.steps.push(about(created));
+        if let Some(at) = event.relayed_at {
+            let detail = format!("{} handed to its subscriptions", event.event_type);
+            self.steps.push(about(self.step(event.tenant, at, "relayed", detail)));
+        }
+        // A delivery's id has the time of its event's id.
+        let first = first_id(time_of(event.id).unwrap_or(event.created_at));
+        let ids = first..Uuid::from_u128(first.as_u128() + (1 << 80));
+        let mut found = store::deliveries::page(self.client, event.tenant, &ids, DELIVERIES_MAX).await?.items;
+        found.retain(|delivery| delivery.event_id == event.id);
+        store::deliveries::load_attempts(self.client, event.tenant, &mut found, false).await?;
+        for delivery in &found {
+            self.add_delivery(delivery);
+        }
+        Ok(())
+    }
+
+    fn add_delivery(&mut self, delivery: &Delivery) {
+        let about = |step: FoundStep| FoundStep {
+            event_id: Some(delivery.event_id.to_string()),
+            delivery_id: Some(delivery.id),
+            ..step
+        };
+        let detail = format!("for subscription {}, now {}", delivery.subscription_id, delivery.state);
+        self.steps.push(about(self.step(delivery.tenant, delivery.created_at, "delivery", detail)));
+        for (number, attempt) in (1..).zip(&delivery.attempts) {
+            let detail = format!("number {number}: {}, {} ms", attempt.outcome(), attempt.duration_ms);
+            self.steps.push(about(self.step(delivery.tenant, attempt.at, "attempt", detail)));
+        }
+        let next = delivery.next_attempt_at.as_deref().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
+        if let (DeliveryState::Pending, Some(at)) = (delivery.state, next) {
+            let detail = format!("for subscription {}", delivery.subscription_id);
+            let at = at.with_timezone(&Utc);
+            self.steps.push(about(self.step(delivery.tenant, at, "next attempt", detail)));
+        }
+    }
+
+    fn add_lead(&mut self, lead: &store::found::FoundLead) {
+        let detail = format!("enquiry {} opened, now at stage {}", lead.number, lead.stage);
+        let step = self.step(lead.tenant, lead.created_at, "lead", detail);
+        self.steps.push(FoundStep { lead_id: Some(lead.id), client_id: Some(lead.client), ..step });
+    }
+
+    fn add_refused(&mut self, refused: &RefusedRequest) {
+        let RefusedRequest { method, route, status, reason, detail, key_prefix, .. } = refused;
+        let detail = detail.as_ref().map_or_else(String::new, |detail| format!(" ({detail})"));
+        let told = format!("{method} {route} with key {key_prefix} got {status}: {reason}{detail}");
+        let step = self.step(refused.tenant, refused.at, "refused", told);
+        self.steps.push(FoundStep { request_id: Some(refused.request_id), ..step });
+    }
+
+    fn add_client(&mut self, found: &store::found::FoundClient) {
+        let step = self.step(found.tenant, found.created_at, "client", "client created".to_owned());
+        self.steps.push(FoundStep { client_id: Some(found.id), ..step });
+    }
+
+    fn add_booking(&mut self, reference: &str, booking: &store::found::FoundBooking) {
+        let mut add = |at, what: &str| {
+            let step = self.step(booking.tenant, at, "booking", format!("booking {reference} {what}"));
+            self.steps.push(FoundStep {
+                lead_id: Some(booking.lead),
+                client_id: Some(booking.client),
+                ..step
+            });
+        };
+        add(booking.created_at, "recorded");
+        if let Some(at) = booking.cancelled_at {
+            add(at, "cancelled");
+        }
+    }
+}
+
+/// The time in a UUIDv7.
+fn time_of(id: Uuid) -> Option<DateTime<Utc>> {
+    let (seconds, nanoseconds) = id.get_timestamp().filter(|_| id.get_version_num() == 7)?.to_unix();
+    DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ids_with_a_time_have_one() {
+        let at = time_of(Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000)).unwrap();
+        assert_eq!(at.timestamp_millis(), 0x0190_0000_0000);
+        assert_eq!(time_of(Uuid::nil()), None);
+        assert_eq!(time_of(Uuid::from_u128(0x4000_8000_0000_0000_0000)), None);
+    }
+}

@@ -1,0 +1,351 @@
+//! Inputs that cannot hold an invalid value. Deserialized, they are validated as well.
+
+use crate::AdminError;
+use common::event::OutboundType;
+use common::model::{Email, Scopes, is_free_mailbox, text};
+use common::settings::SettingValue;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Longest slug and enquiry prefix, in characters.
+const SLUG_MAX: usize = 100;
+const ENQUIRY_PREFIX_MAX: usize = 10;
+
+/// The origin of advisors' actions, which no key may have (D29).
+const ORIGIN_OF_CRM: &str = "crm";
+
+macro_rules! text_inputs {
+    ($($(#[$doc:meta])* $name:ident = $parse:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Validates a text. The error says what is expected.
+            pub fn parse(given: &str) -> Result<Self, AdminError> {
+                $parse(given).map(Self).map_err(AdminError::InvalidInput)
+            }
+
+            /// The text as given, which is valid.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = AdminError;
+            fn try_from(given: String) -> Result<Self, Self::Error> {
+                Self::parse(&given)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(input: $name) -> Self {
+                input.0
+            }
+        }
+    )+};
+}
+
+text_inputs! {
+    /// A name of 1 to 200 characters, trimmed.
+    Name = name,
+    /// The origin of a key: the emitting system that uses it (D24).
+    Origin = origin,
+    /// The slug of a new tenant, which callers send as `X-Connect-Tenant`.
+    TenantSlug = slug,
+    /// First part of a tenant's enquiry numbers.
+    EnquiryPrefix = enquiry_prefix,
+    /// A member's email, lower case.
+    MemberEmail = email,
+    /// The mail domain of a company, in lower case. Domains of free mailbox providers are refused (D13).
+    CompanyDomain = company_domain,
+}
+
+/// The scopes of a key: at least one, each once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct KeyScopes(Scopes);
+
+impl KeyScopes {
+    /// Parses the names of scopes; blank ones are ignored.
+    pub fn parse(given: &[String]) -> Result<Self, AdminError> {
+        let names: Vec<&str> = given.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+        if names.is_empty() {
+            return Err(AdminError::InvalidInput("a key needs at least one scope".to_owned()));
+        }
+        Scopes::parse(&names).map(Self).map_err(AdminError::InvalidInput)
+    }
+
+    /// The names on the wire.
+    pub fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+}
+
+impl TryFrom<Vec<String>> for KeyScopes {
+    type Error = AdminError;
+    fn try_from(given: Vec<String>) -> Result<Self, Self::Error> {
+        Self::parse(&given)
+    }
+}
+
+impl From<KeyScopes> for Vec<String> {
+    fn from(scopes: KeyScopes) -> Self {
+        scopes.names()
+    }
+}
+
+/// The event types of a subscription, each once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct EventTypes(Vec<OutboundType>);
+
+impl EventTypes {
+    /// Parses the names of outbound events.
+    pub fn parse(given: &[String]) -> Result<Self, AdminError> {
+        let mut types = Vec::new();
+        for name in given.iter().map(|name| name.trim()) {
+            let Some(known) = OutboundType::parse(name) else {
+                return Err(AdminError::InvalidInput(format!("unknown event type {name:?}")));
+            };
+            if !types.contains(&known) {
+                types.push(known);
+            }
+        }
+        Ok(Self(types))
+    }
+
+    /// The names on the wire.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|known| known.as_str()).collect()
+    }
+}
+
+impl TryFrom<Vec<String>> for EventTypes {
+    type Error = AdminError;
+    fn try_from(given: Vec<String>) -> Result<Self, Self::Error> {
+        Self::parse(&given)
+    }
+}
+
+impl From<EventTypes> for Vec<String> {
+    fn from(types: EventTypes) -> Self {
+        types.names().into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Records writes allowed in a month; `None` for no limit. As text a number or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MonthlyQuota(Option<i64>);
+
+impl MonthlyQuota {
+    /// The number, from 0; `None` for no limit.
+    pub const fn limit(self) -> Option<i64> {
+        self.0
+    }
+}
+
+impl FromStr for MonthlyQuota {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let number = text.parse().ok().filter(|number| *number >= 0);
+        number
+            .map(|number| Self(Some(number)))
+            .ok_or("must be a whole number from 0 to 9223372036854775807, or none for no limit")
+    }
+}
+
+impl<'de> Deserialize<'de> for MonthlyQuota {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A duration as text, such as `30d`, for `#[serde(deserialize_with)]`.
+pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| Duration::parse_setting(&text)).transpose().map_err(serde::de::Error::custom)
+}
+
+fn name(given: &str) -> Result<String, String> {
+    bounded("name", given, text::NAME)
+}
+
+fn origin(given: &str) -> Result<String, String> {
+    let origin = bounded("origin", given, text::ENVELOPE_ID)?;
+    if origin.eq_ignore_ascii_case(ORIGIN_OF_CRM) {
+        return Err(format!(
+            "origin {origin:?} is the CRM's own (D29); give the name of the system that uses the key"
+        ));
+    }
+    Ok(origin)
+}
+
+fn bounded(what: &str, given: &str, max: usize) -> Result<String, String> {
+    let given = given.trim();
+    if given.is_empty() {
+        return Err(format!("{what} must not be empty"));
+    }
+    if !text::fits(given, max) {
+        return Err(format!("{what} must have at most {max} characters"));
+    }
+    if given.chars().any(char::is_control) {
+        return Err(format!("{what} must not have control characters"));
+    }
+    Ok(given.to_owned())
+}
+
+fn slug(given: &str) -> Result<String, String> {
+    let plain = given.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if !plain || !(1..=SLUG_MAX).contains(&given.len()) {
+        return Err(format!("slug {given:?} must be 1 to {SLUG_MAX} lower-case letters, digits or hyphens"));
+    }
+    Ok(given.to_owned())
+}
+
+fn enquiry_prefix(given: &str) -> Result<String, String> {
+    let plain = given.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    if !plain || !(1..=ENQUIRY_PREFIX_MAX).contains(&given.len()) {
+        return Err(format!(
+            "enquiry prefix {given:?} must be 1 to {ENQUIRY_PREFIX_MAX} upper-case letters or digits"
+        ));
+    }
+    Ok(given.to_owned())
+}
+
+fn email(given: &str) -> Result<String, String> {
+    let email = Email::parse(given).map_err(|what| format!("email {given:?} {what}"))?;
+    Ok(email.key().to_owned())
+}
+
+fn company_domain(given: &str) -> Result<String, String> {
+    let domain = given.trim().to_lowercase();
+    if !is_domain(&domain) {
+        return Err(format!("domain {given:?} must be a domain name such as example.com"));
+    }
+    if is_free_mailbox(&domain) {
+        return Err(format!(
+            "domain {given:?} belongs to a free mailbox provider; give a domain of the company's own"
+        ));
+    }
+    Ok(domain)
+}
+
+fn is_domain(text: &str) -> bool {
+    let labels = text.split('.').all(is_label) && text.contains('.');
+    let numeric = text.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
+    let in_addresses = Email::parse(&format!("a@{text}")).is_ok_and(|email| email.domain() == text);
+    labels && !numeric && in_addresses && text.len() <= 253
+}
+
+fn is_label(label: &str) -> bool {
+    let plain = label.chars().all(|c| c.is_alphanumeric() || c == '-');
+    plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_lower_case_and_prefixes_upper_case() {
+        assert!(slug("acme-2").is_ok() && slug(&"a".repeat(100)).is_ok());
+        for wrong in ["", "Acme", "a b", "a_b", "ä", " a"] {
+            assert!(slug(wrong).is_err(), "{wrong}");
+        }
+        assert!(slug(&"a".repeat(101)).is_err());
+        assert!(enquiry_prefix("ENQ2").is_ok());
+        for wrong in ["", "enq", "E-Q", "ABCDEFGHIJK"] {
+            assert!(enquiry_prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_trimmed_and_bounded() {
+        assert_eq!(name("  Ada ").unwrap(), "Ada");
+        assert!(name(" ").is_err() && name(&"x".repeat(201)).is_err() && name("a\nb").is_err());
+        assert!(origin("crm").is_err() && origin(" CRM ").is_err() && origin("crm-sync").is_ok());
+        assert!(origin(&"x".repeat(100)).is_ok() && origin(&"x".repeat(101)).is_err());
+    }
+
+    #[test]
+    fn member_emails_are_lower_cased() {
+        assert_eq!(email(" Ada@Example.COM ").unwrap(), "ada@example.com");
+        assert!(email("ada").unwrap_err().contains("must be an email address"));
+    }
+
+    #[test]
+    fn company_domains_must_be_valid_and_not_free_mailboxes() {
+        assert_eq!(company_domain(" Example.COM ").unwrap(), "example.com");
+        assert!(company_domain("a-b.co.uk").is_ok() && company_domain("b\u{fc}cher.de").is_ok());
+        for wrong in [
+            "",
+            "com",
+            "a..b",
+            ".a.b",
+            "a.b.",
+            "-a.b",
+            "a_b.c",
+            "a b.c",
+            "1.2.3.4",
+            "x@a.b",
+            "https://a.b",
+            "gmail.com",
+        ] {
+            assert!(company_domain(wrong).is_err(), "{wrong}");
+        }
+        assert!(company_domain("GMAIL.com").unwrap_err().contains("free mailbox"));
+    }
+
+    fn list(text: &str) -> Vec<String> {
+        text.split(',').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn unknown_scopes_are_refused() {
+        let given = |text: &str| KeyScopes::parse(&list(text));
+        assert_eq!(
+            given("events:ingest, leads:read,events:ingest").unwrap().names(),
+            ["events:ingest", "leads:read"]
+        );
+        assert_eq!(given("events:ingest,root").unwrap_err().to_string(), "unknown scope \"root\"");
+        assert!(given("").is_err() && given(",").is_err());
+    }
+
+    #[test]
+    fn only_outbound_event_types_are_accepted() {
+        let given = |text: &str| EventTypes::parse(&list(text));
+        assert_eq!(
+            given("lead.assigned, proposal.sent,lead.assigned").unwrap().names(),
+            ["lead.assigned", "proposal.sent"]
+        );
+        for wrong in ["", "lead.assigned,", "contact.identified", "message.posted"] {
+            assert!(given(wrong).unwrap_err().to_string().starts_with("unknown event type"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_quota_is_a_number_or_none() {
+        assert_eq!("none".parse(), Ok(MonthlyQuota(None)));
+        assert_eq!("0".parse(), Ok(MonthlyQuota(Some(0))));
+        for wrong in ["", "-1", "1.5", "None", "99999999999999999999"] {
+            assert!(wrong.parse::<MonthlyQuota>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn deserialized_inputs_are_validated() {
+        assert_eq!(serde_json::from_str::<Name>("\" Ada \"").unwrap().as_str(), "Ada");
+        assert!(serde_json::from_str::<TenantSlug>("\"A b\"").is_err());
+        assert!(serde_json::from_str::<KeyScopes>("[\"root\"]").is_err());
+        assert!(serde_json::from_str::<EventTypes>("[\"message.posted\"]").is_err());
+        assert!(serde_json::from_str::<MonthlyQuota>("\"-1\"").is_err());
+    }
+}

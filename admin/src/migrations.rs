@@ -1,0 +1,68 @@
+//! Schema migrations as operators start them.
+
+use crate::audit::{Actor, AuditAction, record, record_before};
+use crate::roles::{self, RolePrefix};
+use crate::store::role_settings;
+use crate::transaction::transact;
+use crate::{AdminError, Observer, Step};
+use common::db::Migrations;
+use serde::Serialize;
+use tokio_postgres::Client;
+
+/// The migrations of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct MigrationReport {
+    /// Names such as `V1__tables`, in their order.
+    pub applied: Vec<String>,
+    /// The role that got the settings of the programs' sessions, see [`set_role_settings`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The programs' roles that got their privileges, see [`crate::roles`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<String>,
+}
+
+/// Gives the programs' role the settings of their sessions in this database. This is for programs behind a connection pooler,
+/// which does not pass on the settings that they send.
+pub async fn set_role_settings(
+    client: &mut Client,
+    actor: &Actor,
+    role: Option<&str>,
+) -> Result<(), AdminError> {
+    let target = role.unwrap_or("the current role");
+    transact(client, async |tx| {
+        role_settings::set(tx, role, &common::db::role_settings()).await?;
+        record(tx, actor, AuditAction::SetRoleSettings, target, None).await
+    })
+    .await
+}
+
+/// Applies the pending migrations, and gives the programs' roles with this prefix their privileges. Waits for another run, if
+/// there is one. The audit record is added afterwards, if any was pending: before them its table may not exist.
+pub async fn apply(
+    client: &mut Client,
+    actor: &Actor,
+    role_prefix: Option<&RolePrefix>,
+    observer: &mut impl Observer,
+) -> Result<MigrationReport, AdminError> {
+    let mut migrations = Migrations::begin(client).await?;
+    observer.begin(Step::ApplyMigrations, migrations.remaining() as u64);
+    let mut applied = Vec::new();
+    while let Some(name) = migrations.next_name() {
+        observer.begin_item(&name);
+        migrations.apply_next(&mut |detail| observer.detail(detail)).await?;
+        applied.push(name);
+    }
+    // Before the next run may begin: two of them would change the privileges of the same tables.
+    let roles = match role_prefix {
+        Some(prefix) => roles::apply(migrations.client(), prefix).await?,
+        None => Vec::new(),
+    };
+    migrations.end().await?;
+    let changed: Vec<&str> = applied.iter().chain(&roles).map(String::as_str).collect();
+    if !changed.is_empty() {
+        record_before(client, actor, AuditAction::Migrate, &changed.join(", "), None).await?;
+    }
+    observer.end(applied.len() as u64);
+    Ok(MigrationReport { applied, role: None, roles })
+}

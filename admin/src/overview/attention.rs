@@ -1,0 +1,251 @@
+//! What an operator should look at, in words, each with its section of the runbook.
+
+use super::{ActivityMinute, QueueState, last_hour, queue_states};
+use crate::pressure::{self, Pressure};
+use crate::queues::waiting_since;
+use crate::{AdminError, store};
+use chrono::{DateTime, TimeDelta, Utc};
+use common::broker::Queue;
+use common::clock;
+use tokio_postgres::Client;
+
+/// After how long without a look at the queues something is wrong. Programs write one at least every half minute.
+const UNSEEN: TimeDelta = TimeDelta::minutes(2);
+/// How long messages and events may wait.
+const LATE: TimeDelta = TimeDelta::minutes(1);
+/// The latest minutes that shares of refusals and failures are taken of.
+const RECENT: usize = 10;
+/// Fewest requests or attempts of which a share says something.
+const SHARE_OF: i64 = 20;
+
+/// Something that needs attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// What is wrong, as a sentence.
+    pub text: String,
+    /// The heading of the runbook's section about it.
+    pub runbook: &'static str,
+}
+
+/// What the overview knows.
+struct Seen {
+    now: DateTime<Utc>,
+    queues: Vec<QueueState>,
+    hour: Vec<ActivityMinute>,
+    pressures: Vec<Pressure>,
+    /// When the oldest event that waits in the outbox was created.
+    outbox: Option<DateTime<Utc>>,
+    /// When the delivery that is due the longest was due.
+    due: Option<DateTime<Utc>>,
+}
+
+/// What needs the attention of operators now. Reads a few rows, and does not ask the broker.
+pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
+    let seen = Seen {
+        now: clock::now(),
+        queues: queue_states(client).await?,
+        hour: last_hour(client, None).await?,
+        pressures: pressure::list(client).await?,
+        outbox: store::activity::oldest_pending(client).await?,
+        due: store::activity::oldest_due(client).await?,
+    };
+    Ok(of(&seen))
+}
+
+fn of(seen: &Seen) -> Vec<Attention> {
+    let mut found = Vec::new();
+    let mut add = |runbook, text| found.push(Attention { text, runbook });
+    let newest = seen.queues.iter().map(|state| state.observed_at).max();
+    match newest {
+        None => add("ConnectProgramDown", "No worker, dispatcher or ingest has looked at the queues yet: start them, and check their connection to RabbitMQ.".to_owned()),
+        Some(at) if seen.now - at > UNSEEN => add("ConnectProgramDown", format!(
+            "No program has looked at the queues for {} minutes: worker, dispatcher and ingest are down, or RabbitMQ cannot be reached. What is said of queues is of that time.",
+            (seen.now - at).num_minutes()
+        )),
+        Some(_) => {}
+    }
+    for state in &seen.queues {
+        of_queue(seen, state, &mut add);
+    }
+    for pressure in seen.pressures.iter().filter(|pressure| pressure.refused > 0) {
+        add(
+            "ConnectBacklogFull",
+            format!(
+                "Requests of {} to the queue {} are refused with 503, because too much of its work waits: {} in the last second.",
+                pressure.tenant, pressure.queue, pressure.refused
+            ),
+        );
+    }
+    if let Some(at) = seen.outbox.filter(|at| seen.now - *at > LATE) {
+        add(
+            "ConnectOutboxStuck",
+            format!(
+                "The oldest outbound event has waited for {} minutes to be handed to its subscriptions.",
+                (seen.now - at).num_minutes()
+            ),
+        );
+    }
+    of_shares(&seen.hour, &mut add);
+    found
+}
+
+fn of_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static str, String)) {
+    let QueueState { queue, ready, consumers, dead, .. } = state;
+    let name = queue.as_str();
+    if *consumers == 0 {
+        let program = if *queue == Queue::Webhooks { "dispatcher" } else { "worker" };
+        add(
+            "ConnectNoConsumers",
+            format!("No {program} consumes the queue {name}, in which {ready} messages wait."),
+        );
+    }
+    let since = waiting_since(state, seen.due, seen.now).filter(|at| seen.now - *at > LATE);
+    if let Some(at) = since {
+        let minutes = (seen.now - at).num_minutes();
+        add(
+            "ConnectQueueLag",
+            format!("The oldest of {ready} messages in the queue {name} waits, for up to {minutes} minutes."),
+        );
+    }
+    if *dead > 0 {
+        let runbook = if *queue == Queue::Webhooks {
+            "ConnectDeliveriesDeadLettered"
+        } else {
+            "ConnectMessagesDeadLettered"
+        };
+        add(
+            runbook,
+            format!(
+                "There are {dead} dead letters of the queue {name}: correct their cause, then requeue or delete them."
+            ),
+        );
+    }
+}
+
+/// Whether many of the latest requests were refused, or attempts failed.
+fn of_shares(hour: &[ActivityMinute], add: &mut impl FnMut(&'static str, String)) {
+    let recent = &hour[hour.len().saturating_sub(RECENT)..];
+    let sum = |count: fn(&ActivityMinute) -> i64| recent.iter().map(count).sum::<i64>();
+    let (refused, accepted) = (sum(|minute| minute.refused), sum(|minute| minute.accepted));
+    if refused + accepted >= SHARE_OF && refused > accepted {
+        add(
+            "ConnectAuthFailuresSurge",
+            format!(
+                "{refused} of {} requests with keys were refused in the last {RECENT} minutes. The agencies see the reasons under Refused requests.",
+                refused + accepted
+            ),
+        );
+    }
+    let (undelivered, delivered) = (sum(|minute| minute.undelivered), sum(|minute| minute.delivered));
+    if undelivered + delivered >= SHARE_OF && undelivered > delivered {
+        add(
+            "ConnectWebhooksFailing",
+            format!(
+                "{undelivered} of {} attempts at webhooks failed in the last {RECENT} minutes.",
+                undelivered + delivered
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> DateTime<Utc> {
+        "2026-05-01T10:30:00Z".parse().unwrap()
+    }
+
+    fn healthy() -> Seen {
+        let ago = |seconds| now() - TimeDelta::seconds(seconds);
+        let state = |queue| QueueState {
+            queue,
+            observed_at: ago(10),
+            ready: 3,
+            consumers: 1,
+            dead: 0,
+            published_after: Some(ago(5)),
+        };
+        let minute =
+            ActivityMinute { accepted: 5, refused: 4, delivered: 5, undelivered: 4, ..Default::default() };
+        Seen {
+            now: now(),
+            queues: Queue::ALL.map(state).to_vec(),
+            hour: vec![minute; super::super::MINUTES],
+            pressures: Vec::new(),
+            outbox: Some(ago(30)),
+            due: Some(ago(30)),
+        }
+    }
+
+    fn sections(seen: &Seen) -> Vec<&'static str> {
+        of(seen).into_iter().map(|attention| attention.runbook).collect()
+    }
+
+    #[test]
+    fn nothing_needs_attention_while_everything_works() {
+        assert_eq!(of(&healthy()), []);
+    }
+
+    #[test]
+    fn each_fault_is_told_with_its_section() {
+        let hour_ago = now() - TimeDelta::hours(1);
+        let with = |change: fn(&mut Seen, DateTime<Utc>)| {
+            let mut seen = healthy();
+            change(&mut seen, hour_ago);
+            sections(&seen)
+        };
+        assert_eq!(with(|seen, _| seen.queues.clear()), ["ConnectProgramDown"]);
+        let unseen = with(|seen, at| seen.queues.iter_mut().for_each(|state| state.observed_at = at));
+        assert_eq!(unseen, ["ConnectProgramDown"]);
+        assert_eq!(with(|seen, _| seen.queues[0].consumers = 0), ["ConnectNoConsumers"]);
+        assert_eq!(with(|seen, at| seen.queues[1].published_after = Some(at)), ["ConnectQueueLag"]);
+        assert_eq!(with(|seen, at| seen.due = Some(at)), ["ConnectQueueLag"]);
+        assert_eq!(with(|seen, _| seen.queues[2].dead = 1), ["ConnectMessagesDeadLettered"]);
+        assert_eq!(with(|seen, _| seen.queues[3].dead = 1), ["ConnectDeliveriesDeadLettered"]);
+        assert_eq!(with(|seen, at| seen.outbox = Some(at)), ["ConnectOutboxStuck"]);
+        let refused = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.refused = 6));
+        assert_eq!(refused, ["ConnectAuthFailuresSurge"]);
+        let failing = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.undelivered = 6));
+        assert_eq!(failing, ["ConnectWebhooksFailing"]);
+        let pressed = with(|seen, at| {
+            seen.pressures.push(Pressure {
+                tenant: "acme".to_owned(),
+                queue: "events".to_owned(),
+                waiting: 1,
+                refused: 1,
+                reported_at: at,
+            });
+        });
+        assert_eq!(pressed, ["ConnectBacklogFull"]);
+    }
+
+    #[test]
+    fn a_queue_whose_messages_cannot_be_dated_is_not_called_late() {
+        let mut seen = healthy();
+        seen.queues[0].published_after = None;
+        assert_eq!(of(&seen), []);
+        seen.queues[0].published_after = Some(now() - TimeDelta::hours(1));
+        seen.queues[0].ready = 0;
+        assert_eq!(of(&seen), [], "nothing waits");
+    }
+
+    #[test]
+    fn every_section_exists_in_the_runbook() {
+        let runbook = include_str!("../../../ops/RUNBOOK.md");
+        let mut seen = healthy();
+        seen.queues.iter_mut().for_each(|state| {
+            (state.consumers, state.dead) = (0, 1);
+            state.published_after = Some(now() - TimeDelta::hours(1));
+        });
+        (seen.outbox, seen.due) = (seen.queues[0].published_after, seen.queues[0].published_after);
+        for minute in &mut seen.hour {
+            (minute.refused, minute.undelivered) = (9, 9);
+        }
+        let mut found = sections(&seen);
+        found.extend(["ConnectProgramDown", "ConnectBacklogFull"]);
+        for section in found {
+            assert!(runbook.contains(&format!("### {section}\n")), "{section}");
+        }
+    }
+}

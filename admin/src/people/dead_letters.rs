@@ -1,0 +1,241 @@
+//! Messages of dead-letter queues that name a person.
+
+use super::StoredDeadLetter;
+use crate::{Observer, Step};
+use chrono::{DateTime, Utc};
+use common::broker::{
+    DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window,
+};
+use common::erasure::{ErasureKey, IdentityHash, PersonIdentity};
+use common::model::{Email, Phone, TenantId};
+use serde_json::Value;
+use uuid::Uuid;
+
+/// Recognizes the messages that name a person, by the ids of their records and by their identities.
+#[derive(Debug)]
+pub(super) struct MessageMatcher {
+    tenant: TenantId,
+    slug: String,
+    key: ErasureKey,
+    hashes: Vec<IdentityHash>,
+    ids: Vec<String>,
+    /// Identities in messages that were published later belong to a new client.
+    until: Option<DateTime<Utc>>,
+}
+
+impl MessageMatcher {
+    pub(super) fn new(
+        (tenant, slug): (TenantId, &str),
+        key: ErasureKey,
+        hashes: Vec<IdentityHash>,
+        ids: &[Uuid],
+        until: Option<DateTime<Utc>>,
+    ) -> Self {
+        let ids = ids.iter().map(Uuid::to_string).collect();
+        Self { tenant, slug: slug.to_owned(), key, hashes, ids, until }
+    }
+
+    /// Whether a message with this metadata and body names the person.
+    fn matches(&self, meta: Option<&str>, body: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(body);
+        let has_id = |id: &String| text.contains(id.as_str()) || meta.is_some_and(|meta| meta.contains(id));
+        if self.ids.iter().any(has_id) {
+            return true;
+        }
+        let meta: Option<Value> = meta.and_then(|meta| serde_json::from_str(meta).ok());
+        if self.is_of_another_tenant(meta.as_ref()) || self.is_later(meta.as_ref()) {
+            return false;
+        }
+        match serde_json::from_slice::<Value>(body) {
+            Ok(body) => self.names(&body),
+            Err(_) => self.text_names(&text),
+        }
+    }
+
+    fn is_of_another_tenant(&self, meta: Option<&Value>) -> bool {
+        let id = meta.and_then(|meta| meta["caller"]["tenantId"].as_str().or(meta["tenantId"].as_str()));
+        id.is_some_and(|id| Uuid::try_parse(id) != Ok(self.tenant.0))
+    }
+
+    fn is_later(&self, meta: Option<&Value>) -> bool {
+        let published = meta.and_then(|meta| meta["publishedAt"].as_str()?.parse::<DateTime<Utc>>().ok());
+        published.zip(self.until).is_some_and(|(published, until)| published > until)
+    }
+
+    /// Whether an object anywhere in the JSON has an identity of the person. One with another `tenant` is not about them.
+    fn names(&self, value: &Value) -> bool {
+        match value {
+            Value::Object(fields) => {
+                let tenant = fields.get("tenant").and_then(Value::as_str);
+                if tenant.is_some_and(|tenant| !tenant.trim().eq_ignore_ascii_case(&self.slug)) {
+                    return false;
+                }
+                let has = |field: &str, is: fn(&Self, &str) -> bool| {
+                    fields.get(field).and_then(Value::as_str).is_some_and(|text| is(self, text))
+                };
+                has("email", Self::is_email)
+                    || has("phone", Self::is_phone)
+                    || has("externalId", Self::is_external_id)
+                    || fields.values().any(|value| self.names(value))
+            }
+            Value::Array(items) => items.iter().any(|item| self.names(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+
+    /// Whether a text that is no JSON contains an identity of the person as a word, or between quotation marks.
+    fn text_names(&self, text: &str) -> bool {
+        let words = text.split(|c: char| c.is_whitespace() || "\"'<>,;:(){}[]".contains(c));
+        let quoted = text.split('"');
+        words
+            .chain(quoted)
+            .filter(|word| !word.is_empty())
+            .any(|word| self.is_email(word) || self.is_external_id(word) || self.is_phone(word))
+    }
+
+    fn is_email(&self, text: &str) -> bool {
+        Email::parse(text).is_ok_and(|email| self.has(PersonIdentity::Email(email.key())))
+    }
+
+    fn is_phone(&self, text: &str) -> bool {
+        let phone = Phone::parse(text).ok().flatten();
+        phone.is_some_and(|phone| self.has(PersonIdentity::Phone(phone.digits())))
+    }
+
+    fn is_external_id(&self, text: &str) -> bool {
+        self.has(PersonIdentity::ExternalId(text))
+    }
+
+    fn has(&self, identity: PersonIdentity<'_>) -> bool {
+        self.hashes.contains(&self.key.hash(self.tenant, identity))
+    }
+
+    /// For each dead letter of a window whether it names the person.
+    fn matching(&self, window: &Window<'_, '_>) -> Vec<bool> {
+        let letters = window.letters().iter().zip(window.bodies());
+        letters.map(|(letter, body)| self.matches(letter.meta.as_deref(), body)).collect()
+    }
+}
+
+/// The dead letters that name the person.
+pub(super) async fn find(
+    broker: &OperatorConnection,
+    matcher: &MessageMatcher,
+) -> Result<Vec<StoredDeadLetter>, OperatorConnectionError> {
+    let mut found = Vec::new();
+    for queue in non_empty(broker).await? {
+        let mut scan = broker.scan_dead_letters(queue, None).await?;
+        while let Some(window) = scan.next_window().await? {
+            let matching = matcher.matching(&window);
+            let bodies =
+                window.bodies().zip(matching).filter_map(|(body, is_match)| is_match.then_some(body));
+            let stored = bodies.map(|body| String::from_utf8_lossy(body).into_owned());
+            found.extend(stored.map(|body| StoredDeadLetter { queue: queue.as_str(), body }));
+            window.settle(|_| DeadLetterAction::Keep).await?;
+        }
+        scan.finish().await?;
+    }
+    Ok(found)
+}
+
+/// Deletes the dead letters that name the person, and returns their number. A batch that names other people as well is deleted as a
+/// whole.
+pub(super) async fn remove(
+    broker: &OperatorConnection,
+    matcher: &MessageMatcher,
+    observer: &mut impl Observer,
+) -> Result<u64, OperatorConnectionError> {
+    let mut removed = 0;
+    for queue in non_empty(broker).await? {
+        let mut scan = broker.scan_dead_letters(queue, None).await?;
+        observer.begin(Step::CheckDeadLetters, scan.remaining().into());
+        while let Some(window) = scan.next_window().await? {
+            let mut matching = matcher.matching(&window).into_iter();
+            let action = |_: &DeadLetter| match matching.next() {
+                Some(true) => DeadLetterAction::Remove,
+                Some(false) | None => DeadLetterAction::Keep,
+            };
+            window.settle(action).await?;
+            observer.reached(scan.counts().total().into());
+        }
+        let counts = scan.finish().await?;
+        observer.end(counts.total().into());
+        removed += u64::from(counts.removed);
+    }
+    Ok(removed)
+}
+
+/// The queues that have dead letters.
+async fn non_empty(broker: &OperatorConnection) -> Result<Vec<Queue>, OperatorConnectionError> {
+    let mut queues = Vec::new();
+    for queue in Queue::ALL {
+        let depth = broker.depth(&broker.dead_queue_name(queue)).await?;
+        if depth.is_some_and(|depth| depth.ready > 0) {
+            queues.push(queue);
+        }
+    }
+    Ok(queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::people::PersonIdentities;
+    use serde_json::json;
+
+    const TENANT: TenantId = TenantId(Uuid::from_u128(1));
+    const LEAD: Uuid = Uuid::from_u128(0x0190_c9d4_7a3b_7c11_9d1e_3f5a_8b2c_4d6e);
+
+    fn matcher() -> MessageMatcher {
+        let key = ErasureKey::parse(&ErasureKey::text_of([7; 32])).unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        let identities = PersonIdentities {
+            email: text("ana@example.com"),
+            phone: text("4930123"),
+            external_id: text("X 1"),
+        };
+        let until = Some("2026-05-01T10:00:00Z".parse().unwrap());
+        let hashes = identities.hashes(&key, TENANT);
+        MessageMatcher::new((TENANT, "acme"), key, hashes, &[LEAD], until)
+    }
+
+    fn matches(meta: &Value, body: &str) -> bool {
+        matcher().matches(Some(&meta.to_string()), body.as_bytes())
+    }
+
+    #[test]
+    fn recognizes_identities_and_ids_in_messages() {
+        let own = json!({"caller": {"tenantId": TENANT}, "publishedAt": "2026-05-01T09:00:00Z"});
+        for body in [
+            r#"{"events": [{"tenant": "ACME ", "actor": {"email": " Ana@Example.com"}}]}"#,
+            r#"{"contact": {"phone": "+49 (30) 123"}}"#,
+            r#"{"externalId": "X 1"}"#,
+            &format!(r#"{{"payload": {{"leadId": "{LEAD}"}}}}"#),
+            r#"{"events": [{"actor": {"email": "ana@example.com", broken"#,
+            r#"broken "externalId": "X 1""#,
+            "mail of <ana@example.com>, unreadable",
+        ] {
+            assert!(matches(&own, body), "{body}");
+            assert!(matcher().matches(None, body.as_bytes()), "without metadata: {body}");
+        }
+        for body in [
+            r#"{"events": [{"actor": {"email": "bo@example.com", "name": "ana@example.com"}}]}"#,
+            r#"{"phone": "123"}"#,
+            r#"{"tenant": "beta", "email": "ana@example.com"}"#,
+            "nothing",
+            "",
+        ] {
+            assert!(!matches(&own, body), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_another_tenant_or_of_a_new_client_is_another_persons() {
+        let body = r#"{"email": "ana@example.com"}"#;
+        let meta = |tenant: u128, published: &str| json!({"tenantId": Uuid::from_u128(tenant), "publishedAt": published});
+        assert!(matches(&meta(1, "2026-05-01T10:00:00Z"), body));
+        assert!(!matches(&meta(2, "2026-05-01T10:00:00Z"), body));
+        assert!(!matches(&meta(1, "2026-05-01T10:00:00.001Z"), body));
+        assert!(matches(&meta(1, "2026-05-01T11:00:00Z"), &LEAD.to_string()), "ids are those of the person");
+    }
+}

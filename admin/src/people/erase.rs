@@ -1,0 +1,189 @@
+//! Erasing a person (D32).
+//!
+//! The rows are deleted in one transaction, which excludes the tenant's units of work: a unit that began before has committed
+//! what it knew of the person, which is deleted as well, and one that begins afterwards finds nobody. An event that is older than the
+//! erasure is refused by the hashes that remain. Dead letters follow after the commit; another run finds those that appear later.
+
+use super::dead_letters::{self, MessageMatcher};
+use super::{Person, PersonParameters, parse};
+use crate::audit::{Actor, AuditAction, record, record_before};
+use crate::store::erasures::{self, StoredErasure};
+use crate::store::{people, person_tables, subscriptions};
+use crate::transaction::transact;
+use crate::{AdminError, Observer, master_key, secrets};
+use chrono::{DateTime, TimeDelta, Utc};
+use common::broker::OperatorConnection;
+use common::clock;
+use common::erasure::{ERASURE_KEY_BINDING, ErasureKey, IdentityHash};
+use common::message::delivery_id;
+use common::model::{ClientId, TenantId};
+use common::sealed::MasterKeys;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tokio_postgres::{Client, GenericClient, Transaction};
+use uuid::Uuid;
+
+/// The name of the dead letters in a receipt.
+const DEAD_LETTERS: &str = "deadLetters";
+/// Longer than a unit of work and the difference of two clocks: what was written that long before the first search may have been
+/// committed after it.
+const SEARCH_AGAIN: TimeDelta = TimeDelta::minutes(10);
+
+/// What was erased. It is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// The id that the client had.
+    pub client_id: ClientId,
+    /// By the clock of the database. Events that occurred until then are refused.
+    #[serde(serialize_with = "clock::serialize")]
+    pub erased_at: DateTime<Utc>,
+    /// Removed rows, as an export names them, and dead letters; of deliveries those that were dropped.
+    pub removed: BTreeMap<String, u64>,
+}
+
+/// Erases a client of the tenant with that slug. If the client was erased before, removes dead letters that have appeared since, and
+/// returns the receipt.
+pub async fn erase(
+    client: &mut Client,
+    actor: &Actor,
+    master_keys: &MasterKeys,
+    broker: &OperatorConnection,
+    (slug, id): (&str, &str),
+    observer: &mut impl Observer,
+) -> Result<Receipt, AdminError> {
+    master_key::verify(client, master_keys).await?;
+    let (tenant, id) = parse(&*client, slug, id).await?;
+    if erasures::find(&*client, tenant, id).await?.is_none() {
+        erase_rows(client, actor, master_keys, (slug, tenant), id).await?;
+    } else {
+        record_before(client, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await?;
+    }
+    let missing = || AdminError::Unreadable("the receipt of the erasure is missing".to_owned());
+    let stored = erasures::find(&*client, tenant, id).await?.ok_or_else(missing)?;
+    let key = existing_key(&*client, master_keys).await?.ok_or_else(missing)?;
+    let hashes = erasures::hashes_since(client, tenant, stored.erased_at).await?;
+    let until = Some(stored.erased_at);
+    let matcher = MessageMatcher::new((tenant, slug), key, hashes, &stored.record_ids, until);
+    let removed = dead_letters::remove(broker, &matcher, observer).await;
+    let removed =
+        removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;
+    let mut receipt =
+        Receipt { client_id: id, erased_at: stored.erased_at, removed: counts(&stored.removed)? };
+    if removed > 0 {
+        *receipt.removed.entry(DEAD_LETTERS.to_owned()).or_default() += removed;
+        erasures::set_removed(client, tenant, id, &json(&receipt.removed)?).await?;
+    }
+    Ok(receipt)
+}
+
+async fn erase_rows(
+    client: &mut Client,
+    actor: &Actor,
+    master_keys: &MasterKeys,
+    of: (&str, TenantId),
+    id: ClientId,
+) -> Result<(), AdminError> {
+    let began = clock::now();
+    // Before the lock, because it reads much of the tenant's outbox.
+    let mut known = Person::find(&*client, of, id).await?;
+    let from = known.created_at - TimeDelta::hours(1);
+    people::find_since(&*client, &mut known, from).await?;
+    let erase = async |tx: &Transaction<'_>| {
+        let erased_at = erasures::lock(tx, of.1).await?;
+        let mut person = Person::find(tx, of, id).await?;
+        person.outbox.clone_from(&known.outbox);
+        person.notifications.clone_from(&known.notifications);
+        person.idempotency_keys.clone_from(&known.idempotency_keys);
+        people::find_since(tx, &mut person, began.min(erased_at) - SEARCH_AGAIN).await?;
+        let hashes = person.identities.hashes(&key(tx, master_keys).await?, of.1);
+        let removed = remove(tx, &mut person, erased_at).await?;
+        remember(tx, &person, &hashes, erased_at, &removed).await?;
+        record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(of.1)).await
+    };
+    transact(client, erase).await
+}
+
+/// Deletes the rows of a person, and returns the number of each table.
+async fn remove(
+    tx: &Transaction<'_>,
+    person: &mut Person,
+    now: DateTime<Utc>,
+) -> Result<BTreeMap<&'static str, u64>, AdminError> {
+    drop_first_attempts(tx, person, now).await?;
+    people::find_deliveries(tx, person).await?;
+    let dropped = people::drop_deliveries(tx, person).await?;
+    people::forget_idempotency_keys(tx, person).await?;
+    let parameters = PersonParameters::of(person);
+    let mut removed = BTreeMap::from([(DEAD_LETTERS, 0)]);
+    for table in person_tables::TABLES {
+        let rows = person_tables::erase(tx, table, &parameters.by(table.keys)).await?;
+        removed.insert(table.list, rows);
+    }
+    removed.insert("deliveries", dropped);
+    Ok(removed)
+}
+
+/// Drops the deliveries of events that are not relayed yet. Their first attempts may be under way, and have no rows.
+async fn drop_first_attempts(
+    tx: &Transaction<'_>,
+    person: &Person,
+    now: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let events = people::unrelayed(tx, person).await?;
+    if events.is_empty() {
+        return Ok(());
+    }
+    let subscriptions = subscriptions::all_ids(tx, person.tenant).await?;
+    let of_event = |event: Uuid| {
+        subscriptions
+            .iter()
+            .map(move |subscription| (delivery_id(event, *subscription), event, *subscription))
+    };
+    let dropped: Vec<_> = events.into_iter().flat_map(of_event).collect();
+    people::add_dropped(tx, person.tenant, &dropped, now).await
+}
+
+/// Stores the hashes and the receipt.
+async fn remember(
+    tx: &Transaction<'_>,
+    person: &Person,
+    hashes: &[IdentityHash],
+    erased_at: DateTime<Utc>,
+    removed: &BTreeMap<&'static str, u64>,
+) -> Result<(), AdminError> {
+    erasures::add_hashes(tx, person.tenant, hashes, erased_at).await?;
+    let (removed, record_ids) = (json(removed)?, person.record_ids());
+    erasures::add(tx, person.tenant, person.client, &StoredErasure { erased_at, removed, record_ids }).await
+}
+
+/// The key of the hashes; a new one for the first erasure.
+async fn key(tx: &Transaction<'_>, master_keys: &MasterKeys) -> Result<ErasureKey, AdminError> {
+    if let Some(key) = existing_key(tx, master_keys).await? {
+        return Ok(key);
+    }
+    let new = ErasureKey::text_of(secrets::random()?);
+    erasures::add_key(tx, &secrets::seal(master_keys, &new, ERASURE_KEY_BINDING)?).await?;
+    // That of a concurrent erasure of another tenant, if it was first.
+    let missing = || AdminError::Unreadable("the key of erased identities is missing".to_owned());
+    existing_key(tx, master_keys).await?.ok_or_else(missing)
+}
+
+async fn existing_key(
+    on: &impl GenericClient,
+    master_keys: &MasterKeys,
+) -> Result<Option<ErasureKey>, AdminError> {
+    let Some(sealed) = erasures::key(on).await? else { return Ok(None) };
+    let opened = master_keys.open(&sealed, ERASURE_KEY_BINDING);
+    let key = opened.ok().as_ref().and_then(ErasureKey::parse);
+    let unreadable = || AdminError::Unreadable("the key of erased identities cannot be opened".to_owned());
+    key.ok_or_else(unreadable).map(Some)
+}
+
+fn json(counts: &impl Serialize) -> Result<String, AdminError> {
+    serde_json::to_string(counts).map_err(|error| AdminError::Unreadable(error.to_string()))
+}
+
+fn counts(json: &str) -> Result<BTreeMap<String, u64>, AdminError> {
+    serde_json::from_str(json).map_err(|error| AdminError::Unreadable(error.to_string()))
+}

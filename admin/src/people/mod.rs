@@ -1,0 +1,161 @@
+//! Personal data: what is stored of a client, as one document, and its erasure (D32).
+//!
+//! Both go by the same list of tables, [`crate::store::person_tables`]. The rows of a person are found by ids: of the client, their
+//! leads, trips, events and deliveries.
+
+mod dead_letters;
+mod erase;
+mod export;
+
+pub use erase::{Receipt, erase};
+pub use export::{PersonExport, StoredDeadLetter, export};
+
+use crate::store::people::{self, FoundPerson};
+use crate::store::person_tables::PersonKeys;
+use crate::{AdminError, tenants};
+use chrono::{DateTime, Utc};
+use common::erasure::{ErasureKey, IdentityHash, PersonIdentity};
+use common::model::{ClientId, TenantId};
+use std::collections::BTreeSet;
+use tokio_postgres::GenericClient;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+/// The identities of a client, in the form that is compared (D10).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PersonIdentities {
+    pub(crate) email: Option<String>,
+    pub(crate) phone: Option<String>,
+    pub(crate) external_id: Option<String>,
+}
+
+impl PersonIdentities {
+    /// The hashes of the identities.
+    fn hashes(&self, key: &ErasureKey, tenant: TenantId) -> Vec<IdentityHash> {
+        let email = self.email.as_deref().map(PersonIdentity::Email);
+        let phone = self.phone.as_deref().map(PersonIdentity::Phone);
+        let external_id = self.external_id.as_deref().map(PersonIdentity::ExternalId);
+        let all = [email, phone, external_id].into_iter().flatten();
+        all.map(|identity| key.hash(tenant, identity)).collect()
+    }
+}
+
+/// A client, and the keys of all rows that are about them.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub(crate) tenant: TenantId,
+    pub(crate) client: ClientId,
+    pub(crate) identities: PersonIdentities,
+    /// The company's account that they belong to.
+    pub(crate) account: Option<Uuid>,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) leads: Vec<Uuid>,
+    pub(crate) trips: Vec<Uuid>,
+    pub(crate) proposals: Vec<Uuid>,
+    /// The event ids of their timeline.
+    pub(crate) events: Vec<String>,
+    /// Entries about them on the account's timeline.
+    pub(crate) account_entries: Vec<Uuid>,
+    pub(crate) notifications: BTreeSet<Uuid>,
+    /// Outbound events.
+    pub(crate) outbox: BTreeSet<Uuid>,
+    pub(crate) deliveries: Vec<Uuid>,
+    /// API keys, each with an idempotency key.
+    pub(crate) idempotency_keys: BTreeSet<(String, String)>,
+}
+
+impl Person {
+    /// The client with that id, with the records that are found by ids. Fails if it is a company's account.
+    async fn find(
+        on: &impl GenericClient,
+        (slug, tenant): (&str, TenantId),
+        client: ClientId,
+    ) -> Result<Self, AdminError> {
+        let found = people::find(on, tenant, client).await?;
+        let not_found = || AdminError::ClientNotFound { client: client.to_string(), tenant: slug.to_owned() };
+        let FoundPerson { is_company, identities, account, created_at } = found.ok_or_else(not_found)?;
+        if is_company {
+            return Err(AdminError::ClientIsCompany(client.to_string()));
+        }
+        let mut person = Self {
+            tenant,
+            client,
+            identities,
+            account,
+            created_at,
+            leads: Vec::new(),
+            trips: Vec::new(),
+            proposals: Vec::new(),
+            events: Vec::new(),
+            account_entries: Vec::new(),
+            notifications: BTreeSet::new(),
+            outbox: BTreeSet::new(),
+            deliveries: Vec::new(),
+            idempotency_keys: BTreeSet::new(),
+        };
+        people::find_records(on, &mut person).await?;
+        Ok(person)
+    }
+
+    /// API keys and idempotency keys, as two columns.
+    pub(crate) fn idempotency_key_columns(&self) -> (Vec<&str>, Vec<&str>) {
+        self.idempotency_keys.iter().map(|(prefix, key)| (prefix.as_str(), key.as_str())).unzip()
+    }
+
+    /// The ids of the person's records by which messages about them are recognized.
+    fn record_ids(&self) -> Vec<Uuid> {
+        [&[self.client.0], &self.leads[..], &self.trips, &self.deliveries].concat()
+    }
+}
+
+/// The parameters of the statements of [`crate::store::person_tables`].
+struct PersonParameters<'p> {
+    person: &'p Person,
+    account: Uuid,
+    email: &'p str,
+    notifications: Vec<Uuid>,
+    outbox: Vec<Uuid>,
+    key_prefixes: Vec<&'p str>,
+    idempotency_keys: Vec<&'p str>,
+}
+
+impl<'p> PersonParameters<'p> {
+    fn of(person: &'p Person) -> Self {
+        let (key_prefixes, idempotency_keys) = person.idempotency_key_columns();
+        Self {
+            person,
+            account: person.account.unwrap_or_default(),
+            email: person.identities.email.as_deref().unwrap_or_default(),
+            notifications: person.notifications.iter().copied().collect(),
+            outbox: person.outbox.iter().copied().collect(),
+            key_prefixes,
+            idempotency_keys,
+        }
+    }
+
+    fn by(&self, keys: PersonKeys) -> Vec<&(dyn ToSql + Sync)> {
+        let Person { tenant, client, leads, trips, proposals, events, account_entries, deliveries, .. } =
+            self.person;
+        let (tenant, client) = (&tenant.0, &client.0);
+        match keys {
+            PersonKeys::Client => vec![tenant, client],
+            PersonKeys::Leads => vec![tenant, leads],
+            PersonKeys::Trips => vec![tenant, trips],
+            PersonKeys::Proposals => vec![tenant, proposals],
+            PersonKeys::Events => vec![tenant, events],
+            PersonKeys::AccountEntries => vec![tenant, &self.account, account_entries],
+            PersonKeys::AccountContact => vec![tenant, &self.account, client, &self.email],
+            PersonKeys::Notifications => vec![tenant, &self.notifications],
+            PersonKeys::Outbox => vec![tenant, &self.outbox],
+            PersonKeys::Deliveries => vec![tenant, deliveries],
+            PersonKeys::IdempotencyKeys => vec![tenant, &self.key_prefixes, &self.idempotency_keys],
+        }
+    }
+}
+
+/// The tenant of a slug, and the id of a client. An id of another form counts as unknown.
+async fn parse(on: &impl GenericClient, slug: &str, id: &str) -> Result<(TenantId, ClientId), AdminError> {
+    let tenant = tenants::find(on, slug).await?;
+    let not_found = || AdminError::ClientNotFound { client: id.to_owned(), tenant: slug.to_owned() };
+    Ok((tenant, ClientId::parse(id).ok_or_else(not_found)?))
+}

@@ -1,0 +1,183 @@
+//! A dead letter as it is shown: reason, time, type and ids, without personal data.
+
+use common::broker::{DeadLetter, Queue};
+use common::clock;
+use common::message::{BatchMeta, DeliveryMeta};
+use common::model::TenantId;
+use common::write::{WriteMeta, WriteTarget};
+use serde::Serialize;
+use uuid::Uuid;
+
+/// A dead letter. Fields that do not apply or cannot be parsed are null.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetterView {
+    /// When the broker dead-lettered it, RFC 3339; null if it was published to the dead-letter queue directly.
+    pub at: Option<String>,
+    /// The broker's reason, such as `rejected` or `delivery_limit`.
+    pub reason: Option<String>,
+    /// The meaning of the reason, for people.
+    pub why: &'static str,
+    /// How often it was dead-lettered.
+    pub count: Option<u64>,
+    /// Size of its body in bytes.
+    pub bytes: usize,
+    /// AMQP `message-id`; absent if the sender set none.
+    pub message_id: Option<String>,
+    /// What the headers tell about the sender and the reason.
+    #[serde(flatten)]
+    pub about: LetterMetadata,
+}
+
+/// The fields of a message's metadata. Fields that do not apply or cannot be parsed are null.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LetterMetadata {
+    /// Such as `batch of 3`, `POST /clients` or `lead.assigned`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// The tenant that it is for.
+    pub tenant_id: Option<TenantId>,
+    /// The request that caused it.
+    pub request_id: Option<Uuid>,
+    /// The delivery of a webhook.
+    pub delivery_id: Option<Uuid>,
+    /// The subscription of a webhook.
+    pub subscription_id: Option<Uuid>,
+    /// The outbound event of a webhook.
+    pub event_id: Option<Uuid>,
+    /// When it was published, RFC 3339.
+    pub published_at: Option<String>,
+}
+
+impl DeadLetterView {
+    /// A dead letter of `queue`, whose full name is `name`.
+    pub(super) fn of(letter: &DeadLetter, queue: Queue, name: &str) -> Self {
+        let about = letter.meta.as_deref().map(|meta| LetterMetadata::parse(meta, queue));
+        let metadata = match &about {
+            None => MetadataState::Missing,
+            Some(None) => MetadataState::Unreadable,
+            Some(Some(_)) => MetadataState::Readable,
+        };
+        let cause = letter.cause_in(name);
+        Self {
+            at: cause.and_then(|cause| cause.at).map(clock::to_text),
+            reason: cause.map(|cause| cause.reason.clone()),
+            why: why(queue, cause.map(|cause| cause.reason.as_str()), metadata),
+            count: cause.map(|cause| cause.count),
+            bytes: letter.bytes,
+            message_id: letter.message_id.clone(),
+            about: about.flatten().unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MetadataState {
+    Readable,
+    Missing,
+    Unreadable,
+}
+
+/// The meaning of the broker's reason for a message of `queue`.
+fn why(queue: Queue, reason: Option<&str>, metadata: MetadataState) -> &'static str {
+    match (reason, metadata) {
+        (Some("delivery_limit"), _) => {
+            "delivered too often without an ack: its consumers disconnected each time"
+        }
+        (Some("expired"), _) => "waited too long",
+        (Some("maxlen"), _) => "the queue was full",
+        // Messages of the CRM have no metadata.
+        (Some(_), _) if queue == Queue::Crm => {
+            "cannot be parsed as an action, or failed with an internal error"
+        }
+        (_, MetadataState::Missing) => "has no metadata",
+        (_, MetadataState::Unreadable) => "its metadata cannot be parsed",
+        (_, MetadataState::Readable) if queue == Queue::Webhooks => {
+            "all attempts failed: see connectctl delivery show"
+        }
+        (Some(_), MetadataState::Readable) => "its body cannot be parsed",
+        (None, MetadataState::Readable) => "published to the dead-letter queue directly",
+    }
+}
+
+impl LetterMetadata {
+    fn parse(meta: &str, queue: Queue) -> Option<Self> {
+        match queue {
+            Queue::Events => serde_json::from_str(meta).ok().as_ref().map(Self::of_batch),
+            Queue::Records => serde_json::from_str(meta).ok().as_ref().map(Self::of_write),
+            Queue::Webhooks => serde_json::from_str(meta).ok().map(Self::of_delivery),
+            Queue::Crm => None,
+        }
+    }
+
+    fn of_batch(meta: &BatchMeta) -> Self {
+        Self {
+            kind: Some(format!("batch of {}", meta.events)),
+            tenant_id: Some(meta.caller.tenant_id),
+            request_id: Some(meta.request_id),
+            published_at: Some(clock::to_text(meta.published_at)),
+            ..Self::default()
+        }
+    }
+
+    fn of_write(meta: &WriteMeta) -> Self {
+        let kind = match meta.target {
+            WriteTarget::NewClient => "POST /clients",
+            WriteTarget::Client(_) => "PATCH /clients/{clientId}",
+            WriteTarget::NewLead => "POST /leads",
+            WriteTarget::Lead(_) => "PATCH /leads/{leadId}",
+            WriteTarget::Trip(_) => "PATCH /leads/{leadId}/trip",
+        };
+        Self {
+            kind: Some(kind.to_owned()),
+            tenant_id: Some(meta.caller.tenant_id),
+            request_id: Some(meta.request_id),
+            published_at: Some(clock::to_text(meta.published_at)),
+            ..Self::default()
+        }
+    }
+
+    fn of_delivery(meta: DeliveryMeta) -> Self {
+        Self {
+            kind: Some(meta.event_type),
+            tenant_id: Some(meta.tenant_id),
+            request_id: meta.request_id,
+            delivery_id: Some(meta.delivery_id),
+            subscription_id: Some(meta.subscription_id),
+            event_id: Some(meta.event_id),
+            published_at: Some(clock::to_text(meta.published_at)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explains_a_dead_letter_by_the_brokers_reason_and_the_metadata() {
+        let told = [
+            (Queue::Events, Some("rejected"), MetadataState::Missing, "has no metadata"),
+            (Queue::Events, Some("rejected"), MetadataState::Unreadable, "its metadata cannot be parsed"),
+            (Queue::Records, Some("rejected"), MetadataState::Readable, "its body cannot be parsed"),
+            (
+                Queue::Crm,
+                Some("rejected"),
+                MetadataState::Missing,
+                "cannot be parsed as an action, or failed with an internal error",
+            ),
+            (Queue::Events, None, MetadataState::Readable, "published to the dead-letter queue directly"),
+        ];
+        for (queue, reason, metadata, expected) in told {
+            assert_eq!(why(queue, reason, metadata), expected);
+        }
+        for reason in [None, Some("rejected")] {
+            assert!(why(Queue::Webhooks, reason, MetadataState::Readable).starts_with("all attempts failed"));
+        }
+        assert!(
+            why(Queue::Crm, Some("delivery_limit"), MetadataState::Missing)
+                .starts_with("delivered too often")
+        );
+    }
+}

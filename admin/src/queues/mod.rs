@@ -1,0 +1,155 @@
+//! The queues and their dead letters. Bodies are never returned: they may contain personal data.
+
+mod ages;
+mod dead_letter;
+mod webhooks;
+
+pub use ages::add_ages;
+pub(crate) use ages::waiting_since;
+pub use dead_letter::{DeadLetterView, LetterMetadata};
+pub use webhooks::requeue_webhooks;
+
+use crate::audit::{Actor, AuditAction, record_before};
+use crate::{AdminError, Observer, Step};
+use common::broker::{DeadLetterAction, DeadLetterScan, OperatorConnection, Queue, QueueStatus};
+use serde::Serialize;
+use tokio_postgres::Client;
+
+/// A queue and its length.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueView {
+    /// Its name without prefix.
+    pub name: String,
+    /// Messages that wait; null if the queue is not declared.
+    pub depth: Option<u32>,
+    /// Consumers; null if the queue is not declared.
+    pub consumers: Option<u32>,
+    /// Messages in its dead-letter queue; null if it has none.
+    pub dead: Option<u32>,
+    /// The oldest message that waits was published at this time or later, or is due since then; null if none waits, or it is
+    /// unknown. [`add_ages`] sets it.
+    pub oldest: Option<String>,
+}
+
+impl From<QueueStatus> for QueueView {
+    fn from(seen: QueueStatus) -> Self {
+        let QueueStatus { name, depth, dead } = seen;
+        Self {
+            name,
+            depth: depth.map(|depth| depth.ready),
+            consumers: depth.map(|depth| depth.consumers),
+            dead,
+            oldest: None,
+        }
+    }
+}
+
+/// The result of requeueing dead letters.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct RequeueReport {
+    /// Returned to their queue, or replayed as deliveries.
+    pub requeued: u32,
+    /// Still in the dead-letter queue.
+    pub kept: u32,
+    /// Removed, because their delivery was delivered or dropped meanwhile.
+    pub removed: u32,
+}
+
+/// The result of deleting dead letters.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DropReport {
+    /// Number of deleted dead letters.
+    pub dropped: u32,
+}
+
+/// The queues with their dead-letter queues, and the retry queues that exist.
+pub async fn list(broker: &OperatorConnection) -> Result<Vec<QueueView>, AdminError> {
+    Ok(broker.queues().await?.into_iter().map(QueueView::from).collect())
+}
+
+/// The oldest `limit` dead letters of a queue, oldest first.
+pub async fn dead_letters(
+    broker: &OperatorConnection,
+    queue: Queue,
+    limit: u32,
+) -> Result<Vec<DeadLetterView>, AdminError> {
+    let mut scan = broker.scan_dead_letters(queue, Some(limit)).await?;
+    let mut letters = Vec::new();
+    while let Some(window) = scan.next_window().await? {
+        letters.extend(
+            window
+                .letters()
+                .iter()
+                .map(|letter| DeadLetterView::of(letter, queue, &broker.queue_name(queue))),
+        );
+        window.settle(|_| DeadLetterAction::Keep).await?;
+    }
+    scan.finish().await?;
+    Ok(letters)
+}
+
+/// Returns the oldest `limit` dead letters of a queue to the end of the queue, or all that it holds now. Those of webhooks
+/// must not be requeued by themselves: see [`requeue_webhooks`].
+pub async fn requeue(
+    client: &mut Client,
+    actor: &Actor,
+    broker: &OperatorConnection,
+    queue: Queue,
+    limit: Option<u32>,
+    observer: &mut impl Observer,
+) -> Result<RequeueReport, AdminError> {
+    let mut scan = broker.scan_dead_letters(queue, limit).await?;
+    record_before(client, actor, AuditAction::RequeueDeadLetters, queue.as_str(), None).await?;
+    observer.begin(Step::RequeueDeadLetters, scan.remaining().into());
+    while let Some(window) = scan.next_window().await? {
+        let settled = window.settle(|_| DeadLetterAction::Requeue).await;
+        let requeued = scan.counts().requeued;
+        observer.reached(requeued.into());
+        settled.map_err(|source| AdminError::RequeueStopped { requeued, source })?;
+    }
+    let done = scan.finish().await?;
+    observer.end(done.requeued.into());
+    Ok(RequeueReport { requeued: done.requeued, kept: done.kept, removed: done.removed })
+}
+
+/// Dead letters that are about to be deleted, so that a user interface can ask for a confirmation.
+pub struct DeadLetterDrop<'b> {
+    scan: DeadLetterScan<'b>,
+    queue: Queue,
+}
+
+impl std::fmt::Debug for DeadLetterDrop<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeadLetterDrop").field("count", &self.count()).finish()
+    }
+}
+
+impl<'b> DeadLetterDrop<'b> {
+    /// Selects the dead letters that the queue holds now.
+    pub async fn begin(broker: &'b OperatorConnection, queue: Queue) -> Result<Self, AdminError> {
+        Ok(Self { scan: broker.scan_dead_letters(queue, None).await?, queue })
+    }
+
+    /// Number of selected dead letters.
+    pub const fn count(&self) -> u32 {
+        self.scan.remaining()
+    }
+
+    /// Deletes them permanently.
+    pub async fn run(
+        mut self,
+        client: &mut Client,
+        actor: &Actor,
+        observer: &mut impl Observer,
+    ) -> Result<DropReport, AdminError> {
+        record_before(client, actor, AuditAction::DropDeadLetters, self.queue.as_str(), None).await?;
+        observer.begin(Step::DropDeadLetters, self.count().into());
+        while let Some(window) = self.scan.next_window().await? {
+            window.settle(|_| DeadLetterAction::Remove).await?;
+            observer.reached(self.scan.counts().removed.into());
+        }
+        let done = self.scan.finish().await?;
+        observer.end(done.removed.into());
+        Ok(DropReport { dropped: done.removed })
+    }
+}

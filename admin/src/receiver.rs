@@ -1,0 +1,85 @@
+//! Checks whether the URL of a new subscription's receiver is allowed (D27).
+
+use crate::AdminError;
+use common::egress::{EgressSettings, Host, ReceiverUrl};
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::net::lookup_host;
+
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Parses the URL, and checks its host and all addresses that the host resolves to. The error says why it is refused.
+pub(crate) async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<ReceiverUrl, AdminError> {
+    check(text, egress).await.map_err(AdminError::ReceiverRefused)
+}
+
+async fn check(text: &str, egress: &EgressSettings) -> Result<ReceiverUrl, String> {
+    let url = ReceiverUrl::parse(text).map_err(|what| format!("url {what}"))?;
+    if let Host::Address(address) = url.host() {
+        check_public(egress, *address)?;
+    }
+    egress.check_url(&url).map_err(|what| format!("url {what}"))?;
+    if let Host::Name(name) = url.host() {
+        for address in resolve(name, url.port()).await? {
+            check_public(egress, address).map_err(|why| format!("host {name:?}: {why}"))?;
+        }
+    }
+    Ok(url)
+}
+
+fn check_public(egress: &EgressSettings, address: IpAddr) -> Result<(), String> {
+    egress.check_address(address).map_err(|why| format!("address {address} is not public: {why}"))
+}
+
+async fn resolve(name: &str, port: u16) -> Result<Vec<IpAddr>, String> {
+    let does_not = format!("host {name:?} does not resolve");
+    let found = match tokio::time::timeout(RESOLVE_TIMEOUT, lookup_host((name, port))).await {
+        Ok(found) => found.map_err(|error| format!("{does_not}: {error}"))?,
+        Err(_) => return Err(format!("{does_not}: the name service timed out")),
+    };
+    let addresses: Vec<_> = found.map(|at| at.ip()).collect();
+    if addresses.is_empty() {
+        return Err(format!("{does_not}: it has no address"));
+    }
+    Ok(addresses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(allow_private: bool) -> EgressSettings {
+        EgressSettings { allow_private, ports: vec![443] }
+    }
+
+    async fn refusal(allow_private: bool, url: &str) -> String {
+        check_receiver(url, &settings(allow_private)).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_what_is_wrong() {
+        assert_eq!(refusal(false, "https://10.0.0.1/").await, "address 10.0.0.1 is not public: private");
+        assert_eq!(refusal(false, "http://93.184.215.14/").await, "url must begin with https://");
+        assert_eq!(
+            refusal(false, "https://93.184.215.14:22/").await,
+            "url must have a port that CONNECT_WEBHOOK_PORTS lists"
+        );
+        assert_eq!(refusal(false, "https://a@b.c/").await, "url must not have a user name or password");
+        assert!(
+            refusal(true, "https://nowhere.invalid/")
+                .await
+                .starts_with("host \"nowhere.invalid\" does not resolve")
+        );
+        let local = refusal(false, "https://localhost/").await;
+        assert!(
+            local.starts_with("host \"localhost\": address ") && local.ends_with(" is not public: loopback"),
+            "{local}"
+        );
+    }
+
+    #[tokio::test]
+    async fn literal_addresses_need_no_name_service() {
+        assert!(check_receiver("https://93.184.215.14/hook", &settings(false)).await.is_ok());
+        assert!(check_receiver("http://127.0.0.1:9000/", &settings(true)).await.is_ok());
+    }
+}

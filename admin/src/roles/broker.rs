@@ -1,0 +1,101 @@
+//! The permissions of the programs' users in RabbitMQ.
+//!
+//! All messages are published to the default exchange, whose permission does not distinguish queues: the MAC of each message
+//! does (SECURITY.md). A program that consumes queues declares them, for which RabbitMQ wants all three permissions.
+
+use serde::Serialize;
+
+/// Who connects to the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokerUser {
+    /// `connect-ingest`
+    Ingest,
+    /// `connect-worker`
+    Worker,
+    /// `connect-dispatcher`
+    Dispatcher,
+    /// `connectctl` and `connect-console`
+    Operator,
+}
+
+/// What a user may do, as regular expressions on the names of queues and exchanges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokerPermissions {
+    /// Name of the user.
+    pub user: String,
+    /// Declare and delete.
+    pub configure: String,
+    /// Publish.
+    pub write: String,
+    /// Consume, count and purge.
+    pub read: String,
+}
+
+impl BrokerUser {
+    /// All users.
+    pub const ALL: [Self; 4] = [Self::Ingest, Self::Worker, Self::Dispatcher, Self::Operator];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Worker => "worker",
+            Self::Dispatcher => "dispatcher",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// Queues that it declares, and those that it consumes, without prefix.
+    const fn queues(self) -> (Option<&'static str>, Option<&'static str>) {
+        match self {
+            // It publishes, and gets replies by direct reply-to, which needs no permission.
+            Self::Ingest => (None, None),
+            // Retention removes expired messages of every dead-letter queue.
+            Self::Worker => (
+                Some(r"(events|records|crm)(\.dead)?"),
+                Some(r"((events|records|crm)(\.dead)?|webhooks\.dead)"),
+            ),
+            // Replay jobs remove the dead letters of replayed deliveries.
+            Self::Dispatcher => {
+                let webhooks = Some(r"webhooks(\.dead|\.retry\.[0-9]+)?");
+                (webhooks, webhooks)
+            }
+            Self::Operator => (Some(".+"), Some(".+")),
+        }
+    }
+}
+
+/// The permissions of each user, whose name begins with `user_prefix`, on the queues with this prefix.
+pub fn permissions(user_prefix: &str, queue_prefix: &str) -> Vec<BrokerPermissions> {
+    // A prefix has letters, digits, '-', '_' and '.' only.
+    let prefix = queue_prefix.replace('.', r"\.");
+    let names = |queues: Option<&str>| match queues {
+        Some(queues) => format!(r"^{prefix}\.{queues}$"),
+        None => "^$".to_owned(),
+    };
+    let of = |user: BrokerUser| {
+        let (configure, read) = user.queues();
+        BrokerPermissions {
+            user: format!("{user_prefix}_{}", user.as_str()),
+            configure: names(configure),
+            write: r"^amq\.default$".to_owned(),
+            read: names(read),
+        }
+    };
+    BrokerUser::ALL.map(of).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_limited_to_the_prefix() {
+        let all = permissions("connect", "eu.live");
+        let [ingest, worker, ..] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!(
+            (ingest.user.as_str(), ingest.configure.as_str(), ingest.read.as_str()),
+            ("connect_ingest", "^$", "^$")
+        );
+        assert_eq!(worker.configure, r"^eu\.live\.(events|records|crm)(\.dead)?$");
+    }
+}

@@ -1,0 +1,123 @@
+//! The roles of the programs in the database, and their users in the broker: each program has only what it needs.
+
+mod broker;
+mod definition;
+
+pub use broker::{BrokerPermissions, BrokerUser, permissions as broker_permissions};
+pub use definition::{Object, ObjectKind, Program, objects};
+
+use crate::AdminError;
+use crate::store::roles as store;
+use serde::Serialize;
+use tokio_postgres::Client;
+
+/// The first part of the roles' names, unless another one is chosen.
+pub const DEFAULT_PREFIX: &str = "connect";
+
+/// Longest first part of a name; Postgres cuts names at 63 bytes.
+const PREFIX_MAX: usize = 40;
+
+/// The first part of the names of roles and users: lower-case letters, digits and `_`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolePrefix(String);
+
+/// What a role may do with a table or function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Grant {
+    /// Name of the role.
+    pub role: String,
+    /// The table, or the function with the types of its arguments.
+    pub object: &'static str,
+    /// As SQL names them: `SELECT`, `UPDATE (relayed_at)`, `EXECUTE`.
+    pub privileges: &'static [String],
+}
+
+impl RolePrefix {
+    /// Parses a prefix.
+    pub fn parse(text: &str) -> Result<Self, AdminError> {
+        let is_plain = text.starts_with(|c: char| c.is_ascii_lowercase())
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !is_plain || text.len() > PREFIX_MAX {
+            return Err(AdminError::InvalidInput(format!(
+                "the role prefix must begin with a letter and have at most {PREFIX_MAX} lower-case letters, digits and '_'"
+            )));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The prefix as given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of a program's role.
+    pub fn role(&self, program: Program) -> String {
+        format!("{}_{}", self.0, program.as_str())
+    }
+}
+
+/// What each role may do, by role and object.
+pub fn grants(prefix: &RolePrefix) -> Vec<Grant> {
+    let programs = Program::ALL.into_iter().enumerate();
+    let of = |(at, program): (usize, Program)| {
+        let role = prefix.role(program);
+        let objects = objects().iter().filter(move |object| !object.privileges[at].is_empty());
+        objects.map(move |object| Grant {
+            role: role.clone(),
+            object: object.name,
+            privileges: &object.privileges[at],
+        })
+    };
+    programs.flat_map(of).collect()
+}
+
+/// Creates the roles that do not exist, which cannot log in, and gives all of them exactly the privileges of the definition in
+/// this database. Returns the names of the roles. The schema must have been migrated.
+pub async fn apply(client: &Client, prefix: &RolePrefix) -> Result<Vec<String>, AdminError> {
+    let roles: Vec<String> = Program::ALL.into_iter().map(|program| prefix.role(program)).collect();
+    for role in store::missing(client, &roles).await? {
+        store::create(client, &role).await.map_err(|source| AdminError::RoleNotCreated { role, source })?;
+    }
+    let keyword = |object: &Object| match object.kind {
+        ObjectKind::Table => "TABLE",
+        ObjectKind::Function => "FUNCTION",
+    };
+    let all = roles.join(", ");
+    let mut statements = Vec::new();
+    for object in objects() {
+        statements.push(format!("REVOKE ALL ON {} {} FROM {all}", keyword(object), object.name));
+    }
+    for Grant { role, object, privileges } in grants(prefix) {
+        let kind = if object.ends_with(')') { "FUNCTION" } else { "TABLE" };
+        statements.push(format!("GRANT {} ON {kind} {object} TO {role}", privileges.join(", ")));
+    }
+    store::apply(client, &all, &statements).await?;
+    Ok(roles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_needs_no_quotes() {
+        for prefix in ["connect", "connect_eu1"] {
+            assert!(RolePrefix::parse(prefix).is_ok(), "{prefix}");
+        }
+        for prefix in ["", "1a", "_a", "Connect", "a-b", "a\"b", "a;b", &"a".repeat(41)] {
+            assert!(RolePrefix::parse(prefix).is_err(), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn no_role_but_the_console_may_change_keys_or_tenants() {
+        for Grant { role, object, privileges } in grants(&RolePrefix::parse("c").unwrap()) {
+            if ["api_keys", "subscriptions", "tenants", "members"].contains(&object) && role != "c_console" {
+                assert!(
+                    privileges.iter().all(|privilege| privilege.starts_with("SELECT")),
+                    "{role}: {object}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Secrets: made by the system's random generator, sealed before they are stored, shown once (D5).
+
+use crate::AdminError;
+use chrono::{DateTime, TimeDelta, Utc};
+use common::sealed::{MasterKeys, Secret};
+use rand::TryRng as _;
+use rand::rngs::SysRng;
+use std::time::Duration;
+
+const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Seals a secret under the current master key for the row that `binding` names.
+pub(crate) fn seal(master_keys: &MasterKeys, secret: &Secret, binding: &str) -> Result<Vec<u8>, AdminError> {
+    Ok(master_keys.current.seal(secret, binding, random()?))
+}
+
+/// The end of an overlap that begins now, during which an old secret is of use beside the new one.
+pub(crate) fn overlap_end(now: DateTime<Utc>, overlap: Duration) -> Result<DateTime<Utc>, AdminError> {
+    let overlap =
+        TimeDelta::from_std(overlap).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
+    let too_far = || AdminError::InvalidInput("the overlap would end too far in the future".to_owned());
+    now.checked_add_signed(overlap).ok_or_else(too_far)
+}
+
+/// A new secret: the base64url text of 32 random bytes, after `start`.
+pub(crate) fn new_secret(start: &str) -> Result<Secret, AdminError> {
+    Ok(Secret::new(format!("{start}{}", base64_url(random()?))))
+}
+
+/// A new key prefix: unique, but not secret.
+pub(crate) fn new_prefix() -> Result<String, AdminError> {
+    Ok(format!("ck_{:016x}", u64::from_ne_bytes(random()?)))
+}
+
+/// Base64url of 32 random bytes: 42 characters of 6 bits, and a last one of 4 bits.
+fn base64_url(random: [u8; 43]) -> String {
+    let [most @ .., last] = random;
+    let sextets = most.into_iter().map(|byte| byte & 0b11_1111).chain([last & 0b11_1100]);
+    sextets.map(|sextet| char::from(BASE64_URL[usize::from(sextet)])).collect()
+}
+
+/// Random bytes of the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], AdminError> {
+    let mut bytes = [0; N];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|error| AdminError::Random(error.to_string()))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_base64url_of_32_bytes() {
+        assert_eq!(base64_url([0; 43]), "A".repeat(43));
+        assert_eq!(base64_url([255; 43]), format!("{}8", "_".repeat(42)));
+        let (one, other) = (new_secret("cs_").unwrap(), new_secret("cs_").unwrap());
+        assert!(one.reveal().starts_with("cs_") && one.reveal().len() == 46 && one != other);
+    }
+
+    #[test]
+    fn prefixes_are_16_hex_digits() {
+        let prefix = new_prefix().unwrap();
+        let digits = prefix.strip_prefix("ck_").unwrap();
+        assert!(
+            digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        );
+        assert_ne!(prefix, new_prefix().unwrap());
+    }
+}

@@ -1,0 +1,91 @@
+//! The last minutes: counts, lengths of queues, and what waits longest.
+
+use super::{all, exactly_one, one};
+use crate::AdminError;
+use crate::overview::{ActivityMinute, QueueState};
+use chrono::{DateTime, Utc};
+use common::broker::Queue;
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+
+common::statements! {
+    const MINUTES = "-- activity_minutes.last
+    SELECT minute, accepted, refused, applied, failed, delivered, undelivered
+    FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 ORDER BY minute";
+
+    const LENGTHS = "-- queue_minutes.last
+    SELECT m.minute, m.ready
+    FROM queue_minutes m WHERE m.queue = $1 AND m.minute >= $2 ORDER BY m.minute";
+
+    const STATES = "-- queue_states.list
+    SELECT s.queue, s.observed_at, s.ready, s.consumers, s.dead, GREATEST(s.empty_at, s.taken_of) AS published_after
+    FROM unnest($1::text[]) AS q (queue)
+    CROSS JOIN LATERAL (SELECT * FROM queue_states s WHERE s.queue = q.queue LIMIT 1) s";
+
+    const OLDEST_DUE = "-- deliveries.oldest_due
+    SELECT min(next_attempt_at) AS due FROM deliveries WHERE state = 'pending' AND parked_at IS NULL";
+
+    const OLDEST_PENDING = "-- outbox.oldest_pending
+    SELECT created_at FROM outbox WHERE relayed_at IS NULL ORDER BY event_id LIMIT 1";
+}
+
+/// The counts of a tenant, or of all of them for the nil UUID, from `first` on. Minutes without any are missing.
+pub(crate) async fn minutes(
+    client: &Client,
+    tenant: Uuid,
+    first: DateTime<Utc>,
+) -> Result<Vec<ActivityMinute>, AdminError> {
+    all(client, MINUTES, &[&tenant, &first], minute).await
+}
+
+/// The lengths of a queue from `first` on. Minutes in which no program looked at it are missing.
+pub(crate) async fn lengths(
+    client: &Client,
+    queue: Queue,
+    first: DateTime<Utc>,
+) -> Result<Vec<(DateTime<Utc>, i64)>, AdminError> {
+    let read = |row: &Row| Ok((row.try_get("minute")?, row.try_get("ready")?));
+    all(client, LENGTHS, &[&queue.as_str(), &first], read).await
+}
+
+/// What the programs saw of the queues last. A queue that nobody has looked at is missing.
+pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>, AdminError> {
+    let names = Queue::ALL.map(Queue::as_str);
+    let states = all(client, STATES, &[&names.as_slice()], queue_state).await?;
+    Ok(states.into_iter().flatten().collect())
+}
+
+/// When the delivery in the queue that is due the longest was due, or the next one will be.
+pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>, AdminError> {
+    Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
+}
+
+/// When the oldest event that was not handed to its subscriptions was created.
+pub(crate) async fn oldest_pending(client: &Client) -> Result<Option<DateTime<Utc>>, AdminError> {
+    one(client, OLDEST_PENDING, &[], |row| Ok(row.try_get("created_at")?)).await
+}
+
+fn minute(row: &Row) -> Result<ActivityMinute, AdminError> {
+    Ok(ActivityMinute {
+        at: row.try_get("minute")?,
+        accepted: row.try_get("accepted")?,
+        refused: row.try_get("refused")?,
+        applied: row.try_get("applied")?,
+        failed: row.try_get("failed")?,
+        delivered: row.try_get("delivered")?,
+        undelivered: row.try_get("undelivered")?,
+    })
+}
+
+fn queue_state(row: &Row) -> Result<Option<QueueState>, AdminError> {
+    let name: &str = row.try_get("queue")?;
+    let Some(queue) = Queue::ALL.into_iter().find(|queue| queue.as_str() == name) else { return Ok(None) };
+    Ok(Some(QueueState {
+        queue,
+        observed_at: row.try_get("observed_at")?,
+        ready: row.try_get("ready")?,
+        consumers: row.try_get("consumers")?,
+        dead: row.try_get("dead")?,
+        published_after: row.try_get("published_after")?,
+    }))
+}

@@ -1,0 +1,244 @@
+//! API keys.
+
+use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
+use super::{all, execute, exists, one};
+use crate::AdminError;
+use crate::input::{KeyScopes, Origin};
+use crate::keys::{Key, KeyRow, NewKey, RequestCounts, UseRow};
+use crate::signature_check::SealedKey;
+use chrono::{DateTime, Utc};
+use common::clock;
+use common::model::TenantId;
+use common::sealed::key_binding;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
+
+/// The columns of a key, with the last use of its current secret, of the one before it, and of any of its secrets, and the
+/// requests of the last 24 hours, by whole hours. Their time is compared as a number, so that only the primary key can find them.
+macro_rules! key_columns {
+    () => {
+        "SELECT k.prefix, k.name, k.scopes, k.origin, k.created_at, k.expires_at, k.revoked_at, k.secret_created_at,
+       k.old_secret_until, k.uses_recorded_since, used.current, used.old, used.any,
+       day.accepted, day.refused
+FROM api_keys k
+CROSS JOIN LATERAL (
+    SELECT max(last_used_at) FILTER (WHERE u.secret_number = k.secret_number) AS current,
+           max(last_used_at) FILTER (WHERE u.secret_number = k.secret_number - 1) AS old,
+           max(last_used_at) AS any
+    FROM api_key_uses u WHERE u.tenant_id = k.tenant_id AND u.prefix = k.prefix) AS used
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(r.accepted), 0)::bigint AS accepted, coalesce(sum(r.refused), 0)::bigint AS refused
+    FROM api_key_requests r
+    WHERE r.tenant_id = k.tenant_id AND r.prefix = k.prefix
+      AND extract(epoch FROM r.hour) > extract(epoch FROM now()) - 86400) AS day
+"
+    };
+}
+
+common::statements! {
+    const CREATE = "-- api_keys.create
+    INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, origin, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+    const SET_SCOPES = "-- api_keys.set_scopes
+    UPDATE api_keys SET scopes = $2 WHERE prefix = $1 AND revoked_at IS NULL RETURNING tenant_id";
+
+    const IS_REVOKED = "-- api_keys.is_revoked
+    SELECT FROM api_keys WHERE prefix = $1 AND revoked_at IS NOT NULL";
+
+    const IS_ACTIVE = "-- api_keys.is_active
+    SELECT FROM api_keys
+    WHERE tenant_id = $1 AND prefix = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
+
+    const REVOKE = "-- api_keys.revoke
+    UPDATE api_keys SET revoked_at = COALESCE(revoked_at, $2) WHERE prefix = $1 RETURNING tenant_id";
+
+    const TENANT = "-- api_keys.tenant
+    SELECT tenant_id FROM api_keys WHERE prefix = $1";
+
+    const SEALED = "-- api_keys.sealed
+    SELECT tenant_id, revoked_at, expires_at, secret_sealed, old_secret_sealed, old_secret_until
+    FROM api_keys WHERE prefix = $1";
+
+    /// Without an overlap the old secret is deleted.
+    const ROTATE_SECRET = "-- api_keys.rotate_secret
+    UPDATE api_keys SET
+        old_secret_sealed = CASE WHEN $3::timestamptz IS NULL THEN NULL ELSE secret_sealed END,
+        old_secret_until = $3,
+        secret_sealed = $2,
+        secret_number = secret_number + 1,
+        secret_created_at = $4
+    WHERE prefix = $1 AND revoked_at IS NULL";
+
+    const END_OVERLAP = "-- api_keys.end_overlap
+    UPDATE api_keys SET old_secret_sealed = NULL, old_secret_until = NULL WHERE prefix = $1 RETURNING tenant_id";
+
+    const FIND = concat!("-- api_keys.find_with_uses\n", key_columns!(), "WHERE k.prefix = $1");
+
+    const LIST =
+        concat!("-- api_keys.list\n", key_columns!(), "WHERE k.tenant_id = $1 ORDER BY k.created_at, k.prefix");
+
+    /// `$3` is the header of values that are sealed under the current master key.
+    const TO_REWRAP = "-- api_keys.to_rewrap
+    SELECT tenant_id, prefix, secret_sealed, old_secret_sealed FROM api_keys
+    WHERE (tenant_id, prefix) > ($1, $2)
+      AND (substring(secret_sealed FROM 1 FOR 8) <> $3 OR substring(old_secret_sealed FROM 1 FOR 8) <> $3)
+    ORDER BY tenant_id, prefix LIMIT 100";
+
+    /// Skips rows that were changed meanwhile.
+    const REWRAP = "-- api_keys.rewrap
+    UPDATE api_keys k SET secret_sealed = w.secret, old_secret_sealed = w.old
+    FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[])
+        AS w (tenant_id, prefix, secret_was, secret, old_was, old)
+    WHERE k.tenant_id = w.tenant_id AND k.prefix = w.prefix
+      AND k.secret_sealed = w.secret_was AND k.old_secret_sealed IS NOT DISTINCT FROM w.old_was
+    RETURNING (w.secret <> w.secret_was)::int + coalesce((w.old <> w.old_was)::int, 0)";
+}
+
+pub(crate) async fn create(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    new: &NewKey,
+    row: &KeyRow<'_>,
+) -> Result<(), AdminError> {
+    let (name, scopes) = (new.name.as_str(), new.scopes.names());
+    let origin = new.origin.as_ref().map(Origin::as_str);
+    let KeyRow { prefix, sealed, created_at, expires_at } = row;
+    let parameters: [&(dyn ToSql + Sync); 8] =
+        [&tenant.0, prefix, &name, sealed, &scopes, &origin, created_at, expires_at];
+    execute(tx, CREATE, &parameters).await?;
+    Ok(())
+}
+
+pub(crate) async fn is_revoked(tx: &Transaction<'_>, prefix: &str) -> Result<bool, AdminError> {
+    exists(tx, IS_REVOKED, &[&prefix]).await
+}
+
+/// Whether the tenant has such a key that is neither revoked nor expired.
+pub(crate) async fn is_active(client: &Client, tenant: TenantId, prefix: &str) -> Result<bool, AdminError> {
+    exists(client, IS_ACTIVE, &[&tenant.0, &prefix, &clock::now()]).await
+}
+
+/// The tenant of the key; `None` if no key that is not revoked has the prefix.
+pub(crate) async fn set_scopes(
+    tx: &Transaction<'_>,
+    prefix: &str,
+    scopes: &KeyScopes,
+) -> Result<Option<TenantId>, AdminError> {
+    one(tx, SET_SCOPES, &[&prefix, &scopes.names()], tenant_id).await
+}
+
+/// The tenant of the key; `None` if no key has the prefix.
+pub(crate) async fn revoke(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>, AdminError> {
+    one(tx, REVOKE, &[&prefix, &clock::now()], tenant_id).await
+}
+
+/// The tenant of a key.
+pub(crate) async fn tenant(on: &impl GenericClient, prefix: &str) -> Result<Option<TenantId>, AdminError> {
+    one(on, TENANT, &[&prefix], tenant_id).await
+}
+
+/// The key with its sealed secrets.
+pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<SealedKey>, AdminError> {
+    one(client, SEALED, &[&prefix], |row| {
+        let old: Option<Vec<u8>> = row.try_get("old_secret_sealed")?;
+        Ok(SealedKey {
+            tenant: tenant_id(row)?,
+            revoked_at: row.try_get("revoked_at")?,
+            expires_at: row.try_get("expires_at")?,
+            secret: row.try_get("secret_sealed")?,
+            old_secret: old.zip(row.try_get("old_secret_until")?),
+        })
+    })
+    .await
+}
+
+/// Replaces the secret, and keeps the old one until `until`. `false` if the key is revoked.
+pub(crate) async fn rotate_secret(
+    tx: &Transaction<'_>,
+    prefix: &str,
+    sealed: &[u8],
+    until: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+) -> Result<bool, AdminError> {
+    Ok(execute(tx, ROTATE_SECRET, &[&prefix, &sealed, &until, &now]).await? > 0)
+}
+
+/// Deletes the old secret. The tenant of the key; `None` if no key has the prefix.
+pub(crate) async fn end_overlap(tx: &Transaction<'_>, prefix: &str) -> Result<Option<TenantId>, AdminError> {
+    one(tx, END_OVERLAP, &[&prefix], tenant_id).await
+}
+
+pub(crate) async fn find(
+    on: &impl GenericClient,
+    prefix: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<Key>, AdminError> {
+    one(on, FIND, &[&prefix], |row| key(row, now)).await
+}
+
+pub(crate) async fn list(
+    client: &Client,
+    tenant: TenantId,
+    now: DateTime<Utc>,
+) -> Result<Vec<Key>, AdminError> {
+    all(client, LIST, &[&tenant.0], |row| key(row, now)).await
+}
+
+/// The next keys after `after` of which a value is not sealed under the master key of `header`.
+pub(crate) async fn to_rewrap(
+    client: &Client,
+    (tenant, prefix): (TenantId, &str),
+    header: &[u8],
+) -> Result<Vec<SealedRow>, AdminError> {
+    let read = |row: &Row| {
+        let (tenant, prefix): (_, String) = (TenantId(row.try_get("tenant_id")?), row.try_get("prefix")?);
+        let binding = key_binding(tenant, &prefix);
+        let values = vec![
+            SealedValue::stored(binding.clone(), Some(row.try_get("secret_sealed")?)),
+            SealedValue::stored(binding, row.try_get("old_secret_sealed")?),
+        ];
+        Ok(SealedRow { tenant, name: prefix, values })
+    };
+    all(client, TO_REWRAP, &[&tenant.0, &prefix, &header], read).await
+}
+
+/// Replaces sealed values, and returns how many.
+pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u64, AdminError> {
+    let tenants: Vec<_> = rows.iter().map(|row| row.tenant.0).collect();
+    let prefixes: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
+    let [secrets, old] = [0, 1].map(|column| Columns::of(rows, column));
+    count_rewrapped(tx, REWRAP, &[&tenants, &prefixes, &secrets.was, &secrets.now, &old.was, &old.now]).await
+}
+
+fn tenant_id(row: &Row) -> Result<TenantId, AdminError> {
+    Ok(TenantId(row.try_get("tenant_id")?))
+}
+
+fn key(row: &Row, now: DateTime<Utc>) -> Result<Key, AdminError> {
+    let time = |column| row.try_get::<_, Option<DateTime<Utc>>>(column);
+    let recorded_since: DateTime<Utc> = row.try_get("uses_recorded_since")?;
+    let created = time("secret_created_at")?.map_or(recorded_since, |at| at.max(recorded_since));
+    let current = UseRow { last_used_at: time("current")?, recorded_since: created };
+    let old = UseRow { last_used_at: time("old")?, recorded_since };
+    let any = UseRow { last_used_at: time("any")?, recorded_since: created };
+    let overlap = time("old_secret_until")?.filter(|until| now < *until);
+    let revoked_at = time("revoked_at")?;
+    let secrets = [Some(current.of_secret(None, now)), overlap.map(|until| old.of_secret(Some(until), now))];
+    Ok(Key {
+        prefix: row.try_get("prefix")?,
+        name: row.try_get("name")?,
+        scopes: row.try_get("scopes")?,
+        origin: row.try_get("origin")?,
+        created_at: clock::to_text(row.try_get("created_at")?),
+        expires_at: time("expires_at")?.map(clock::to_text),
+        revoked_at: revoked_at.map(clock::to_text),
+        last_used_at: any.last_used_at.map(clock::to_text),
+        safe_to_revoke: revoked_at.is_none() && any.is_safe_to_revoke(now),
+        requests_last_day: RequestCounts {
+            accepted: row.try_get("accepted")?,
+            refused: row.try_get("refused")?,
+        },
+        secrets: secrets.into_iter().flatten().collect(),
+    })
+}

@@ -1,0 +1,94 @@
+//! Records of operators' actions.
+
+use super::execute;
+use crate::audit::{Actor, AuditFilter, AuditRecord};
+use crate::{AdminError, Newest};
+use chrono::{DateTime, TimeZone as _, Utc};
+use common::model::TenantId;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, GenericClient, Row};
+use uuid::Uuid;
+
+/// The columns of a record `a`.
+macro_rules! columns {
+    () => {
+        "a.audit_id, a.at, a.who, a.interface, a.action, a.target, t.slug"
+    };
+}
+
+common::statements! {
+    const ADD = "-- audit_records.add
+    INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+    /// A filter by action or person reads the records of the range, newest first, until enough are found. The planner would expect
+    /// fewer rows than the limit, and read and sort the whole range: so it does not see the limit, and `IS NOT UNKNOWN` makes it
+    /// expect that nearly all rows match.
+    const OF_TENANT = concat!("-- audit_records.of_tenant
+    SELECT ", columns!(), "
+    FROM (SELECT * FROM audit_records WHERE tenant_id = $1 AND audit_id >= $2 AND audit_id < $3
+          AND NULLIF(starts_with(action, $4) AND position(lower($5) IN lower(who)) > 0, false) IS NOT UNKNOWN
+          ORDER BY audit_id DESC LIMIT (SELECT $6::bigint)) AS a
+    LEFT JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = a.tenant_id LIMIT 1) AS t ON true
+    ORDER BY a.audit_id DESC");
+
+    const OF_ALL = concat!("-- audit_records.of_all
+    SELECT ", columns!(), "
+    FROM (SELECT * FROM audit_records
+          WHERE uuid_send(audit_id) >= uuid_send($1) AND uuid_send(audit_id) < uuid_send($2)
+          AND NULLIF(starts_with(action, $3) AND position(lower($4) IN lower(who)) > 0, false) IS NOT UNKNOWN
+          ORDER BY uuid_send(audit_id) DESC LIMIT (SELECT $5::bigint)) AS a
+    LEFT JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = a.tenant_id LIMIT 1) AS t ON true
+    ORDER BY a.audit_id DESC");
+}
+
+/// Adds a record with the id `id`, which has its time. Without a tenant it is about all of them.
+pub(crate) async fn add(
+    on: &impl GenericClient,
+    id: Uuid,
+    actor: &Actor,
+    (action, target): (&str, &str),
+    tenant: Option<TenantId>,
+) -> Result<(), AdminError> {
+    let tenant = tenant.map_or_else(Uuid::nil, |tenant| tenant.0);
+    let (who, interface) = (actor.name(), actor.interface().as_str());
+    let parameters: [&(dyn ToSql + Sync); 7] = [&tenant, &id, &time(id), &who, &interface, &action, &target];
+    execute(on, ADD, &parameters).await?;
+    Ok(())
+}
+
+/// The newest records that a filter selects.
+pub(crate) async fn newest(
+    client: &Client,
+    tenant: Option<TenantId>,
+    filter: &AuditFilter,
+    limit: u32,
+) -> Result<Newest<AuditRecord>, AdminError> {
+    let (from, to) = filter.ids();
+    // An empty text begins every action, and is in every name.
+    let (action, who) = (filter.action.as_deref().unwrap_or(""), filter.who.as_deref().unwrap_or(""));
+    match tenant {
+        Some(tenant) => {
+            super::newest(client, OF_TENANT, &[&tenant.0, &from, &to, &action, &who], limit, record).await
+        }
+        None => super::newest(client, OF_ALL, &[&from, &to, &action, &who], limit, record).await,
+    }
+}
+
+fn record(row: &Row) -> Result<AuditRecord, AdminError> {
+    Ok(AuditRecord {
+        id: row.try_get("audit_id")?,
+        at: row.try_get("at")?,
+        who: row.try_get("who")?,
+        interface: row.try_get("interface")?,
+        action: row.try_get("action")?,
+        target: row.try_get("target")?,
+        tenant: row.try_get("slug")?,
+    })
+}
+
+/// The time of a UUIDv7, in whole milliseconds.
+fn time(id: Uuid) -> DateTime<Utc> {
+    let millis = i64::try_from(id.as_u128() >> 80).unwrap_or_default();
+    Utc.timestamp_millis_opt(millis).single().unwrap_or_default()
+}

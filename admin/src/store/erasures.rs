@@ -1,0 +1,144 @@
+//! Erasures: the lock that excludes units of work, the key of the hashes, the hashes, and the receipts (D32).
+
+use super::{all, exactly_one, execute, one};
+use crate::AdminError;
+use chrono::{DateTime, Utc};
+use common::erasure::IdentityHash;
+use common::model::{ClientId, TenantId};
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
+use uuid::Uuid;
+
+common::statements! {
+    /// Units of work of the tenant wait meanwhile, so that the wait for those under way is limited.
+    const LIMIT_WAIT = "-- erasures.limit_wait
+    SELECT set_config('lock_timeout', '15s', true)";
+
+    const LOCK = "-- erasures.lock
+    SELECT pg_advisory_xact_lock(erasure_lock($1))";
+
+    const NOW = "-- erasures.now
+    SELECT date_trunc('milliseconds', clock_timestamp())";
+
+    const KEY = "-- erasure_key.read
+    SELECT sealed FROM erasure_key WHERE only_row";
+
+    const ADD_KEY = "-- erasure_key.add
+    INSERT INTO erasure_key (sealed) VALUES ($1) ON CONFLICT DO NOTHING";
+
+    const REWRAP_KEY = "-- erasure_key.rewrap
+    UPDATE erasure_key SET sealed = $2 WHERE only_row AND sealed = $1";
+
+    const ADD_HASHES = "-- erased_identities.add
+    INSERT INTO erased_identities AS e (tenant_id, identity_hash, erased_at)
+    SELECT $1::uuid, hash, $3::timestamptz FROM unnest($2::bytea[]) AS hash ORDER BY hash
+    ON CONFLICT (tenant_id, identity_hash) DO UPDATE SET erased_at = greatest(e.erased_at, excluded.erased_at)";
+
+    const HASHES = "-- erased_identities.of_erasure
+    SELECT identity_hash FROM erased_identities WHERE tenant_id = $1 AND erased_at >= $2";
+
+    const MARK_TENANT = "-- tenants.mark_erasure
+    UPDATE tenants SET last_erasure_at = greatest(last_erasure_at, $2) WHERE tenant_id = $1";
+
+    const ADD = "-- erasures.add
+    INSERT INTO erasures (tenant_id, client_id, erased_at, removed, record_ids) VALUES ($1, $2, $3, $4::text::json, $5)";
+
+    const FIND = "-- erasures.find
+    SELECT erased_at, removed::text AS removed, record_ids FROM erasures WHERE tenant_id = $1 AND client_id = $2";
+
+    const SET_REMOVED = "-- erasures.set_removed
+    UPDATE erasures SET removed = $3::text::json WHERE tenant_id = $1 AND client_id = $2";
+}
+
+/// A receipt as it is stored.
+pub(crate) struct StoredErasure {
+    pub(crate) erased_at: DateTime<Utc>,
+    /// JSON object of counts.
+    pub(crate) removed: String,
+    pub(crate) record_ids: Vec<Uuid>,
+}
+
+/// Waits for the tenant's units of work that are under way and keeps others from beginning, until the transaction ends. Returns the
+/// server's time.
+pub(crate) async fn lock(tx: &Transaction<'_>, tenant: TenantId) -> Result<DateTime<Utc>, AdminError> {
+    exactly_one(tx, LIMIT_WAIT, &[]).await?;
+    exactly_one(tx, LOCK, &[&tenant.0]).await?;
+    Ok(exactly_one(tx, NOW, &[]).await?.try_get(0)?)
+}
+
+/// The sealed key of the hashes, if there is one.
+pub(crate) async fn key(on: &impl GenericClient) -> Result<Option<Vec<u8>>, AdminError> {
+    one(on, KEY, &[], |row| Ok(row.try_get(0)?)).await
+}
+
+/// Stores a sealed key, unless there is one.
+pub(crate) async fn add_key(on: &impl GenericClient, sealed: &[u8]) -> Result<(), AdminError> {
+    execute(on, ADD_KEY, &[&sealed]).await?;
+    Ok(())
+}
+
+/// Replaces the sealed key by the same one under another master key. `false` if it was changed meanwhile.
+pub(crate) async fn rewrap_key(client: &Client, was: &[u8], now: &[u8]) -> Result<bool, AdminError> {
+    Ok(execute(client, REWRAP_KEY, &[&was, &now]).await? == 1)
+}
+
+/// Remembers identities as erased at that time.
+pub(crate) async fn add_hashes(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    hashes: &[IdentityHash],
+    at: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let hashes: Vec<&[u8]> = hashes.iter().map(<[u8; 32]>::as_slice).collect();
+    execute(tx, ADD_HASHES, &[&tenant.0, &hashes, &at]).await?;
+    execute(tx, MARK_TENANT, &[&tenant.0, &at]).await?;
+    Ok(())
+}
+
+/// The identities that were erased at that time or later.
+pub(crate) async fn hashes_since(
+    client: &Client,
+    tenant: TenantId,
+    at: DateTime<Utc>,
+) -> Result<Vec<IdentityHash>, AdminError> {
+    let read = |row: &Row| Ok(row.try_get::<_, &[u8]>(0)?.try_into().unwrap_or([0; 32]));
+    all(client, HASHES, &[&tenant.0, &at], read).await
+}
+
+/// Adds a receipt.
+pub(crate) async fn add(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    client: ClientId,
+    erasure: &StoredErasure,
+) -> Result<(), AdminError> {
+    let StoredErasure { erased_at, removed, record_ids } = erasure;
+    execute(tx, ADD, &[&tenant.0, &client.0, erased_at, removed, record_ids]).await?;
+    Ok(())
+}
+
+/// The receipt of a client who was erased.
+pub(crate) async fn find(
+    on: &impl GenericClient,
+    tenant: TenantId,
+    client: ClientId,
+) -> Result<Option<StoredErasure>, AdminError> {
+    let read = |row: &Row| {
+        Ok(StoredErasure {
+            erased_at: row.try_get("erased_at")?,
+            removed: row.try_get("removed")?,
+            record_ids: row.try_get("record_ids")?,
+        })
+    };
+    one(on, FIND, &[&tenant.0, &client.0], read).await
+}
+
+/// Replaces the counts of a receipt.
+pub(crate) async fn set_removed(
+    client: &Client,
+    tenant: TenantId,
+    id: ClientId,
+    removed: &str,
+) -> Result<(), AdminError> {
+    execute(client, SET_REMOVED, &[&tenant.0, &id.0, &removed]).await?;
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Look-ups by any id, in all tenants that are given.
+
+use super::{all, one};
+use crate::AdminError;
+use crate::find::{AppliedEvent, OutboundEvent};
+use chrono::{DateTime, Utc};
+use common::model::TenantId;
+use std::ops::Range;
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+
+common::statements! {
+    const APPLIED = "-- found.applied
+    SELECT l.tenant_id, l.event_id, l.event_type, l.key_prefix, l.request_id, l.applied_at, l.client_id, l.lead_id, l.warnings
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM event_ledger l WHERE l.tenant_id = t.tenant_id AND l.event_id = $2 LIMIT 1
+    ) l";
+
+    /// A request's id is a UUIDv7 of the time of its arrival, so that only events that were applied soon after it are read.
+    const APPLIED_OF_REQUEST = "-- found.applied_of_request
+    SELECT tenant_id, event_id, event_type, key_prefix, request_id, applied_at, client_id, lead_id, warnings
+    FROM event_ledger
+    WHERE applied_at >= $2 AND applied_at < $3 AND request_id = $4 AND tenant_id::text = ANY($1::uuid[]::text[])
+    ORDER BY applied_at LIMIT 100";
+
+    /// The first applied events of a trace that is not named like their request. Callers choose traces: those of other tenants
+    /// with the same id are not read.
+    const APPLIED_OF_TRACE = "-- found.applied_of_trace
+    SELECT l.tenant_id, l.event_id, l.event_type, l.key_prefix, l.request_id, l.applied_at, l.client_id, l.lead_id, l.warnings
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM event_ledger l WHERE l.trace_id = $2 AND l.tenant_id = t.tenant_id ORDER BY l.applied_at LIMIT 100
+    ) l
+    ORDER BY l.applied_at LIMIT 100";
+
+    const OUTBOUND = "-- found.outbound
+    SELECT o.tenant_id, o.event_id, o.event_type, o.created_at, o.relayed_at, o.request_id
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM outbox o WHERE o.tenant_id = t.tenant_id AND o.event_id = $2 LIMIT 1
+    ) o";
+
+    /// Outbound events that were created at about the time at which an event was applied, and were caused by its request or are
+    /// about its lead.
+    const CAUSED = "-- found.caused
+    SELECT tenant_id, event_id, event_type, created_at, relayed_at, request_id
+    FROM outbox
+    WHERE tenant_id = $1 AND event_id >= $2 AND event_id < $3
+        AND (request_id = $4 OR envelope #>> '{payload,leadId}' = $5)
+    ORDER BY event_id LIMIT 100";
+
+    const LEAD = "-- found.lead
+    SELECT l.tenant_id, l.lead_id, l.client_id, l.enquiry_number, l.stage, l.created_at
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (SELECT * FROM leads l WHERE l.tenant_id = t.tenant_id AND l.lead_id = $2 LIMIT 1) l";
+
+    const LEAD_BY_NUMBER = "-- found.lead_by_number
+    SELECT l.tenant_id, l.lead_id, l.client_id, l.enquiry_number, l.stage, l.created_at
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM leads l WHERE l.enquiry_number = $2 AND l.tenant_id::text = t.tenant_id::text LIMIT 1
+    ) l";
+
+    const CLIENT = "-- found.client
+    SELECT c.tenant_id, c.client_id, c.created_at
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (SELECT * FROM clients c WHERE c.tenant_id = t.tenant_id AND c.client_id = $2 LIMIT 1) c";
+
+    const CLIENT_BY_EMAIL = "-- found.client_by_email
+    SELECT c.tenant_id, c.client_id, c.created_at
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM clients c WHERE c.email_key = $2 AND c.tenant_id::text = t.tenant_id::text LIMIT 1
+    ) c";
+
+    const BOOKING = "-- found.booking
+    SELECT i.tenant_id, i.lead_id, i.client_id, i.created_at, i.cancelled_at
+    FROM unnest($1::uuid[]) AS t (tenant_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM invoices i WHERE i.tenant_id = t.tenant_id AND i.booking_ref = $2 LIMIT 1
+    ) i";
+}
+
+/// A lead that was found.
+pub(crate) struct FoundLead {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: Uuid,
+    pub(crate) client: Uuid,
+    pub(crate) number: String,
+    pub(crate) stage: String,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+/// A client that was found.
+pub(crate) struct FoundClient {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: Uuid,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+/// A booking that was found.
+pub(crate) struct FoundBooking {
+    pub(crate) tenant: TenantId,
+    pub(crate) lead: Uuid,
+    pub(crate) client: Uuid,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) cancelled_at: Option<DateTime<Utc>>,
+}
+
+/// The events with this id.
+pub(crate) async fn applied(
+    client: &Client,
+    tenants: &[Uuid],
+    event: &str,
+) -> Result<Vec<AppliedEvent>, AdminError> {
+    all(client, APPLIED, &[&tenants, &event], applied_event).await
+}
+
+/// The events of a request that were applied in a range of time.
+pub(crate) async fn applied_of_request(
+    client: &Client,
+    tenants: &[Uuid],
+    times: &Range<DateTime<Utc>>,
+    request: Uuid,
+) -> Result<Vec<AppliedEvent>, AdminError> {
+    let parameters: super::Parameters<'_> = &[&tenants, &times.start, &times.end, &request];
+    all(client, APPLIED_OF_REQUEST, parameters, applied_event).await
+}
+
+/// The events of requests that a caller has sent with this trace id.
+pub(crate) async fn applied_of_trace(
+    client: &Client,
+    tenants: &[Uuid],
+    trace: Uuid,
+) -> Result<Vec<AppliedEvent>, AdminError> {
+    all(client, APPLIED_OF_TRACE, &[&tenants, &trace], applied_event).await
+}
+
+/// The outbound events with this id.
+pub(crate) async fn outbound(
+    client: &Client,
+    tenants: &[Uuid],
+    event: Uuid,
+) -> Result<Vec<OutboundEvent>, AdminError> {
+    all(client, OUTBOUND, &[&tenants, &event], outbound_event).await
+}
+
+/// The outbound events of a range of ids that an event may have caused.
+pub(crate) async fn caused(
+    client: &Client,
+    cause: &AppliedEvent,
+    ids: &Range<Uuid>,
+) -> Result<Vec<OutboundEvent>, AdminError> {
+    let lead = cause.lead.map(|lead| lead.to_string());
+    let parameters: super::Parameters<'_> = &[&cause.tenant.0, &ids.start, &ids.end, &cause.request, &lead];
+    all(client, CAUSED, parameters, outbound_event).await
+}
+
+pub(crate) async fn lead(
+    client: &Client,
+    tenants: &[Uuid],
+    id: Uuid,
+) -> Result<Option<FoundLead>, AdminError> {
+    Ok(all(client, LEAD, &[&tenants, &id], found_lead).await?.into_iter().next())
+}
+
+/// The leads with this enquiry number.
+pub(crate) async fn leads_by_number(
+    client: &Client,
+    tenants: &[Uuid],
+    number: &str,
+) -> Result<Vec<FoundLead>, AdminError> {
+    all(client, LEAD_BY_NUMBER, &[&tenants, &number], found_lead).await
+}
+
+pub(crate) async fn client(
+    client: &Client,
+    tenants: &[Uuid],
+    id: Uuid,
+) -> Result<Option<FoundClient>, AdminError> {
+    one(client, CLIENT, &[&tenants, &id], found_client).await
+}
+
+/// The clients with this email, in lower case.
+pub(crate) async fn clients_by_email(
+    client: &Client,
+    tenants: &[Uuid],
+    email: &str,
+) -> Result<Vec<FoundClient>, AdminError> {
+    all(client, CLIENT_BY_EMAIL, &[&tenants, &email], found_client).await
+}
+
+/// The bookings with this reference.
+pub(crate) async fn bookings(
+    client: &Client,
+    tenants: &[Uuid],
+    reference: &str,
+) -> Result<Vec<FoundBooking>, AdminError> {
+    let read = |row: &Row| {
+        Ok(FoundBooking {
+            tenant: TenantId(row.try_get("tenant_id")?),
+            lead: row.try_get("lead_id")?,
+            client: row.try_get("client_id")?,
+            created_at: row.try_get("created_at")?,
+            cancelled_at: row.try_get("cancelled_at")?,
+        })
+    };
+    all(client, BOOKING, &[&tenants, &reference], read).await
+}
+
+fn applied_event(row: &Row) -> Result<AppliedEvent, AdminError> {
+    Ok(AppliedEvent {
+        tenant: TenantId(row.try_get("tenant_id")?),
+        id: row.try_get("event_id")?,
+        event_type: row.try_get("event_type")?,
+        key: row.try_get("key_prefix")?,
+        request: row.try_get("request_id")?,
+        applied_at: row.try_get("applied_at")?,
+        client: row.try_get("client_id")?,
+        lead: row.try_get("lead_id")?,
+        warnings: row.try_get("warnings")?,
+    })
+}
+
+fn outbound_event(row: &Row) -> Result<OutboundEvent, AdminError> {
+    Ok(OutboundEvent {
+        tenant: TenantId(row.try_get("tenant_id")?),
+        id: row.try_get("event_id")?,
+        event_type: row.try_get("event_type")?,
+        created_at: row.try_get("created_at")?,
+        relayed_at: row.try_get("relayed_at")?,
+        request: row.try_get("request_id")?,
+    })
+}
+
+fn found_lead(row: &Row) -> Result<FoundLead, AdminError> {
+    Ok(FoundLead {
+        tenant: TenantId(row.try_get("tenant_id")?),
+        id: row.try_get("lead_id")?,
+        client: row.try_get("client_id")?,
+        number: row.try_get("enquiry_number")?,
+        stage: row.try_get("stage")?,
+        created_at: row.try_get("created_at")?,
+    })
+}
+
+fn found_client(row: &Row) -> Result<FoundClient, AdminError> {
+    Ok(FoundClient {
+        tenant: TenantId(row.try_get("tenant_id")?),
+        id: row.try_get("client_id")?,
+        created_at: row.try_get("created_at")?,
+    })
+}

@@ -1,0 +1,159 @@
+//! SQL of the operators' commands. A module for each table; each statement is named in its first line.
+//!
+//! A statement finds its rows by an index, whatever the planner knows of the tables, except those that list or count the
+//! rows of all tenants.
+
+pub(crate) mod activity;
+pub(crate) mod api_keys;
+pub(crate) mod audit_records;
+pub(crate) mod clients;
+pub(crate) mod console_login_links;
+pub(crate) mod console_sessions;
+pub(crate) mod console_spent_sign_ins;
+pub(crate) mod deliveries;
+pub(crate) mod discoveries;
+pub(crate) mod ended_deliveries;
+pub(crate) mod erasures;
+pub(crate) mod found;
+pub(crate) mod inbox_messages;
+pub(crate) mod intake_pressure;
+pub(crate) mod invoices;
+pub(crate) mod leads;
+pub(crate) mod members;
+pub(crate) mod notifications;
+pub(crate) mod pending_deliveries;
+pub(crate) mod people;
+pub(crate) mod person_tables;
+pub(crate) mod receiver_health;
+pub(crate) mod refused_requests;
+pub(crate) mod replay_jobs;
+pub(crate) mod role_settings;
+pub(crate) mod roles;
+pub(crate) mod sealed_values;
+pub(crate) mod subscriptions;
+pub(crate) mod tenants;
+pub(crate) mod test_events;
+pub(crate) mod timeline;
+pub(crate) mod usage_counters;
+
+use crate::{AdminError, Newest};
+use common::db::Sql;
+use serde_json::value::RawValue;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{GenericClient, Row};
+
+/// All statements, by module, for the tests that prepare and explain each one against the schema. A module that is missing here
+/// has a list that nobody uses, which the compiler reports.
+pub const STATEMENTS: &[&[Sql]] = &[
+    activity::STATEMENTS,
+    api_keys::STATEMENTS,
+    audit_records::STATEMENTS,
+    clients::STATEMENTS,
+    console_login_links::STATEMENTS,
+    console_sessions::STATEMENTS,
+    console_spent_sign_ins::STATEMENTS,
+    deliveries::STATEMENTS,
+    discoveries::STATEMENTS,
+    ended_deliveries::STATEMENTS,
+    erasures::STATEMENTS,
+    found::STATEMENTS,
+    inbox_messages::STATEMENTS,
+    intake_pressure::STATEMENTS,
+    invoices::STATEMENTS,
+    leads::STATEMENTS,
+    members::STATEMENTS,
+    notifications::STATEMENTS,
+    pending_deliveries::STATEMENTS,
+    people::STATEMENTS,
+    person_tables::STATEMENTS,
+    refused_requests::STATEMENTS,
+    receiver_health::STATEMENTS,
+    replay_jobs::STATEMENTS,
+    role_settings::STATEMENTS,
+    roles::STATEMENTS,
+    sealed_values::STATEMENTS,
+    subscriptions::STATEMENTS,
+    tenants::STATEMENTS,
+    test_events::STATEMENTS,
+    timeline::STATEMENTS,
+    usage_counters::STATEMENTS,
+];
+
+/// The statements that export and erase people, which only `connectctl` runs.
+pub const PERSONAL_DATA_STATEMENTS: &[&[Sql]] =
+    &[erasures::STATEMENTS, people::STATEMENTS, person_tables::STATEMENTS];
+
+type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// All rows of `statement`, in its order.
+async fn all<T>(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+    read: impl Fn(&Row) -> Result<T, AdminError>,
+) -> Result<Vec<T>, AdminError> {
+    on.query(statement.as_str(), parameters).await?.iter().map(read).collect()
+}
+
+/// The row that `statement` finds or changes, if there is one.
+async fn one<T>(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+    read: impl Fn(&Row) -> Result<T, AdminError>,
+) -> Result<Option<T>, AdminError> {
+    on.query_opt(statement.as_str(), parameters).await?.as_ref().map(read).transpose()
+}
+
+/// The row of `statement`, which always has one.
+async fn exactly_one(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+) -> Result<Row, AdminError> {
+    Ok(on.query_one(statement.as_str(), parameters).await?)
+}
+
+/// The number of rows that `statement` changes.
+async fn execute(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+) -> Result<u64, AdminError> {
+    Ok(on.execute(statement.as_str(), parameters).await?)
+}
+
+/// Whether `statement` finds a row.
+async fn exists(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+) -> Result<bool, AdminError> {
+    Ok(on.query_opt(statement.as_str(), parameters).await?.is_some())
+}
+
+/// At most `limit` rows of `statement`, which orders them newest first and has one more parameter than is given here, its
+/// limit.
+async fn newest<T>(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+    limit: u32,
+    read: impl Fn(&Row) -> Result<T, AdminError>,
+) -> Result<Newest<T>, AdminError> {
+    // One row more than is returned tells whether rows are left out.
+    let fetched = i64::from(limit) + 1;
+    let parameters = [parameters, &[&fetched]].concat();
+    let mut rows = on.query(statement.as_str(), &parameters).await?;
+    let is_cut = rows.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+    if is_cut {
+        rows.pop();
+    }
+    Ok(Newest { items: rows.iter().rev().map(read).collect::<Result<_, _>>()?, is_cut })
+}
+
+/// JSON of the database, as it is stored.
+fn raw_json(text: Option<String>) -> Result<Option<Box<RawValue>>, AdminError> {
+    let parsed = text.map(RawValue::from_string).transpose();
+    parsed.map_err(|error| AdminError::Unreadable(error.to_string()))
+}

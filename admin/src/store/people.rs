@@ -1,0 +1,190 @@
+//! A client as a person, and the keys of the rows that are about them.
+
+use super::{Parameters, all, execute, one};
+use crate::AdminError;
+use crate::people::{Person, PersonIdentities};
+use chrono::{DateTime, Utc};
+use common::db::Sql;
+use common::model::{ClientId, TenantId};
+use tokio_postgres::{GenericClient, Row, Transaction};
+use uuid::Uuid;
+
+common::statements! {
+    const FIND = "-- people.find
+    SELECT client_type = 'company' AS is_company, email_key, phone_digits, external_id, account_id, created_at
+    FROM clients WHERE tenant_id = $1 AND client_id = $2";
+
+    const LEADS = "-- people.leads
+    SELECT lead_id FROM leads WHERE client_id = $2 AND tenant_id IS NOT DISTINCT FROM $1";
+
+    const TRIPS = "-- people.trips
+    SELECT trip_id FROM trips WHERE lead_id = ANY($2) AND tenant_id::text = ($1::uuid)::text";
+
+    const PROPOSALS = "-- people.proposals
+    SELECT proposal_id FROM proposals WHERE trip_id = ANY($2) AND tenant_id IS NOT DISTINCT FROM $1";
+
+    const EVENTS = "-- people.events
+    SELECT event_id FROM timeline WHERE tenant_id = $1 AND client_id = $2";
+
+    /// Events about a colleague on a company's account are on the account's timeline. Their payloads name the colleague or nobody.
+    const ACCOUNT_ENTRIES = "-- people.account_entries
+    SELECT entry_id, event_id FROM timeline
+    WHERE tenant_id = $1 AND client_id = $2 AND strpos(lower(payload::text), $3) > 0";
+
+    /// Every payload of an outbound event names its client (D25). `$2` is the smallest id that it can have.
+    const OUTBOX = "-- people.outbox
+    SELECT event_id FROM outbox WHERE tenant_id = $1 AND event_id >= $2 AND strpos(envelope::text, $3) > 0";
+
+    const NOTIFICATIONS = "-- people.notifications
+    SELECT notification_id FROM notifications
+    WHERE tenant_id = $1 AND notification_id >= $2 AND lead_id = ANY($3)";
+
+    /// The responses of POSTs name the client.
+    const IDEMPOTENCY_KEYS = "-- people.idempotency_keys
+    SELECT key_prefix, idempotency_key FROM idempotency_keys
+    WHERE created_at >= $2 AND tenant_id IS NOT DISTINCT FROM $1 AND strpos(body::text, $3) > 0";
+
+    /// The id of a delivery begins with the 48 bits of its event's time.
+    const DELIVERIES = "-- people.deliveries
+    SELECT d.delivery_id FROM unnest($2::uuid[]) AS o (event_id)
+    CROSS JOIN LATERAL (
+        SELECT delivery_id FROM deliveries d
+        WHERE d.tenant_id = $1 AND d.event_id = o.event_id
+          AND d.delivery_id >= (left(o.event_id::text, 13) || '-0000-0000-000000000000')::uuid
+          AND d.delivery_id <= (left(o.event_id::text, 13) || '-ffff-ffff-ffffffffffff')::uuid
+        OFFSET 0
+    ) AS d";
+
+    const UNRELAYED = "-- people.unrelayed
+    SELECT event_id FROM outbox WHERE tenant_id = $1 AND event_id = ANY($2) AND relayed_at IS NULL";
+
+    /// First attempts may be under way of which nothing is recorded yet: the row says that the delivery is dropped.
+    const ADD_DROPPED = "-- people.add_dropped
+    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
+    SELECT $1::uuid, d.delivery_id, d.event_id, d.subscription_id, 'dropped', $5::timestamptz
+    FROM unnest($2::uuid[], $3::uuid[], $4::uuid[]) AS d (delivery_id, event_id, subscription_id)
+    ORDER BY d.delivery_id
+    ON CONFLICT DO NOTHING";
+
+    const DROP = "-- people.drop_deliveries
+    UPDATE deliveries SET state = 'dropped', parked_at = NULL, parked_until = NULL, next_attempt_at = NULL
+    WHERE tenant_id = $1 AND delivery_id = ANY($2)";
+
+    /// The signature stays known as used. Without its key a repeat is refused instead of being applied again (D3).
+    const FORGET_IDEMPOTENCY_KEYS = "-- people.forget_idempotency_keys
+    UPDATE replay_entries SET idempotency_key = NULL
+    WHERE tenant_id = $1 AND key_prefix = ANY($2) AND idempotency_key = ANY($3)";
+}
+
+/// What is stored of a client.
+pub(crate) struct FoundPerson {
+    pub(crate) is_company: bool,
+    pub(crate) identities: PersonIdentities,
+    pub(crate) account: Option<Uuid>,
+    pub(crate) created_at: DateTime<Utc>,
+}
+
+pub(crate) async fn find(
+    on: &impl GenericClient,
+    tenant: TenantId,
+    id: ClientId,
+) -> Result<Option<FoundPerson>, AdminError> {
+    let read = |row: &Row| {
+        Ok(FoundPerson {
+            is_company: row.try_get("is_company")?,
+            identities: PersonIdentities {
+                email: row.try_get("email_key")?,
+                phone: row.try_get("phone_digits")?,
+                external_id: row.try_get("external_id")?,
+            },
+            account: row.try_get("account_id")?,
+            created_at: row.try_get("created_at")?,
+        })
+    };
+    one(on, FIND, &[&tenant.0, &id.0], read).await
+}
+
+/// Fills in the ids of the person's leads and of what belongs to them, and the events of their timeline.
+pub(crate) async fn find_records(on: &impl GenericClient, person: &mut Person) -> Result<(), AdminError> {
+    let (tenant, client) = (person.tenant.0, person.client.0);
+    person.leads = ids(on, LEADS, &[&tenant, &client]).await?;
+    person.trips = ids(on, TRIPS, &[&tenant, &person.leads]).await?;
+    person.proposals = ids(on, PROPOSALS, &[&tenant, &person.trips]).await?;
+    person.events = all(on, EVENTS, &[&tenant, &client], |row| Ok(row.try_get(0)?)).await?;
+    if let (Some(account), Some(email)) = (person.account, &person.identities.email) {
+        let read = |row: &Row| Ok((row.try_get::<_, Uuid>(0)?, row.try_get::<_, String>(1)?));
+        for (entry, event) in all(on, ACCOUNT_ENTRIES, &[&tenant, &account, email], read).await? {
+            person.account_entries.push(entry);
+            person.events.push(event);
+        }
+    }
+    Ok(())
+}
+
+/// Adds what was written since `from` and is not found by an id of the person: reads all rows of the tenant since then.
+pub(crate) async fn find_since(
+    on: &impl GenericClient,
+    person: &mut Person,
+    from: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let (tenant, client, first) = (person.tenant.0, person.client.0.to_string(), first_id(from));
+    person.outbox.extend(ids(on, OUTBOX, &[&tenant, &first, &client]).await?);
+    person.notifications.extend(ids(on, NOTIFICATIONS, &[&tenant, &first, &person.leads]).await?);
+    let read = |row: &Row| Ok((row.try_get::<_, String>(0)?, row.try_get::<_, String>(1)?));
+    person.idempotency_keys.extend(all(on, IDEMPOTENCY_KEYS, &[&tenant, &from, &client], read).await?);
+    Ok(())
+}
+
+/// Fills in the deliveries of the person's outbound events.
+pub(crate) async fn find_deliveries(on: &impl GenericClient, person: &mut Person) -> Result<(), AdminError> {
+    let outbox: Vec<Uuid> = person.outbox.iter().copied().collect();
+    person.deliveries = ids(on, DELIVERIES, &[&person.tenant.0, &outbox]).await?;
+    Ok(())
+}
+
+/// Those of the person's outbound events that are not relayed yet.
+pub(crate) async fn unrelayed(tx: &Transaction<'_>, person: &Person) -> Result<Vec<Uuid>, AdminError> {
+    let outbox: Vec<Uuid> = person.outbox.iter().copied().collect();
+    ids(tx, UNRELAYED, &[&person.tenant.0, &outbox]).await
+}
+
+/// Adds dropped deliveries, given as delivery, event and subscription, unless they are recorded.
+pub(crate) async fn add_dropped(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    dropped: &[(Uuid, Uuid, Uuid)],
+    now: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let deliveries: Vec<Uuid> = dropped.iter().map(|delivery| delivery.0).collect();
+    let events: Vec<Uuid> = dropped.iter().map(|delivery| delivery.1).collect();
+    let subscriptions: Vec<Uuid> = dropped.iter().map(|delivery| delivery.2).collect();
+    execute(tx, ADD_DROPPED, &[&tenant.0, &deliveries, &events, &subscriptions, &now]).await?;
+    Ok(())
+}
+
+/// Drops the person's deliveries, whatever their state, and returns their number.
+pub(crate) async fn drop_deliveries(tx: &Transaction<'_>, person: &Person) -> Result<u64, AdminError> {
+    execute(tx, DROP, &[&person.tenant.0, &person.deliveries]).await
+}
+
+/// Removes the person's idempotency keys from the signatures that were used with them.
+pub(crate) async fn forget_idempotency_keys(
+    tx: &Transaction<'_>,
+    person: &Person,
+) -> Result<u64, AdminError> {
+    let (prefixes, keys) = person.idempotency_key_columns();
+    execute(tx, FORGET_IDEMPOTENCY_KEYS, &[&person.tenant.0, &prefixes, &keys]).await
+}
+
+async fn ids(
+    on: &impl GenericClient,
+    statement: Sql,
+    parameters: Parameters<'_>,
+) -> Result<Vec<Uuid>, AdminError> {
+    all(on, statement, parameters, |row| Ok(row.try_get(0)?)).await
+}
+
+/// The smallest UUIDv7 of that millisecond.
+fn first_id(at: DateTime<Utc>) -> Uuid {
+    Uuid::from_u128(u128::try_from(at.timestamp_millis()).unwrap_or_default() << 80)
+}

@@ -1,0 +1,64 @@
+//! Attempts of the newest deliveries, summarized by subscription.
+
+use super::all;
+use crate::AdminError;
+use crate::subscriptions::ReceiverHealth;
+use chrono::{DateTime, Utc};
+use common::model::{DeliveryState, TenantId};
+use std::collections::HashMap;
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+
+common::statements! {
+    /// Reads a bounded number of each subscription's newest deliveries, by the key of subscription and state.
+    const HEALTH = "-- attempts.health
+    SELECT s.subscription_id, count(*) AS attempts, count(*) FILTER (WHERE a.status BETWEEN 200 AND 299) AS succeeded,
+        percentile_disc(0.5) WITHIN GROUP (ORDER BY a.duration_ms) AS median_ms,
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) AS slow_ms,
+        max(a.at) FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299) AS failed_at,
+        (array_agg(concat_ws(', ', 'status ' || a.status, a.error) ORDER BY a.at DESC)
+            FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299))[1] AS failure
+    FROM unnest($2::uuid[]) AS s (subscription_id)
+    CROSS JOIN LATERAL (
+        SELECT d.delivery_id
+        FROM unnest($3::text[]) AS w (state)
+        CROSS JOIN LATERAL (
+            SELECT d.delivery_id FROM deliveries d
+            WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state
+                AND d.delivery_id >= $4 AND d.tenant_id IS NOT DISTINCT FROM $1
+            ORDER BY d.delivery_id DESC LIMIT $6
+        ) d
+        ORDER BY d.delivery_id DESC LIMIT $6
+    ) d
+    CROSS JOIN LATERAL (
+        SELECT a.at, a.status, a.error, a.duration_ms FROM attempts a
+        WHERE a.tenant_id = $1 AND a.delivery_id = d.delivery_id AND a.at >= $5 LIMIT 32768
+    ) a
+    GROUP BY s.subscription_id";
+}
+
+/// The health of receivers, by attempts since a time on at most `most` deliveries with ids from the given one on.
+pub(crate) async fn load(
+    client: &Client,
+    tenant: TenantId,
+    subscriptions: &[Uuid],
+    (first_id, since): (Uuid, DateTime<Utc>),
+    most: i64,
+) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
+    let states = DeliveryState::ALL.map(DeliveryState::as_str);
+    let parameters: super::Parameters<'_> =
+        &[&tenant.0, &subscriptions, &states.as_slice(), &first_id, &since, &most];
+    let read = |row: &Row| {
+        let (at, why): (Option<DateTime<Utc>>, Option<String>) =
+            (row.try_get("failed_at")?, row.try_get("failure")?);
+        let health = ReceiverHealth {
+            attempts: row.try_get("attempts")?,
+            succeeded: row.try_get("succeeded")?,
+            median_ms: row.try_get("median_ms")?,
+            slow_ms: row.try_get("slow_ms")?,
+            last_failure: at.zip(why),
+        };
+        Ok((row.try_get("subscription_id")?, health))
+    };
+    Ok(all(client, HEALTH, parameters, read).await?.into_iter().collect())
+}

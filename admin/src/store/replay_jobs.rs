@@ -1,0 +1,193 @@
+//! Replay jobs, as operators see them, and what they would replay.
+
+use super::{execute, newest as newest_rows, one};
+use crate::deliveries::{ReplayJob, ReplayJobState};
+use crate::{AdminError, Newest};
+use common::model::{DeliveryState, TenantId};
+use std::ops::Range;
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
+use uuid::Uuid;
+
+/// The columns of a job.
+macro_rules! columns {
+    () => {
+        "tenant_id, job_id, states, event_type, subscription_id, first_id, end_id, per_second, state, matched, replayed, last_id,
+        created_at, ended_at"
+    };
+}
+
+common::statements! {
+    /// Nothing is inserted if the tenant has `$11` jobs that have not ended.
+    const CREATE = concat!("-- replay_jobs.create
+    INSERT INTO replay_jobs (tenant_id, job_id, states, event_type, subscription_id, first_id, end_id, last_id, per_second,
+        state, matched, batch_at, created_at)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, 'running', $10, $12, $12
+    WHERE (SELECT count(*) FROM replay_jobs
+           WHERE state IN ('running', 'stopping') AND tenant_id IS NOT DISTINCT FROM $1) < $11::bigint
+    RETURNING ", columns!());
+
+    const OF_TENANT = concat!("-- replay_jobs.of_tenant
+    SELECT ", columns!(), " FROM replay_jobs WHERE tenant_id = $1 ORDER BY job_id DESC LIMIT $2");
+
+    const FIND = concat!("-- replay_jobs.find
+    SELECT ", columns!(), " FROM replay_jobs WHERE uuid_send(job_id) = uuid_send($1) LIMIT 1");
+
+    /// The row is found first, because the operator does not name the tenant.
+    const STOP = "-- replay_jobs.stop
+    UPDATE replay_jobs SET state = CASE state WHEN 'running' THEN 'stopping' ELSE state END
+    WHERE tenant_id = $1 AND job_id = $2";
+
+    const LOCK = "-- replay_jobs.lock
+    SELECT state FROM replay_jobs WHERE tenant_id = $1 AND job_id = $2 FOR UPDATE";
+
+    /// Counts a page of the deliveries to one subscription, in the order of their ids, and those of an event type among them.
+    const COUNT_PAGE = "-- deliveries.count_to_replay
+    SELECT count(*) AS counted, count(*) FILTER (WHERE $7::text IS NULL OR o.event_type = $7) AS matched,
+        (array_agg(d.delivery_id ORDER BY d.delivery_id DESC))[1] AS last
+    FROM (
+        SELECT d.delivery_id, d.event_id
+        FROM unnest($3::text[]) AS w (state)
+        CROSS JOIN LATERAL (
+            SELECT d.delivery_id, d.event_id FROM deliveries d
+            WHERE uuid_send(d.subscription_id) = uuid_send($2) AND d.state = w.state
+                AND d.delivery_id > $4 AND d.delivery_id < $5 AND d.tenant_id IS NOT DISTINCT FROM $1
+            ORDER BY d.delivery_id LIMIT $6
+        ) d
+        ORDER BY d.delivery_id LIMIT $6
+    ) d
+    LEFT JOIN LATERAL (
+        SELECT event_type FROM outbox o
+        WHERE $7::text IS NOT NULL AND o.tenant_id = $1 AND o.event_id = d.event_id LIMIT 1
+    ) o ON true";
+}
+
+/// Deliveries of one page.
+const COUNTED: i64 = 1_000;
+
+/// A job to be created, which the dispatcher then finds and executes.
+#[derive(Debug)]
+pub(crate) struct NewReplayJob<'a> {
+    pub(crate) id: Uuid,
+    pub(crate) tenant: TenantId,
+    pub(crate) states: &'a [DeliveryState],
+    pub(crate) event_type: Option<&'a str>,
+    pub(crate) subscription: Option<Uuid>,
+    /// The ids of its deliveries.
+    pub(crate) ids: Range<Uuid>,
+    pub(crate) per_second: i32,
+    pub(crate) matched: Option<i64>,
+}
+
+/// Which deliveries to a subscription are counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted<'a> {
+    pub(crate) tenant: TenantId,
+    pub(crate) subscription: Uuid,
+    pub(crate) states: &'a [DeliveryState],
+    pub(crate) event_type: Option<&'a str>,
+}
+
+/// The result of counting a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedPage {
+    pub(crate) matched: u64,
+    /// The last delivery of the page; `None` if no page follows.
+    pub(crate) next: Option<Uuid>,
+}
+
+/// Stores a job. `None` if the tenant has `most` that have not ended.
+pub(crate) async fn create(
+    tx: &Transaction<'_>,
+    new: &NewReplayJob<'_>,
+    most: i64,
+) -> Result<Option<ReplayJob>, AdminError> {
+    let NewReplayJob { id, tenant, states, event_type, subscription, ids, per_second, matched } = new;
+    let (states, now) = (names(states), common::clock::now());
+    let parameters: super::Parameters<'_> = &[
+        &tenant.0,
+        id,
+        &states,
+        event_type,
+        subscription,
+        &ids.start,
+        &ids.end,
+        &before(ids.start),
+        per_second,
+        matched,
+        &most,
+        &now,
+    ];
+    one(tx, CREATE, parameters, job).await
+}
+
+/// The newest jobs of a tenant.
+pub(crate) async fn of_tenant(
+    client: &Client,
+    tenant: TenantId,
+    limit: u32,
+) -> Result<Newest<ReplayJob>, AdminError> {
+    newest_rows(client, OF_TENANT, &[&tenant.0], limit, job).await
+}
+
+pub(crate) async fn find(on: &impl GenericClient, id: Uuid) -> Result<Option<ReplayJob>, AdminError> {
+    one(on, FIND, &[&id], job).await
+}
+
+/// Stops a job. `false` if it was not running.
+pub(crate) async fn stop(tx: &Transaction<'_>, tenant: TenantId, id: Uuid) -> Result<bool, AdminError> {
+    let state = one(tx, LOCK, &[&tenant.0, &id], state).await?;
+    if state != Some(ReplayJobState::Running) {
+        return Ok(false);
+    }
+    Ok(execute(tx, STOP, &[&tenant.0, &id]).await? > 0)
+}
+
+/// Counts the next page of deliveries with ids after `ids.start` and before `ids.end`.
+pub(crate) async fn count_page(
+    client: &Client,
+    counted: Counted<'_>,
+    ids: &Range<Uuid>,
+) -> Result<CountedPage, AdminError> {
+    let Counted { tenant, subscription, states, event_type } = counted;
+    let states = names(states);
+    let parameters: super::Parameters<'_> =
+        &[&tenant.0, &subscription, &states, &ids.start, &ids.end, &COUNTED, &event_type];
+    let row = super::exactly_one(client, COUNT_PAGE, parameters).await?;
+    let read: i64 = row.try_get("counted")?;
+    let matched = u64::try_from(row.try_get::<_, i64>("matched")?).unwrap_or_default();
+    let last: Option<Uuid> = row.try_get("last")?;
+    Ok(CountedPage { matched, next: last.filter(|_| read == COUNTED) })
+}
+
+/// The id before `first`, after which a scan finds `first` itself.
+pub(crate) const fn before(first: Uuid) -> Uuid {
+    Uuid::from_u128(first.as_u128().saturating_sub(1))
+}
+
+fn names(states: &[DeliveryState]) -> Vec<&'static str> {
+    states.iter().map(|state| state.as_str()).collect()
+}
+
+fn state(row: &Row) -> Result<ReplayJobState, AdminError> {
+    let name: &str = row.try_get("state")?;
+    let unknown = || AdminError::Unreadable(format!("unknown state of a replay job: {name:?}"));
+    ReplayJobState::parse(name).ok_or_else(unknown)
+}
+
+fn job(row: &Row) -> Result<ReplayJob, AdminError> {
+    Ok(ReplayJob {
+        tenant: TenantId(row.try_get("tenant_id")?),
+        id: row.try_get("job_id")?,
+        state: state(row)?,
+        matched: row.try_get("matched")?,
+        replayed: row.try_get("replayed")?,
+        per_second: row.try_get("per_second")?,
+        states: row.try_get("states")?,
+        event_type: row.try_get("event_type")?,
+        subscription_id: row.try_get("subscription_id")?,
+        ids: row.try_get("first_id")?..row.try_get("end_id")?,
+        last_id: row.try_get("last_id")?,
+        created_at: row.try_get("created_at")?,
+        ended_at: row.try_get("ended_at")?,
+    })
+}

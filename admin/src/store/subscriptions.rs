@@ -1,0 +1,311 @@
+//! Webhook subscriptions.
+
+use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
+use super::{all, exactly_one, execute, exists, one};
+use crate::AdminError;
+use crate::subscriptions::{Subscription, SubscriptionState};
+use chrono::{DateTime, Utc};
+use common::clock;
+use common::egress::displayable;
+use common::model::TenantId;
+use common::sealed::{Secret, subscription_binding, subscription_url_binding};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
+use uuid::Uuid;
+
+common::statements! {
+    const CREATE = "-- subscriptions.create
+    INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, url, event_types, secret_sealed, created_at,
+        url_sealed)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+    const LIST = "-- subscriptions.list
+    SELECT subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at
+    FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL ORDER BY subscription_id";
+
+    const PAUSE = "-- subscriptions.pause
+    UPDATE subscriptions SET paused_at = COALESCE(paused_at, $2) WHERE subscription_id = $1 AND removed_at IS NULL
+    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+    const RESUME = "-- subscriptions.resume
+    UPDATE subscriptions SET paused_at = NULL WHERE subscription_id = $1 AND removed_at IS NULL
+    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+    const REMOVE = "-- subscriptions.remove
+    UPDATE subscriptions SET removed_at = $2 WHERE subscription_id = $1 AND removed_at IS NULL
+    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+    const SET_EVENTS = "-- subscriptions.set_events
+    UPDATE subscriptions SET event_types = $2 WHERE subscription_id = $1 AND removed_at IS NULL
+    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+
+    const SLUG = "-- subscriptions.slug
+    SELECT s.tenant_id, t.slug, s.paused_at IS NOT NULL
+    FROM subscriptions s
+    CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = s.tenant_id LIMIT 1) t
+    WHERE s.subscription_id = $1 AND s.removed_at IS NULL";
+
+    const REMOVED = "-- subscriptions.removed
+    SELECT tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at
+    FROM subscriptions WHERE subscription_id = $1 AND removed_at IS NOT NULL";
+
+    const IS_KNOWN = "-- subscriptions.is_known
+    SELECT FROM subscriptions WHERE subscription_id = $1";
+
+    const EXISTS = "-- subscriptions.exists
+    SELECT FROM subscriptions WHERE tenant_id = $1 AND subscription_id = $2";
+
+    const ALL_IDS = "-- subscriptions.all_ids
+    SELECT subscription_id FROM subscriptions WHERE tenant_id = $1 ORDER BY subscription_id";
+
+    /// Locked until the commit, so that a concurrent removal of a subscription finds and drops the replayed deliveries.
+    const HOLD = "-- subscriptions.hold
+    SELECT subscription_id FROM subscriptions
+    WHERE tenant_id = $1 AND subscription_id = ANY($2) AND removed_at IS NULL
+    ORDER BY subscription_id FOR SHARE";
+
+    const TENANT = "-- subscriptions.tenant
+    SELECT tenant_id FROM subscriptions WHERE subscription_id = $1 AND removed_at IS NULL";
+
+    /// Without an overlap the old secret is deleted.
+    const ROTATE_SECRET = "-- subscriptions.rotate_secret
+    UPDATE subscriptions SET
+        old_secret_sealed = CASE WHEN $3::timestamptz IS NULL THEN NULL ELSE secret_sealed END,
+        old_secret_until = $3,
+        secret_sealed = $2
+    WHERE subscription_id = $1 AND removed_at IS NULL";
+
+    /// Includes removed subscriptions, because tokens in their URLs may still be valid.
+    const UNSEALED = "-- subscriptions.unsealed
+    SELECT tenant_id, subscription_id, url, secret_sealed
+    FROM subscriptions WHERE url_sealed IS NULL AND subscription_id > $1 ORDER BY subscription_id LIMIT 100";
+
+    /// The condition on the URL skips rows that a concurrent run has sealed.
+    const SEAL_URL = "-- subscriptions.seal_url
+    UPDATE subscriptions SET url = $3, url_sealed = $4
+    WHERE subscription_id = $1 AND url = $2 AND url_sealed IS NULL";
+
+    const COUNT_UNSEALED = "-- subscriptions.count_unsealed
+    SELECT count(*) FROM subscriptions WHERE url_sealed IS NULL";
+
+    /// `$3` is the header of values that are sealed under the current master key.
+    const TO_REWRAP = "-- subscriptions.to_rewrap
+    SELECT tenant_id, subscription_id, secret_sealed, old_secret_sealed, url_sealed FROM subscriptions
+    WHERE (tenant_id, subscription_id) > ($1, $2)
+      AND (substring(secret_sealed FROM 1 FOR 8) <> $3 OR substring(old_secret_sealed FROM 1 FOR 8) <> $3
+           OR substring(url_sealed FROM 1 FOR 8) <> $3)
+    ORDER BY tenant_id, subscription_id LIMIT 100";
+
+    /// Skips rows that were changed meanwhile.
+    const REWRAP = "-- subscriptions.rewrap
+    UPDATE subscriptions s SET secret_sealed = w.secret, old_secret_sealed = w.old, url_sealed = w.url
+    FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])
+        AS w (tenant_id, subscription_id, secret_was, secret, old_was, old, url_was, url)
+    WHERE s.tenant_id = w.tenant_id AND s.subscription_id = w.subscription_id AND s.secret_sealed = w.secret_was
+      AND s.old_secret_sealed IS NOT DISTINCT FROM w.old_was AND s.url_sealed IS NOT DISTINCT FROM w.url_was
+    RETURNING (w.secret <> w.secret_was)::int + coalesce((w.old <> w.old_was)::int, 0)
+            + coalesce((w.url <> w.url_was)::int, 0)";
+}
+
+/// A new subscription. Its URL is stored sealed, and without the values of its query.
+pub(crate) struct SubscriptionRow<'a> {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: Uuid,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) url: &'a str,
+    pub(crate) events: Option<&'a [&'static str]>,
+    pub(crate) secret_sealed: &'a [u8],
+    pub(crate) url_sealed: &'a [u8],
+}
+
+/// A URL that is stored in plain text.
+pub(crate) struct UnsealedUrl {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: Uuid,
+    pub(crate) url: Secret,
+    pub(crate) secret_sealed: Vec<u8>,
+}
+
+pub(crate) async fn create(tx: &Transaction<'_>, row: &SubscriptionRow<'_>) -> Result<(), AdminError> {
+    let SubscriptionRow { tenant, id, key, url, events, secret_sealed, url_sealed } = row;
+    let shown = displayable(url);
+    let parameters: [&(dyn ToSql + Sync); 8] =
+        [&tenant.0, id, key, &shown, events, secret_sealed, &clock::now(), url_sealed];
+    execute(tx, CREATE, &parameters).await?;
+    Ok(())
+}
+
+pub(crate) async fn list(client: &Client, tenant: TenantId) -> Result<Vec<Subscription>, AdminError> {
+    all(client, LIST, &[&tenant.0], subscription).await
+}
+
+pub(crate) async fn pause(
+    tx: &Transaction<'_>,
+    id: Uuid,
+) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+    one(tx, PAUSE, &[&id, &clock::now()], tenant_and_subscription).await
+}
+
+pub(crate) async fn resume(
+    tx: &Transaction<'_>,
+    id: Uuid,
+) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+    one(tx, RESUME, &[&id], tenant_and_subscription).await
+}
+
+/// Marks a subscription as removed; `None` if it is removed already or does not exist.
+pub(crate) async fn remove(
+    tx: &Transaction<'_>,
+    id: Uuid,
+    now: DateTime<Utc>,
+) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+    one(tx, REMOVE, &[&id, &now], tenant_and_subscription).await
+}
+
+/// Replaces the event types; `None` stands for all.
+pub(crate) async fn set_events(
+    tx: &Transaction<'_>,
+    id: Uuid,
+    events: Option<&[&str]>,
+) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+    one(tx, SET_EVENTS, &[&id, &events], tenant_and_subscription).await
+}
+
+/// The tenant with its slug, and whether the subscription is paused, of one that is not removed.
+pub(crate) async fn slug(
+    tx: &Transaction<'_>,
+    id: Uuid,
+) -> Result<Option<(TenantId, String, bool)>, AdminError> {
+    let read = |row: &Row| Ok((TenantId(row.try_get(0)?), row.try_get(1)?, row.try_get(2)?));
+    one(tx, SLUG, &[&id], read).await
+}
+
+/// The tenant and subscription of a removed subscription.
+pub(crate) async fn removed(
+    tx: &Transaction<'_>,
+    id: Uuid,
+) -> Result<Option<(TenantId, Subscription)>, AdminError> {
+    one(tx, REMOVED, &[&id], tenant_and_subscription).await
+}
+
+/// Whether there is such a subscription, removed ones included.
+pub(crate) async fn is_known(on: &impl GenericClient, id: Uuid) -> Result<bool, AdminError> {
+    exists(on, IS_KNOWN, &[&id]).await
+}
+
+/// Whether the tenant has such a subscription, removed ones included.
+pub(crate) async fn is_of_tenant(client: &Client, tenant: TenantId, id: Uuid) -> Result<bool, AdminError> {
+    exists(client, EXISTS, &[&tenant.0, &id]).await
+}
+
+/// All subscriptions of the tenant, removed ones included.
+pub(crate) async fn all_ids(on: &impl GenericClient, tenant: TenantId) -> Result<Vec<Uuid>, AdminError> {
+    all(on, ALL_IDS, &[&tenant.0], id).await
+}
+
+/// Locks those of the tenant's subscriptions that are not removed, and returns their ids.
+pub(crate) async fn hold(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    ids: &[Uuid],
+) -> Result<Vec<Uuid>, AdminError> {
+    all(tx, HOLD, &[&tenant.0, &ids], id).await
+}
+
+/// The tenant of a subscription that is not removed.
+pub(crate) async fn tenant(on: &impl GenericClient, id: Uuid) -> Result<Option<TenantId>, AdminError> {
+    one(on, TENANT, &[&id], |row| Ok(TenantId(row.try_get("tenant_id")?))).await
+}
+
+/// Replaces the secret, and keeps the old one until `until`. `false` if the subscription was removed meanwhile.
+pub(crate) async fn rotate_secret(
+    tx: &Transaction<'_>,
+    id: Uuid,
+    sealed: &[u8],
+    until: Option<DateTime<Utc>>,
+) -> Result<bool, AdminError> {
+    Ok(execute(tx, ROTATE_SECRET, &[&id, &sealed, &until]).await? > 0)
+}
+
+/// The next URLs in plain text, of subscriptions after `after`.
+pub(crate) async fn unsealed(client: &Client, after: Uuid) -> Result<Vec<UnsealedUrl>, AdminError> {
+    let read = |row: &Row| {
+        Ok(UnsealedUrl {
+            tenant: TenantId(row.try_get("tenant_id")?),
+            id: row.try_get("subscription_id")?,
+            url: Secret::new(row.try_get("url")?),
+            secret_sealed: row.try_get("secret_sealed")?,
+        })
+    };
+    all(client, UNSEALED, &[&after], read).await
+}
+
+/// Stores the sealed URL. `false` if a concurrent run has sealed or changed it.
+pub(crate) async fn seal_url(
+    client: &Client,
+    id: Uuid,
+    url: &Secret,
+    sealed: &[u8],
+) -> Result<bool, AdminError> {
+    let shown = displayable(url.reveal());
+    Ok(execute(client, SEAL_URL, &[&id, &url.reveal(), &shown, &sealed]).await? == 1)
+}
+
+pub(crate) async fn count_unsealed(client: &Client) -> Result<i64, AdminError> {
+    Ok(exactly_one(client, COUNT_UNSEALED, &[]).await?.try_get(0)?)
+}
+
+/// The next subscriptions after `after`, removed ones included, of which a value is not sealed under the master key of `header`.
+pub(crate) async fn to_rewrap(
+    client: &Client,
+    (tenant, id): (TenantId, Uuid),
+    header: &[u8],
+) -> Result<Vec<SealedRow>, AdminError> {
+    let read = |row: &Row| {
+        let (tenant, id): (_, Uuid) = (TenantId(row.try_get("tenant_id")?), row.try_get("subscription_id")?);
+        let binding = subscription_binding(tenant, id);
+        let values = vec![
+            SealedValue::stored(binding.clone(), Some(row.try_get("secret_sealed")?)),
+            SealedValue::stored(binding, row.try_get("old_secret_sealed")?),
+            SealedValue::stored(subscription_url_binding(tenant, id), row.try_get("url_sealed")?),
+        ];
+        Ok(SealedRow { tenant, name: id.to_string(), values })
+    };
+    all(client, TO_REWRAP, &[&tenant.0, &id, &header], read).await
+}
+
+/// Replaces sealed values, and returns how many.
+pub(crate) async fn rewrap(tx: &Transaction<'_>, rows: &[SealedRow]) -> Result<u64, AdminError> {
+    let tenants: Vec<_> = rows.iter().map(|row| row.tenant.0).collect();
+    let ids: Vec<_> = rows.iter().map(|row| Uuid::try_parse(&row.name).unwrap_or_default()).collect();
+    let [secrets, old, urls] = [0, 1, 2].map(|column| Columns::of(rows, column));
+    let parameters: [&(dyn ToSql + Sync); 8] =
+        [&tenants, &ids, &secrets.was, &secrets.now, &old.was, &old.now, &urls.was, &urls.now];
+    count_rewrapped(tx, REWRAP, &parameters).await
+}
+
+fn id(row: &Row) -> Result<Uuid, AdminError> {
+    Ok(row.try_get("subscription_id")?)
+}
+
+fn tenant_and_subscription(row: &Row) -> Result<(TenantId, Subscription), AdminError> {
+    Ok((TenantId(row.try_get("tenant_id")?), subscription(row)?))
+}
+
+fn subscription(row: &Row) -> Result<Subscription, AdminError> {
+    let removed: Option<DateTime<Utc>> = row.try_get("removed_at")?;
+    let paused: Option<DateTime<Utc>> = row.try_get("paused_at")?;
+    let state = match (removed, paused) {
+        (Some(_), _) => SubscriptionState::Removed,
+        (None, Some(_)) => SubscriptionState::Paused,
+        (None, None) => SubscriptionState::Active,
+    };
+    Ok(Subscription {
+        id: id(row)?,
+        url: displayable(row.try_get("url")?),
+        key: row.try_get("key_prefix")?,
+        events: row.try_get("event_types")?,
+        state,
+        created_at: row.try_get("created_at")?,
+    })
+}

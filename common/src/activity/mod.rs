@@ -1,0 +1,108 @@
+//! What happened in each of the last minutes, for the overview of the settings area: requests, events, attempts at webhooks, and
+//! the lengths of queues.
+//!
+//! The programs note in memory what they do, after they have done it, and write the sums every few seconds with one statement
+//! for all tenants. So nothing that is counted waits for its count, and a page reads at most 64 rows. The counts of the last
+//! seconds before a program is killed are missing; nothing but charts and hints depends on them.
+
+mod notes;
+mod store;
+
+use crate::broker::Queue;
+use crate::clock;
+use crate::db::{Client, Database, Sql};
+use crate::limited;
+use crate::log_limit::LogLimit;
+use crate::model::TenantId;
+use chrono::{DateTime, Utc};
+pub(crate) use notes::QueueLook;
+use notes::{Counts, Notes};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// All statements, for the tests that prepare and explain them against the schema.
+pub const STATEMENTS: &[Sql] = store::STATEMENTS;
+
+/// How often notes are written.
+const EVERY: Duration = Duration::from_secs(5);
+/// Longest time for one write.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// One for the process, as the metrics are.
+static NOTES: Mutex<Notes> = Mutex::new(Notes::new());
+
+/// Limits the log lines about failed writes.
+static FAILED: LogLimit<1> = LogLimit::new();
+
+fn notes() -> MutexGuard<'static, Notes> {
+    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts requests of a tenant that were accepted and refused.
+pub fn count_requests(tenant: TenantId, accepted: u64, refused: u64) {
+    notes().count(tenant, Counts { accepted, refused, ..Counts::default() });
+}
+
+/// Counts events of a tenant that were applied and failed.
+pub fn count_events(tenant: TenantId, applied: u64, failed: u64) {
+    notes().count(tenant, Counts { applied, failed, ..Counts::default() });
+}
+
+/// Counts an attempt at a webhook of a tenant.
+pub fn count_attempt(tenant: TenantId, is_delivered: bool) {
+    let (delivered, undelivered) = (u64::from(is_delivered), u64::from(!is_delivered));
+    notes().count(tenant, Counts { delivered, undelivered, ..Counts::default() });
+}
+
+/// Notes that a message of a queue that was published at this time has been handled.
+pub fn note_taken(queue: Queue, published_at: DateTime<Utc>) {
+    notes().taken(queue, published_at);
+}
+
+/// Notes what the broker said of a queue.
+pub(crate) fn note_queue(queue: Queue, look: QueueLook) {
+    notes().look(queue, look);
+}
+
+/// Writes what is noted every few seconds, until the program ends.
+pub async fn write_regularly(database: Database) {
+    let mut next = interval(EVERY);
+    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        next.tick().await;
+        write(&database).await;
+    }
+}
+
+/// Writes what is noted. What cannot be written is added to the next minute that can; what got no response in time is not, as it
+/// may have been written.
+pub async fn write(database: &Database) {
+    let mut due = notes().take_due();
+    if due.is_empty() {
+        return;
+    }
+    let failure = match timeout(WITHIN, database.client()).await {
+        Ok(Ok(client)) => match timeout(WITHIN, store::write(&client, &mut due, clock::now())).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => {
+                notes().put_back(due);
+                error.to_string()
+            }
+            Err(_) => {
+                // Its next user would wait for the same statement.
+                drop(Client::take(client));
+                format!("no response within {} s", WITHIN.as_secs())
+            }
+        },
+        Ok(Err(error)) => {
+            notes().put_back(due);
+            error.to_string()
+        }
+        Err(_) => {
+            notes().put_back(due);
+            format!("no connection within {} s", WITHIN.as_secs())
+        }
+    };
+    limited!(FAILED[0], warn, error = failure, "writing the counts of the last seconds failed");
+}

@@ -1,0 +1,261 @@
+//! A consumer of one queue: waits for the connection, opens a channel with a prefetch, forms units of the messages that wait,
+//! opens again after the channel was lost, and drains or closes. What a unit is and what happens to it is up to a
+//! [`UnitProcessor`]: [`super::unit_consumer`] and [`super::message_consumer`].
+
+use super::connection::{Broker, Link};
+use super::consumer_log::{log_cannot_consume, log_consumer_lost};
+use super::dead_letter_log::log_forged;
+use super::mac::{FORGED, MessageKeys};
+use super::message::Message;
+use super::topology::Queue;
+use super::unacknowledged;
+use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
+use crate::retry::RetryWaits;
+use futures_util::{FutureExt, StreamExt};
+use lapin::message::Delivery;
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{Channel, Consumer};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Longest that canceling a consumer or closing a channel may take: a broker that blocks publishers does not respond.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Waits before a consumer that was lost is opened again.
+const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+
+/// How much a consumer receives ahead and handles at once.
+#[derive(Clone, Copy, Debug)]
+pub struct UnitBounds {
+    /// Prefetch: messages that the broker delivers ahead of their acknowledgement.
+    pub prefetch: u16,
+    /// Most messages of a unit.
+    pub messages: usize,
+    /// Most weight of a unit; a single message may be heavier.
+    pub weight: usize,
+    /// Most bytes of a unit's bodies; a single message may be larger.
+    pub bytes: usize,
+    /// Consumer priority: the broker delivers to this consumer only while the prefetch of all consumers of a higher
+    /// priority is used up.
+    pub priority: i8,
+}
+
+/// What a consumer consumes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Consumption<'a> {
+    /// The connection to consume on.
+    pub(super) broker: &'a Broker,
+    /// A connection without which nothing is consumed.
+    pub(super) also_needed: Option<&'a Broker>,
+    pub(super) queue: Queue,
+    pub(super) bounds: UnitBounds,
+}
+
+/// Collects the messages of a unit and processes it.
+pub(super) trait UnitProcessor: Send {
+    /// The reasons with which it dead-letters messages.
+    const DEAD_LETTER_REASONS: &'static [&'static str];
+    /// The messages of a unit.
+    type Unit: Default + Send;
+
+    /// Called when consuming begins, each time on a new channel.
+    fn opened(&mut self);
+
+    /// Called when consuming ends: at shutdown, or because the channel was lost.
+    fn ended(&mut self);
+
+    /// The weight of a message, counted against [`UnitBounds::weight`].
+    fn weigh(&self, message: &Message) -> usize;
+
+    /// Adds a verified message to a unit. `link` is the connection that it was received on.
+    fn add(&self, unit: &mut Self::Unit, link: &Arc<Link>, delivery: Delivery, message: Message);
+
+    /// Processes a unit; the next one is formed when it returns. Never canceled. An error says that the channel was lost.
+    fn process(&mut self, unit: Self::Unit) -> impl Future<Output = lapin::Result<()>> + Send;
+}
+
+/// Consumes until `shutdown`, and again after each reconnect. Returns the open consumer, if there is one; its messages can be
+/// acknowledged until it is closed.
+pub(super) async fn run_consumer<P: UnitProcessor>(
+    consumption: Consumption<'_>,
+    processor: &mut P,
+    shutdown: &CancellationToken,
+) -> Option<OpenConsumer> {
+    let queue = consumption.queue;
+    unacknowledged::register(queue);
+    register_counters(queue, P::DEAD_LETTER_REASONS);
+    let mut waits = REOPEN_WAITS;
+    while let Some(Some(link)) = shutdown.run_until_cancelled(consumption.link()).await {
+        match OpenConsumer::open(link, &consumption).await {
+            Ok(mut open) => {
+                processor.opened();
+                let ended = open.run(processor, shutdown).await;
+                processor.ended();
+                match ended {
+                    Ok(()) => return Some(open),
+                    Err(error) => log_consumer_lost(queue, &error),
+                }
+            }
+            Err(error) => log_cannot_consume(queue, &error),
+        }
+        waits.wait_unless_shutdown(shutdown).await;
+    }
+    None
+}
+
+impl Consumption<'_> {
+    /// Waits for the connections. `None` once the program shuts down.
+    async fn link(&self) -> Option<Arc<Link>> {
+        let link = self.broker.link().await?;
+        if let Some(also_needed) = self.also_needed {
+            also_needed.link().await?;
+        }
+        Some(link)
+    }
+}
+
+/// A consumer on one channel.
+pub struct OpenConsumer {
+    channel: Channel,
+    consumer: Consumer,
+    queue: Queue,
+    keys: MessageKeys,
+    bounds: UnitBounds,
+    /// A message that exceeded the bounds of the unit before, and begins the next one.
+    held: Option<(Delivery, Message)>,
+    /// Keeps the connection open while the consumer uses it.
+    link: Arc<Link>,
+}
+
+impl std::fmt::Debug for OpenConsumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenConsumer").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+impl OpenConsumer {
+    async fn open(link: Arc<Link>, consumption: &Consumption<'_>) -> lapin::Result<Self> {
+        let Consumption { broker, queue, bounds, .. } = *consumption;
+        let channel = link.connection.create_channel().await?;
+        channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
+        let (name, options) = (broker.queue_name(queue), BasicConsumeOptions::default());
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(bounds.priority));
+        let consumer = channel.basic_consume(name.into(), "".into(), options, arguments).await?;
+        Ok(Self { channel, consumer, queue, keys: broker.keys().clone(), bounds, held: None, link })
+    }
+
+    /// `Ok` at shutdown, `Err` when the channel is gone.
+    async fn run<P: UnitProcessor>(
+        &mut self,
+        processor: &mut P,
+        shutdown: &CancellationToken,
+    ) -> lapin::Result<()> {
+        while let Some(unit) = self.next_unit(processor, shutdown).await? {
+            processor.process(unit).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next message and adds what else is waiting, within the bounds. `None` at shutdown.
+    async fn next_unit<P: UnitProcessor>(
+        &mut self,
+        processor: &mut P,
+        shutdown: &CancellationToken,
+    ) -> lapin::Result<Option<P::Unit>> {
+        if shutdown.is_cancelled() {
+            return Ok(None);
+        }
+        let Some((delivery, message)) = self.first(shutdown).await? else { return Ok(None) };
+        let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
+        let mut unit = P::Unit::default();
+        processor.add(&mut unit, &self.link, delivery, message);
+        for _ in 1..self.bounds.messages {
+            let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
+            // The unit ends here, so that a flood of forged messages does not delay the messages before it.
+            let Some((delivery, message)) = self.receive(waiting?).await? else { break };
+            weight += processor.weigh(&message);
+            bytes += message.body.len();
+            if weight > self.bounds.weight || bytes > self.bounds.bytes {
+                self.held = Some((delivery, message));
+                break;
+            }
+            processor.add(&mut unit, &self.link, delivery, message);
+        }
+        Ok(Some(unit))
+    }
+
+    /// The first message of a unit, waited for. `None` at shutdown.
+    async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
+        if let Some(held) = self.held.take() {
+            return Ok(Some(held));
+        }
+        while let Some(delivery) = shutdown.run_until_cancelled(self.consumer.next()).await {
+            let ended =
+                || lapin::ErrorKind::InvalidChannelState(lapin::ChannelState::Closed, "consumer ended");
+            if let Some(first) = self.receive(delivery.ok_or_else(ended)??).await? {
+                return Ok(Some(first));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The verified message of a delivery; `None` for a forged one, which is dead-lettered.
+    async fn receive(&self, mut delivery: Delivery) -> lapin::Result<Option<(Delivery, Message)>> {
+        if let Some(message) = verified_message(self.queue, &self.keys, &mut delivery) {
+            return Ok(Some((delivery, message)));
+        }
+        delivery.reject(BasicRejectOptions { requeue: false }).await?;
+        Ok(None)
+    }
+
+    /// Cancels the consumer and requeues the messages that were prefetched. Those that were processed can still be
+    /// acknowledged.
+    pub(super) async fn drain(&mut self) {
+        let cancel = self.channel.basic_cancel(self.consumer.tag(), BasicCancelOptions::default());
+        if !matches!(timeout(CLOSE_TIMEOUT, cancel).await, Ok(Ok(()))) {
+            return;
+        }
+        let requeue = BasicRejectOptions { requeue: true };
+        if let Some((delivery, _)) = self.held.take() {
+            drop(delivery.reject(requeue).await);
+        }
+        while let Ok(Some(Ok(delivery))) = timeout(CLOSE_TIMEOUT, self.consumer.next()).await {
+            drop(delivery.reject(requeue).await);
+        }
+    }
+
+    /// Closes the channel: the broker requeues unacknowledged messages.
+    pub async fn close(self) {
+        drop(timeout(CLOSE_TIMEOUT, self.channel.close(200, "shutdown".into())).await);
+    }
+}
+
+/// Exports the counters of a queue's messages at 0, before there is something to count.
+fn register_counters(queue: Queue, reasons: &[&'static str]) {
+    let queue = queue.as_str();
+    names::register_counter(REDELIVERED, &[("queue", queue)]);
+    for reason in reasons.iter().chain(&[FORGED]) {
+        names::register_counter(DEAD_LETTERED, &[("queue", queue), ("reason", reason)]);
+    }
+    names::register_histograms_by_queue(&[QUEUE_LAG, APPLY_DURATION], queue);
+}
+
+/// Reads and verifies the message of a delivery. A forged one is logged and counted as dead-lettered, and the caller must
+/// reject it.
+fn verified_message(queue: Queue, keys: &MessageKeys, delivery: &mut Delivery) -> Option<Message> {
+    if delivery.redelivered {
+        metrics::counter!(REDELIVERED, "queue" => queue.as_str()).increment(1);
+    }
+    let body = std::mem::take(&mut delivery.data);
+    let (message, verified) =
+        Message::from_delivery(queue, keys, &delivery.properties, body, delivery.redelivered);
+    if let Err(why) = verified {
+        message.span().in_scope(|| log_forged(queue, why));
+        metrics::counter!(DEAD_LETTERED, "queue" => queue.as_str(), "reason" => FORGED).increment(1);
+        return None;
+    }
+    Some(message)
+}

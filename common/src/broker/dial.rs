@@ -1,0 +1,123 @@
+//! Connecting to one of several brokers.
+
+use super::transport::connect_encrypted;
+use crate::settings::{BROKER_TLS_NAMES, BrokerSettings, BrokerUrl};
+use crate::tls::{OptionNames, TlsFailure, explain_io};
+use lapin::{Connection, ConnectionProperties, ErrorKind};
+use std::io;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::timeout;
+
+/// Longest that connecting and declaring the queues may take, unless the URLs' `connection_timeout` takes longer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The part of it for connecting alone, shared by all brokers; a URL's `connection_timeout` replaces its broker's share.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
+/// AMQP heartbeat interval in seconds: a connection without traffic for that long counts as lost.
+const HEARTBEAT_SECONDS: u16 = 10;
+
+/// Why there is no connection. The text names each broker that was tried.
+#[derive(Debug, Error)]
+pub(super) enum DialError {
+    /// The broker did not respond.
+    #[error("{0}: no response in time")]
+    TimedOut(String),
+    /// TLS is not possible.
+    #[error(transparent)]
+    Tls(TlsFailure),
+    /// The broker refused or closed the connection.
+    #[error("{0}: {1}")]
+    Refused(String, String),
+    /// None of several brokers can be used; their errors.
+    #[error("{0}")]
+    Several(String),
+    /// The queues cannot be declared.
+    #[error("{0}")]
+    Declare(#[from] lapin::Error),
+}
+
+/// How long the broker of that URL may take to respond: what the URL says, or its share of the time.
+fn dial_timeout(settings: &BrokerSettings, url: &BrokerUrl) -> Duration {
+    let share = DIAL_TIMEOUT / u32::try_from(settings.urls.count()).unwrap_or(u32::MAX);
+    url.uri.query.connection_timeout.map_or(share, Duration::from_millis)
+}
+
+/// Longest that connecting and declaring the queues takes.
+pub(super) fn longest_connect(settings: &BrokerSettings) -> Duration {
+    let dialling = settings.urls.in_order().map(|(_, url)| dial_timeout(settings, &url));
+    let dialling = dialling.fold(Duration::ZERO, Duration::saturating_add);
+    CONNECT_TIMEOUT.max(dialling.saturating_add(CONNECT_TIMEOUT - DIAL_TIMEOUT))
+}
+
+/// Connects to the first broker that responds; declares nothing.
+pub(super) async fn dial(settings: &BrokerSettings, program: &str) -> Result<Connection, DialError> {
+    let mut failures = Vec::new();
+    for (place, url) in settings.urls.in_order() {
+        let (within, address) = (dial_timeout(settings, &url), url.address());
+        match timeout(within, dial_one(url, program)).await {
+            Ok(Ok(connection)) => {
+                settings.urls.prefer(place);
+                return Ok(connection);
+            }
+            Ok(Err(error)) => failures.push(error),
+            Err(_) => failures.push(DialError::TimedOut(address)),
+        }
+    }
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    Err(failures.pop().filter(|_| texts.len() == 1).unwrap_or_else(|| DialError::Several(texts.join("; "))))
+}
+
+async fn dial_one(mut url: BrokerUrl, program: &str) -> Result<Connection, DialError> {
+    url.uri.query.heartbeat.get_or_insert(HEARTBEAT_SECONDS);
+    let properties = ConnectionProperties::default().with_connection_name(program.into());
+    let address = url.address();
+    match url.tls {
+        None => {
+            let connected = Connection::connect_uri(url.uri, properties).await;
+            connected.map_err(|error| DialError::Refused(address, error.to_string()))
+        }
+        Some(tls) => {
+            let connected = connect_encrypted(url.uri, &tls, &address, properties).await?;
+            connected.map_err(|error| DialError::Refused(address, describe(&error)))
+        }
+    }
+}
+
+/// The text of an error after the handshake. With TLS 1.3 a broker judges the client's certificate only then, and what it
+/// says may be lost when it closes the connection.
+fn describe(error: &lapin::Error) -> String {
+    let ErrorKind::IOError(io) = error.kind() else { return error.to_string() };
+    if let Some(what) = explain_io(io, &BROKER_TLS_NAMES) {
+        return what;
+    }
+    let closed =
+        [io::ErrorKind::ConnectionReset, io::ErrorKind::ConnectionAborted, io::ErrorKind::UnexpectedEof];
+    if closed.contains(&io.kind()) {
+        let OptionNames { certificate, key, .. } = BROKER_TLS_NAMES;
+        return format!(
+            "the broker closed the connection after the handshake; check the client certificate ({certificate} and {key}) that it requires"
+        );
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{BrokerUrls, SettingValue as _};
+
+    /// How long each broker may take to respond, and how long all may take together, in milliseconds.
+    fn timeouts(urls: &str) -> (Vec<u128>, u128) {
+        let urls = BrokerUrls::parse_setting(urls).unwrap();
+        let settings = BrokerSettings { urls, prefix: "p".to_owned(), max_length: 1, max_bytes: 1 };
+        let each = settings.urls.in_order().map(|(_, url)| dial_timeout(&settings, &url).as_millis());
+        (each.collect(), longest_connect(&settings).as_millis())
+    }
+
+    #[test]
+    fn connection_timeout_in_the_url_replaces_the_brokers_share() {
+        assert_eq!(timeouts("amqp://a,amqp://b"), (vec![4_000, 4_000], 10_000));
+        let mixed = "amqp://a?connection_timeout=20000,amqp://b?connection_timeout=50,amqp://c,amqp://d";
+        assert_eq!(timeouts(mixed), (vec![20_000, 50, 2_000, 2_000], 26_050));
+    }
+}

@@ -1,0 +1,81 @@
+//! A message as a handler sees it.
+
+use super::mac::{MacError, MessageKeys, Purpose};
+use super::rpc::META_HEADER;
+use super::topology::Queue;
+use crate::trace::{TRACEPARENT, TraceContext};
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, ShortString};
+use tracing::Span;
+use tracing::field::display;
+use uuid::Uuid;
+
+/// A message as the handler sees it.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// The body as published.
+    pub body: Vec<u8>,
+    /// JSON metadata of the publisher; `None` when the header is absent or not text.
+    pub meta: Option<String>,
+    /// The publisher's trace context: the header `traceparent`.
+    pub traceparent: Option<String>,
+    /// The AMQP message id, unless it is absent or blank.
+    pub message_id: Option<String>,
+    /// The request that its message id or correlation id names. Foreign publishers may set any text: only a UUID is a
+    /// request's id.
+    pub request_id: Option<Uuid>,
+    /// Whether the publisher asks for a reply.
+    pub wants_reply: bool,
+    /// Whether the broker delivered it before.
+    pub redelivered: bool,
+}
+
+impl Message {
+    /// Reads a delivery from `queue`, and returns with it whether its MAC verifies. Only a message that verifies may be
+    /// handled; of others only the ids are used, for the log.
+    pub fn from_delivery(
+        queue: Queue,
+        keys: &MessageKeys,
+        properties: &BasicProperties,
+        body: Vec<u8>,
+        redelivered: bool,
+    ) -> (Self, Result<(), MacError>) {
+        let verified = keys.verify(Purpose::Message(queue), properties, &body);
+        let message = Self {
+            body,
+            meta: header(properties, META_HEADER),
+            traceparent: header(properties, TRACEPARENT),
+            message_id: message_id(properties),
+            request_id: request_id(properties),
+            wants_reply: properties.reply_to().is_some(),
+            redelivered,
+        };
+        (message, verified)
+    }
+
+    /// The span of log lines about the message, with the request and trace that its ids and headers name.
+    pub fn span(&self) -> Span {
+        let context = self.traceparent.as_deref().and_then(TraceContext::parse);
+        let request_id = self.request_id.map(display);
+        let trace_id = context.map(|context| display(context.trace_id));
+        tracing::error_span!("message", request_id, trace_id)
+    }
+}
+
+fn request_id(properties: &BasicProperties) -> Option<Uuid> {
+    let ids = [properties.message_id(), properties.correlation_id()];
+    ids.into_iter().flatten().find_map(|id| Uuid::try_parse(id.as_str()).ok())
+}
+
+fn message_id(properties: &BasicProperties) -> Option<String> {
+    let id = properties.message_id().as_ref()?.as_str();
+    (!id.trim().is_empty()).then(|| id.to_owned())
+}
+
+fn header(properties: &BasicProperties, name: &str) -> Option<String> {
+    let headers = properties.headers().as_ref()?;
+    let AMQPValue::LongString(text) = headers.inner().get(&ShortString::from(name))? else {
+        return None;
+    };
+    std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned)
+}

@@ -1,0 +1,270 @@
+//! The channel on which one queue is called: it publishes with confirms, receives the replies on the direct reply-to, and
+//! keeps the reservations of messages until they are replied to.
+
+use super::confirm_channel::{ConfirmChannel, is_in_queue};
+use super::connection::{Broker, Link};
+use super::hold::Holds;
+use super::mac::{MessageKeys, Purpose, SignedFields};
+use super::rpc::{CallError, PERSISTENT, RpcRequest, headers};
+use super::topology::Queue;
+use crate::limited;
+use crate::log_limit::LogLimit;
+use crate::retry::RetryWaits;
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::BasicConsumeOptions;
+use lapin::types::{FieldTable, ShortString};
+use lapin::{BasicProperties, Confirmation, PublisherConfirm};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Limits the log lines about forged replies, by queue.
+static FORGED_REPLIES: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
+
+/// Limits the log lines about lost reply channels, by queue.
+static LOST: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
+
+const REPLY_TO: &str = "amq.rabbitmq.reply-to";
+/// Bodies of at least this many bytes are signed with `block_in_place`, so that other tasks are not delayed.
+const LARGE: usize = 128 * 1024;
+
+/// Waits before a lost reply channel is opened again.
+const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
+
+/// How often the reservations of abandoned messages are checked.
+const UNREPLIED_CHECK: Duration = Duration::from_secs(5);
+
+/// A channel with its reply consumer, on one connection.
+#[derive(Debug)]
+pub(super) struct ReplyChannel {
+    channel: ConfirmChannel,
+    link: Arc<Link>,
+    queue: Queue,
+    keys: MessageKeys,
+    pending: Mutex<HashMap<Uuid, PendingReply>>,
+}
+
+/// A message that has not been replied to.
+#[derive(Debug)]
+struct PendingReply {
+    reply: oneshot::Sender<Vec<u8>>,
+    holds: Holds,
+    /// Set when the caller no longer waits for the reply.
+    abandoned: Option<Abandoned>,
+}
+
+/// When the caller stopped waiting for a reply, and until when its message may still wait for the worker.
+#[derive(Clone, Copy, Debug)]
+struct Abandoned {
+    since: Instant,
+    until: Instant,
+}
+
+/// A pending call. When it ends without a reply, the reservations of its message stay, unless it was not published.
+pub(super) struct PendingCall<'s> {
+    reply_channel: &'s ReplyChannel,
+    id: Uuid,
+    pub(super) reply: oneshot::Receiver<Vec<u8>>,
+    /// Whether the message is in the queue, or may be.
+    pub(super) is_published: bool,
+}
+
+impl<'s> PendingCall<'s> {
+    pub(super) fn register(reply_channel: &'s ReplyChannel, id: Uuid, holds: Holds) -> Self {
+        let (sender, reply) = oneshot::channel();
+        reply_channel.pending().insert(id, PendingReply { reply: sender, holds, abandoned: None });
+        Self { reply_channel, id, reply, is_published: true }
+    }
+}
+
+impl Drop for PendingCall<'_> {
+    fn drop(&mut self) {
+        let mut pending = self.reply_channel.pending();
+        let keeps = |pending: &PendingReply| self.is_published && !pending.holds.is_empty();
+        if let Some(pending) = pending.get_mut(&self.id).filter(|pending| keeps(pending)) {
+            let since = Instant::now();
+            let hold = pending.holds.iter().map(|hold| hold.unreplied_hold()).max().unwrap_or_default();
+            pending.abandoned = Some(Abandoned { since, until: since + hold });
+        } else {
+            // Dropped outside of the lock, because a reservation may take a lock of its own.
+            let ended = pending.remove(&self.id);
+            drop(pending);
+            drop(ended);
+        }
+    }
+}
+
+impl ReplyChannel {
+    pub(super) fn is_open(&self) -> bool {
+        self.channel.channel().status().connected() && !self.link.connection.status().blocked()
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<Uuid, PendingReply>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Publishes and waits for the broker's confirm. A late confirm is still awaited for the reservations: the broker may
+    /// refuse the message then.
+    pub(super) async fn publish(
+        self: &Arc<Self>,
+        queue: &str,
+        request: RpcRequest<'_>,
+    ) -> Result<(), CallError> {
+        let confirm_by = Instant::now() + request.confirm_within;
+        let sent = timeout_at(confirm_by, self.send(queue, request)).await;
+        let mut confirm = sent.map_err(|_| CallError::NoReply)?.map_err(|_| CallError::Unavailable)?;
+        match timeout_at(confirm_by, &mut confirm).await {
+            Ok(confirmation) => check(&confirmation),
+            Err(_) => {
+                drop(tokio::spawn(Arc::clone(self).await_late_confirm(request.id, confirm)));
+                Err(CallError::NoReply)
+            }
+        }
+    }
+
+    /// Drops the reservations of a message when the broker refuses it. Ends when the channel closes.
+    async fn await_late_confirm(self: Arc<Self>, id: Uuid, confirm: PublisherConfirm) {
+        if check(&confirm.await) == Err(CallError::Refused) {
+            // Dropped outside of the lock, because a reservation may take a lock of its own.
+            let refused = self.pending().remove(&id);
+            drop(refused);
+        }
+    }
+
+    async fn send(&self, queue: &str, request: RpcRequest<'_>) -> lapin::Result<PublisherConfirm> {
+        let id = request.id.to_string();
+        let mac = work_on(request.body.len(), || {
+            let (id, meta) = (Some(id.as_str()), Some(request.meta.as_bytes()));
+            let covered = SignedFields { message_id: id, correlation_id: id, meta, body: request.body };
+            self.keys.sign(Purpose::Message(self.queue), covered)
+        });
+        let properties = BasicProperties::default()
+            .with_delivery_mode(PERSISTENT)
+            .with_content_type("application/json".into())
+            .with_correlation_id(id.as_str().into())
+            .with_message_id(id.as_str().into())
+            .with_reply_to(REPLY_TO.into())
+            .with_headers(headers(request.meta, request.traceparent, mac));
+        self.channel.publish(queue, request.body, properties).await
+    }
+
+    /// Passes a reply to its call. A forged one is ignored, and the call continues to wait.
+    fn resolve(&self, delivery: Delivery) {
+        let purpose = Purpose::Reply(self.queue);
+        if let Err(why) = self.keys.verify(purpose, &delivery.properties, &delivery.data) {
+            limited!(FORGED_REPLIES[self.queue as usize], warn, queue = self.queue.as_str(), %why, "forged reply ignored; the call continues to wait");
+            return;
+        }
+        let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
+        let pending = id.and_then(|id| Uuid::try_parse(id).ok()).and_then(|id| self.pending().remove(&id));
+        if let Some(PendingReply { reply, holds, .. }) = pending {
+            holds.iter().for_each(|hold| hold.replied());
+            drop(holds);
+            // Sending fails if the caller's deadline has passed, because the receiver was dropped then.
+            drop(reply.send(delivery.data));
+        }
+    }
+
+    /// Drops the reservations of abandoned messages once the queue was found empty, because the messages were consumed then.
+    /// Their replies may have been lost, and dead-lettered messages may have none. Messages that a worker has received but not
+    /// applied are bounded by its prefetch. If the queue is never empty, reservations are dropped when their hold time has passed.
+    async fn drop_unreplied(&self, broker: &Broker) {
+        let looked = Instant::now();
+        if self.pending().values().all(|pending| pending.abandoned.is_none()) {
+            return;
+        }
+        let depth = broker.depth(&broker.queue_name(self.queue)).await;
+        let is_empty = depth.is_some_and(|depth| depth.ready == 0);
+        let is_lost = |pending: &mut PendingReply| {
+            pending
+                .abandoned
+                .is_some_and(|abandoned| is_empty && abandoned.since <= looked || abandoned.until <= looked)
+        };
+        let lost: Vec<PendingReply> =
+            self.pending().extract_if(|_, pending| is_lost(pending)).map(|(_, pending)| pending).collect();
+        // Dropped outside of the lock, because a reservation may take a lock of its own.
+        drop(lost);
+    }
+}
+
+/// The result of the broker's confirm.
+fn check(confirmation: &lapin::Result<Confirmation>) -> Result<(), CallError> {
+    match confirmation {
+        Ok(confirmation) if is_in_queue(confirmation) => Ok(()),
+        Ok(_) => Err(CallError::Refused),
+        // The connection was lost before the confirm: the message may be in the queue or not.
+        Err(_) => Err(CallError::NoReply),
+    }
+}
+
+/// Runs `work` on a body of `size` bytes. For a large body a multi-threaded runtime moves the other tasks of this thread to
+/// another thread meanwhile.
+fn work_on<T>(size: usize, work: impl FnOnce() -> T) -> T {
+    let has_threads = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if size >= LARGE && has_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
+pub(super) async fn run_reply_channel(
+    broker: Broker,
+    queue: Queue,
+    current: watch::Sender<Option<Arc<ReplyChannel>>>,
+    shutdown: CancellationToken,
+) {
+    let (mut orphaned, mut waits) = (Holds::new(), REOPEN_WAITS);
+    while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
+        // Only after a reconnect: while this program has no connection the worker may have none either.
+        for hold in orphaned.drain(..) {
+            hold.keep_without_reply();
+        }
+        if let Err(error) = serve(link, &broker, queue, &current, &shutdown).await {
+            limited!(LOST[queue as usize], warn, queue = queue.as_str(), %error, "reply channel lost; reopening it");
+        }
+        // Pending calls cannot be replied to any more: dropping their senders tells the callers. Nothing is published while
+        // no channel is open, so at most the pending reservations are orphaned.
+        if let Some(reply_channel) = current.send_replace(None) {
+            let lost = std::mem::take(&mut *reply_channel.pending());
+            orphaned.extend(lost.into_values().flat_map(|pending| pending.holds));
+        }
+        waits.wait_unless_shutdown(&shutdown).await;
+    }
+}
+
+async fn serve(
+    link: Arc<Link>,
+    broker: &Broker,
+    queue: Queue,
+    current: &watch::Sender<Option<Arc<ReplyChannel>>>,
+    shutdown: &CancellationToken,
+) -> lapin::Result<()> {
+    let channel = ConfirmChannel::open(&link.connection).await?;
+    let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
+    let consuming =
+        channel.channel().basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default());
+    let mut replies = consuming.await?;
+    let (keys, pending) = (broker.keys().clone(), Mutex::default());
+    let reply_channel = Arc::new(ReplyChannel { channel, link, queue, keys, pending });
+    current.send_replace(Some(Arc::clone(&reply_channel)));
+    // Concurrent with the replies, because it waits for the broker.
+    let mut dropping_unreplied = std::pin::pin!(async {
+        loop {
+            tokio::time::sleep(UNREPLIED_CHECK).await;
+            reply_channel.drop_unreplied(broker).await;
+        }
+    });
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            reply = replies.next() => match reply {
+                Some(reply) => reply_channel.resolve(reply?),
+                None => return Ok(()),
+            },
+            () = &mut dropping_unreplied => {}
+        }
+    }
+}

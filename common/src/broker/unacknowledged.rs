@@ -1,0 +1,114 @@
+//! Unacknowledged messages. The broker counts them neither as ready nor as handled, so a stuck program would look like an
+//! idle one. The gauge shows for how long the oldest has been unacknowledged.
+
+use super::topology::Queue;
+use crate::metrics::OLDEST_UNACKNOWLEDGED;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, interval};
+
+/// How often the gauge is set.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// One for the process, as the metric is.
+static UNACKNOWLEDGED: UnacknowledgedMessages = UnacknowledgedMessages::new();
+
+/// For each consumed queue, when its unacknowledged messages were received.
+struct UnacknowledgedMessages {
+    queues: Mutex<Queues>,
+    next: AtomicU64,
+}
+
+type Queues = BTreeMap<&'static str, BTreeSet<ReceivedAt>>;
+
+/// When a message was received, and a number that makes it unique.
+type ReceivedAt = (Instant, u64);
+
+/// Counts a message, a unit of messages, or a delivery directly from the outbox as unacknowledged until it is dropped.
+#[derive(Debug)]
+pub struct UnacknowledgedGuard {
+    queue: Queue,
+    taken: ReceivedAt,
+}
+
+impl UnacknowledgedGuard {
+    /// Starts to count a message of `queue` that was received now.
+    pub fn new(queue: Queue) -> Self {
+        Self { queue, taken: UNACKNOWLEDGED.add(queue, Instant::now()) }
+    }
+}
+
+impl Drop for UnacknowledgedGuard {
+    fn drop(&mut self) {
+        UNACKNOWLEDGED.remove(self.queue, self.taken);
+    }
+}
+
+/// Exports the queue's gauge from now on.
+pub(super) fn register(queue: Queue) {
+    UNACKNOWLEDGED.queues().entry(queue.as_str()).or_default();
+}
+
+/// Updates the gauges for as long as the program runs.
+pub(super) async fn observe() {
+    let mut every = interval(REFRESH_INTERVAL);
+    loop {
+        let now = every.tick().await;
+        for (queue, age) in UNACKNOWLEDGED.ages(now) {
+            metrics::gauge!(OLDEST_UNACKNOWLEDGED, "queue" => queue).set(age);
+        }
+    }
+}
+
+impl UnacknowledgedMessages {
+    const fn new() -> Self {
+        Self { queues: Mutex::new(BTreeMap::new()), next: AtomicU64::new(0) }
+    }
+
+    fn add(&self, queue: Queue, now: Instant) -> ReceivedAt {
+        let taken = (now, self.next.fetch_add(1, Ordering::Relaxed));
+        self.queues().entry(queue.as_str()).or_default().insert(taken);
+        taken
+    }
+
+    fn remove(&self, queue: Queue, taken: ReceivedAt) {
+        if let Some(held) = self.queues().get_mut(queue.as_str()) {
+            held.remove(&taken);
+        }
+    }
+
+    fn ages(&self, now: Instant) -> Vec<(&'static str, Duration)> {
+        let age = |held: &BTreeSet<ReceivedAt>| {
+            held.first().map_or(Duration::ZERO, |(taken, _)| now.saturating_duration_since(*taken))
+        };
+        self.queues().iter().map(|(queue, held)| (*queue, age(held))).collect()
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_counts_until_it_is_acknowledged() {
+        let unacknowledged = UnacknowledgedMessages::new();
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let oldest = unacknowledged.add(Queue::Events, begin);
+        let twin = unacknowledged.add(Queue::Events, begin);
+        let newer = unacknowledged.add(Queue::Events, begin + 2 * second);
+        let now = begin + 5 * second;
+        assert_eq!(unacknowledged.ages(now), [("events", 5 * second)]);
+        unacknowledged.remove(Queue::Events, oldest);
+        assert_eq!(unacknowledged.ages(now), [("events", 5 * second)]);
+        unacknowledged.remove(Queue::Events, twin);
+        assert_eq!(unacknowledged.ages(now), [("events", 3 * second)]);
+        unacknowledged.remove(Queue::Events, newer);
+        assert_eq!(unacknowledged.ages(now), [("events", Duration::ZERO)]);
+    }
+}

@@ -1,0 +1,49 @@
+//! Servers that have become read-only: after a failover the old primary may keep running, and answers reads.
+//!
+//! Connections that were opened before a server was found to be read-only are not used again. New ones are opened to a server
+//! that accepts writes, if the URL names several (see [`DatabaseUrl::for_writes`](crate::settings::DatabaseUrl::for_writes)).
+
+use crate::limited;
+use crate::log_limit::LogLimit;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, SimpleQueryMessage};
+
+/// When a server was last found to be read-only. One value for the process: every pool for writes has the same servers.
+static LAST_FOUND: Mutex<Option<Instant>> = Mutex::new(None);
+
+static FOUND: LogLimit<1> = LogLimit::new();
+
+/// A server that replays the log of another one, or was made read-only, refuses writes.
+const IS_READ_ONLY: &str = "-- session.is_read_only
+    SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool";
+
+/// Records an error that only a read-only server returns.
+pub(super) fn observe_error(code: &SqlState) {
+    if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        record();
+    }
+}
+
+/// Whether the server of `client` is read-only, which is then recorded.
+pub(super) async fn is_read_only(client: &Client) -> Result<bool, Error> {
+    let rows = client.simple_query(IS_READ_ONLY).await?;
+    let is_true =
+        |row: &SimpleQueryMessage| matches!(row, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"));
+    let is_read_only = rows.iter().any(is_true);
+    if is_read_only {
+        record();
+    }
+    Ok(is_read_only)
+}
+
+/// Whether a connection that was opened at `opened` must not be used for writes any more.
+pub(super) fn is_outdated(opened: Instant) -> bool {
+    LAST_FOUND.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|found| opened <= found)
+}
+
+fn record() {
+    *LAST_FOUND.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    limited!(FOUND[0], warn, "Postgres is read-only: a standby, or demoted; opening new connections");
+}

@@ -1,0 +1,131 @@
+//! Migrations that are executed outside a transaction, statement by statement: indexes on live tables, and backfills.
+//!
+//! What was executed is recorded, so that an interrupted run continues with the statement that it did not finish. An index that the
+//! interrupted statement has left invalid is dropped first. The record is removed together with the migration's entry in the
+//! history.
+
+use super::migrate::MigrateError;
+use std::collections::HashSet;
+use tokio_postgres::Client;
+
+/// First line of such a migration.
+const OUTSIDE_TRANSACTION: &str = "-- outside a transaction";
+
+/// A line before a statement that is repeated until it changes no row: a backfill in batches, each of which commits.
+const REPEAT: &str = "-- repeat until no row is changed";
+
+const CREATE_PROGRESS: &str = "CREATE TABLE IF NOT EXISTS schema_migration_progress (
+    version int4, statement int4, PRIMARY KEY (version, statement))";
+
+const READ_PROGRESS: &str = "SELECT statement FROM schema_migration_progress WHERE version = $1";
+
+const ADD_PROGRESS: &str =
+    "INSERT INTO schema_migration_progress (version, statement) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+const IS_VALID: &str = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)";
+
+/// What removes the record, for the transaction that completes the migration.
+pub(super) const DROP_PROGRESS: &str = "DROP TABLE IF EXISTS schema_migration_progress";
+
+/// The statements of a migration that is executed outside a transaction; a statement ends with a semicolon at the end
+/// of its line.
+pub(super) fn statements(sql: &str) -> Option<Vec<&str>> {
+    let statements = sql.strip_prefix(OUTSIDE_TRANSACTION)?;
+    Some(statements.split_inclusive(";\n").map(str::trim).filter(|statement| !statement.is_empty()).collect())
+}
+
+/// Executes the statements that are not recorded as executed. `progress` gets a text for each, and for each batch of a backfill.
+pub(super) async fn execute(
+    client: &Client,
+    version: i32,
+    statements: &[&str],
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), MigrateError> {
+    client.batch_execute(CREATE_PROGRESS).await?;
+    let rows = client.query(READ_PROGRESS, &[&version]).await?;
+    let done: HashSet<i32> = rows.iter().map(|row| row.get(0)).collect();
+    for (number, statement) in (1..).zip(statements) {
+        if done.contains(&number) {
+            continue;
+        }
+        let place = format!("statement {number} of {}", statements.len());
+        progress(&place);
+        let index = created_index(statement);
+        match index {
+            // The run before was killed after the index was built and before that was recorded.
+            Some(index) if !done.is_empty() && is_valid(client, index).await? == Some(true) => {}
+            Some(index) => {
+                if is_valid(client, index).await? == Some(false) {
+                    client.batch_execute(&format!("DROP INDEX CONCURRENTLY IF EXISTS {index}")).await?;
+                }
+                client.batch_execute(statement).await?;
+            }
+            None if is_repeated(statement) => repeat(client, statement, &place, progress).await?,
+            None => client.batch_execute(statement).await?,
+        }
+        if let Some(index) = index
+            && is_valid(client, index).await? != Some(true)
+        {
+            return Err(MigrateError::InvalidIndex(index.to_owned()));
+        }
+        client.execute(ADD_PROGRESS, &[&version, &number]).await?;
+    }
+    Ok(())
+}
+
+async fn repeat(
+    client: &Client,
+    statement: &str,
+    place: &str,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), tokio_postgres::Error> {
+    let mut changed = 0;
+    loop {
+        match client.execute(statement, &[]).await? {
+            0 => return Ok(()),
+            rows => changed += rows,
+        }
+        progress(&format!("{place}, {changed} rows"));
+    }
+}
+
+/// Whether an index is valid; `None` if it does not exist.
+async fn is_valid(client: &Client, index: &str) -> Result<Option<bool>, tokio_postgres::Error> {
+    Ok(client.query_opt(IS_VALID, &[&index]).await?.map(|row| row.get(0)))
+}
+
+fn is_repeated(statement: &str) -> bool {
+    statement.lines().any(|line| line.trim() == REPEAT)
+}
+
+/// The name of the index that a statement builds concurrently.
+fn created_index(statement: &str) -> Option<&str> {
+    let code = statement.lines().find(|line| !line.trim_start().starts_with("--"))?;
+    let words = code.trim_start().strip_prefix("CREATE ")?;
+    let words = words.strip_prefix("UNIQUE ").unwrap_or(words);
+    words.strip_prefix("INDEX CONCURRENTLY ")?.split_whitespace().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_what_runs_outside_a_transaction() {
+        assert_eq!(statements("CREATE TABLE t ();\n"), None);
+        let sql = "-- outside a transaction\n-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;\n\nCREATE INDEX CONCURRENTLY i\n    ON t (c);\n";
+        assert_eq!(
+            statements(sql).expect("statements"),
+            ["-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;", "CREATE INDEX CONCURRENTLY i\n    ON t (c);"]
+        );
+    }
+
+    #[test]
+    fn knows_indexes_and_backfills() {
+        assert_eq!(created_index("-- Why.\nCREATE INDEX CONCURRENTLY i\n ON t (c);"), Some("i"));
+        assert_eq!(created_index("CREATE UNIQUE INDEX CONCURRENTLY i_key ON t (c);"), Some("i_key"));
+        assert_eq!(created_index("DROP INDEX CONCURRENTLY IF EXISTS i;"), None);
+        assert!(is_repeated("-- Why.\n-- repeat until no row is changed\nUPDATE t SET c = 1;"));
+        assert!(!is_repeated("-- Why.\nUPDATE t SET c = 1;"));
+    }
+}

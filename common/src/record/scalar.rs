@@ -1,0 +1,123 @@
+//! The scalar values of a body. Each type is parsed from one JSON type and refuses others.
+
+use super::fault::{fault, one_of, other_kind};
+use crate::event::Faults;
+use crate::model::{Email, Phone, Stage, is_country, is_currency, parse_date};
+use chrono::NaiveDate;
+use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
+
+/// Parses a string with `read`, whose error says what is wrong with it.
+pub(crate) fn from_string<V: IntoValue, T, E: Into<String>>(
+    value: Value<V>,
+    at: ValuePointerRef<'_>,
+    read: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Faults> {
+    let Value::String(sent) = value else {
+        return Err(other_kind(value.kind(), ValueKind::String, at));
+    };
+    read(&sent).map_err(|what| fault(at, what))
+}
+
+macro_rules! from_strings {
+    ($($leaf:ty = $read:expr;)+) => {$(
+        impl Deserr<Faults> for $leaf {
+            fn deserialize_from_value<V: IntoValue>(value: Value<V>, at: ValuePointerRef<'_>) -> Result<Self, Faults> {
+                from_string(value, at, $read)
+            }
+        }
+    )+};
+}
+
+from_strings! {
+    Email = |sent| Email::parse(not_blank(sent)?);
+    Phone = |sent| Phone::parse(not_blank(sent)?)?.ok_or("must have a digit");
+    NaiveDate = |sent| parse_date(sent).ok_or("must be a date that exists, as YYYY-MM-DD");
+    Currency = |sent| Currency::parse(sent).ok_or("must be an ISO 4217 currency code");
+    Nationality = |sent| Nationality::parse(sent).ok_or("must be an assigned ISO 3166-1 alpha-2 code, or empty");
+    // Any known stage; which of them may be set is decided by the rules (D21).
+    Stage = |sent| Stage::parse(sent).ok_or_else(|| one_of(&Stage::ALL.map(Stage::as_str)));
+}
+
+fn not_blank(sent: &str) -> Result<&str, &'static str> {
+    if sent.trim().is_empty() { Err("must not be empty") } else { Ok(sent) }
+}
+
+/// The passport country of a party (D22).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nationality {
+    /// The empty string, which removes the stored value.
+    Cleared,
+    /// An assigned ISO 3166-1 alpha-2 code, upper case.
+    Country(String),
+}
+
+impl Nationality {
+    fn parse(sent: &str) -> Option<Self> {
+        if sent.is_empty() {
+            return Some(Self::Cleared);
+        }
+        is_country(sent).then(|| Self::Country(sent.to_owned()))
+    }
+
+    /// The code; `None` when it is cleared.
+    pub fn into_option(self) -> Option<String> {
+        match self {
+            Self::Cleared => None,
+            Self::Country(code) => Some(code),
+        }
+    }
+}
+
+/// An ISO 4217 code, upper case (D22).
+pub(crate) struct Currency(pub(crate) String);
+
+impl Currency {
+    fn parse(sent: &str) -> Option<Self> {
+        is_currency(sent).then(|| Self(sent.to_owned()))
+    }
+}
+
+/// An amount in major units, not negative.
+pub(super) struct Amount(pub(super) f64);
+
+impl Deserr<Faults> for Amount {
+    fn deserialize_from_value<V: IntoValue>(
+        value: Value<V>,
+        at: ValuePointerRef<'_>,
+    ) -> Result<Self, Faults> {
+        match f64::deserialize_from_value(value, at) {
+            Ok(amount) if amount >= 0.0 => Ok(Self(amount)),
+            Ok(_) => Err(fault(at, "must not be negative")),
+            Err(faults) => Err(faults),
+        }
+    }
+}
+
+/// A whole number from 0 to `MAX`, written without fraction and exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole<const MAX: u32>(u32);
+
+impl<const MAX: u32> Whole<MAX> {
+    /// From 0 to `MAX`.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl<const MAX: u32> Deserr<Faults> for Whole<MAX> {
+    fn deserialize_from_value<V: IntoValue>(
+        value: Value<V>,
+        at: ValuePointerRef<'_>,
+    ) -> Result<Self, Faults> {
+        if let Value::Integer(number) = value
+            && let Ok(number) = u32::try_from(number)
+            && number <= MAX
+        {
+            return Ok(Self(number));
+        }
+        if matches!(value, Value::Null) {
+            return Err(other_kind(ValueKind::Null, ValueKind::Integer, at));
+        }
+        Err(fault(at, format!("must be a whole number from 0 to {MAX}")))
+    }
+}

@@ -1,0 +1,100 @@
+//! Why a connection with TLS failed, in words that name the remedy.
+
+use super::options::OptionNames;
+use chrono::DateTime;
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error};
+use std::io;
+use thiserror::Error;
+
+/// Why TLS with a server failed: one line that names the server.
+#[derive(Debug, Error)]
+#[error("TLS with {server}: {what}")]
+pub(crate) struct TlsFailure {
+    pub(crate) server: String,
+    pub(crate) what: String,
+}
+
+/// What an error of a stream with TLS means; `None` where TLS is not its cause.
+pub(crate) fn explain_io(error: &io::Error, names: &OptionNames) -> Option<String> {
+    let tls = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(explain(tls, names))
+}
+
+/// What an error during the handshake means.
+pub(super) fn explain_handshake(error: &io::Error, names: &OptionNames) -> String {
+    if let Some(what) = explain_io(error, names) {
+        return what;
+    }
+    if [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset].contains(&error.kind()) {
+        return "the server closed the connection during the handshake; check that it offers TLS on this port"
+            .to_owned();
+    }
+    error.to_string()
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
+fn explain(error: &Error, names: &OptionNames) -> String {
+    match error {
+        Error::InvalidCertificate(fault) => explain_certificate(fault, names),
+        Error::AlertReceived(alert) => explain_alert(*alert, names),
+        Error::InvalidMessage(_) => "the server does not use TLS on this port".to_owned(),
+        Error::PeerIncompatible(what) => {
+            format!("the server offers neither TLS 1.2 nor 1.3 with a supported cipher: {what:?}")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
+fn explain_certificate(fault: &CertificateError, names: &OptionNames) -> String {
+    match fault {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
+            "the server's certificate is not signed by a trusted authority; set {} to the certificate of its authority",
+            names.roots
+        ),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            format!("the server's certificate expired at {}; renew it", time(*not_after))
+        }
+        CertificateError::Expired => "the server's certificate has expired; renew it".to_owned(),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            format!("the server's certificate is not valid before {}; compare the clocks", time(*not_before))
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => format!(
+            "the server's certificate is not valid for {}; it names {}",
+            expected.to_str(),
+            if presented.is_empty() { "no host".to_owned() } else { presented.join(", ") }
+        ),
+        other => format!("the server's certificate is not accepted: {other}"),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare alerts")]
+fn explain_alert(alert: AlertDescription, names: &OptionNames) -> String {
+    let OptionNames { certificate, key, .. } = names;
+    match alert {
+        AlertDescription::CertificateRequired => {
+            format!("the server requires a client certificate; set {certificate} and {key}")
+        }
+        AlertDescription::HandshakeFailure => format!(
+            "the server refused the handshake; it may require a client certificate ({certificate} and {key})"
+        ),
+        AlertDescription::UnknownCA
+        | AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::AccessDenied => {
+            format!("the server does not accept the client certificate of {certificate} ({alert:?})")
+        }
+        AlertDescription::ProtocolVersion => "the server offers neither TLS 1.2 nor 1.3".to_owned(),
+        other => format!("the server ended TLS with the alert {other:?}"),
+    }
+}
+
+/// In RFC 3339.
+fn time(at: UnixTime) -> String {
+    let seconds = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
+    DateTime::from_timestamp(seconds, 0).map_or_else(|| "an unknown time".to_owned(), |at| at.to_rfc3339())
+}

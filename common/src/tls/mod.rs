@@ -1,0 +1,17 @@
+//! TLS of the programs' connections: root certificates, client certificates, and errors that say what was wrong.
+//!
+//! Every connection with TLS is verified: the server's certificate must be signed by a trusted authority and be valid for the
+//! host's name. There is no option to turn the verification off, and no fallback to plain text.
+
+mod failure;
+mod handshake;
+mod options;
+mod report;
+mod roots;
+
+pub(crate) use failure::{TlsFailure, explain_io};
+pub(crate) use handshake::{TlsServer, handshake};
+pub(crate) use options::{ClientCertificate, OptionNames, TlsOptions, decode_path};
+pub use report::TlsReport;
+pub(crate) use report::expiry;
+pub use roots::{add_pem_file, native_roots};

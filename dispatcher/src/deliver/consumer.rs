@@ -1,0 +1,143 @@
+//! Deliveries from the queue: those of a paused subscription are parked, those of a removed one are dropped, those already
+//! recorded are acknowledged, and the others go to their lanes.
+
+use super::attempt_job::AttemptJob;
+use super::delivery_update::{DeliveryUpdate, Opened};
+use super::message_decision::{MessageDecision, decide_message};
+use super::origin::Origin;
+use super::scheduler::{AttemptScheduler, observe_lag};
+use crate::store::{self, DeliveryProgress, Target};
+use common::broker::{AckHandle, MessageHandler, Queue, Received, log_dead_letter};
+use common::clock;
+use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
+use common::message::DeliveryMeta;
+use common::retry::RetryWaits;
+use futures_util::try_join;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Limits the log lines about failed look-ups.
+static FAILED: LogLimit<1> = LogLimit::new();
+
+/// Waits between retries while the database is unavailable.
+const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+
+/// Handles the messages of the webhooks queue.
+pub(super) struct DeliveryConsumer {
+    pub(super) scheduler: Arc<AttemptScheduler>,
+    pub(super) database: Database,
+    pub(super) consuming: Arc<AtomicBool>,
+    pub(super) shutdown: CancellationToken,
+}
+
+impl MessageHandler for DeliveryConsumer {
+    const DEAD_LETTER_REASONS: &'static [&'static str] = &["metadata", "attempts", "record"];
+
+    async fn handle_unit(&mut self, unit: Vec<Received>) {
+        let mut messages = Vec::with_capacity(unit.len());
+        for Received { message, ack } in unit {
+            let meta =
+                message.meta.as_deref().and_then(|meta| serde_json::from_str::<DeliveryMeta>(meta).ok());
+            match meta.filter(|meta| meta.attempt > 0) {
+                Some(meta) => messages.push(ParsedMessage { meta, body: message.body, ack }),
+                None => {
+                    let reason = "metadata";
+                    message.span().in_scope(|| log_dead_letter(Queue::Webhooks, reason));
+                    ack.dead_letter(reason).await;
+                }
+            }
+        }
+        let mut waits = OUTAGE_WAITS;
+        while !messages.is_empty() {
+            match self.look_up(&messages).await {
+                Ok(lookup) => return self.decide(messages, &lookup).await,
+                Err(error) => limited!(FAILED[0], warn, %error, "looking up deliveries failed; retrying"),
+            }
+            if waits.wait_unless_shutdown(&self.shutdown).await.is_none() {
+                for ParsedMessage { ack, .. } in messages {
+                    ack.requeue().await;
+                }
+                return;
+            }
+        }
+    }
+
+    fn consuming(&mut self, is_consuming: bool) {
+        self.consuming.store(is_consuming, Ordering::Relaxed);
+    }
+}
+
+/// A message with parsed metadata.
+struct ParsedMessage {
+    meta: DeliveryMeta,
+    body: Vec<u8>,
+    ack: AckHandle,
+}
+
+/// The stored deliveries and subscriptions of a unit.
+struct DeliveryLookup {
+    deliveries: HashMap<Uuid, DeliveryProgress>,
+    targets: HashMap<Uuid, Target>,
+}
+
+impl DeliveryConsumer {
+    async fn look_up(&self, messages: &[ParsedMessage]) -> Result<DeliveryLookup, TxError> {
+        let asked: Vec<(Uuid, Uuid)> =
+            messages.iter().map(|message| (message.meta.tenant_id.0, message.meta.delivery_id)).collect();
+        let subscriptions: BTreeSet<Uuid> =
+            messages.iter().map(|message| message.meta.subscription_id).collect();
+        let subscriptions: Vec<Uuid> = subscriptions.into_iter().collect();
+        let client = self.database.client().await?;
+        let (deliveries, targets) = try_join!(
+            store::load_progress(&client, &asked),
+            store::load_targets(&client, &subscriptions, clock::now())
+        )?;
+        Ok(DeliveryLookup { deliveries, targets })
+    }
+
+    async fn decide(&self, messages: Vec<ParsedMessage>, lookup: &DeliveryLookup) {
+        let scheduler = &self.scheduler;
+        for ParsedMessage { meta, body, ack } in messages {
+            observe_lag(&meta);
+            let known = lookup.deliveries.get(&meta.delivery_id).copied();
+            let target = lookup.targets.get(&meta.subscription_id);
+            match (decide_message(&meta, known, target), target) {
+                (MessageDecision::Done, _) => ack.acknowledge().await,
+                (MessageDecision::DeadLetter, _) => {
+                    scheduler.dead_letter_queue.dead_letter(ack, "attempts").await;
+                }
+                (MessageDecision::Drop, _) => {
+                    scheduler.submit(DeliveryUpdate::dropped(meta, body.into(), Origin::Queue(ack))).await;
+                }
+                (MessageDecision::Park, _) | (MessageDecision::Attempt { .. }, None) => {
+                    let origin = Origin::Queue(ack);
+                    let parked =
+                        DeliveryUpdate::parked(meta, body.into(), origin, Duration::ZERO, Opened::No);
+                    scheduler.submit(parked).await;
+                }
+                (MessageDecision::Attempt { made }, Some(target)) => {
+                    self.admit(ParsedMessage { meta, body, ack }, target, made).await;
+                }
+            }
+        }
+        scheduler.start();
+    }
+
+    async fn admit(&self, ParsedMessage { meta, body, ack }: ParsedMessage, target: &Target, made: u16) {
+        let Some(origin) = self.scheduler.open.begin(&meta, Origin::Queue(ack)) else { return };
+        let subscription = meta.subscription_id;
+        let endpoint = self.scheduler.endpoints.of(subscription, target);
+        let job = AttemptJob { meta, body: body.into(), origin, endpoint, made };
+        let admitted = self.scheduler.lanes().admit(subscription, job, Instant::now());
+        if let Err(to_park) = admitted {
+            self.scheduler.park_job(to_park).await;
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Records the outcomes of deliveries in batches.
+//!
+//! The order is safe against a crash at any point: first the message of the next attempt is published, then the record is
+//! committed, then the message is acknowledged. The record identifies work that is repeated after a crash.
+//! The event of a delivery that came directly from the outbox is marked as relayed in the transaction that records the last
+//! of its deliveries: after a crash before that they are sent again.
+
+use super::attempt_job::{context, span};
+use super::dead_letter_queue::DeadLetterQueue;
+use super::delivery_publisher::DeliveryPublisher;
+use super::delivery_update::{DeliveryUpdate, FollowUp, Opened};
+use super::in_flight::{EventInFlight, InFlight};
+use super::open_attempts::OpenAttempts;
+use super::origin::Origin;
+use crate::store::{AttemptRow, DeliveryRow, RecordTransaction};
+use chrono::{DateTime, Utc};
+use common::activity;
+use common::broker::Broker;
+use common::clock;
+use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
+use common::model::TenantId;
+use common::retry::RetryWaits;
+use futures_util::FutureExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument, Span};
+use uuid::Uuid;
+
+/// Limits the log lines, by reason: deliveries that cannot be recorded, missing dead letters, events that cannot be marked as
+/// relayed, and failed transactions.
+static UNRECORDED: LogLimit<4> = LogLimit::new();
+
+/// Most updates of one transaction.
+const BATCH_MAX: usize = 512;
+/// Shortest time between the starts of two transactions. The first item after a pause is written at once, later ones are
+/// batched. The delay affects no receiver, because the webhook was sent.
+const BATCH_INTERVAL: Duration = Duration::from_millis(4);
+/// Waits between retries while the database is unavailable.
+const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+
+/// An item to be recorded.
+#[derive(Debug)]
+pub(super) enum RecorderItem {
+    /// The outcome of a delivery.
+    Delivery(Box<DeliveryUpdate>),
+    /// An event without deliveries, to be marked as relayed.
+    Event(Arc<EventInFlight>),
+}
+
+/// Records deliveries and settles their origins.
+#[derive(Debug)]
+pub(super) struct DeliveryRecorder {
+    pub database: Database,
+    pub broker: Broker,
+    pub open: OpenAttempts,
+    pub in_flight: InFlight,
+    pub dead_letter_queue: DeadLetterQueue,
+}
+
+/// What one transaction writes.
+#[derive(Debug, Default)]
+struct Batch {
+    updates: Vec<DeliveryUpdate>,
+    /// Events whose deliveries are all recorded by these updates or before.
+    relayed: Vec<Uuid>,
+}
+
+impl DeliveryRecorder {
+    /// Writes items in batches until their channel closes.
+    pub(super) async fn run(self, mut items: mpsc::Receiver<RecorderItem>) {
+        let mut publisher = DeliveryPublisher::new(&self.broker);
+        let mut received = Vec::with_capacity(BATCH_MAX);
+        let mut batch = Batch::default();
+        loop {
+            let receiving = items.recv_many(&mut received, BATCH_MAX);
+            let count = match batch.relayed.is_empty() {
+                true => Some(receiving.await),
+                // A complete event is marked without waiting for further items.
+                false => receiving.now_or_never(),
+            };
+            if count == Some(0) && batch.relayed.is_empty() {
+                return;
+            }
+            let next = Instant::now() + BATCH_INTERVAL;
+            batch.take(received.drain(..));
+            publisher.publish(&mut batch.updates).await;
+            self.write(&mut batch, &mut publisher).await;
+            sleep_until(next).await;
+        }
+    }
+
+    /// Commits the batch and settles its updates. Events that become complete thereby stay in the batch.
+    async fn write(&self, batch: &mut Batch, publisher: &mut DeliveryPublisher) {
+        let now = clock::now();
+        let Batch { mut updates, mut relayed } = std::mem::take(batch);
+        let repeats = self.close_unattempted(&mut updates);
+        updates.sort_unstable_by_key(DeliveryUpdate::order);
+        relayed.sort_unstable();
+        // Log lines about a single delivery name it; lines about several contain their number only.
+        let together = if let [update] = &updates[..] { update.span() } else { Span::none() };
+        if self.record_together(&updates, &relayed, now).instrument(together).await.is_err() {
+            updates = self.record_one_by_one(updates, &mut relayed, now, publisher).await;
+        }
+        self.in_flight.remove(&relayed);
+        batch.relayed.extend(settle_all(repeats).await);
+        for update in updates {
+            batch.relayed.extend(self.settle_duplicates(&update).await);
+            self.settle(update, publisher).await;
+        }
+    }
+
+    /// Closes open attempts that were not made, because their deliveries are parked. This happens before the commit: once a
+    /// parked delivery is recorded the relay may publish a message for it, which must not be taken for a duplicate. Returns
+    /// the origins of the duplicates so far.
+    fn close_unattempted(&self, updates: &mut [DeliveryUpdate]) -> Vec<Origin> {
+        let mut repeats = Vec::new();
+        for update in updates {
+            if update.opened == Opened::Yes && update.attempt.is_none() {
+                repeats.extend(self.open.end(&update.meta));
+                update.opened = Opened::No;
+            }
+        }
+        repeats
+    }
+
+    /// Commits the updates of a refused batch one by one, and returns those that were recorded. The others are dead-lettered
+    /// or published to the queue, so their events count as relayed as well. If the broker is unavailable too, they stay in the
+    /// outbox until the program restarts.
+    async fn record_one_by_one(
+        &self,
+        updates: Vec<DeliveryUpdate>,
+        relayed: &mut Vec<Uuid>,
+        now: DateTime<Utc>,
+        publisher: &mut DeliveryPublisher,
+    ) -> Vec<DeliveryUpdate> {
+        let mut recorded = Vec::with_capacity(updates.len());
+        for update in updates {
+            let span = update.span();
+            let alone = std::slice::from_ref(&update);
+            let Err(error) = self.record_together(alone, &[], now).instrument(span.clone()).await else {
+                recorded.push(update);
+                continue;
+            };
+            span.in_scope(|| limited!(UNRECORDED[0], error, %error, "recording a delivery failed; dead-lettering or requeueing its message"));
+            relayed.extend(self.settle_duplicates(&update).await);
+            match update.origin {
+                Origin::Queue(ack) => self.dead_letter_queue.dead_letter(ack, "record").await,
+                Origin::Outbox(delivery) => {
+                    if !publisher.requeue(&update.meta, &update.body).await {
+                        relayed.retain(|event| *event != delivery.event.event_id);
+                    }
+                }
+            }
+        }
+        if let Err(error) = self.record_together(&[], relayed, now).await {
+            let events = relayed.len();
+            limited!(UNRECORDED[2], error, %error, events, "marking events as relayed failed; they stay in the outbox until a restart");
+            relayed.clear();
+        }
+        recorded
+    }
+
+    async fn record_together(
+        &self,
+        updates: &[DeliveryUpdate],
+        relayed: &[Uuid],
+        now: DateTime<Utc>,
+    ) -> Result<(), TxError> {
+        let delivery_rows = last_of_each(updates);
+        let attempts: Vec<AttemptRow> = updates.iter().filter_map(|update| update.attempt.clone()).collect();
+        let record = RecordTransaction { delivery_rows: &delivery_rows, attempts: &attempts, relayed, now };
+        if delivery_rows.is_empty() && relayed.is_empty() {
+            return Ok(());
+        }
+        let mut waits = OUTAGE_WAITS;
+        loop {
+            let error = match record.write(&self.database).await {
+                Ok(()) => {
+                    for AttemptRow { tenant_id, status, .. } in &attempts {
+                        let is_delivered = status.is_some_and(|status| (200..300).contains(&status));
+                        activity::count_attempt(TenantId(*tenant_id), is_delivered);
+                    }
+                    return Ok(());
+                }
+                Err(error @ (TxError::Refused(_) | TxError::Abandoned(_))) => return Err(error),
+                Err(error) => error,
+            };
+            // When all retries after conflicts are used up, the error is handled like an outage.
+            let deliveries = updates.len();
+            limited!(UNRECORDED[3], warn, %error, deliveries, "recording deliveries failed; retrying");
+            waits.wait().await;
+        }
+    }
+
+    /// Settles the origin of a recorded update: acknowledges or dead-letters its message.
+    async fn settle(&self, update: DeliveryUpdate, publisher: &mut DeliveryPublisher) {
+        let is_dead = matches!(update.follow_up, FollowUp::DeadLetter);
+        match update.origin {
+            Origin::Queue(ack) if is_dead => self.dead_letter_queue.dead_letter(ack, "attempts").await,
+            Origin::Queue(ack) => ack.acknowledge().await,
+            // It has no message, so one is published; its consumer finds the state `dead` and dead-letters the message.
+            Origin::Outbox(_) if is_dead => {
+                if !publisher.requeue(&update.meta, &update.body).await {
+                    span(&update.meta, context(&update.meta)).in_scope(|| {
+                        limited!(
+                            UNRECORDED[1],
+                            warn,
+                            "publishing a dead-lettered delivery failed; its message is missing from the dead-letter queue"
+                        );
+                    });
+                }
+            }
+            Origin::Outbox(_) => {}
+        }
+    }
+
+    /// Settles the duplicates of a finished attempt. Returns the events that become complete.
+    async fn settle_duplicates(&self, update: &DeliveryUpdate) -> Vec<Uuid> {
+        match update.opened {
+            Opened::Yes => settle_all(self.open.end(&update.meta)).await,
+            Opened::No => Vec::new(),
+        }
+    }
+}
+
+/// Settles the origins of duplicates whose attempt is recorded. Returns the events that become complete.
+async fn settle_all(repeats: Vec<Origin>) -> Vec<Uuid> {
+    let mut complete = Vec::new();
+    for repeat in repeats {
+        match repeat {
+            Origin::Queue(ack) => ack.acknowledge().await,
+            Origin::Outbox(delivery) if delivery.event.record_one() => complete.push(delivery.event.event_id),
+            Origin::Outbox(_) => {}
+        }
+    }
+    complete
+}
+
+impl Batch {
+    fn take(&mut self, items: impl Iterator<Item = RecorderItem>) {
+        for item in items {
+            match item {
+                RecorderItem::Event(event) => self.relayed.push(event.event_id),
+                RecorderItem::Delivery(update) => {
+                    if let Origin::Outbox(delivery) = &update.origin
+                        && delivery.event.record_one()
+                    {
+                        self.relayed.push(delivery.event.event_id);
+                    }
+                    self.updates.push(*update);
+                }
+            }
+        }
+    }
+}
+
+/// The last of several adjacent updates of each delivery, because one statement must not write a row twice.
+fn last_of_each(updates: &[DeliveryUpdate]) -> Vec<&DeliveryRow> {
+    let mut last: Vec<&DeliveryRow> = Vec::with_capacity(updates.len());
+    for DeliveryUpdate { delivery_row, .. } in updates {
+        match last.last_mut() {
+            Some(before) if before.delivery_id == delivery_row.delivery_id => *before = delivery_row,
+            Some(_) | None => last.push(delivery_row),
+        }
+    }
+    last
+}

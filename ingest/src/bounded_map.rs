@@ -1,0 +1,81 @@
+//! A map of bounded size that evicts entries that were not used recently.
+//!
+//! Own code instead of `quick_cache` or `moka`: the key cache changes several entries under one lock, so that no key that was read
+//! before an invalidation is stored after it. Under that lock a concurrent cache has nothing to add.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::mem;
+
+/// Holds at most about `2 * half` entries, in two halves. An entry that is used moves to the young half; when that is full,
+/// the old half is dropped and the young half takes its place. Every operation is constant time.
+#[derive(Debug)]
+pub(crate) struct BoundedMap<K, V> {
+    half: usize,
+    young: HashMap<K, V>,
+    old: HashMap<K, V>,
+}
+
+impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
+    pub(crate) fn new(half: usize) -> Self {
+        Self { half, young: HashMap::new(), old: HashMap::new() }
+    }
+
+    /// The entry of `key`, which counts as used from then on.
+    pub(crate) fn get(&mut self, key: &K) -> Option<&V> {
+        if let Some((key, value)) = self.old.remove_entry(key) {
+            self.insert(key, value);
+        }
+        self.young.get(key)
+    }
+
+    /// Inserts or replaces an entry.
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        self.old.remove(&key);
+        if self.young.len() >= self.half && !self.young.contains_key(&key) {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.insert(key, value);
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn used_entries_stay_and_the_size_is_bounded() {
+        let mut map = BoundedMap::new(10);
+        map.insert(0, "kept");
+        for key in 1..1_000 {
+            map.insert(key, "passing");
+            assert_eq!(map.get(&0), Some(&"kept"));
+            assert!(map.young.len() + map.old.len() <= 20);
+        }
+        assert_eq!(map.get(&1), None);
+        assert_eq!(map.get(&999), Some(&"passing"));
+    }
+
+    #[test]
+    fn an_entry_is_replaced_and_removed_wherever_it_lies() {
+        let mut map = BoundedMap::new(1);
+        map.insert(1, "a");
+        map.insert(2, "b");
+        map.insert(1, "c");
+        assert_eq!(map.get(&1), Some(&"c"));
+        map.remove(&2);
+        map.remove(&1);
+        assert_eq!(map.get(&1), None);
+        assert_eq!(map.get(&2), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Processes requests in groups: the requests that arrive while one group is under way form the next group. Nothing waits for
+//! a timer: a lone request is processed at once.
+//!
+//! Each task processes one group at a time. One task holds the receiver and keeps it from group to group, so that as few
+//! connections as possible are in use. It releases the receiver when a group takes longer than `overtake_after`, so that a
+//! group that waits for a disk or a lock does not delay those behind it.
+
+mod receive_group;
+
+use common::critical_task;
+use receive_group::receive_group;
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::timeout;
+
+pub(crate) trait GroupHandler<T>: Send + Sync + 'static {
+    /// Processes a group, which is not empty.
+    fn run(&self, group: Vec<T>) -> impl Future<Output = ()> + Send;
+}
+
+/// The bounds of a group queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GroupQueueSettings {
+    /// The most groups under way at once.
+    pub(crate) concurrency: usize,
+    /// The most requests of a group.
+    pub(crate) max_group: usize,
+    /// How long a group may take before the next one begins beside it.
+    pub(crate) overtake_after: Duration,
+    /// The most requests that may wait.
+    pub(crate) queue: usize,
+}
+
+/// The queue of requests. Its tasks end when it is dropped.
+#[derive(Debug)]
+pub(crate) struct GroupQueue<T> {
+    queue: mpsc::Sender<T>,
+}
+
+impl<T: Send + 'static> GroupQueue<T> {
+    /// Starts the tasks that process groups.
+    pub(crate) fn start(
+        name: &'static str,
+        settings: GroupQueueSettings,
+        work: impl GroupHandler<T>,
+    ) -> Self {
+        let (queue, waiting) = mpsc::channel(settings.queue);
+        let (waiting, work) = (Arc::new(Mutex::new(waiting)), Arc::new(work));
+        for _ in 0..settings.concurrency {
+            critical_task::spawn(name, run_groups(Arc::clone(&waiting), Arc::clone(&work), settings));
+        }
+        Self { queue }
+    }
+
+    /// Queues a request. Returns it as the error when the queue is full.
+    pub(crate) fn push(&self, request: T) -> Result<(), T> {
+        self.queue
+            .try_send(request)
+            .map_err(|(TrySendError::Full(request) | TrySendError::Closed(request))| request)
+    }
+}
+
+async fn run_groups<T: Send>(
+    waiting: Arc<Mutex<mpsc::Receiver<T>>>,
+    work: Arc<impl GroupHandler<T>>,
+    settings: GroupQueueSettings,
+) {
+    let mut group = Vec::new();
+    let mut receiver = waiting.lock().await;
+    while receive_group(&mut receiver, &mut group, settings.max_group).await {
+        let mut under_way = pin!(work.run(mem::take(&mut group)));
+        if timeout(settings.overtake_after, &mut under_way).await.is_err() {
+            drop(receiver);
+            under_way.await;
+            receiver = waiting.lock().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    /// Notes each group and holds it until it is released.
+    struct Held(mpsc::UnboundedSender<(Vec<u32>, oneshot::Sender<()>)>);
+
+    impl GroupHandler<u32> for Held {
+        async fn run(&self, group: Vec<u32>) {
+            let (release, released) = oneshot::channel();
+            self.0.send((group, release)).expect("the test lives");
+            // A dropped sender releases the group as well.
+            let _ = released.await;
+        }
+    }
+
+    type Groups = mpsc::UnboundedReceiver<(Vec<u32>, oneshot::Sender<()>)>;
+
+    fn start(concurrency: usize, overtake_after: Duration) -> (GroupQueue<u32>, Groups) {
+        let (sender, groups) = mpsc::unbounded_channel();
+        (
+            GroupQueue::start(
+                "test",
+                GroupQueueSettings { concurrency, max_group: 3, overtake_after, queue: 5 },
+                Held(sender),
+            ),
+            groups,
+        )
+    }
+
+    /// The next group. Only a failing test waits for so long.
+    async fn next(groups: &mut Groups) -> (Vec<u32>, oneshot::Sender<()>) {
+        timeout(Duration::from_secs(30), groups.recv())
+            .await
+            .expect("a group is begun")
+            .expect("the queue live")
+    }
+
+    /// Lets the tasks run, which must not begin another group.
+    async fn assert_none_begins(groups: &mut Groups) {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(groups.try_recv().is_err(), "a group was begun too early");
+    }
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test]
+    async fn what_arrives_while_a_group_is_under_way_is_the_next_group_up_to_its_bound() {
+        let (queue, mut groups) = start(2, LONG);
+        queue.push(0).unwrap();
+        let (first, release) = next(&mut groups).await;
+        assert_eq!(first, [0]);
+        (1..=5).for_each(|i| queue.push(i).unwrap());
+        assert_eq!(queue.push(6), Err(6), "the queue is full");
+        assert_none_begins(&mut groups).await;
+        drop(release);
+        let (second, release) = next(&mut groups).await;
+        assert_eq!(second, [1, 2, 3]);
+        drop(release);
+        assert_eq!(next(&mut groups).await.0, [4, 5]);
+    }
+
+    #[tokio::test]
+    async fn a_group_that_takes_long_is_overtaken_by_the_next_while_a_task_is_free() {
+        let (queue, mut groups) = start(2, Duration::from_millis(2));
+        let mut held = Vec::new();
+        for i in 0..2 {
+            queue.push(i).unwrap();
+            let (group, release) = next(&mut groups).await;
+            assert_eq!(group, [i]);
+            held.push(release);
+        }
+        queue.push(2).unwrap();
+        assert_none_begins(&mut groups).await;
+        drop(held.pop());
+        assert_eq!(next(&mut groups).await.0, [2]);
+    }
+}

@@ -1,0 +1,57 @@
+//! HTTP requests on their way to the handlers: head, body, conditional headers, `Idempotency-Key`, query, violations of HTTP,
+//! and observability; and the forms of responses.
+
+pub(crate) mod body;
+mod body_budget;
+pub(crate) mod conditions;
+pub(crate) mod idempotency_key;
+mod metrics;
+pub(crate) mod observe;
+pub(crate) mod query;
+pub(crate) mod response;
+pub(crate) mod route;
+mod violation;
+
+use crate::connections::RequestOrigin;
+use common::trace::RequestContext;
+use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use hyper::{HeaderMap, Method, Uri};
+
+/// Method, target and headers, untouched: signatures cover them byte by byte.
+///
+/// Taken off the request before the routes see it, so that nothing is copied; the routes find it as an extension.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestHead {
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    /// All headers, repeated ones included.
+    pub(crate) headers: HeaderMap,
+    /// The request's id and trace context, which messages and log lines carry on.
+    pub(crate) request_context: RequestContext,
+    /// The peer and its connection.
+    pub(crate) origin: RequestOrigin,
+}
+
+impl RequestHead {
+    /// Path and query exactly as sent (specification: Authentication, `pathWithQuery`).
+    pub(crate) fn target(&self) -> &str {
+        self.uri.path_and_query().map_or("", |target| target.as_str())
+    }
+
+    /// The query string as sent, empty when there is none.
+    pub(crate) fn query(&self) -> &str {
+        self.uri.query().unwrap_or_default()
+    }
+
+    /// The value of `Content-Length`.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    }
+
+    /// Whether the caller is sending a body. False while it waits for `100 Continue`.
+    pub(crate) fn is_sending_body(&self) -> bool {
+        let has_body =
+            self.headers.contains_key(TRANSFER_ENCODING) || self.content_length().is_some_and(|n| n > 0);
+        has_body && !self.headers.contains_key(EXPECT)
+    }
+}

@@ -1,0 +1,269 @@
+//! The table of routes and endpoints. [`crate::routes`] serves exactly these, [`crate::openapi`] describes each of them, and
+//! metrics use their names.
+
+use common::model::Scope;
+use common::signature::Scheme;
+use hyper::Method;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Events,
+    Clients,
+    Client,
+    Leads,
+    Lead,
+    /// The trip of a lead.
+    Trip,
+    /// The description of the API as OpenAPI.
+    OpenApi,
+    /// The description of the API as a page.
+    Docs,
+}
+
+impl Route {
+    /// All of them, in the order in which they are described.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Events,
+        Self::Clients,
+        Self::Client,
+        Self::Leads,
+        Self::Lead,
+        Self::Trip,
+        Self::OpenApi,
+        Self::Docs,
+    ];
+
+    /// The path, with placeholders in braces.
+    pub(crate) const fn pattern(self) -> &'static str {
+        match self {
+            Self::Events => "/api/v1/crm/connect/events",
+            Self::Clients => "/api/v1/crm/connect/clients",
+            Self::Client => "/api/v1/crm/connect/clients/{clientId}",
+            Self::Leads => "/api/v1/crm/connect/leads",
+            Self::Lead => "/api/v1/crm/connect/leads/{leadId}",
+            Self::Trip => "/api/v1/crm/connect/leads/{leadId}/trip",
+            Self::OpenApi => "/api/v1/crm/connect/openapi.json",
+            Self::Docs => "/docs",
+        }
+    }
+
+    /// The route of a path, and the id in it, which is empty where the pattern has none. Paths match exactly: a trailing
+    /// slash makes another path.
+    pub(crate) fn at(path: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|route| Some((route, id_in(route.pattern(), path)?)))
+    }
+
+    /// The endpoints at this path.
+    pub(crate) const fn endpoints(self) -> &'static [Endpoint] {
+        match self {
+            Self::Events => &[Endpoint::SendEvents],
+            Self::Clients => &[Endpoint::FindClients, Endpoint::CreateClient],
+            Self::Client => &[Endpoint::GetClient, Endpoint::ChangeClient],
+            Self::Leads => &[Endpoint::FindLeads, Endpoint::CreateLead],
+            Self::Lead => &[Endpoint::GetLead, Endpoint::ChangeLead],
+            Self::Trip => &[Endpoint::GetTrip, Endpoint::ChangeTrip],
+            Self::OpenApi => &[Endpoint::GetOpenApi],
+            Self::Docs => &[Endpoint::GetDocs],
+        }
+    }
+
+    /// The endpoint of a method at this path.
+    pub(crate) fn endpoint(self, method: &Method) -> Option<Endpoint> {
+        self.endpoints().iter().copied().find(|endpoint| endpoint.method() == method.as_str())
+    }
+
+    /// The allowed methods, as in an `Allow` header. HEAD, which only pages support (D34), is no endpoint of its own.
+    pub(crate) const fn methods(self) -> &'static str {
+        match self {
+            Self::Events => "POST",
+            Self::Clients | Self::Leads => "GET, POST",
+            Self::Client | Self::Lead | Self::Trip => "GET, PATCH",
+            Self::OpenApi | Self::Docs => "GET, HEAD",
+        }
+    }
+}
+
+/// The part of a path in place of its pattern's placeholder. `None` when the path does not match the pattern.
+fn id_in<'p>(pattern: &str, path: &'p str) -> Option<&'p str> {
+    let Some((before, rest)) = pattern.split_once('{') else { return (path == pattern).then_some("") };
+    let (_, after) = rest.split_once('}')?;
+    let id = path.strip_prefix(before)?.strip_suffix(after)?;
+    (!id.is_empty() && !id.contains('/')).then_some(id)
+}
+
+/// A method at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// `POST /events`
+    SendEvents,
+    /// `GET /clients`
+    FindClients,
+    /// `POST /clients`
+    CreateClient,
+    /// `GET /clients/{clientId}`
+    GetClient,
+    /// `PATCH /clients/{clientId}`
+    ChangeClient,
+    /// `GET /leads`
+    FindLeads,
+    /// `POST /leads`
+    CreateLead,
+    /// `GET /leads/{leadId}`
+    GetLead,
+    /// `PATCH /leads/{leadId}`
+    ChangeLead,
+    /// `GET /leads/{leadId}/trip`
+    GetTrip,
+    /// `PATCH /leads/{leadId}/trip`
+    ChangeTrip,
+    /// `GET /openapi.json`
+    GetOpenApi,
+    /// `GET /docs`
+    GetDocs,
+}
+
+/// Groups endpoints whose requests and responses have the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndpointKind {
+    /// Takes a batch of events.
+    Intake,
+    LookUp,
+    Read,
+    Create,
+    Change,
+    /// Describes the API; needs no credentials.
+    Description,
+}
+
+impl Endpoint {
+    pub(crate) const fn route(self) -> Route {
+        match self {
+            Self::SendEvents => Route::Events,
+            Self::FindClients | Self::CreateClient => Route::Clients,
+            Self::GetClient | Self::ChangeClient => Route::Client,
+            Self::FindLeads | Self::CreateLead => Route::Leads,
+            Self::GetLead | Self::ChangeLead => Route::Lead,
+            Self::GetTrip | Self::ChangeTrip => Route::Trip,
+            Self::GetOpenApi => Route::OpenApi,
+            Self::GetDocs => Route::Docs,
+        }
+    }
+
+    pub(crate) const fn kind(self) -> EndpointKind {
+        match self {
+            Self::SendEvents => EndpointKind::Intake,
+            Self::FindClients | Self::FindLeads => EndpointKind::LookUp,
+            Self::GetClient | Self::GetLead | Self::GetTrip => EndpointKind::Read,
+            Self::CreateClient | Self::CreateLead => EndpointKind::Create,
+            Self::ChangeClient | Self::ChangeLead | Self::ChangeTrip => EndpointKind::Change,
+            Self::GetOpenApi | Self::GetDocs => EndpointKind::Description,
+        }
+    }
+
+    pub(crate) const fn method(self) -> &'static str {
+        match self.kind() {
+            EndpointKind::Intake | EndpointKind::Create => "POST",
+            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Description => "GET",
+            EndpointKind::Change => "PATCH",
+        }
+    }
+
+    /// The scope that a key needs (specification: Scopes); `None` where no key is needed.
+    pub(crate) const fn scope(self) -> Option<Scope> {
+        match self {
+            Self::SendEvents => Some(Scope::EventsIngest),
+            Self::FindClients | Self::GetClient => Some(Scope::ClientsRead),
+            Self::CreateClient | Self::ChangeClient => Some(Scope::ClientsWrite),
+            Self::FindLeads | Self::GetLead | Self::GetTrip => Some(Scope::LeadsRead),
+            Self::CreateLead | Self::ChangeLead | Self::ChangeTrip => Some(Scope::LeadsWrite),
+            Self::GetOpenApi | Self::GetDocs => None,
+        }
+    }
+
+    /// The scheme of its signatures; `None` for unsigned requests.
+    pub(crate) const fn scheme(self) -> Option<Scheme> {
+        match self.kind() {
+            EndpointKind::Intake => Some(Scheme::V1),
+            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Create | EndpointKind::Change => {
+                Some(Scheme::V2)
+            }
+            EndpointKind::Description => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_allows_the_methods_of_its_endpoints() {
+        for route in Route::ALL {
+            let mut methods: Vec<_> = route.endpoints().iter().map(|endpoint| endpoint.method()).collect();
+            if route.endpoints().iter().all(|endpoint| endpoint.kind() == EndpointKind::Description) {
+                methods.push("HEAD");
+            }
+            assert_eq!(route.methods(), methods.join(", "));
+            assert!(route.endpoints().iter().all(|endpoint| endpoint.route() == route));
+        }
+    }
+
+    #[test]
+    fn a_path_is_of_the_route_whose_pattern_it_has() {
+        for route in Route::ALL {
+            let (filled, id) = match route.pattern().split_once('{') {
+                Some(_) => {
+                    (route.pattern().replace("{clientId}", "a%2Fb").replace("{leadId}", "a%2Fb"), "a%2Fb")
+                }
+                None => (route.pattern().to_owned(), ""),
+            };
+            assert_eq!(Route::at(&filled), Some((route, id)), "{filled}");
+            let cut = &filled[..filled.len() - 1];
+            for other in [
+                &format!("{filled}/"),
+                &format!("/{filled}"),
+                &format!("{filled}/x/y"),
+                &filled.to_uppercase(),
+            ] {
+                assert_eq!(Route::at(other), None, "{other}");
+            }
+            assert_ne!(Route::at(cut), Some((route, id)), "{cut}");
+        }
+        let base = "/api/v1/crm/connect";
+        for path in ["", "/", "*", base, &format!("{base}/clients//"), &format!("{base}/leads//trip")] {
+            assert_eq!(Route::at(path), None, "{path}");
+        }
+    }
+
+    /// A new route or endpoint does not compile until it is counted here. The test then fails until it is in the lists above.
+    #[test]
+    fn no_route_and_no_endpoint_is_forgotten() {
+        let place = |route| match route {
+            Route::Events => 0,
+            Route::Clients => 1,
+            Route::Client => 2,
+            Route::Leads => 3,
+            Route::Lead => 4,
+            Route::Trip => 5,
+            Route::OpenApi => 6,
+            Route::Docs => 7,
+        };
+        assert!(Route::ALL.into_iter().map(place).eq(0..8));
+        let place = |endpoint: &Endpoint| match endpoint {
+            Endpoint::SendEvents => 0,
+            Endpoint::FindClients => 1,
+            Endpoint::CreateClient => 2,
+            Endpoint::GetClient => 3,
+            Endpoint::ChangeClient => 4,
+            Endpoint::FindLeads => 5,
+            Endpoint::CreateLead => 6,
+            Endpoint::GetLead => 7,
+            Endpoint::ChangeLead => 8,
+            Endpoint::GetTrip => 9,
+            Endpoint::ChangeTrip => 10,
+            Endpoint::GetOpenApi => 11,
+            Endpoint::GetDocs => 12,
+        };
+        assert!(Route::ALL.iter().flat_map(|route| route.endpoints()).map(place).eq(0..13));
+    }
+}

@@ -1,0 +1,120 @@
+//! Publishes a batch and returns the worker's result. A batch whose caller has hung up is applied exactly once, and a retry
+//! reports `duplicate`.
+//!
+//! A small batch may share its message with others of the same caller (see [`crate::publish::bundles`]). A large one is published
+//! by itself, at once, from its unchanged bytes.
+
+use super::bundles::{Bundles, SmallRequest};
+use super::{QueuePublisher, RequestMessage};
+use crate::limits::backlog::{self, Share};
+use crate::refusal::Refusal;
+use bytes::Bytes;
+use common::caller::Caller;
+use common::clock;
+use common::message::BatchMeta;
+use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS};
+use common::model::TenantId;
+use common::trace::RequestContext;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Most events of a batch that may share its message.
+const SMALL_EVENTS: u16 = 10;
+/// Most bytes of such a batch.
+const SMALL_BYTES: usize = 32 * 1024;
+
+/// Publishes batches to the queue of events; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct EventPublisher {
+    queue: QueuePublisher,
+    bundles: Bundles,
+    publish_within: Duration,
+    reply_within: Duration,
+}
+
+/// The body of a valid batch.
+#[derive(Clone, Debug)]
+pub(crate) struct ValidBatch {
+    /// As it was sent.
+    pub(crate) body: Bytes,
+    /// The text between the brackets of `events`.
+    pub(crate) text: Bytes,
+    /// The number of events.
+    pub(crate) events: u16,
+}
+
+impl ValidBatch {
+    fn is_small(&self) -> bool {
+        self.events <= SMALL_EVENTS && self.body.len() <= SMALL_BYTES
+    }
+}
+
+impl EventPublisher {
+    /// `publish_within` limits the wait for the broker's confirm, `reply_within` the whole.
+    pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
+        Self { bundles: Bundles::new(queue.clone()), queue, publish_within, reply_within }
+    }
+
+    /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::reserve`] takes it.
+    pub(crate) fn reserve(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
+        self.queue.reserve(tenant, || backlog::batch_units(body))
+    }
+
+    /// Publishes a batch and returns the worker's result unchanged: JSON of a `BatchResult`.
+    ///
+    /// 503 `overloaded` when too many batches wait or the broker rejects the message, 503 `processing_timeout` when there is
+    /// no result in time.
+    pub(crate) async fn submit(
+        &self,
+        request_context: RequestContext,
+        caller: &Caller,
+        batch: ValidBatch,
+        share: Share,
+    ) -> Result<Vec<u8>, Refusal> {
+        metrics::histogram!(BATCH_EVENTS).record(batch.events);
+        let now = Instant::now();
+        let (confirm_by, reply_by) = (now + self.publish_within, now + self.reply_within);
+        let result = if batch.is_small() {
+            let share = Some(share);
+            self.bundles
+                .submit(caller, SmallRequest { request_context, batch, confirm_by, reply_by, share })
+                .await
+        } else {
+            metrics::histogram!(BUNDLE_REQUESTS).record(1);
+            let meta = single_meta(request_context, caller, batch.events);
+            self.queue.call_detached(batch_message(&meta, batch.body, confirm_by, reply_by), share).await
+        };
+        result.map_err(|error| {
+            tracing::debug!(%error, "publishing a batch or waiting for its result failed");
+            error.refuse(Refusal::ProcessingTimeout)
+        })
+    }
+}
+
+/// The metadata of a message with the batch of a single request.
+pub(super) fn single_meta(request_context: RequestContext, caller: &Caller, events: u16) -> BatchMeta {
+    BatchMeta {
+        request_id: request_context.request_id,
+        caller: caller.clone(),
+        published_at: clock::now(),
+        events,
+        traceparent: Some(request_context.context.to_header()),
+        parts: Vec::new(),
+    }
+}
+
+pub(super) fn batch_message(
+    meta: &BatchMeta,
+    body: Bytes,
+    confirm_by: Instant,
+    reply_by: Instant,
+) -> RequestMessage {
+    RequestMessage {
+        id: meta.request_id,
+        meta: meta.to_header(),
+        traceparent: meta.traceparent.clone(),
+        body,
+        confirm_by,
+        reply_by,
+    }
+}

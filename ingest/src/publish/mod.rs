@@ -1,0 +1,138 @@
+//! Publishes a request to a queue and waits for the worker's reply (D9).
+//!
+//! [`QueuePublisher`] is the path of every such request: the broker's readiness, the share of the backlog, the publish, the wait
+//! for the reply, and the refusal without one. It has two uses, which build the messages and parse the replies: [`events`] and
+//! [`writes`].
+//!
+//! A caller that hangs up loses nothing. Before the publish nothing was ingested, written or confirmed; the signature may be used
+//! up, but a retry has a new signature in any case. After the publish the message is applied exactly once. The publish and the wait for
+//! its reply continue without the caller, and so does the message's share of the backlog: hanging up frees nothing.
+
+pub(crate) mod bundles;
+pub(crate) mod events;
+pub(crate) mod writes;
+
+use crate::limits::backlog::{Backlog, Share};
+use crate::overload::OverloadReason;
+use crate::refusal::Refusal;
+use bytes::Bytes;
+use common::broker::{CallError, Holds, Rpc, RpcRequest};
+use common::model::TenantId;
+use thiserror::Error;
+use tokio::time::Instant;
+use tracing::Instrument;
+use uuid::Uuid;
+
+/// Publishes to one queue, within its backlog; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct QueuePublisher {
+    rpc: Rpc,
+    backlog: Backlog,
+}
+
+/// A message of one or more requests. It borrows nothing, so that it can outlive its callers.
+#[derive(Debug)]
+pub(crate) struct RequestMessage {
+    pub(crate) id: Uuid,
+    /// JSON for the worker.
+    pub(crate) meta: String,
+    /// W3C trace context.
+    pub(crate) traceparent: Option<String>,
+    pub(crate) body: Bytes,
+    /// Until when the broker must have confirmed it.
+    pub(crate) confirm_by: Instant,
+    /// Until when there must be a reply.
+    pub(crate) reply_by: Instant,
+}
+
+/// Why a request has no result.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub(crate) enum SubmitError {
+    /// Nothing was published: the queue of waiting requests is full.
+    #[error("too many requests wait to be published")]
+    TooManyWaiting,
+    /// The call of the queue failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl QueuePublisher {
+    pub(crate) const fn new(rpc: Rpc, backlog: Backlog) -> Self {
+        Self { rpc, backlog }
+    }
+
+    pub(crate) const fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Whether a message can be published now.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.rpc.is_ready()
+    }
+
+    /// Takes a share of the backlog, of as many units as `units` counts. To be called before the signature is used up.
+    ///
+    /// 503 `overloaded` when the broker is not ready, or when no share is left.
+    pub(crate) fn reserve(&self, tenant: TenantId, units: impl FnOnce() -> u64) -> Result<Share, Refusal> {
+        self.rpc.check_ready().map_err(|_| OverloadReason::Broker.refuse())?;
+        self.backlog.admit(tenant, units())
+    }
+
+    /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls `confirmed`
+    /// once the broker has confirmed the message, unless the reply or the end of the call comes first.
+    pub(crate) async fn call(
+        &self,
+        message: &RequestMessage,
+        holds: Holds,
+        confirmed: impl FnOnce() + Send,
+    ) -> Result<Vec<u8>, CallError> {
+        let request = RpcRequest {
+            id: message.id,
+            meta: &message.meta,
+            traceparent: message.traceparent.as_deref(),
+            body: &message.body,
+            confirm_within: message.confirm_by.saturating_duration_since(Instant::now()),
+            deadline: message.reply_by,
+        };
+        self.rpc.call_then(request, holds, confirmed).await
+    }
+
+    /// The same in a task of its own, which continues when the caller hangs up. The message holds `share`.
+    pub(crate) async fn call_detached(
+        &self,
+        message: RequestMessage,
+        share: Share,
+    ) -> Result<Vec<u8>, SubmitError> {
+        let publisher = self.clone();
+        let call = async move { publisher.call(&message, vec![Box::new(share)], || ()).await };
+        // Without a result the task has panicked; the message may have been published.
+        Ok(tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))?)
+    }
+}
+
+impl SubmitError {
+    /// 503 `overloaded` when nothing was published; `without_reply` when the message was, or may have been, published.
+    pub(crate) fn refuse(self, without_reply: Refusal) -> Refusal {
+        match self {
+            Self::TooManyWaiting => OverloadReason::PublishQueue.refuse(),
+            Self::Call(CallError::Unavailable) => OverloadReason::Broker.refuse(),
+            Self::Call(CallError::Refused) => OverloadReason::Queue.refuse(),
+            Self::Call(CallError::NoReply) => without_reply,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_message_that_may_have_been_published_is_refused_otherwise_than_as_overloaded() {
+        for error in CallError::ALL.map(SubmitError::Call).into_iter().chain([SubmitError::TooManyWaiting]) {
+            let refusal = error.refuse(Refusal::ProcessingTimeout);
+            let is_published = error == SubmitError::Call(CallError::NoReply);
+            assert_eq!(refusal == Refusal::ProcessingTimeout, is_published, "{error}");
+            assert_eq!(matches!(refusal, Refusal::Overloaded { retry_after: 1 }), !is_published, "{error}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Publishes a records write and waits for the worker's reply (D17, D21c).
+//!
+//! The worker begins no write whose caller got 503: the message carries a deadline for its beginning, and ingest does not
+//! respond with `processing_timeout` before that deadline, even if the broker hangs or its connection breaks. A write that
+//! began in time may still commit; a retry of a POST with the same `Idempotency-Key` then gets the created record.
+//!
+//! When a caller hangs up, the write goes on without it, and keeps its share of the backlog until it is done or refused.
+
+use super::{QueuePublisher, RequestMessage, SubmitError};
+use crate::limits::backlog::{self, Share};
+use crate::refusal::Refusal;
+use bytes::Bytes;
+use common::broker::CallError;
+use common::caller::Caller;
+use common::clock;
+use common::limited;
+use common::log_limit::LogLimit;
+use common::model::TenantId;
+use common::trace::RequestContext;
+use common::write::{IfMatch, WriteMeta, WriteRefusal, WriteReply, WriteTarget, Written};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Bounds the log lines of messages and replies that cannot be serialized or parsed.
+static FAULTS: LogLimit<2> = LogLimit::new();
+
+/// Publishes records writes; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct WritePublisher {
+    queue: QueuePublisher,
+    reply_within: Duration,
+}
+
+/// A write whose body is valid.
+#[derive(Clone, Debug)]
+pub(crate) struct ValidWrite {
+    /// The record to create or change.
+    pub(crate) target: WriteTarget,
+    pub(crate) path: String,
+    /// `Idempotency-Key` of a POST.
+    pub(crate) idempotency_key: Option<String>,
+    /// `If-Match` of a PATCH.
+    pub(crate) if_match: Option<IfMatch>,
+}
+
+impl WritePublisher {
+    /// `reply_within` limits the wait for the broker's confirm and the worker's reply together.
+    pub(crate) const fn new(queue: QueuePublisher, reply_within: Duration) -> Self {
+        Self { queue, reply_within }
+    }
+
+    /// A share of the backlog, as [`QueuePublisher::reserve`] takes it.
+    pub(crate) fn reserve(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
+        self.queue.reserve(tenant, || backlog::units(1, body.len()))
+    }
+
+    /// Publishes a write with its `body` as sent, and returns the worker's reply.
+    ///
+    /// 503 `overloaded` when the broker rejects the message, 503 `processing_timeout` when there is no reply in time.
+    pub(crate) async fn submit(
+        &self,
+        request_context: RequestContext,
+        caller: &Caller,
+        write: ValidWrite,
+        body: &Bytes,
+        share: Share,
+    ) -> Result<Written, Refusal> {
+        let RequestContext { request_id: id, context } = request_context;
+        let traceparent = context.to_header();
+        let published_at = clock::now();
+        let meta = WriteMeta {
+            request_id: id,
+            caller: caller.clone(),
+            published_at,
+            deadline: published_at + self.reply_within,
+            target: write.target,
+            path: write.path,
+            idempotency_key: write.idempotency_key,
+            if_match: write.if_match,
+            traceparent: Some(traceparent.clone()),
+        };
+        let meta = serde_json::to_string(&meta).map_err(|error| {
+            limited!(FAULTS[0], error, %error, "serializing the metadata of a records write failed; responding 500");
+            Refusal::Internal
+        })?;
+        let deadline = Instant::now() + self.reply_within;
+        let message = RequestMessage {
+            id,
+            meta,
+            traceparent: Some(traceparent),
+            body: body.clone(),
+            confirm_by: deadline,
+            reply_by: deadline,
+        };
+        let reply = match self.queue.call_detached(message, share).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                tracing::debug!(%error, "a records write got no reply from the worker");
+                if error == SubmitError::Call(CallError::NoReply) {
+                    sleep_until(deadline).await;
+                }
+                return Err(error.refuse(Refusal::Write(WriteRefusal::ProcessingTimeout)));
+            }
+        };
+        match serde_json::from_slice(&reply) {
+            Ok(WriteReply::Written(written)) => Ok(written),
+            Ok(WriteReply::Refused(refusal)) => Err(Refusal::Write(refusal)),
+            Err(error) => {
+                limited!(FAULTS[1], error, %error, "the worker's reply to a records write cannot be parsed; responding 500");
+                Err(Refusal::Internal)
+            }
+        }
+    }
+}

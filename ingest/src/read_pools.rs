@@ -1,0 +1,100 @@
+//! The connections of records reads. One is reserved for each kind of record: while a table is locked, the reads that wait
+//! for it can use up all connections except those that are reserved for reads of other tables.
+
+use crate::store::records::RecordKind;
+use common::db::{Client, Database, TxError};
+use futures_util::future::select;
+use std::pin::pin;
+
+/// Where a statement gets its connection.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionSource {
+    pool: Database,
+    /// Used while all connections of `pool` are in use.
+    overflow: Option<Database>,
+}
+
+/// The pools of all reads. They have one name, so their metrics are sums.
+#[derive(Debug)]
+pub(crate) struct ReadPools {
+    /// In the order of [`RecordKind::ALL`].
+    sources: [ConnectionSource; RecordKind::ALL.len()],
+    pools: Vec<Database>,
+}
+
+impl ReadPools {
+    /// Divides so many connections; `pool` makes a pool of a number of them. Nothing is reserved where there are fewer
+    /// connections than kinds.
+    pub(crate) fn new(connections: usize, pool: impl Fn(usize) -> Database) -> Self {
+        let reserved = RecordKind::ALL.len();
+        if connections < reserved {
+            let common = pool(connections);
+            let sources = RecordKind::ALL.map(|_| ConnectionSource::from(common.clone()));
+            return Self { sources, pools: vec![common] };
+        }
+        let common = (connections > reserved).then(|| pool(connections - reserved));
+        let sources = RecordKind::ALL.map(|_| ConnectionSource { pool: pool(1), overflow: common.clone() });
+        let pools = sources.iter().map(|source| source.pool.clone()).chain(common).collect();
+        Self { sources, pools }
+    }
+
+    /// The connections that reads of `kind` may use.
+    pub(crate) fn of(&self, kind: RecordKind) -> ConnectionSource {
+        self.sources[kind as usize].clone()
+    }
+
+    /// All pools, for their metrics.
+    pub(crate) fn all(&self) -> &[Database] {
+        &self.pools
+    }
+}
+
+impl From<Database> for ConnectionSource {
+    fn from(pool: Database) -> Self {
+        Self { pool, overflow: None }
+    }
+}
+
+impl ConnectionSource {
+    /// The first connection that is free.
+    pub(crate) async fn client(&self) -> Result<Client, TxError> {
+        let Some(overflow) = &self.overflow else { return self.pool.client().await };
+        for pool in [&self.pool, overflow] {
+            if let Some(client) = pool.free_client().await? {
+                return Ok(client);
+            }
+        }
+        select(pin!(self.pool.client()), pin!(overflow.client())).await.factor_first().0
+    }
+
+    /// Most connections at once.
+    pub(crate) fn max_size(&self) -> usize {
+        self.pool.max_size() + self.overflow.as_ref().map_or(0, Database::max_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::unused_database;
+
+    /// The sizes of all pools, and how many connections each kind may use.
+    fn sizes(connections: usize) -> (Vec<usize>, [usize; 3]) {
+        let pools = ReadPools::new(connections, unused_database);
+        let sizes = pools.all().iter().map(Database::max_size).collect();
+        (sizes, RecordKind::ALL.map(|kind| pools.of(kind).max_size()))
+    }
+
+    #[test]
+    fn reads_of_one_kind_leave_a_connection_to_each_other_kind() {
+        assert_eq!(sizes(8), (vec![1, 1, 1, 5], [6, 6, 6]));
+        assert_eq!(sizes(4), (vec![1, 1, 1, 1], [2, 2, 2]));
+        assert_eq!(sizes(3), (vec![1, 1, 1], [1, 1, 1]));
+    }
+
+    #[test]
+    fn fewer_connections_than_kinds_are_shared() {
+        assert_eq!(sizes(2), (vec![2], [2, 2, 2]));
+        assert_eq!(sizes(1), (vec![1], [1, 1, 1]));
+    }
+}

@@ -1,0 +1,255 @@
+//! The table of refusals: status, code, message and headers of every response that is not a success (specification: Errors;
+//! D4).
+
+use crate::http::response;
+use bytes::Bytes;
+use common::write::WriteRefusal;
+use serde_json::{Value, json};
+use std::sync::OnceLock;
+use warp::http::header::{ALLOW, RETRY_AFTER};
+use warp::http::{HeaderValue, StatusCode};
+use warp::reply::Response;
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Authentication failed. Callers are never told which check failed.
+    Unauthorized,
+    /// The credentials are valid, but not for this tenant or route.
+    Forbidden,
+    /// The body is invalid; the text names the places.
+    InvalidRequest(String),
+    NotFound,
+    /// The route exists, but not with this method; the text lists its methods, as in an `Allow` header.
+    MethodNotAllowed(&'static str),
+    /// The body didn't arrive in time.
+    RequestTimeout,
+    /// The body is larger than `CONNECT_MAX_BODY`.
+    PayloadTooLarge,
+    /// Postgres does not respond: keys and replays cannot be checked, or records not read. Nothing was ingested, written or
+    /// read.
+    ReplayStoreUnavailable,
+    /// A limit is reached, or the broker does not accept messages. Nothing was ingested, written or read.
+    Overloaded {
+        /// Seconds after which a retry makes sense.
+        retry_after: u32,
+    },
+    /// A batch was published or perhaps published, but there is no result yet (D9).
+    ProcessingTimeout,
+    /// A records POST without its key.
+    IdempotencyKeyRequired,
+    /// A look-up without a field to look for; the text says which are possible.
+    LookupFieldRequired(&'static str),
+    /// The key reads more often than its tenant allows (D23).
+    RateLimited,
+    /// A refusal by the rules of the records API, in ingest or in the worker.
+    Write(WriteRefusal),
+    /// An internal error. Its message reveals no details.
+    Internal,
+}
+
+/// A row of the table.
+pub(crate) struct RefusalRow {
+    pub(crate) status: StatusCode,
+    /// `{statusCode, code, message}`, and the ids that go with the code.
+    pub(crate) body: Value,
+    /// The header `Retry-After`, in seconds.
+    pub(crate) retry_after: Option<u32>,
+    pub(crate) allow: Option<&'static str>,
+}
+
+impl RefusalRow {
+    fn new(status: StatusCode, code: &str, message: &str) -> Self {
+        let body = json!({"statusCode": status.as_u16(), "code": code, "message": message});
+        Self { status, body, retry_after: None, allow: None }
+    }
+
+    /// The wording of these refusals is in `common`, because ingest and the worker share them.
+    fn of(refusal: &WriteRefusal) -> Self {
+        let status =
+            StatusCode::from_u16(refusal.status_and_message().0).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, body: refusal.body(), retry_after: refusal.retry_after(), allow: None }
+    }
+
+    fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    fn allow(self, methods: &'static str) -> Self {
+        Self { allow: Some(methods), ..self }
+    }
+}
+
+/// The message of every 401 and 403 (specification: Authentication, 5).
+const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
+
+impl Refusal {
+    /// The status of the response.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.row().status
+    }
+
+    /// The response of the refusal; also the source of the API's description.
+    pub(crate) fn row(&self) -> RefusalRow {
+        use StatusCode as S;
+        match self {
+            Self::Unauthorized => RefusalRow::new(S::UNAUTHORIZED, "unauthorized", INVALID_CREDENTIALS),
+            Self::Forbidden => RefusalRow::new(S::FORBIDDEN, "forbidden", INVALID_CREDENTIALS),
+            Self::InvalidRequest(faults) => RefusalRow::new(S::BAD_REQUEST, "invalid_request", faults),
+            Self::NotFound => RefusalRow::new(S::NOT_FOUND, "not_found", "No such route"),
+            Self::MethodNotAllowed(methods) => {
+                RefusalRow::new(S::METHOD_NOT_ALLOWED, "method_not_allowed", "Method not allowed")
+                    .allow(methods)
+            }
+            Self::RequestTimeout => RefusalRow::new(
+                S::REQUEST_TIMEOUT,
+                "request_timeout",
+                "The request body did not arrive in time",
+            ),
+            Self::PayloadTooLarge => {
+                RefusalRow::new(S::PAYLOAD_TOO_LARGE, "payload_too_large", "The request body is too large")
+            }
+            Self::ReplayStoreUnavailable => {
+                let message = "The store is unavailable; the request had no effect";
+                RefusalRow::new(S::SERVICE_UNAVAILABLE, "replay_store_unavailable", message).retry_after(1)
+            }
+            Self::Overloaded { retry_after } => {
+                let message = "The service is overloaded; the request had no effect";
+                RefusalRow::new(S::SERVICE_UNAVAILABLE, "overloaded", message).retry_after(*retry_after)
+            }
+            Self::ProcessingTimeout => {
+                let message = "No result yet; a retry reports what was applied";
+                RefusalRow::new(S::SERVICE_UNAVAILABLE, "processing_timeout", message).retry_after(5)
+            }
+            Self::IdempotencyKeyRequired => RefusalRow::new(
+                S::BAD_REQUEST,
+                "idempotency_key_required",
+                "The header Idempotency-Key is required",
+            ),
+            Self::LookupFieldRequired(needed) => {
+                RefusalRow::new(S::BAD_REQUEST, "lookup_field_required", needed)
+            }
+            Self::RateLimited => {
+                RefusalRow::new(S::TOO_MANY_REQUESTS, "rate_limited", "Too many reads per second")
+                    .retry_after(1)
+            }
+            Self::Write(refusal) => RefusalRow::of(refusal),
+            Self::Internal => RefusalRow::new(S::INTERNAL_SERVER_ERROR, "internal_error", "Internal error"),
+        }
+    }
+}
+
+impl warp::Reply for Refusal {
+    fn into_response(self) -> Response {
+        /// The bodies of refused credentials are serialized once, because attackers cause most of them.
+        static CREDENTIALS: [OnceLock<(StatusCode, Bytes)>; 2] = [const { OnceLock::new() }; 2];
+        let place = [Self::Unauthorized, Self::Forbidden].iter().position(|refusal| *refusal == self);
+        if let Some(written) = place.and_then(|place| CREDENTIALS.get(place)) {
+            let (status, body) = written.get_or_init(|| {
+                let row = self.row();
+                (row.status, row.body.to_string().into())
+            });
+            return response::json(*status, body.clone());
+        }
+        let row = self.row();
+        let mut response = response::json(row.status, row.body.to_string());
+        let headers = response.headers_mut();
+        if let Some(seconds) = row.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(methods) = row.allow {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use warp::Reply;
+    use warp::http::header::CONTENT_TYPE;
+
+    /// Specification: Errors, Events route; D4. Every variant, so that a new one has to be added here.
+    fn table() -> Vec<(Refusal, u16, &'static str, bool)> {
+        let all = vec![
+            (Refusal::Unauthorized, 401, "unauthorized", false),
+            (Refusal::Forbidden, 403, "forbidden", false),
+            (Refusal::InvalidRequest("events: is required".to_owned()), 400, "invalid_request", false),
+            (Refusal::NotFound, 404, "not_found", false),
+            (Refusal::MethodNotAllowed("POST"), 405, "method_not_allowed", false),
+            (Refusal::RequestTimeout, 408, "request_timeout", false),
+            (Refusal::PayloadTooLarge, 413, "payload_too_large", false),
+            (Refusal::ReplayStoreUnavailable, 503, "replay_store_unavailable", true),
+            (Refusal::Overloaded { retry_after: 1 }, 503, "overloaded", true),
+            (Refusal::ProcessingTimeout, 503, "processing_timeout", true),
+            (Refusal::IdempotencyKeyRequired, 400, "idempotency_key_required", false),
+            (Refusal::LookupFieldRequired("externalId is required"), 400, "lookup_field_required", false),
+            (Refusal::RateLimited, 429, "rate_limited", true),
+            (Refusal::Write(WriteRefusal::NotFound), 404, "not_found", false),
+            (Refusal::Internal, 500, "internal_error", false),
+        ];
+        let place = |refusal: &Refusal| match refusal {
+            Refusal::Unauthorized => 0,
+            Refusal::Forbidden => 1,
+            Refusal::InvalidRequest(_) => 2,
+            Refusal::NotFound => 3,
+            Refusal::MethodNotAllowed(_) => 4,
+            Refusal::RequestTimeout => 5,
+            Refusal::PayloadTooLarge => 6,
+            Refusal::ReplayStoreUnavailable => 7,
+            Refusal::Overloaded { .. } => 8,
+            Refusal::ProcessingTimeout => 9,
+            Refusal::IdempotencyKeyRequired => 10,
+            Refusal::LookupFieldRequired(_) => 11,
+            Refusal::RateLimited => 12,
+            Refusal::Write(_) => 13,
+            Refusal::Internal => 14,
+        };
+        assert!(all.iter().enumerate().all(|(i, (refusal, ..))| place(refusal) == i));
+        all
+    }
+
+    async fn body(response: Response) -> Value {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_refusal_has_the_response_of_the_specification() {
+        for (refusal, status, code, may_retry) in table() {
+            let response = refusal.clone().into_response();
+            assert_eq!(response.status(), status, "{refusal:?}");
+            assert_eq!(response.headers().contains_key(RETRY_AFTER), may_retry, "{refusal:?}");
+            assert_eq!(response.headers().contains_key(ALLOW), status == 405, "{refusal:?}");
+            assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
+            let body = body(response).await;
+            assert_eq!((&body["statusCode"], &body["code"]), (&json!(status), &json!(code)));
+            assert_eq!(body.as_object().unwrap().len(), 3, "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refusals_by_the_rules_keep_their_ids_and_retry_after() {
+        let closed = WriteRefusal::TripClosed { stage: common::model::Stage::Lost };
+        let closed = Refusal::Write(closed).into_response();
+        assert_eq!(closed.status(), 409);
+        assert_eq!(body(closed).await["stage"], "lost");
+        let used_up = Refusal::Write(WriteRefusal::QuotaExceeded { retry_after: 86_400 }).into_response();
+        assert_eq!(
+            (used_up.status().as_u16(), &used_up.headers()[RETRY_AFTER]),
+            (429, &"86400".parse().unwrap())
+        );
+        assert_eq!(body(used_up).await["code"], "quota_exceeded");
+    }
+
+    #[tokio::test]
+    async fn refused_credentials_share_one_message_and_faults_are_named() {
+        let message = async |refusal: Refusal| body(refusal.into_response()).await["message"].clone();
+        assert_eq!(message(Refusal::Unauthorized).await, "Invalid Connect credentials");
+        assert_eq!(message(Refusal::Forbidden).await, "Invalid Connect credentials");
+        let fault = Refusal::InvalidRequest("events[3].actor.email: must be an address".to_owned());
+        assert_eq!(message(fault).await, "events[3].actor.email: must be an address");
+    }
+}

@@ -1,0 +1,112 @@
+//! What is recorded of a refusal beside its reason. The texts are Connect's own: nothing that a caller wrote is in them.
+
+use crate::auth::{AuthFailure, HeaderFault};
+use crate::refusal::Refusal;
+use common::model::Scope;
+use common::signature::{Signature, malformation, skew};
+use hyper::HeaderMap;
+
+/// Longest detail, in bytes.
+const DETAIL_MAX: usize = 200;
+
+/// The fields that are named in details. Any other name may be a text of the caller.
+const FIELDS: &str = " actor adults age amount attribution body budget campaign changeSummary childAges children clientId \
+    company contact content currency days destination discovery email endDate essence eventId eventType events externalId \
+    externalLeadId followUp guestNationality items itinerary itinerarySnapshot landingPath marketingOptIn medium message name \
+    notes occurredAt origin owner party payload phone profilePatch reason referrer rooms source specVersion stage startDate \
+    tenant term title travelDates travelers type Idempotency-Key If-Match ";
+
+/// Which header it is, and for the signature what is wrong with it.
+pub(super) fn of_header(headers: &HeaderMap, fault: &HeaderFault) -> String {
+    let what = if fault.failure == AuthFailure::MissingHeader {
+        "is missing"
+    } else if fault.failure == AuthFailure::RepeatedHeader {
+        "is repeated"
+    } else {
+        headers
+            .get(fault.header)
+            .filter(|_| fault.header == HeaderFault::SIGNATURE)
+            .and_then(|value| value.to_str().ok())
+            .and_then(malformation)
+            .unwrap_or("is empty, or has characters that it cannot have")
+    };
+    format!("{}: {what}", fault.header)
+}
+
+/// Of a signature that was refused at `now`, seconds since 1970.
+pub(super) fn of_signature(failure: AuthFailure, signature: &Signature, now: i64) -> Option<String> {
+    match failure {
+        AuthFailure::Stale => skew(signature.timestamp(), now),
+        AuthFailure::WrongScheme => {
+            Some("the events route takes v1 signatures, the records routes take v2".to_owned())
+        }
+        AuthFailure::Mismatch => Some("the secret, or the text that was signed, is another one".to_owned()),
+        AuthFailure::RevokedKey | AuthFailure::ExpiredKey => Some("use another key".to_owned()),
+        AuthFailure::MissingHeader
+        | AuthFailure::RepeatedHeader
+        | AuthFailure::MalformedHeader
+        | AuthFailure::UnknownKey
+        | AuthFailure::Tenant
+        | AuthFailure::Scope
+        | AuthFailure::Replayed => None,
+    }
+}
+
+/// Of a valid signature.
+pub(super) fn of_use(failure: AuthFailure, scope: Scope) -> Option<String> {
+    if failure == AuthFailure::Tenant {
+        return Some("X-Connect-Tenant: names another agency than that of the key".to_owned());
+    }
+    (failure == AuthFailure::Scope).then(|| format!("the key lacks the scope {scope}"))
+}
+
+/// The code of a refusal's response as its reason, and the first place of an invalid body.
+pub(super) fn of_refusal(refusal: &Refusal) -> (String, Option<String>) {
+    let row = refusal.row();
+    let code = row.body["code"].as_str().unwrap_or_default().to_owned();
+    let message = row.body["message"].as_str().unwrap_or_default();
+    let detail = if code == "invalid_request" { first_fault(message) } else { Some(message.to_owned()) };
+    (code, detail.filter(|detail| detail.len() <= DETAIL_MAX))
+}
+
+/// The first fault of a list such as `events[3].actor.email: is required; ...`, without names that the caller may have made up.
+fn first_fault(message: &str) -> Option<String> {
+    let (place, what) = message.split_once(": ")?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.[]".contains(c);
+    if !place.chars().all(is_plain) {
+        return None;
+    }
+    let names = place.split('.').map(|part| {
+        let name = part.split('[').next().unwrap_or_default();
+        let is_field = FIELDS.split(' ').any(|field| field == name && !field.is_empty());
+        if is_field { part } else { "…" }
+    });
+    let what = what.split("; ").next().unwrap_or_default();
+    Some(format!("{}: {what}", names.collect::<Vec<_>>().join(".")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_and_names_of_the_caller_are_not() {
+        let told = |message: &str| of_refusal(&Refusal::InvalidRequest(message.to_owned())).1;
+        let fault = "events[3].actor.email: must be an email address; events: x";
+        assert_eq!(told(fault).as_deref(), Some("events[3].actor.email: must be an email address"));
+        assert_eq!(
+            told("contact.ana: is not a known field").as_deref(),
+            Some("contact.…: is not a known field")
+        );
+        assert_eq!(told("[\"ana@example.com\"]: is not a known field"), None);
+        assert_eq!(told("[\"x: y\"]: is not a known field"), None);
+        assert_eq!(told("body: must be an object").as_deref(), Some("body: must be an object"));
+        assert_eq!(told(&format!("events: {}", "x".repeat(300))), None, "too long");
+    }
+
+    #[test]
+    fn other_refusals_have_the_code_and_message_of_their_response() {
+        let (reason, detail) = of_refusal(&Refusal::RateLimited);
+        assert_eq!((reason.as_str(), detail.as_deref()), ("rate_limited", Some("Too many reads per second")));
+    }
+}

@@ -1,0 +1,119 @@
+//! The replay store: a signature can be used once (specification: Authentication, 3; D2, D3).
+//!
+//! Group commit: requests queue, and one statement writes the entries of all that wait, so that requests that arrive during
+//! one round trip share the next round trip and its commit.
+
+mod group;
+pub(crate) mod partitions;
+pub(crate) mod round_trips;
+mod used_signatures;
+
+use crate::group_queue::{GroupQueue, GroupQueueSettings};
+use crate::outage::Outage;
+use crate::overload::OverloadReason;
+use crate::read_pools::ConnectionSource;
+use crate::refusal::Refusal;
+use crate::replay::partitions::ReplayPartitions;
+use crate::store::replay_entries::ReplayEntry;
+use common::db::Database;
+use round_trips::{EntryContext, StoreRequest, StoreRoundTrips, await_reply};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use used_signatures::UsedSignatures;
+
+/// The second task only takes over while the first one waits for a lock or a disk: two at once make the groups smaller
+/// and the replies slower. A statement takes some tenths of a millisecond.
+const GROUPING: GroupQueueSettings = GroupQueueSettings {
+    concurrency: ReplayStore::CONNECTIONS,
+    max_group: 256,
+    overtake_after: Duration::from_millis(10),
+    queue: 4_096,
+};
+
+/// The store's verdict on a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// New, and stored now; or used before with the same `Idempotency-Key`, which is an idempotent replay (D3).
+    Admitted,
+    /// Used before in any other way.
+    Replayed,
+}
+
+/// Writes replay entries in groups.
+#[derive(Debug)]
+pub(crate) struct ReplayStore {
+    queue: GroupQueue<StoreRequest>,
+    round_trips: StoreRoundTrips,
+}
+
+impl ReplayStore {
+    /// The most connections that it uses at once.
+    pub(crate) const CONNECTIONS: usize = 2;
+
+    /// Starts the tasks that write entries; they end when the value is dropped. `within` is the longest time for a statement.
+    pub(crate) fn start(db: Database, partitions: ReplayPartitions, within: Duration) -> Self {
+        let entries = Arc::new(EntryContext { partitions, used: UsedSignatures::default() });
+        let round_trips = StoreRoundTrips {
+            connections: db.into(),
+            within,
+            entries,
+            outage: Arc::new(Outage::of_requests("replay store")),
+        };
+        Self { queue: GroupQueue::start("replay store", GROUPING, round_trips.clone()), round_trips }
+    }
+
+    /// The same round trips on other connections with an outage of their own.
+    pub(crate) fn round_trips_to(
+        &self,
+        connections: ConnectionSource,
+        outage: Arc<Outage>,
+    ) -> StoreRoundTrips {
+        StoreRoundTrips { connections, outage, ..self.round_trips.clone() }
+    }
+
+    /// Whether memory alone tells that the signature was used.
+    pub(super) fn is_used(&self, entry: &ReplayEntry) -> bool {
+        self.round_trips.entries.used.contains(entry)
+    }
+
+    /// Uses up a signature.
+    ///
+    /// 503 `overloaded` when too many requests wait; 503 `replay_store_unavailable` when there is no verdict before
+    /// `deadline`. In the latter case the signature may have been stored nevertheless.
+    pub(crate) async fn admit(&self, entry: ReplayEntry, deadline: Instant) -> Result<Admission, Refusal> {
+        if self.is_used(&entry) {
+            return Ok(Admission::Replayed);
+        }
+        let (request, receiver) = StoreRequest::new(Some(entry), None);
+        self.queue.push(request).map_err(|_| OverloadReason::ReplayStore.refuse())?;
+        await_reply(receiver, deadline).await?.admission.ok_or(Refusal::ReplayStoreUnavailable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::replay_entries::testing::entry;
+    use crate::store::unused_database;
+    use futures_util::FutureExt;
+    use tokio::task::yield_now;
+
+    #[tokio::test]
+    async fn beyond_the_bound_signatures_are_refused_until_those_that_wait_are_taken() {
+        let db = unused_database(ReplayStore::CONNECTIONS);
+        let store = ReplayStore::start(db.clone(), ReplayPartitions::new(db), Duration::from_secs(1));
+        store.round_trips.entries.used.insert(&entry(u64::MAX));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let admit = |number| store.admit(entry(number), deadline).now_or_never();
+        // Nothing is taken: the tasks run when this test waits for something.
+        let waiting = (0..).take_while(|number| admit(*number).is_none()).count();
+        assert_eq!(waiting, GROUPING.queue);
+        assert_eq!(admit(0), Some(Err(Refusal::Overloaded { retry_after: 1 })));
+        assert_eq!(admit(u64::MAX), Some(Ok(Admission::Replayed)), "a known replay needs no place");
+        // Their callers have gone, so that the tasks take them without asking the database.
+        while admit(0).is_some() {
+            yield_now().await;
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! One round trip to the database for a group of requests: their replay entries and the records that they read.
+//!
+//! A round trip has one statement for all entries, and one for the records, which are all of one kind: statements on a
+//! connection wait for each other, and a locked table must not hold up the reads of another. Each commits by itself: if a
+//! query fails, the entries are written nevertheless, and a request whose entry was refused gets no rows.
+
+use super::Admission;
+use super::group::{decide_admissions, distinct_signatures, sort_by_signature};
+use super::used_signatures::UsedSignatures;
+use crate::group_queue::GroupHandler;
+use crate::outage::Outage;
+use crate::read_pools::ConnectionSource;
+use crate::refusal::Refusal;
+use crate::replay::partitions::ReplayPartitions;
+use crate::store::records::{self, LookupRows, RecordLookup};
+use crate::store::replay_entries::{InsertOutcome, ReplayEntry};
+use crate::store::{self, replay_entries};
+use common::db::TxError;
+use futures_util::future::join;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tracing::Span;
+
+/// The part of a round trip's time that a query of records may take.
+const QUERY_TIME: f64 = 0.75;
+
+/// The part of a round trip that is for one request. No reply is sent once its receiver is dropped.
+#[derive(Debug)]
+pub(crate) struct StoreRequest {
+    entry: Option<ReplayEntry>,
+    lookup: Option<RecordLookup>,
+    /// The request's span, for log lines about it.
+    span: Span,
+    reply: oneshot::Sender<StoreReply>,
+}
+
+/// The results for one request. A request whose entry could not be written gets no reply: its channel
+/// ends.
+#[derive(Debug)]
+pub(crate) struct StoreReply {
+    pub(crate) admission: Option<Admission>,
+    pub(crate) rows: Option<LookupRows>,
+}
+
+impl StoreRequest {
+    pub(crate) fn new(
+        entry: Option<ReplayEntry>,
+        lookup: Option<RecordLookup>,
+    ) -> (Self, oneshot::Receiver<StoreReply>) {
+        let (reply, receiver) = oneshot::channel();
+        (Self { entry, lookup, span: Span::current(), reply }, receiver)
+    }
+}
+
+/// Waits for the reply. 503 `replay_store_unavailable` when there is none until `deadline`; the entry may have been
+/// written nevertheless.
+pub(crate) async fn await_reply(
+    receiver: oneshot::Receiver<StoreReply>,
+    deadline: Instant,
+) -> Result<StoreReply, Refusal> {
+    match timeout_at(deadline, receiver).await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(_)) | Err(_) => Err(Refusal::ReplayStoreUnavailable),
+    }
+}
+
+/// What all round trips need to write entries.
+#[derive(Debug)]
+pub(crate) struct EntryContext {
+    pub(crate) partitions: ReplayPartitions,
+    pub(super) used: UsedSignatures,
+}
+
+/// Sends the round trips to one database.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreRoundTrips {
+    pub(crate) connections: ConnectionSource,
+    /// The longest time that one round trip may take.
+    pub(crate) within: Duration,
+    pub(crate) entries: Arc<EntryContext>,
+    /// Whether entries can be written.
+    pub(crate) outage: Arc<Outage>,
+}
+
+/// The outcome of inserting one entry.
+type EntryResult = Result<InsertOutcome, Arc<TxError>>;
+
+impl GroupHandler<StoreRequest> for StoreRoundTrips {
+    async fn run(&self, mut group: Vec<StoreRequest>) {
+        // Their callers have hung up, so their signatures stay unused.
+        group.retain(|request| !request.reply.is_closed());
+        if group.is_empty() {
+            return;
+        }
+        sort_by_signature(&mut group, |request| request.entry.as_ref());
+        let new = distinct_signatures(group.iter().filter_map(|request| request.entry.as_ref()));
+        let lookup: Vec<&RecordLookup> = group.iter().filter_map(|request| request.lookup.as_ref()).collect();
+        let (entry_results, found) = self.send_round_trip(&new, &lookup).await;
+        let verdicts =
+            decide_admissions(group.iter().filter_map(|request| request.entry.as_ref()), &entry_results);
+        self.send_replies(group, verdicts, found);
+    }
+}
+
+impl StoreRoundTrips {
+    /// Sends one round trip. Returns the outcome of each entry, and the rows of each query. A query that takes too long fails
+    /// alone, and early enough that the other requests of the round trip get their response in time.
+    async fn send_round_trip(
+        &self,
+        new: &[&ReplayEntry],
+        lookup: &[&RecordLookup],
+    ) -> (Vec<EntryResult>, Vec<LookupRows>) {
+        let begun = Instant::now();
+        let (deadline, query_deadline) = (begun + self.within, begun + self.within.mul_f64(QUERY_TIME));
+        let round_trip = store::run_with_own_deadline(self.connections.client(), deadline, async |client| {
+            // The statement of the entries is prepared first and by itself. Otherwise, on a new connection, the entries would
+            // wait behind a look-up that waits for a lock. If preparing fails, inserting the entries fails in the same way.
+            drop(timeout_at(query_deadline, replay_entries::prepare(client, new)).await);
+            let entry_results = timeout_at(deadline, replay_entries::insert(client, new));
+            let (entry_results, found) =
+                join(entry_results, records::find(client, lookup, query_deadline)).await;
+            let entry_results =
+                entry_results.map_or_else(|_| Err(store::timed_out()), |done| done.map_err(TxError::from));
+            let is_late = Instant::now() >= query_deadline;
+            ((entry_results, found), is_late)
+        });
+        match round_trip.await {
+            Ok((Ok(stored), found)) => (stored.into_iter().map(Ok).collect(), found),
+            Ok((Err(error), found)) => (self.retry_insert(new, error).await, found),
+            Err(error) => {
+                let error = Arc::new(error);
+                (vec![Err(Arc::clone(&error)); new.len()], vec![Err(error); lookup.len()])
+            }
+        }
+    }
+
+    /// Creates the missing partition and retries the insert; if one of several entries is refused, inserts each by
+    /// itself. Only a statement that was certainly rolled back is repeated: otherwise it would take its own entries for
+    /// replays.
+    async fn retry_insert(&self, new: &[&ReplayEntry], mut error: TxError) -> Vec<EntryResult> {
+        if replay_entries::is_partition_missing(&error) {
+            match self.create_partition_and_insert(new).await {
+                Ok(stored) => return stored.into_iter().map(Ok).collect(),
+                Err(other) => error = other,
+            }
+        }
+        if new.len() > 1 && replay_entries::is_refused_for_its_values(&error) {
+            return self.insert_each(new).await;
+        }
+        vec![Err(Arc::new(error)); new.len()]
+    }
+
+    async fn create_partition_and_insert(&self, new: &[&ReplayEntry]) -> Result<Vec<InsertOutcome>, TxError> {
+        self.entries.partitions.ensure_current(common::clock::now()).await?;
+        let deadline = Instant::now() + self.within;
+        store::run_until_on(self.connections.client(), deadline, async |client| {
+            replay_entries::insert(client, new).await
+        })
+        .await
+    }
+
+    /// Writes each entry with a statement of its own, all sent at once.
+    async fn insert_each(&self, new: &[&ReplayEntry]) -> Vec<EntryResult> {
+        let deadline = Instant::now() + self.within;
+        let each = store::run_until_on(self.connections.client(), deadline, async |client| {
+            Ok(replay_entries::insert_each(client, new).await)
+        });
+        match each.await {
+            Ok(each) => each.into_iter().map(|one| one.map_err(|error| Arc::new(error.into()))).collect(),
+            Err(error) => vec![Err(Arc::new(error)); new.len()],
+        }
+    }
+
+    fn send_replies(
+        &self,
+        group: Vec<StoreRequest>,
+        verdicts: Vec<Result<Admission, Arc<TxError>>>,
+        found: Vec<LookupRows>,
+    ) {
+        let has_succeeded = verdicts.iter().any(Result::is_ok);
+        let (mut verdicts, mut found) = (verdicts.into_iter(), found.into_iter());
+        for StoreRequest { entry, lookup, span, reply } in group {
+            let rows = lookup.and_then(|_| found.next());
+            let admission = match entry.as_ref().and_then(|_| verdicts.next()) {
+                Some(Err(error)) => {
+                    span.in_scope(|| self.outage.report_failure(&error));
+                    continue;
+                }
+                Some(Ok(admission)) => Some(admission),
+                None => None,
+            };
+            if let (Some(entry), Some(Admission::Replayed)) = (&entry, admission)
+                && entry.idempotency_key.is_none()
+            {
+                self.entries.used.insert(entry);
+            }
+            // The receiver is dropped if the request no longer waits.
+            let _ = reply.send(StoreReply { admission, rows });
+        }
+        if has_succeeded {
+            self.outage.report_success();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Remembers signatures that were refused as replays. The replay store would refuse them again for as long as they are
+//! fresh, so a repeated replay costs no round trip to the database.
+//!
+//! Nothing is ever admitted because of this cache: a signature that it does not contain is looked up.
+
+use crate::bounded_map::BoundedMap;
+use crate::store::replay_entries::ReplayEntry;
+use common::model::KeyPrefix;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Half of the capacity. All entries together take about 3 MB at most.
+const HALF: usize = 8_192;
+
+/// The signatures, by MAC. Each is a replay for every request that comes without an `Idempotency-Key`.
+#[derive(Debug)]
+pub(super) struct UsedSignatures(Mutex<BoundedMap<[u8; 32], (KeyPrefix, i64)>>);
+
+impl Default for UsedSignatures {
+    fn default() -> Self {
+        Self(Mutex::new(BoundedMap::new(HALF)))
+    }
+}
+
+impl UsedSignatures {
+    /// Whether the signature is known to be used. Always false for a POST with an `Idempotency-Key`, which may still pass
+    /// (D3).
+    pub(super) fn contains(&self, entry: &ReplayEntry) -> bool {
+        entry.idempotency_key.is_none()
+            && self
+                .lock()
+                .get(&entry.mac)
+                .is_some_and(|(key, at)| *key == entry.key && *at == entry.signed_at)
+    }
+
+    /// Remembers a signature that was refused as a replay.
+    pub(super) fn insert(&self, entry: &ReplayEntry) {
+        self.lock().insert(entry.mac, (entry.key.clone(), entry.signed_at));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BoundedMap<[u8; 32], (KeyPrefix, i64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::idempotency_key::IdempotencyKey;
+    use crate::store::replay_entries::testing::entry;
+
+    #[test]
+    fn beyond_the_bound_those_that_were_not_used_lately_are_forgotten_and_looked_up_again() {
+        let used = UsedSignatures::default();
+        let count = 3 * HALF as u64;
+        for number in 0..count {
+            used.insert(&entry(number));
+            assert!(used.contains(&entry(0)), "it is used all the time");
+        }
+        assert!(!used.contains(&entry(1)));
+        assert!(used.contains(&entry(count - 1)));
+    }
+
+    #[test]
+    fn only_the_same_signature_without_an_idempotency_key_is_known() {
+        let used = UsedSignatures::default();
+        let entry = entry(7);
+        assert!(!used.contains(&entry));
+        used.insert(&entry);
+        assert!(used.contains(&entry));
+        for other in [
+            ReplayEntry { mac: [8; 32], ..entry.clone() },
+            ReplayEntry { key: KeyPrefix::parse("ck_2").unwrap(), ..entry.clone() },
+            ReplayEntry { signed_at: 1, ..entry.clone() },
+            ReplayEntry { idempotency_key: IdempotencyKey::parse("k"), ..entry.clone() },
+        ] {
+            assert!(!used.contains(&other), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+-- Erasing a person (D32): a receipt and keyed hashes of the identities remain, by which older events are refused.
+
+ALTER TABLE tenants ADD COLUMN last_erasure_at timestamptz;
+COMMENT ON COLUMN tenants.last_erasure_at IS
+    'When a person of the tenant was erased last: events that occurred later need no look-up in erased_identities. Null if nobody was.';
+
+CREATE TABLE erasures (
+    tenant_id  uuid        NOT NULL,
+    client_id  uuid        NOT NULL,
+    erased_at  timestamptz NOT NULL,
+    removed    json        NOT NULL,
+    record_ids uuid[]      NOT NULL,
+    PRIMARY KEY (tenant_id, client_id)
+);
+COMMENT ON TABLE  erasures IS 'Receipts of erased people (D32). They hold ids and counts, and nothing that the person or a partner wrote.';
+COMMENT ON COLUMN erasures.tenant_id IS 'The tenant.';
+COMMENT ON COLUMN erasures.client_id IS 'The id that the client had.';
+COMMENT ON COLUMN erasures.erased_at IS 'When, in whole milliseconds, by the clock of the database.';
+COMMENT ON COLUMN erasures.removed IS 'JSON object: the number of removed rows of each table, and of removed dead letters.';
+COMMENT ON COLUMN erasures.record_ids IS
+    'Ids that the client''s leads, trips and deliveries had, by which later dead letters are recognized.';
+
+CREATE TABLE erased_identities (
+    tenant_id     uuid        NOT NULL,
+    identity_hash bytea       NOT NULL,
+    erased_at     timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, identity_hash)
+);
+COMMENT ON TABLE  erased_identities IS 'Identities of erased people, as keyed hashes (D32).';
+COMMENT ON COLUMN erased_identities.tenant_id IS 'The tenant.';
+COMMENT ON COLUMN erased_identities.identity_hash IS
+    'HMAC-SHA-256 of tenant, kind (email, phone or external) and identity, under the key in erasure_key: 32 bytes.';
+COMMENT ON COLUMN erased_identities.erased_at IS
+    'Events that name the identity and did not occur later are refused with contact_erased.';
+
+CREATE TABLE erasure_key (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    sealed   bytea   NOT NULL
+);
+COMMENT ON TABLE  erasure_key IS 'The key of the hashes in erased_identities; one row at most, written by the first erasure.';
+COMMENT ON COLUMN erasure_key.only_row IS 'Always true, so that there is one row at most.';
+COMMENT ON COLUMN erasure_key.sealed IS
+    '32 random bytes in hexadecimal, sealed as described at api_keys.secret_sealed and bound to this table.';
+
+CREATE FUNCTION erasure_lock(tenant uuid) RETURNS bigint LANGUAGE sql IMMUTABLE
+    RETURN hashtextextended(tenant::text, 7165066952596222980);
+COMMENT ON FUNCTION erasure_lock(uuid) IS
+    'The advisory lock of a tenant that units of work hold shared, and an erasure exclusively, until their transactions end.';
+
+-- A function, because each of its statements has a snapshot of its own: it sees an erasure that it has waited for, which the
+-- statement that calls it would not.
+CREATE FUNCTION share_erasure_lock(tenant uuid, OUT last_erasure_at timestamptz, OUT sealed_key bytea) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(erasure_lock(tenant));
+    SELECT t.last_erasure_at INTO share_erasure_lock.last_erasure_at FROM tenants t WHERE t.tenant_id = tenant;
+    IF share_erasure_lock.last_erasure_at IS NOT NULL THEN
+        SELECT k.sealed INTO sealed_key FROM erasure_key k WHERE k.only_row;
+    END IF;
+END $$;
+COMMENT ON FUNCTION share_erasure_lock(uuid) IS
+    'Waits for an erasure that is under way and keeps others from beginning until the transaction ends. Returns when a person was erased last, and the sealed key of the hashes if anybody was.';
+
+-- As in V17, with the key of the hashes.
+DO $do$
+BEGIN
+    EXECUTE format($sql$
+        CREATE OR REPLACE FUNCTION sealed_value_counts()
+        RETURNS TABLE (key_id text, sealed_values bigint)
+        LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %1$I, pg_temp SET enable_seqscan = on AS $function$
+            SELECT CASE WHEN substring(v.sealed FROM 1 FOR 4) = '\x63737601'
+                        THEN encode(substring(v.sealed FROM 5 FOR 4), 'hex') END,
+                   count(*)
+            FROM (SELECT k.sealed FROM api_keys
+                  CROSS JOIN LATERAL (VALUES (secret_sealed), (old_secret_sealed)) AS k (sealed)
+                  UNION ALL
+                  SELECT s.sealed FROM subscriptions
+                  CROSS JOIN LATERAL (VALUES (secret_sealed), (old_secret_sealed), (url_sealed)) AS s (sealed)
+                  UNION ALL
+                  SELECT sealed FROM erasure_key
+                  UNION ALL
+                  SELECT sealed FROM master_key_canary) AS v
+            WHERE v.sealed IS NOT NULL
+            GROUP BY 1
+        $function$
+    $sql$, current_schema());
+END $do$;

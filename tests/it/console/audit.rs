@@ -1,0 +1,79 @@
+//! Audit records in the browser: filter and export.
+
+use super::{ConsoleWorld, body};
+use crate::connectctl::audit::add_records;
+use chrono::TimeDelta;
+use common::clock;
+use serde_json::Value;
+
+#[tokio::test]
+async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
+    let console = ConsoleWorld::start().await;
+    let database = &console.world.database;
+    console.world.add_tenant("other").await;
+    add_records(database, clock::now() - TimeDelta::days(10), 2_500).await;
+    // What a person who is signed in, or the name of a target, could put into a spreadsheet.
+    database
+        .execute(
+            "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
+             SELECT tenant_id, '01900000-0000-7000-8000-000000000000', now(), '=HYPERLINK(1)', 'console', 'test.action', '@x, \"y\"'
+             FROM tenants WHERE slug = 'acme'",
+        )
+        .await;
+    let (admin, operator) = (console.admin().await, console.operator().await);
+    let page = admin.page("/agencies/acme/audit?action=tenant.&who=").await;
+    assert!(page.contains("tenant.create") && !page.contains("test.action"), "{page}");
+    let page = admin.page("/agencies/acme/audit?who=ANA&from=2020-01-01T00:00").await;
+    assert!(
+        page.contains("test.action") && !page.contains("tenant.create") && page.contains("before="),
+        "{page}"
+    );
+    assert!(admin.page("/agencies/acme/audit?from=soon").await.contains("&quot;soon&quot; is not known"));
+
+    let lines = admin.post("/agencies/acme/audit/export", &[("format", "jsonl"), ("action", "test.")]).await;
+    assert_eq!((lines.status, lines.header("content-type")), (200, "application/jsonl; charset=utf-8"));
+    assert_eq!(lines.header("content-disposition"), "attachment; filename=\"audit-acme.jsonl\"");
+    let records: Vec<Value> =
+        body(&lines).lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    assert_eq!(records.len(), 2_501, "all pages");
+    assert!(records.iter().all(|record| record["tenant"] == "acme" && record["action"] == "test.action"));
+    assert_eq!(
+        (&records[0]["target"], &records[2_499]["target"]),
+        (&"2499".into(), &"0".into()),
+        "the newest first"
+    );
+    assert_eq!(records[2_500]["who"], "=HYPERLINK(1)", "JSON is for programs");
+
+    let csv = operator.post("/audit/export", &[("format", "csv")]).await;
+    assert_eq!(csv.header("content-disposition"), "attachment; filename=\"audit-all.csv\"");
+    let csv = body(&csv);
+    assert!(csv.starts_with("at,who,interface,action,target,tenant\r\n"), "{}", &csv[..80]);
+    assert!(
+        csv.contains(",'=HYPERLINK(1),console,test.action,\"'@x, \"\"y\"\"\",acme\r\n"),
+        "neutralized: {csv}"
+    );
+    assert!(csv.contains(",tenant.create,other,other\r\n"), "all agencies: {csv}");
+    // Each export is recorded, in the agency whose records it had.
+    let exports = "SELECT count(*) FROM audit_records a LEFT JOIN tenants t USING (tenant_id)
+        WHERE action = 'audit.export' AND interface = 'console'";
+    assert_eq!(database.count(&format!("{exports} AND target = 'acme' AND slug = 'acme'")).await, 1);
+    assert_eq!(database.count(&format!("{exports} AND target = 'all tenants' AND slug IS NULL")).await, 1);
+}
+
+#[tokio::test]
+async fn an_export_without_a_format_or_of_another_agency_is_refused_and_not_recorded() {
+    let console = ConsoleWorld::start().await;
+    console.world.add_tenant("other").await;
+    let (admin, viewer) = (console.admin().await, console.viewer().await);
+    for (visitor, path, fields, status) in [
+        (&admin, "/agencies/acme/audit/export", &[("format", "xls")][..], 400),
+        (&admin, "/agencies/acme/audit/export", &[("format", "csv"), ("from", "soon")], 400),
+        (&admin, "/agencies/other/audit/export", &[("format", "csv")], 404),
+        (&admin, "/audit/export", &[("format", "csv")], 403),
+        (&viewer, "/agencies/acme/audit/export", &[("format", "csv")], 403),
+    ] {
+        assert_eq!(visitor.post(path, fields).await.status, status, "{path} {fields:?}");
+    }
+    let recorded = "SELECT count(*) FROM audit_records WHERE action = 'audit.export'";
+    assert_eq!(console.world.database.count(recorded).await, 0);
+}

@@ -1,0 +1,77 @@
+//! The settings area without a mouse.
+
+use super::{Person, ROLES, furnished};
+use serde_json::Value;
+use tests::browser::Browser;
+use tests::text;
+
+/// The elements that a person must be able to reach, marked with their number.
+const MARK: &str = "[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]
+    .filter((element) => element.checkVisibility()).map((element, number) => element.dataset.number = number).length";
+
+/// The number of the focused element, and whether it is marked for those who see.
+const FOCUSED: &str = "(() => {
+    const focused = document.activeElement;
+    const style = getComputedStyle(focused);
+    return { number: focused.dataset.number, isVisible: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0,
+        what: focused.outerHTML.slice(0, 200) };
+})()";
+
+/// Presses the tab key until all elements of the page have had the focus.
+async fn reach_all(person: &Person, path: &str) {
+    assert_eq!(person.open(path).await, 200);
+    let count = person.page.evaluate(MARK).await.as_u64().expect("a count");
+    let mut reached = std::collections::BTreeSet::new();
+    // What can be scrolled is a stop as well.
+    for _ in 0..count + 20 {
+        person.page.press("Tab").await;
+        let focused = person.page.evaluate(FOCUSED).await;
+        let Value::String(number) = &focused["number"] else { continue };
+        assert_eq!(focused["isVisible"], true, "{path}: {focused}");
+        reached.insert(number.clone());
+    }
+    assert_eq!(reached.len() as u64, count, "{path}: {reached:?}");
+}
+
+#[tokio::test]
+async fn everything_on_a_page_is_reached_with_the_tab_key_and_shows_its_focus() {
+    let (console, _receiver) = furnished().await;
+    let browser = Browser::start().await;
+    let person = Person::signed_in(&console, &browser, ROLES[2]).await;
+    let key = &console.world.key.prefix;
+    for path in [
+        "/".to_owned(),
+        "/queues".to_owned(),
+        "/agencies/acme".to_owned(),
+        "/agencies/acme/keys/new".to_owned(),
+        format!("/agencies/acme/keys/{key}"),
+        format!("/agencies/acme/keys/{key}/revoke"),
+        "/agencies/acme/deliveries?state=dead".to_owned(),
+        "/agencies/acme/settings".to_owned(),
+    ] {
+        reach_all(&person, &path).await;
+    }
+}
+
+#[tokio::test]
+async fn the_first_stop_skips_the_navigation_and_a_form_is_sent_with_the_enter_key() {
+    let (console, _receiver) = furnished().await;
+    let browser = Browser::start().await;
+    let person = Person::signed_in(&console, &browser, ROLES[1]).await;
+    person.open("/agencies/acme/keys/new").await;
+    person.page.press("Tab").await;
+    let first = person.page.evaluate("document.activeElement.textContent").await;
+    assert_eq!(text(&first), "Skip to the content");
+    person.page.press("Enter").await;
+    person.page.press("Tab").await;
+    let next = person.page.evaluate("document.activeElement.id").await;
+    assert_eq!(text(&next), "name", "the first field of the content");
+    person.page.fill("name", "Typed by keyboard").await;
+    let before = person.page.path().await;
+    person.page.press("Enter").await;
+    tests::eventually("the form is sent", tests::MAX_WAIT, async || {
+        let shown = person.page.try_evaluate("document.body.innerText").await?;
+        if text(&shown).contains("The key was created") { Ok(()) } else { Err(format!("{before}: {shown}")) }
+    })
+    .await;
+}

@@ -1,0 +1,111 @@
+//! The life of a key, an event and a webhook, from the first link to the last refusal.
+
+use super::{Person, send};
+use crate::console::ConsoleWorld;
+use tests::browser::Browser;
+use tests::event::batch;
+use tests::{ApiKey, Behavior, MAX_WAIT, Receiver, World, event, eventually, text};
+
+/// Waits until a signed batch gets this status: running programs follow a change of a key within a second.
+async fn until_status(world: &World, key: &ApiKey, status: u16) {
+    eventually(&format!("the key gets {status}"), MAX_WAIT, async || {
+        let events = batch(&[event("contact.identified").email("ana@example.com")]);
+        let response = world.http().send(&key.events(events)).await;
+        if response.status == status { Ok(()) } else { Err(response.status.to_string()) }
+    })
+    .await;
+}
+
+/// Reloads the page until it shows a text.
+async fn until_shown(person: &Person, path: &str, wanted: &str) {
+    eventually(&format!("{path} shows {wanted:?}"), MAX_WAIT, async || {
+        person.open(path).await;
+        let shown = person.page.text().await;
+        if shown.contains(wanted) { Ok(()) } else { Err(shown) }
+    })
+    .await;
+}
+
+/// The key whose secret the page shows.
+async fn shown_key(person: &Person) -> ApiKey {
+    let (prefix, secret) = (person.value_of("Key").await, person.value_of("Secret").await);
+    ApiKey { tenant: "acme".to_owned(), prefix, secret }
+}
+
+/// Creates a key, and checks that its secret is shown once.
+async fn create_key(person: &Person) -> ApiKey {
+    person.page.follow("API keys").await;
+    person.page.follow("Create a key").await;
+    person.page.fill("name", "Web site").await;
+    person.page.follow("Create the key").await;
+    person.sees("It is shown once and cannot be read again.").await;
+    let key = shown_key(person).await;
+    person.page.follow("To the key").await;
+    let source = person.page.evaluate("document.documentElement.outerHTML").await;
+    assert!(!text(&source).contains(&key.secret), "the secret is shown again: {source}");
+    key
+}
+
+/// Creates a subscription for a receiver, and returns the path of its page.
+async fn create_webhook(person: &Person, url: &str) -> String {
+    person.page.follow("Webhooks").await;
+    person.page.follow("Create a subscription").await;
+    person.page.fill("url", url).await;
+    person.page.follow("Create the subscription").await;
+    assert!(person.value_of("Secret").await.starts_with("whsec_"));
+    person.page.follow("To the subscription").await;
+    person.page.path().await
+}
+
+#[tokio::test]
+async fn a_key_and_a_webhook_live_from_their_creation_to_their_end() {
+    let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let console = ConsoleWorld::of(builder.set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+    let (world, browser) = (&console.world, Browser::start().await);
+    let receiver = Receiver::http();
+    receiver.respond_to_all(Behavior::status(500).with_body("the disk is full"));
+    let person = Person::signed_in(&console, &browser, super::ROLES[1]).await;
+
+    let key = create_key(&person).await;
+    let subscription = create_webhook(&person, &receiver.url("/hook")).await;
+    until_status(world, &key, 200).await;
+    let result = send(world, &key, "from-the-site-1").await;
+
+    // The event is found by its id, with the enquiry that it opened.
+    until_shown(&person, "/agencies/acme/find?id=from-the-site-1", "enquiry").await;
+    let links = person.links().await;
+    let lead = format!("/agencies/acme/leads/{}", text(&result["leadId"]));
+    assert!(links.contains(&lead), "{lead}: {links:?}");
+
+    // The failure is seen, its cause is corrected, and the delivery is sent again.
+    until_shown(&person, "/agencies/acme/deliveries?state=dead", "status 500").await;
+    person.page.follow("lead.assigned").await;
+    person.sees("the disk is full").await;
+    let delivery = person.page.path().await;
+    receiver.respond_to_all(Behavior::status(204));
+    person.page.follow("Send it again").await;
+    person.sees("The delivery is being sent again.").await;
+    until_shown(&person, &delivery, "status 204").await;
+    person.open(&subscription).await;
+    person.sees("Health").await;
+
+    // A new secret without an overlap: the old one is refused, the new one accepted.
+    person.open(&format!("/agencies/acme/keys/{}", key.prefix)).await;
+    person.page.evaluate("document.getElementById('overlap').value = ''").await;
+    person.page.follow("Create a new secret").await;
+    let rotated = shown_key(&person).await;
+    assert_ne!(rotated.secret, key.secret);
+    until_status(world, &key, 401).await;
+    until_status(world, &rotated, 200).await;
+
+    person.open(&format!("/agencies/acme/keys/{}", key.prefix)).await;
+    person.page.follow("Revoke the key").await;
+    person.page.follow("Revoke the key for good").await;
+    person.sees("The key was revoked.").await;
+    until_status(world, &rotated, 401).await;
+
+    assert_eq!(person.page.take_complaints(), [""; 0]);
+    person.page.follow("Sign out").await;
+    person.open(&delivery).await;
+    assert_eq!(person.page.path().await, "/sign-in", "a page needs a session");
+}

@@ -1,0 +1,81 @@
+//! Every page that a link leads to, in each role: it is shown, and the browser complains about nothing.
+
+use super::{Person, ROLES, furnished};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tests::browser::Browser;
+
+/// Most pages of one kind, such as those of deliveries, that are opened: they differ in their data only.
+const OF_A_KIND: usize = 2;
+
+/// The path with its ids replaced, and the names of its query.
+fn kind(path: &str) -> String {
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let is_id = |part: &str| uuid::Uuid::try_parse(part).is_ok() || part.starts_with("ck_");
+    let parts = path.split('/').map(|part| if is_id(part) { "{id}" } else { part });
+    let names = query.split('&').filter_map(|pair| pair.split('=').next());
+    format!("{}?{}", parts.collect::<Vec<_>>().join("/"), names.collect::<Vec<_>>().join("&"))
+}
+
+/// Opens every page that is reached by links, calls `look` on each, and returns their kinds.
+pub(super) async fn walk(person: &Person, mut look: impl AsyncFnMut(&Person, &str)) -> BTreeSet<String> {
+    let mut waiting = VecDeque::from(["/".to_owned()]);
+    let mut opened = BTreeSet::new();
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    while let Some(path) = waiting.pop_front() {
+        let seen = kinds.entry(kind(&path)).or_default();
+        if *seen >= OF_A_KIND || !opened.insert(path.clone()) {
+            continue;
+        }
+        *seen += 1;
+        let status = person.open(&path).await;
+        assert_eq!(status, 200, "{path}: {}", person.page.text().await);
+        look(person, &path).await;
+        waiting.extend(person.links().await);
+    }
+    kinds.into_keys().collect()
+}
+
+#[tokio::test]
+async fn each_role_opens_every_linked_page_without_a_complaint_of_the_browser() {
+    let (console, _receiver) = furnished().await;
+    let browser = Browser::start().await;
+    let mut counts = Vec::new();
+    for options in ROLES {
+        let person = Person::signed_in(&console, &browser, options).await;
+        let kinds = walk(&person, async |person, path| {
+            assert_eq!(person.page.take_complaints(), [""; 0], "{options:?}: {path}");
+            let heading = person.page.evaluate("document.querySelectorAll('h1').length").await;
+            assert_eq!(heading, 1, "{path}");
+        })
+        .await;
+        for wanted in ["/agencies/acme?", "/agencies/acme/deliveries/{id}?", "/agencies/acme/leads/{id}?"] {
+            assert!(kinds.contains(wanted), "{options:?}: {wanted}: {kinds:?}");
+        }
+        assert_eq!(kinds.contains("/agencies/acme/keys/new?"), options[1] != "viewer", "{kinds:?}");
+        assert_eq!(kinds.contains("/queues/{id}?") || kinds.contains("/queues?"), options[1] == "operator");
+        counts.push(kinds.len());
+    }
+    assert!(counts.is_sorted() && counts[0] >= 10, "a higher role sees more: {counts:?}");
+}
+
+#[tokio::test]
+async fn the_browser_reports_what_the_policy_of_a_page_forbids() {
+    let (console, _receiver) = furnished().await;
+    let browser = Browser::start().await;
+    let person = Person::at(&console, &browser).await;
+    assert_eq!(person.open("/sign-in").await, 200);
+    assert_eq!(person.page.take_complaints(), [""; 0]);
+    for forbidden in [
+        "document.body.setAttribute('style', 'color: red')",
+        "document.body.append(Object.assign(document.createElement('script'), { textContent: '1' }))",
+        "document.body.append(Object.assign(document.createElement('img'), { src: '/x.png' }))",
+    ] {
+        person.page.evaluate(&format!("{{ {forbidden}; }}")).await;
+        let complaints = tests::eventually(forbidden, tests::MAX_WAIT, async || {
+            let complaints = person.page.take_complaints();
+            if complaints.is_empty() { Err("nothing".to_owned()) } else { Ok(complaints) }
+        })
+        .await;
+        assert!(complaints.iter().any(|one| one.contains("Content Security Policy")), "{complaints:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! "Where is my event?", in the browser and on the command line.
+
+use super::ConsoleWorld;
+use serde_json::{Value, json};
+use tests::{MAX_WAIT, Receiver, World, event, eventually, text};
+
+fn stages(steps: &[Value]) -> Vec<&str> {
+    steps.iter().map(|step| text(&step["stage"])).collect()
+}
+
+#[tokio::test]
+async fn an_event_is_followed_from_its_request_to_the_attempts_of_its_webhooks() {
+    let console =
+        ConsoleWorld::of(World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
+    let world = &console.world;
+    world
+        .connectctl
+        .json(&["member", "add", "--tenant", "acme", "--email", "m@example.com", "--name", "Mo"])
+        .await;
+    let receiver = Receiver::http();
+    world.subscribe(&receiver.url("/hook")).await;
+    let sent = event("enquiry.submitted").email("ana@example.com").id("order-4711");
+    let result = world.accept(sent).await;
+    let found = eventually("the delivery is found", MAX_WAIT, async || {
+        let found = world.connectctl.list(&["find", "order-4711", "--tenant", "acme"]).await;
+        if stages(&found).contains(&"attempt") { Ok(found) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    for stage in ["received", "applied", "outbox", "relayed", "delivery", "attempt"] {
+        assert!(stages(&found).contains(&stage), "{stage}: {found:?}");
+    }
+    assert!(found.is_sorted_by_key(|step| text(&step["at"]).to_owned()), "{found:?}");
+    let applied = found.iter().find(|step| step["stage"] == "applied").expect("it was applied");
+    assert_eq!((&applied["leadId"], &applied["clientId"]), (&result["leadId"], &result["clientId"]));
+    let attempt = found.iter().find(|step| step["stage"] == "attempt").expect("an attempt");
+    assert!(text(&attempt["detail"]).starts_with("number 1: status 204, "), "{attempt}");
+
+    let by = async |id: &Value| stages(&world.connectctl.list(&["find", text(id)]).await).join(" ");
+    assert!(by(&applied["requestId"]).await.contains("applied"));
+    assert!(by(&attempt["deliveryId"]).await.contains("attempt"));
+    assert!(by(&attempt["eventId"]).await.starts_with("outbox"));
+    assert_eq!(by(&result["leadId"]).await, "lead");
+    assert_eq!(by(&result["clientId"]).await, "client");
+    let number = world.lead(&result["leadId"]).await["enquiryNumber"].clone();
+    assert_eq!(by(&number).await, "lead");
+    assert_eq!(by(&Value::from("ANA@example.com")).await, "client");
+    assert_eq!(by(&Value::from("order-4712")).await, "");
+    world.add_tenant("other").await;
+    for id in [&Value::from("order-4711"), &attempt["deliveryId"], &result["leadId"], &applied["requestId"]] {
+        let foreign = world.connectctl.list(&["find", text(id), "--tenant", "other"]).await;
+        assert_eq!(foreign, Vec::<Value>::new(), "{id}");
+    }
+
+    let (admin, viewer, operator) = (console.admin().await, console.viewer().await, console.operator().await);
+    for (visitor, path) in [(&viewer, "/agencies/acme/find"), (&operator, "/find")] {
+        let page = visitor.page(&format!("{path}?id=order-4711")).await;
+        assert!(page.contains("number 1: status 204") && page.contains(text(&result["clientId"])), "{page}");
+        assert!(visitor.page(&format!("{path}?id=%3Cscript%3E")).await.contains("&lt;script&gt;"));
+    }
+    let email = "/agencies/acme/find?id=ana%40example.com";
+    assert!(admin.page(email).await.contains("client created"));
+    assert!(viewer.page(email).await.contains("Nothing is known of"), "a viewer does not search by email");
+}
+
+#[tokio::test]
+async fn an_event_is_found_by_its_trace_whoever_has_begun_it() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let console = ConsoleWorld::of(World::with()).await;
+    let world = &console.world;
+    let key = world.add_key("events:ingest").await;
+    let send = async |id: &str, traceparent: Option<&str>| {
+        let request = key.events(
+            json!({"events": [event("contact.identified").email("ana@example.com").id(id).to_json()]})
+                .to_string(),
+        );
+        let request = match traceparent {
+            Some(traceparent) => request.with("traceparent", traceparent),
+            None => request,
+        };
+        let response = world.http().send(&request).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        response.header("x-request-id").to_owned()
+    };
+    let sent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    send("traced-1", Some(&sent)).await;
+    send("traced-2", Some(&format!("00-{TRACE}-00f067aa0ba902b7-00"))).await;
+    let request = send("untraced", None).await;
+
+    let found = async |id: &str, options: &[&str]| {
+        let found = world.connectctl.list(&[&["find", id], options].concat()).await;
+        let applied = found.iter().filter(|step| step["stage"] == "applied");
+        applied.map(|step| text(&step["eventId"]).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(TRACE, &[]).await, ["traced-1", "traced-2"]);
+    assert_eq!(found(&sent, &[]).await, ["traced-1", "traced-2"], "a whole traceparent");
+    // The trace that ingest begins is named like the request.
+    assert_eq!(found(&request.replace('-', ""), &[]).await, ["untraced"]);
+    let stored = "SELECT count(*) FROM event_ledger WHERE trace_id IS NOT NULL";
+    assert_eq!(world.database.count(stored).await, 2, "only traces of callers are stored");
+    world.add_tenant("other").await;
+    assert_eq!(found(TRACE, &["--tenant", "other"]).await, [""; 0]);
+
+    let viewer = console.viewer().await;
+    let page = viewer.page(&format!("/agencies/acme/find?id={TRACE}")).await;
+    assert!(page.contains("traced-1") && page.contains("traced-2") && !page.contains("untraced"), "{page}");
+}

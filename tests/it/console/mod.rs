@@ -1,0 +1,153 @@
+//! The settings area in the browser: real requests to `connect-console`, as browsers send them.
+
+mod audit;
+mod bodies;
+pub(crate) mod browser;
+mod deliveries;
+mod find;
+mod forms;
+mod hostile;
+pub(crate) mod identity_provider;
+mod keys;
+mod openid_connect;
+mod origin;
+mod overview;
+mod partners;
+mod proxy;
+mod queues;
+mod roles;
+mod sign_in;
+mod webhooks;
+
+use std::fmt::Write as _;
+use tests::{HttpRequest, HttpResponse, Program, World, WorldBuilder, text};
+
+/// A world with a console.
+pub(super) struct ConsoleWorld {
+    pub(super) console: Program,
+    pub(super) world: World,
+}
+
+/// Somebody who uses the console, with the cookie of their session.
+pub(super) struct Visitor<'c> {
+    console: &'c Program,
+    pub(super) cookie: Option<String>,
+}
+
+impl ConsoleWorld {
+    /// A world without other programs than the console.
+    pub(super) async fn start() -> Self {
+        Self::of(World::with().ingests(0).workers(0)).await
+    }
+
+    pub(super) async fn of(builder: WorldBuilder) -> Self {
+        let world = builder.start().await;
+        let console = Program::console(world.settings()).await;
+        Self { console, world }
+    }
+
+    /// The path of a new link for these options of `connectctl console login`.
+    pub(super) async fn link(&self, options: &[&str]) -> String {
+        let created = self.world.connectctl.json(&[&["console", "login"], options].concat()).await;
+        let url = text(&created["url"]);
+        url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).expect("a path")
+    }
+
+    /// Somebody who is not signed in.
+    pub(super) fn visitor(&self) -> Visitor<'_> {
+        Visitor { console: &self.console, cookie: None }
+    }
+
+    /// Somebody who has signed in with a link of these options.
+    pub(super) async fn signed_in(&self, options: &[&str]) -> Visitor<'_> {
+        let mut visitor = self.visitor();
+        let response = visitor.sign_in(&self.link(options).await).await;
+        assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
+        visitor
+    }
+
+    pub(super) async fn operator(&self) -> Visitor<'_> {
+        self.signed_in(&["--role", "operator"]).await
+    }
+
+    pub(super) async fn admin(&self) -> Visitor<'_> {
+        self.signed_in(&["--role", "admin", "--tenant", "acme"]).await
+    }
+
+    pub(super) async fn viewer(&self) -> Visitor<'_> {
+        self.signed_in(&["--role", "viewer", "--tenant", "acme"]).await
+    }
+}
+
+impl Visitor<'_> {
+    pub(super) async fn send(&self, request: HttpRequest) -> HttpResponse {
+        let request = match &self.cookie {
+            Some(cookie) => request.with("cookie", cookie),
+            None => request,
+        };
+        self.console.http().send(&request).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> HttpResponse {
+        self.send(HttpRequest::new("GET", path, "")).await
+    }
+
+    /// The text of a page that must be shown.
+    pub(super) async fn page(&self, path: &str) -> String {
+        let response = self.get(path).await;
+        assert_eq!(response.status, 200, "{path}: {}", body(&response));
+        body(&response)
+    }
+
+    /// Sends a form as a page of the console does.
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> HttpResponse {
+        self.send(form(path, fields).with("sec-fetch-site", "same-origin")).await
+    }
+
+    /// Sends a form that must lead to another page.
+    pub(super) async fn change(&self, path: &str, fields: &[(&str, &str)]) -> String {
+        let response = self.post(path, fields).await;
+        assert_eq!(response.status, 303, "{path}: {}", body(&response));
+        response.header("location").to_owned()
+    }
+
+    /// Opens a link and presses its button. Keeps the cookie.
+    pub(super) async fn sign_in(&mut self, link: &str) -> HttpResponse {
+        let token = link.rsplit('/').next().expect("a token").to_owned();
+        let response = self.post("/sign-in", &[("token", &token)]).await;
+        let cookie = response.header("set-cookie");
+        if let Some((pair, _)) = cookie.split_once(';') {
+            self.cookie = Some(pair.to_owned());
+        }
+        response
+    }
+}
+
+/// A form, without the headers in which browsers say whose page sent it.
+pub(super) fn form(path: &str, fields: &[(&str, &str)]) -> HttpRequest {
+    let pairs: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+    HttpRequest::new("POST", path, pairs.join("&")).with("content-type", "application/x-www-form-urlencoded")
+}
+
+/// Percent-encodes everything but letters and digits.
+pub(super) fn encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        if byte.is_ascii_alphanumeric() {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("a string can be written to");
+        }
+        encoded
+    })
+}
+
+pub(super) fn body(response: &HttpResponse) -> String {
+    String::from_utf8_lossy(&response.body).into_owned()
+}
+
+/// The text between two others.
+pub(super) fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
+    let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?} in {text}"));
+    rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} in {rest}")).0
+}

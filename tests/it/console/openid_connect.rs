@@ -1,0 +1,289 @@
+//! Signing in by OpenID Connect, at a real provider.
+
+use super::identity_provider::IdentityProvider;
+use super::{ConsoleWorld, Visitor, between, body};
+use serde_json::json;
+use tests::{HttpResponse, text};
+
+const BEGIN: &str = "/sign-in/oidc";
+
+/// Begins a sign-in: keeps the cookie, and returns the URL at the provider.
+async fn begin(visitor: &mut Visitor<'_>) -> String {
+    let response = visitor.get(BEGIN).await;
+    assert_eq!(response.status, 303, "{}", body(&response));
+    let cookie = response.header("set-cookie");
+    assert!(
+        cookie.starts_with("connect-sign-in=") && cookie.contains("; HttpOnly; SameSite=Lax; Max-Age=600")
+    );
+    let pair = cookie.split(';').next().expect("a cookie").to_owned();
+    visitor.cookie = Some(match &visitor.cookie {
+        Some(others) => format!("{others}; {pair}"),
+        None => pair,
+    });
+    response.header("location").to_owned()
+}
+
+/// Signs in as a user of the provider. Keeps the cookie of the session, if there is one.
+async fn sign_in(provider: &IdentityProvider, visitor: &mut Visitor<'_>, user: &str) -> HttpResponse {
+    let url = begin(visitor).await;
+    let callback = provider.authorize(&url, user).await;
+    let response = visitor.get(&callback).await;
+    if response.status == 303 {
+        let cookie = response.header("set-cookie");
+        visitor.cookie = cookie.split(';').next().map(str::to_owned);
+    }
+    response
+}
+
+/// The sign-in was refused: nothing is stored, and the page says so and names the request.
+async fn assert_refused(console: &ConsoleWorld, response: &HttpResponse, reason: &str) {
+    let page = body(response);
+    assert_eq!(response.status, 403, "{page}");
+    assert!(page.contains(reason) && page.contains(response.header("x-request-id")), "{reason}: {page}");
+    assert!(response.header("set-cookie").starts_with("connect-sign-in=;"), "the sign-in is over");
+    assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0, "{reason}");
+}
+
+#[tokio::test]
+async fn people_sign_in_with_the_rights_of_their_group() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    assert!(console.visitor().page("/sign-in").await.contains("Sign in with 127.0.0.1"));
+    for (id, groups, page, role) in [
+        ("id-ana", json!(["other", "connect-operators"]), "/", "operator"),
+        ("id-bo", json!(["acme-staff", "acme-admins"]), "/agencies/acme", "admin"),
+        ("id-cy", json!("acme-staff"), "/agencies/acme", "viewer"),
+    ] {
+        let email = format!("{id}@example.com");
+        provider.set_user(id, &json!({"email": email, "groups": groups})).await;
+        let mut visitor = console.visitor();
+        let response = sign_in(&provider, &mut visitor, id).await;
+        assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
+        let shown = visitor.page(page).await;
+        assert!(shown.contains(&email) && shown.contains(&format!("Role: {role}")), "{shown}");
+    }
+    let records = console.world.connectctl.list(&["audit"]).await;
+    let signed_in: Vec<_> = records.iter().filter(|record| record["action"] == "console.sign-in").collect();
+    assert_eq!(signed_in.len(), 3, "{records:?}");
+    assert_eq!(signed_in[1]["who"], "id-bo@example.com (admin)");
+    assert_eq!(
+        (&signed_in[1]["target"], &signed_in[1]["tenant"]),
+        (&json!("admin by openid-connect"), &json!("acme"))
+    );
+}
+
+#[tokio::test]
+async fn what_a_person_does_is_recorded_under_their_name() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    // An email that the provider has not verified may be somebody else's.
+    let claims = json!({"email": "boss@example.com", "email_verified": false, "groups": ["acme-admins"]});
+    provider.set_user("id-eve", &claims).await;
+    let mut visitor = console.visitor();
+    sign_in(&provider, &mut visitor, "id-eve").await;
+    visitor.change("/agencies/acme/settings", &[("discovery", "true")]).await;
+    let records = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
+    let last = records.last().expect("a record");
+    assert_eq!((text(&last["action"]), text(&last["who"])), ("tenant.set", "id-eve (admin)"));
+}
+
+#[tokio::test]
+async fn somebody_without_a_mapped_group_is_refused_and_recorded() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    for (id, groups, why) in [
+        ("id-1", json!(["somebody", "Connect-Operators"]), "none of their groups gives access"),
+        ("id-2", json!([]), "none of their groups gives access"),
+        ("id-3", json!(["lost"]), "their group is that of tenant \"nobody\", which does not exist"),
+    ] {
+        provider.set_user(id, &json!({"email": "<b>zoe</b>@example.com", "groups": groups})).await;
+        let response = sign_in(&provider, &mut console.visitor(), id).await;
+        assert_refused(&console, &response, "None of your groups gives access to Connect").await;
+        assert!(body(&response).contains("&lt;b&gt;zoe&lt;/b&gt;@example.com"));
+        let records = console.world.connectctl.list(&["audit"]).await;
+        let last = records.last().expect("a record");
+        assert_eq!(
+            (text(&last["action"]), text(&last["who"])),
+            ("console.sign-in-refused", "<b>zoe</b>@example.com")
+        );
+        assert_eq!(last["target"], format!("openid-connect: {why}"));
+    }
+}
+
+#[tokio::test]
+async fn the_request_to_the_provider_has_state_nonce_and_pkce_of_its_own() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    let (first, second) = (begin(&mut console.visitor()).await, begin(&mut console.visitor()).await);
+    let base = console.console.http().address();
+    for url in [&first, &second] {
+        assert!(url.starts_with(&format!(
+            "{}/oauth2/authorize?response_type=code&client_id=connect&",
+            provider.issuer()
+        )));
+        assert!(
+            url.contains("&code_challenge_method=S256&") && url.contains("&scope=openid+email+profile&"),
+            "{url}"
+        );
+        let callback =
+            format!("&redirect_uri=http%3A%2F%2F127.0.0.1%3A{}%2Fsign-in%2Foidc%2Fcallback&", base.port());
+        assert!(url.contains(&callback), "{url}");
+        assert!(!url.contains("client-secret-of-the-test"));
+    }
+    for name in ["state", "nonce", "code_challenge"] {
+        let value = |url: &str| {
+            let found = url.split(['?', '&']).find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+            found.expect(name).to_owned()
+        };
+        assert!(value(&first).len() == 43 && value(&first) != value(&second), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_browser_that_began_a_sign_in_completes_it() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let (mut attacker, mut victim) = (console.visitor(), console.visitor());
+    let theirs = provider.authorize(&begin(&mut attacker).await, "ana").await;
+    let began = "This browser has not begun this sign-in";
+    assert_refused(&console, &victim.get(&theirs).await, began).await;
+    let own = begin(&mut victim).await;
+    assert_refused(&console, &victim.get(&theirs).await, began).await;
+    let state = between(&own, "&state=", "&");
+    let guessed = theirs.replace(between(&format!("{theirs}&"), "state=", "&"), "AAAA");
+    for wrong in
+        [&guessed, "/sign-in/oidc/callback", &format!("/sign-in/oidc/callback?state={state}x&code=a")]
+    {
+        assert_refused(&console, &victim.get(wrong).await, began).await;
+    }
+    // Another cookie that is as long as a real one, and an expired one.
+    for cookie in [format!("connect-sign-in=9999999999.{}", "A".repeat(43)), "connect-sign-in=1.A".to_owned()]
+    {
+        victim.cookie = Some(cookie);
+        assert_refused(&console, &victim.get(&theirs).await, began).await;
+    }
+    assert_eq!(attacker.get(&theirs).await.status, 303, "the code itself was not used up");
+}
+
+#[tokio::test]
+async fn a_sign_in_cannot_be_repeated() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let mut visitor = console.visitor();
+    let url = begin(&mut visitor).await;
+    let callback = provider.authorize(&url, "ana").await;
+    assert_eq!(visitor.get(&callback).await.status, 303);
+    console.world.database.execute("DELETE FROM console_sessions").await;
+    assert_refused(&console, &visitor.get(&callback).await, "is not valid for this sign-in").await;
+    // The provider gives a new code for the old state, nonce and challenge.
+    let again = provider.authorize(&url, "ana").await;
+    assert_refused(&console, &visitor.get(&again).await, "was completed before").await;
+    let spent =
+        "SELECT count(*) FROM console_spent_sign_ins WHERE expires_at <= now() + interval '10 minutes'";
+    assert_eq!(console.world.database.count(spent).await, 1);
+    console.world.database.execute("UPDATE console_spent_sign_ins SET expires_at = now()").await;
+    assert_eq!(sign_in(&provider, &mut console.visitor(), "ana").await.status, 303);
+    assert_eq!(console.world.database.count(spent).await, 1, "the expired one was removed");
+}
+
+#[tokio::test]
+async fn tokens_and_answers_that_belong_to_no_sign_in_are_refused() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let mut visitor = console.visitor();
+    let url = begin(&mut visitor).await;
+    let nonce = format!("nonce={}", between(&format!("{url}&"), "nonce=", "&"));
+    for forged in [url.replace(&nonce, "nonce=other"), url.replace(&format!("&{nonce}"), "")] {
+        let callback = provider.authorize(&forged, "ana").await;
+        assert_refused(&console, &visitor.get(&callback).await, "is not valid for this sign-in").await;
+    }
+    let of_another_client =
+        provider.authorize(&url.replace("client_id=connect", "client_id=other"), "ana").await;
+    assert_refused(&console, &visitor.get(&of_another_client).await, "is not valid for this sign-in").await;
+    let state = between(&format!("{url}&"), "state=", "&").to_owned();
+    let unknown = format!("/sign-in/oidc/callback?code=unknown&state={state}");
+    assert_refused(&console, &visitor.get(&unknown).await, "is not valid for this sign-in").await;
+    let declined = format!("{}&state={state}&error_description=Call+0800", provider.decline(&url).await);
+    let response = visitor.get(&declined).await;
+    assert_refused(&console, &response, "has not signed you in").await;
+    assert!(!body(&response).contains("0800"), "the words of whoever made the URL are not shown");
+    let mixed_up = format!("{}&iss=https://attacker.example", provider.authorize(&url, "ana").await);
+    assert_refused(&console, &visitor.get(&mixed_up).await, "has not signed you in").await;
+}
+
+#[tokio::test]
+async fn links_work_while_the_provider_does_not() {
+    let mut provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let mut visitor = console.visitor();
+    let callback = provider.authorize(&begin(&mut visitor).await, "ana").await;
+    provider.stop().await;
+    let unredeemed = visitor.get(&callback).await;
+    assert_eq!(unredeemed.status, 503);
+    assert!(body(&unredeemed).contains(unredeemed.header("x-request-id")), "{}", body(&unredeemed));
+
+    // One that has not read the discovery document.
+    let restarted = tests::Program::console(console.world.settings()).await;
+    let begun = restarted.http().get(BEGIN).await.expect("a response");
+    let page = body(&begun);
+    assert_eq!((begun.status, begun.header("retry-after")), (503, "5"), "{page}");
+    assert!(page.contains("links work without it") && page.contains(begun.header("x-request-id")), "{page}");
+    assert_eq!(console.operator().await.get("/").await.status, 200);
+}
+
+#[tokio::test]
+async fn signing_in_replaces_the_session_and_leads_nowhere_else() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["acme-staff"]})).await;
+    let planted = console.operator().await;
+    let mut victim = console.visitor();
+    victim.cookie.clone_from(&planted.cookie);
+    let url = begin(&mut victim).await;
+    let callback = provider.authorize(&url, "ana").await;
+    let hostile = format!("{callback}&next=https://attacker.example&redirect_uri=//attacker.example");
+    let response = victim.get(&hostile).await;
+    assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
+    victim.cookie = response.header("set-cookie").split(';').next().map(str::to_owned);
+    assert_ne!(victim.cookie, planted.cookie, "a new token");
+    assert_eq!(planted.get("/").await.header("location"), "/sign-in", "the planted session has ended");
+    assert_eq!(victim.get("/agencies/acme").await.status, 200);
+    assert_eq!(victim.get("/queues").await.status, 403);
+}
+
+#[tokio::test]
+async fn failed_sign_ins_are_limited_and_leave_links_usable() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    let mut visitor = console.visitor();
+    for _ in 0..11 {
+        let response = visitor.get("/sign-in/oidc/callback?state=a&code=b").await;
+        assert_eq!(response.status, 403, "any page can send a browser there, so it does not count");
+    }
+    for _ in 0..10 {
+        visitor.cookie = None;
+        let url = begin(&mut visitor).await;
+        let state = between(&url, "state=", "&");
+        let declined = format!("/sign-in/oidc/callback?state={state}&error=access_denied");
+        assert_eq!(visitor.get(&declined).await.status, 403);
+    }
+    for path in [BEGIN, "/sign-in/oidc/callback?state=a&code=b"] {
+        assert_eq!(visitor.get(path).await.status, 429, "{path}");
+    }
+    let link = console.link(&["--role", "operator"]).await;
+    assert_eq!(console.visitor().sign_in(&link).await.status, 303, "links have a limit of their own");
+}
+
+#[tokio::test]
+async fn without_a_provider_there_is_no_such_way_to_sign_in() {
+    let console = ConsoleWorld::start().await;
+    let visitor = console.visitor();
+    assert!(!visitor.page("/sign-in").await.contains("Sign in with 127"));
+    assert_eq!(visitor.get(BEGIN).await.status, 404);
+    assert_eq!(visitor.get("/sign-in/oidc/callback?state=a&code=b").await.status, 404);
+    assert_eq!(visitor.post("/sign-in/proxy", &[]).await.status, 404);
+}

@@ -1,0 +1,125 @@
+//! The last hour, and what needs attention.
+
+use super::{ConsoleWorld, Visitor, between};
+use chrono::{DateTime, Utc};
+use serde_json::json;
+use tests::{ApiKey, Behavior, MAX_WAIT, Program, Receiver, World, event, eventually};
+
+/// Waits until a page has all of these texts.
+async fn until_shown(visitor: &Visitor<'_>, path: &str, texts: &[&str]) -> String {
+    eventually("the page shows it", MAX_WAIT, async || {
+        let page = visitor.page(path).await;
+        match texts.iter().find(|text| !page.contains(**text)) {
+            None => Ok(page),
+            Some(missing) => Err(format!("{missing:?} is missing: {page}")),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
+    let mut console = ConsoleWorld::of(
+        World::with()
+            .dispatchers(1)
+            .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+            .set("CONNECT_WEBHOOK_BACKOFF_BASE", "60m"),
+    )
+    .await;
+    let world = &mut console.world;
+    world
+        .connectctl
+        .json(&["member", "add", "--tenant", "acme", "--email", "m@example.com", "--name", "Mo"])
+        .await;
+    let other = world.add_tenant("other").await;
+    let (good, bad) = (Receiver::http(), Receiver::http());
+    bad.respond_to_all(Behavior::status(500));
+    world.subscribe(&good.url("/hook")).await;
+    world.subscribe(&bad.url("/hook")).await;
+    // Applied, failed, and refused because another secret has signed it.
+    world.accept(event("enquiry.submitted").email("ana@example.com")).await;
+    world.accept(event("contact.identified").email("ben@example.com")).await;
+    let unknown = world.result(event("contact.updated").email("nobody@example.com")).await;
+    assert_eq!(unknown["status"], "failed", "{unknown}");
+    let body =
+        json!({"events": [event("contact.identified").email("eve@example.com").tenant("other").to_json()]});
+    assert_eq!(world.http().send(&other.events(body.to_string())).await.status, 200);
+    let forged = ApiKey { secret: world.key.secret.clone(), ..other };
+    assert_eq!(world.http().send(&forged.events(body.to_string())).await.status, 401);
+
+    let (viewer, operator) = (console.viewer().await, console.operator().await);
+    let acme = [
+        "3 accepted and 0 refused in the last hour",
+        "2 applied and 1 failed in the last hour",
+        "1 delivered and 1 failed in the last hour",
+        "<title id=\"attempts-title\">Attempts at webhooks</title>",
+    ];
+    let page = until_shown(&viewer, "/agencies/acme", &acme).await;
+    assert!(!page.contains("Waiting in"), "queues are the operator's: {page}");
+    let rows = between(&page, "<tbody>", "</tbody>").matches("<tr>").count();
+    assert_eq!(rows, 60, "a row for each minute");
+    let others =
+        ["1 accepted and 1 refused in the last hour", "1 applied and 0 failed", "0 delivered and 0 failed"];
+    until_shown(&operator, "/agencies/other", &others).await;
+    let all =
+        ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
+    let page = until_shown(&operator, "/", &all).await;
+    for queue in ["events", "records", "crm", "webhooks"] {
+        assert!(page.contains(&format!("Waiting in {queue}")), "{queue}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn what_needs_attention_is_told_with_its_section_of_the_runbook() {
+    let console = ConsoleWorld::of(World::with().workers(1).dispatchers(1)).await;
+    let operator = console.operator().await;
+    until_shown(&operator, "/", &["Nothing needs attention."]).await;
+    console.world.queues.publish("crm", b"no action").await;
+    let told = ["There are 1 dead letters of the queue crm", "href=\"/runbook#connectmessagesdeadlettered\""];
+    until_shown(&operator, "/", &told).await;
+    let runbook = operator.page("/runbook").await;
+    assert!(runbook.contains("id=\"connectmessagesdeadlettered\""), "{runbook}");
+    operator.change("/queues/crm/drop", &[]).await;
+    until_shown(&operator, "/", &["Nothing needs attention."]).await;
+}
+
+#[tokio::test]
+async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
+    let builder = World::with().dispatchers(1).set("CONNECT_REPLY_TIMEOUT", "500ms");
+    let mut console = ConsoleWorld::of(builder).await;
+    console.world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
+    console.world.end_workers().await;
+    let waiting = console.world.send(&[event("contact.identified").email("ben@example.com")]).await;
+    assert_eq!(waiting.status, 503, "{waiting:?}");
+    let sent_by = common::clock::now();
+    let events = eventually("the age is known", MAX_WAIT, async || {
+        let listed = console.world.connectctl.list(&["queue", "list"]).await;
+        let events = listed.into_iter().find(|queue| queue["name"] == "events").expect("the queue");
+        if events["oldest"].is_string() && events["depth"] == 1 {
+            Ok(events)
+        } else {
+            Err(events.to_string())
+        }
+    })
+    .await;
+    let oldest: DateTime<Utc> = tests::text(&events["oldest"]).parse().expect("a time");
+    assert!(oldest <= sent_by, "nothing that waits is shown as newer than it is: {events}");
+    let operator = console.operator().await;
+    until_shown(
+        &operator,
+        "/",
+        &["No worker consumes the queue events", "href=\"/runbook#connectnoconsumers\""],
+    )
+    .await;
+    let page = operator.page("/queues").await;
+    let row = between(&page, "/queues/events\"", "</tr>");
+    assert!(row.contains("<time datetime="), "{row}");
+    let _worker = Program::worker(console.world.settings()).await;
+    console.world.until_applied(2).await;
+    eventually("nothing waits", MAX_WAIT, async || {
+        let page = operator.page("/queues").await;
+        let row = between(&page, "/queues/events\"", "</tr>").to_owned();
+        if row.contains("<time") { Err(row) } else { Ok(()) }
+    })
+    .await;
+}

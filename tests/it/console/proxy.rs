@@ -1,0 +1,112 @@
+//! Signing in by the headers of a proxy.
+
+use super::identity_provider::GROUPS;
+use super::{ConsoleWorld, Visitor, body, form};
+use tests::{HttpRequest, HttpResponse, World, text};
+
+const USER: &str = "x-forwarded-email";
+const IN_GROUPS: &str = "x-forwarded-groups";
+
+/// A console behind a proxy in `networks`.
+async fn behind(networks: &str) -> ConsoleWorld {
+    let world = World::with().ingests(0).workers(0);
+    let world = world.set("CONNECT_CONSOLE_PROXY_USER_HEADER", "X-Forwarded-Email");
+    let world = world.set("CONNECT_CONSOLE_PROXY_GROUPS_HEADER", "X-Forwarded-Groups");
+    ConsoleWorld::of(world.set("CONNECT_CONSOLE_PROXY_NETWORKS", networks).set("CONNECT_OIDC_GROUPS", GROUPS))
+        .await
+}
+
+fn get(path: &str, user: &str, groups: &str) -> HttpRequest {
+    HttpRequest::new("GET", path, "").with(USER, user).with(IN_GROUPS, groups)
+}
+
+fn continue_as(user: &str, groups: &str) -> HttpRequest {
+    let request = form("/sign-in/proxy", &[]).with("sec-fetch-site", "same-origin");
+    request.with(USER, user).with(IN_GROUPS, groups)
+}
+
+/// Signs in as the person of the headers, and keeps the cookie.
+async fn sign_in(visitor: &mut Visitor<'_>, user: &str, groups: &str) -> HttpResponse {
+    let response = visitor.send(continue_as(user, groups)).await;
+    if response.status == 303 {
+        visitor.cookie = response.header("set-cookie").split(';').next().map(str::to_owned);
+    }
+    response
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_network_names_the_person() {
+    let console = behind("10.0.0.0/8,127.0.0.1").await;
+    let mut visitor = console.visitor();
+    let offered = body(&visitor.send(get("/sign-in", "ana@example.com", "acme-admins")).await);
+    assert!(offered.contains("Continue as ana@example.com"), "{offered}");
+    assert!(!visitor.page("/sign-in").await.contains("Continue as"));
+    assert_eq!(visitor.send(get("/", "ana@example.com", "acme-admins")).await.header("location"), "/sign-in");
+
+    let response = sign_in(&mut visitor, "ana@example.com", "other, acme-admins").await;
+    assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
+    let page = visitor.send(get("/agencies/acme", "ana@example.com", "acme-admins")).await;
+    assert!(page.status == 200 && body(&page).contains("Role: admin"), "{}", body(&page));
+    let records = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
+    let last = records.last().expect("a record");
+    assert_eq!((text(&last["who"]), text(&last["target"])), ("ana@example.com (admin)", "admin by proxy"));
+}
+
+#[tokio::test]
+async fn a_session_ends_when_the_proxy_names_somebody_else_or_other_groups() {
+    let console = behind("127.0.0.0/8").await;
+    let mut visitor = console.visitor();
+    sign_in(&mut visitor, "ana@example.com", "acme-admins").await;
+    let location = async |request| visitor.send(request).await.header("location").to_owned();
+    let keys = "/agencies/acme/keys";
+    assert_eq!(visitor.send(get(keys, "ana@example.com", "acme-admins,other")).await.status, 200);
+    for (user, groups) in [
+        ("bo@example.com", "acme-admins"),
+        ("ana@example.com", "acme-staff"),
+        ("", "acme-admins"),
+        ("ana@example.com", ""),
+    ] {
+        assert_eq!(location(get(keys, user, groups)).await, "/sign-in", "{user} {groups}");
+    }
+    assert_eq!(visitor.get(keys).await.header("location"), "/sign-in", "past the proxy");
+    let change =
+        form("/agencies/acme/settings", &[("discovery", "true")]).with("sec-fetch-site", "same-origin");
+    assert_eq!(visitor.send(change).await.status, 401);
+    // A link works behind the proxy as well, whoever it names.
+    let linked = console.admin().await;
+    assert_eq!(linked.send(get(keys, "bo@example.com", "other")).await.status, 200);
+}
+
+#[tokio::test]
+async fn headers_from_outside_the_network_are_ignored() {
+    let console = behind("10.0.0.0/8").await;
+    let mut visitor = console.visitor();
+    let page = body(&visitor.send(get("/sign-in", "ana@example.com", "connect-operators")).await);
+    assert!(!page.contains("Continue as"), "{page}");
+    assert_eq!(sign_in(&mut visitor, "ana@example.com", "connect-operators").await.status, 404);
+    let repeated = get("/sign-in", "ana@example.com", "connect-operators").with(USER, "bo@example.com");
+    assert_eq!(visitor.send(repeated).await.status, 200);
+    assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0);
+    let logs = console.console.logs();
+    assert!(logs.contains("ignored the headers of a proxy in a request from outside"), "{logs}");
+}
+
+#[tokio::test]
+async fn repeated_headers_and_people_without_a_group_are_refused() {
+    let console = behind("127.0.0.1").await;
+    let mut visitor = console.visitor();
+    let repeated = continue_as("ana@example.com", "acme-staff").with(IN_GROUPS, "connect-operators");
+    assert_eq!(visitor.send(repeated).await.status, 400);
+    let repeated = continue_as("ana@example.com", "acme-staff").with(USER, "bo@example.com");
+    assert_eq!(visitor.send(repeated).await.status, 400);
+    let from_elsewhere = form("/sign-in/proxy", &[]).with(USER, "ana").with(IN_GROUPS, "acme-staff");
+    assert_eq!(visitor.send(from_elsewhere.with("sec-fetch-site", "cross-site")).await.status, 403);
+
+    let refused = sign_in(&mut visitor, "zoe@example.com", "nobody").await;
+    assert_eq!(refused.status, 403);
+    assert!(body(&refused).contains("None of your groups gives access"), "{}", body(&refused));
+    let records = console.world.connectctl.list(&["audit"]).await;
+    let last = records.last().expect("a record");
+    assert_eq!((text(&last["action"]), text(&last["who"])), ("console.sign-in-refused", "zoe@example.com"));
+    assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0);
+}

@@ -1,0 +1,68 @@
+//! Queues and dead letters in the browser.
+
+use super::{ConsoleWorld, body};
+use tests::{MAX_WAIT, World, eventually};
+
+#[tokio::test]
+async fn dead_letters_are_seen_requeued_and_deleted() {
+    let console = ConsoleWorld::of(World::with()).await;
+    let operator = console.operator().await;
+    let poison = async |count: usize| {
+        for _ in 0..count {
+            console.world.queues.publish("crm", b"no <b>action</b>").await;
+        }
+    };
+    let until_dead = async |count: usize| {
+        eventually("dead letters are listed", MAX_WAIT, async || {
+            let page = operator.page("/queues/crm").await;
+            let rows = page.matches("cannot be parsed as an action").count();
+            if rows == count { Ok(page) } else { Err(page) }
+        })
+        .await
+    };
+    assert!(operator.page("/queues/crm").await.contains("There are no dead letters"));
+    poison(2).await;
+    let page = until_dead(2).await;
+    assert!(!page.contains("no &lt;b&gt;"), "bodies are not shown: {page}");
+    assert!(operator.page("/queues").await.contains("There are dead letters."));
+
+    let requeue = operator.page("/queues/crm/requeue").await;
+    assert!(requeue.contains("processed again"), "{requeue}");
+    assert_eq!(operator.change("/queues/crm/requeue", &[]).await, "/queues/crm?done=requeued");
+    until_dead(2).await;
+
+    let question = operator.page("/queues/crm/drop").await;
+    assert!(question.contains("<strong>2</strong> dead letters are deleted"), "{question}");
+    operator.change("/queues/crm/drop", &[]).await;
+    until_dead(0).await;
+    for missing in ["/queues/none", "/queues/events.dead", "/queues/webhooks.retry.1/drop"] {
+        assert_eq!(operator.get(missing).await.status, 404, "{missing}");
+    }
+    let webhooks = operator.change("/queues/webhooks/requeue", &[]).await;
+    assert_eq!(webhooks, "/queues/webhooks?done=requeued");
+}
+
+#[tokio::test]
+async fn an_unavailable_server_is_a_page_that_says_so() {
+    let console = ConsoleWorld::of(World::with().ingests(0).workers(0).through_proxies()).await;
+    let operator = console.operator().await;
+    let proxies = console.world.proxies();
+    proxies.broker.reset_connections();
+    let response = operator.get("/queues").await;
+    assert_eq!(response.status, 503, "{}", body(&response));
+    assert!(body(&response).contains("Temporarily unavailable") && response.header("retry-after") == "5");
+    assert_eq!(operator.get("/agencies/acme").await.status, 200, "pages without the broker work");
+    proxies.postgres.reset_connections();
+    eventually("the database is missed", MAX_WAIT, async || {
+        let response = operator.get("/agencies/acme").await;
+        if response.status == 503 { Ok(()) } else { Err(response.status.to_string()) }
+    })
+    .await;
+    console.console.until_unready().await;
+    proxies.postgres.restore();
+    eventually("the database is used again", MAX_WAIT, async || {
+        let response = operator.get("/agencies/acme").await;
+        if response.status == 200 { Ok(()) } else { Err(response.status.to_string()) }
+    })
+    .await;
+}

@@ -1,0 +1,144 @@
+//! Signing in by a link, sessions and their limits.
+
+use super::{ConsoleWorld, body, form};
+use tests::{HttpRequest, text};
+
+#[tokio::test]
+async fn a_link_works_once_and_opening_it_does_not_use_it() {
+    let console = ConsoleWorld::start().await;
+    let link = console.link(&["--role", "operator"]).await;
+    let mut visitor = console.visitor();
+    for _ in 0..3 {
+        let offered = visitor.page(&link).await;
+        assert!(offered.contains("<form method=\"post\" action=\"/sign-in\">"), "{offered}");
+    }
+    let head = visitor.send(HttpRequest::new("HEAD", &link, "")).await;
+    assert_eq!(head.status, 200);
+    assert_eq!(visitor.sign_in(&link).await.status, 303);
+    assert!(visitor.page("/").await.contains("Agencies"));
+
+    let mut second = console.visitor();
+    assert_eq!(second.sign_in(&link).await.status, 410);
+    assert_eq!((second.get(&link).await.status, second.cookie), (410, None));
+    let stored = console.world.database.rows("SELECT * FROM console_sessions", &[]).await;
+    let token = visitor.cookie.as_deref().and_then(|cookie| cookie.split_once('=')).expect("a token").1;
+    assert!(!format!("{stored:?}").contains(token), "only the hash of a token is stored: {stored:?}");
+}
+
+#[tokio::test]
+async fn an_expired_link_does_not_sign_in() {
+    let console = ConsoleWorld::start().await;
+    let created = console.world.connectctl.json(&["console", "login", "--role", "operator"]).await;
+    let expires = text(&created["expiresAt"]);
+    let stored = "SELECT extract(epoch FROM expires_at - created_at)::bigint FROM console_login_links";
+    assert_eq!(console.world.database.count(stored).await, 300, "{expires}");
+    let link = text(&created["url"]).splitn(4, '/').nth(3).map(|path| format!("/{path}")).expect("a path");
+    console.world.database.execute("UPDATE console_login_links SET expires_at = now()").await;
+    assert_eq!(console.visitor().sign_in(&link).await.status, 410);
+}
+
+#[tokio::test]
+async fn signing_in_replaces_the_session_that_the_browser_had() {
+    let console = ConsoleWorld::start().await;
+    let planted = console.operator().await;
+    let mut victim = console.visitor();
+    victim.cookie.clone_from(&planted.cookie);
+    let response = victim.sign_in(&console.link(&["--role", "admin", "--tenant", "acme"]).await).await;
+    assert_eq!(response.status, 303);
+    assert_ne!(victim.cookie, planted.cookie, "a new token");
+    assert_eq!(planted.get("/").await.header("location"), "/sign-in", "the planted session has ended");
+    assert_eq!(victim.get("/").await.header("location"), "/agencies/acme");
+    let cookie = response.header("set-cookie");
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"),
+        "{cookie}"
+    );
+}
+
+#[tokio::test]
+async fn a_session_ends_after_its_limits_and_when_it_is_signed_out() {
+    let console = ConsoleWorld::start().await;
+    let visitor = console.operator().await;
+    let is_signed_in = async || visitor.get("/").await.status == 200;
+    let database = &console.world.database;
+    assert!(is_signed_in().await);
+    database.execute("UPDATE console_sessions SET last_used_at = now() - interval '31 minutes'").await;
+    assert!(!is_signed_in().await, "idle for too long");
+    database.execute("UPDATE console_sessions SET last_used_at = now() - interval '29 minutes'").await;
+    let refresh = visitor.send(HttpRequest::new("GET", "/", "").with("x-refresh", "1")).await;
+    assert_eq!(refresh.status, 200);
+    let stale = "SELECT count(*) FROM console_sessions WHERE last_used_at < now() - interval '28 minutes'";
+    assert_eq!(database.count(stale).await, 1, "a page that refreshes itself does not keep the session");
+    assert!(is_signed_in().await);
+    let fresh = "SELECT count(*) FROM console_sessions WHERE last_used_at > now() - interval '10 minutes'";
+    assert_eq!(database.count(fresh).await, 1, "the use was noted");
+    database.execute("UPDATE console_sessions SET expires_at = now()").await;
+    assert!(!is_signed_in().await, "older than the absolute limit");
+
+    let (one, other) = (console.operator().await, console.operator().await);
+    let admin = console.admin().await;
+    let response = one.post("/sign-out", &[]).await;
+    assert_eq!((response.status, response.header("location")), (303, "/sign-in"));
+    assert!(response.header("set-cookie").contains("Max-Age=0"));
+    assert_eq!(one.get("/").await.status, 303, "the token is not accepted any more");
+    let third = console.operator().await;
+    other.change("/sign-out-everywhere", &[]).await;
+    for ended in [&other, &third] {
+        assert_eq!(ended.get("/").await.header("location"), "/sign-in");
+    }
+    assert_eq!(admin.get("/agencies/acme").await.status, 200, "somebody else stays signed in");
+}
+
+#[tokio::test]
+async fn an_operator_ends_the_sessions_of_a_person_or_of_everybody() {
+    let console = ConsoleWorld::start().await;
+    let ada = console.signed_in(&["--role", "admin", "--tenant", "acme", "--name", "Ada"]).await;
+    let (viewer, connectctl) = (console.viewer().await, &console.world.connectctl);
+    let ended = connectctl.json(&["console", "end-sessions", "--name", "Ada"]).await;
+    assert_eq!(ended["sessions"], 1);
+    assert_eq!(ada.get("/agencies/acme").await.header("location"), "/sign-in");
+    assert_eq!(viewer.get("/agencies/acme").await.status, 200);
+    assert_eq!(connectctl.json(&["console", "end-sessions", "--all"]).await["sessions"], 1);
+    assert_eq!(viewer.get("/agencies/acme").await.header("location"), "/sign-in");
+}
+
+#[tokio::test]
+async fn failed_attempts_to_sign_in_are_limited() {
+    let console = ConsoleWorld::start().await;
+    let mut visitor = console.visitor();
+    for _ in 0..10 {
+        assert_eq!(visitor.sign_in("/sign-in/cl_unknown").await.status, 410);
+    }
+    let link = console.link(&["--role", "operator"]).await;
+    let refused = visitor.sign_in(&link).await;
+    assert_eq!(refused.status, 429, "{}", body(&refused));
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds <= 60));
+    assert_eq!(visitor.get("/sign-in").await.status, 200, "the explanation is shown all the same");
+}
+
+#[tokio::test]
+async fn without_a_session_pages_lead_to_sign_in_and_changes_are_refused() {
+    let console = ConsoleWorld::start().await;
+    let mut visitor = console.visitor();
+    for cookie in [None, Some("connect-console=cn_unknown"), Some("connect-console=")] {
+        visitor.cookie = cookie.map(str::to_owned);
+        let page = visitor.get("/agencies/acme/keys?next=https://attacker.example").await;
+        assert_eq!((page.status, page.header("location")), (303, "/sign-in"));
+        assert_eq!(visitor.post("/agencies/acme/keys", &[("name", "x")]).await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn a_link_needs_a_tenant_that_fits_its_role() {
+    let console = ConsoleWorld::start().await;
+    let refused = async |options: &[&str]| {
+        console.world.connectctl.refusal(&[&["console", "login"], options].concat()).await
+    };
+    assert!(refused(&["--role", "admin", "--tenant", "nobody"]).await.contains("\"nobody\" does not exist"));
+    let limited = refused(&["--role", "operator", "--tenant", "acme"]).await;
+    assert!(limited.contains("an operator is not limited to a tenant"), "{limited}");
+    let named =
+        console.signed_in(&["--role", "viewer", "--tenant", "acme", "--name", "Ada <b>Byron</b>"]).await;
+    assert!(named.page("/agencies/acme").await.contains("Ada &lt;b&gt;Byron&lt;/b&gt;"));
+    assert_eq!(named.send(form("/sign-out", &[])).await.status, 403, "without the header of a browser");
+}

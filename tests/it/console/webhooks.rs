@@ -1,0 +1,124 @@
+//! Webhook subscriptions in the browser.
+
+use super::{ConsoleWorld, between, body};
+use tests::{Behavior, MAX_WAIT, Receiver, World, eventually, text};
+
+const WEBHOOKS: &str = "/agencies/acme/webhooks";
+
+#[tokio::test]
+async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
+    let console = ConsoleWorld::start().await;
+    let visitor = console.admin().await;
+    let fields = [
+        ("url", "https://93.184.215.14/hook?token=hidden"),
+        ("events", "lead.assigned"),
+        ("events", "proposal.sent"),
+        ("key", console.world.key.prefix.as_str()),
+    ];
+    let created = body(&visitor.post(WEBHOOKS, &fields).await);
+    let secret = between(&created, "<code data-copy>", "</code>").to_owned();
+    assert!(secret.starts_with("whsec_"), "{created}");
+    let page = between(&created, "<p><a href=\"", "\"").to_owned();
+    assert!(page.starts_with(WEBHOOKS), "{page}");
+    let shown = visitor.page(&page).await;
+    assert!(
+        shown.contains("lead.assigned, proposal.sent")
+            && shown.contains("Nothing was sent in the last 24 hours"),
+        "{shown}"
+    );
+    assert!(!shown.contains("hidden") && !shown.contains(&secret), "{shown}");
+    let count = async |condition: &str| {
+        let query = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
+        console.world.database.count(&query).await
+    };
+    visitor.change(&format!("{page}/pause"), &[]).await;
+    assert_eq!(count("paused_at IS NOT NULL").await, 1);
+    assert!(visitor.page("/agencies/acme").await.contains("1 subscriptions are paused"));
+    visitor.change(&format!("{page}/resume"), &[]).await;
+    assert_eq!(count("paused_at IS NULL").await, 1);
+    let rotated = body(&visitor.post(&format!("{page}/rotate"), &[("overlap", "24h")]).await);
+    assert_ne!(between(&rotated, "<code data-copy>", "</code>"), secret);
+    assert_eq!(count("old_secret_until > now()").await, 1);
+    assert_eq!(visitor.post(&format!("{page}/rotate"), &[("overlap", "x")]).await.status, 400);
+    assert!(visitor.page(&format!("{page}/remove")).await.contains("https://93.184.215.14/hook"));
+    assert_eq!(visitor.change(&format!("{page}/remove"), &[]).await, format!("{WEBHOOKS}?done=removed"));
+    assert_eq!(count("removed_at IS NOT NULL").await, 1);
+    assert_eq!(visitor.get(&page).await.status, 404);
+    assert!(visitor.page(WEBHOOKS).await.contains("There is no subscription"));
+}
+
+#[tokio::test]
+async fn a_refused_receiver_is_explained_beside_its_field() {
+    let console =
+        ConsoleWorld::of(World::with().ingests(0).workers(0).set("CONNECT_WEBHOOK_PORTS", "443")).await;
+    let visitor = console.admin().await;
+    for (url, key, why) in [
+        ("https://10.0.0.1/", "", "address 10.0.0.1 is not public: private"),
+        ("http://93.184.215.14/", "", "url must begin with https://"),
+        ("https://93.184.215.14:22/", "", "url must have a port that CONNECT_WEBHOOK_PORTS lists"),
+        ("javascript:alert(1)", "", "url must"),
+        ("", "", "url must"),
+        ("https://93.184.215.14/", "ck_unknown", "is not an active key of this tenant"),
+    ] {
+        let response =
+            visitor.post(WEBHOOKS, &[("url", url), ("key", key), ("events", "lead.assigned")]).await;
+        let page = body(&response);
+        assert_eq!(response.status, 422, "{url}: {page}");
+        assert!(page.contains(why), "{why}: {page}");
+        assert!(
+            page.contains(&format!("value=\"{url}\"")) && page.contains("value=\"lead.assigned\" checked"),
+            "{page}"
+        );
+    }
+    let unknown =
+        visitor.post(WEBHOOKS, &[("url", "https://93.184.215.14/"), ("events", "message.posted")]).await;
+    assert_eq!(unknown.status, 422);
+    assert_eq!(console.world.database.count("SELECT count(*) FROM subscriptions").await, 0);
+}
+
+#[tokio::test]
+async fn event_types_are_changed_and_a_test_event_shows_the_health_of_the_receiver() {
+    let builder = World::with().ingests(0).workers(0).dispatchers(1);
+    let console = ConsoleWorld::of(builder.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
+    let visitor = console.admin().await;
+    let receiver = Receiver::http();
+    receiver.respond_to_next("/hook", [Behavior::status(503), Behavior::status(204)]);
+    let created = console.world.subscribe(&receiver.url("/hook")).await;
+    let id = text(&created["id"]).to_owned();
+    let page = format!("{WEBHOOKS}/{id}");
+    let set = [("events", "lead.assigned"), ("events", "booking.confirmed")];
+    assert_eq!(visitor.change(&format!("{page}/events"), &set).await, format!("{page}?done=events"));
+    let shown = visitor.page(&page).await;
+    assert!(shown.contains("lead.assigned, booking.confirmed"), "{shown}");
+    assert_eq!(visitor.post(&format!("{page}/events"), &[("events", "webhook.test")]).await.status, 400);
+    let until_shown = async |path: &str, expected: &str| {
+        eventually("the result is shown", MAX_WAIT, async || {
+            let page = visitor.page(path).await;
+            if page.contains(expected) { Ok(page) } else { Err(page) }
+        })
+        .await
+    };
+    let result = visitor.change(&format!("{page}/test"), &[]).await;
+    let failed = until_shown(&result, "did not accept the test event").await;
+    assert!(failed.contains("status 503") && !failed.contains("http-equiv"), "{failed}");
+    let result = visitor.change(&format!("{page}/test"), &[]).await;
+    until_shown(&result, "accepted the test event").await;
+    assert!(
+        receiver.received_at("/hook").iter().all(|sent| sent.header("x-connect-event") == "webhook.test")
+    );
+    let health = visitor.page(&page).await;
+    assert!(health.contains("50 %") && health.contains("of 2 attempts succeeded"), "{health}");
+    assert!(health.contains("Last failure") && health.contains("status 503"), "{health}");
+    let listed = visitor.page(WEBHOOKS).await;
+    assert!(listed.contains("50 %") && listed.contains("status 503"), "{listed}");
+    visitor.change(&format!("{page}/events"), &[]).await;
+    let all = "SELECT count(*) FROM subscriptions WHERE event_types IS NULL";
+    assert_eq!(console.world.database.count(all).await, 1);
+    visitor.change(&format!("{page}/pause"), &[]).await;
+    let refused = body(&visitor.post(&format!("{page}/test"), &[]).await);
+    assert!(refused.contains("is paused; resume it"), "{refused}");
+    assert!(!visitor.page(&page).await.contains("Send a test event"));
+    let waiting = visitor.page(&format!("{page}/test?event={}", uuid::Uuid::now_v7())).await;
+    assert!(waiting.contains("is on its way") && waiting.contains("http-equiv=\"refresh\""), "{waiting}");
+    assert_eq!(visitor.get(&format!("{page}/test?event=x")).await.status, 404);
+}

@@ -1,0 +1,124 @@
+//! A standby of Postgres is promoted under load, and the old primary keeps running, read-only.
+
+use super::with_default_timeouts;
+use crate::burst::{self, BATCHES};
+use std::time::Instant;
+use tests::dedicated_servers::{Postgres, StopMode};
+use tests::{Behavior, MAX_WAIT, Receiver, World, event, eventually};
+
+/// Commits wait until a standby has them, so that a promotion loses none of them.
+const SYNCHRONOUS: &str = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+/// What a cluster manager does to the old primary that it can still reach. New transactions cannot write.
+const READ_ONLY: &str = "ALTER SYSTEM SET default_transaction_read_only = on";
+const RELOAD: &str = "SELECT pg_reload_conf()";
+/// Transactions that wait for the standby are not confirmed. To cancel their wait would confirm them.
+const END_UNCONFIRMED: &str =
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+
+/// The URL of the database of `world` on both servers.
+fn both(world: &World, standby: &Postgres) -> String {
+    let (_, port) = standby.url().rsplit_once(':').expect("a port");
+    let (port, _) = port.split_once('/').expect("a database");
+    let (place, database) = world.database.url().rsplit_once('/').expect("a database");
+    format!("{place},127.0.0.1:{port}/{database}")
+}
+
+#[tokio::test]
+async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_only() {
+    let primary = Postgres::start().await;
+    let standby = primary.start_standby().await;
+    primary.execute(SYNCHRONOUS).await;
+    primary.execute(RELOAD).await;
+    let mut world = with_default_timeouts()
+        .on_postgres(primary.url())
+        .set("CONNECT_REPLY_TIMEOUT", "3s")
+        .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+        .ingests(0)
+        .workers(0)
+        .start()
+        .await;
+    let url = both(&world, &standby);
+    world.set("DATABASE_URL", &url);
+    let receiver = Receiver::http();
+    receiver.respond_to_all(Behavior::status(204));
+    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
+    world.connectctl.clone().and("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").json(&create).await;
+    world.add_ingest().await;
+    world.add_worker().await;
+    world.add_dispatcher().await;
+    world.until_ready().await;
+
+    let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
+        progress.until(0.3).await;
+        let begun = Instant::now();
+        primary.execute(READ_ONLY).await;
+        primary.execute(RELOAD).await;
+        standby.execute("SELECT pg_promote()").await;
+        primary.execute(END_UNCONFIRMED).await;
+        progress.until(0.3 + 1.0 / BATCHES as f64).await;
+        println!("a batch is accepted {:?} after the promotion began", begun.elapsed());
+        world.until_ready().await;
+    })
+    .await;
+
+    world.database.move_to(&standby);
+    burst.assert_applied_once(&world).await;
+    let leads = "SELECT count(*) FROM leads";
+    let opened = usize::try_from(world.database.count(leads).await).expect("a number");
+    eventually("every lead's webhook is delivered", MAX_WAIT, async || {
+        let delivered = "SELECT count(*) FROM deliveries WHERE state = 'delivered'";
+        let delivered = usize::try_from(world.database.count(delivered).await).expect("a number");
+        if delivered >= opened { Ok(()) } else { Err(format!("{delivered} of {opened}")) }
+    })
+    .await;
+    // The old primary still answers: nothing but the programs' own care keeps them from using it.
+    primary.execute("SELECT 1").await;
+}
+
+#[tokio::test]
+async fn commits_wait_for_a_synchronous_standby_and_nothing_is_lost_without_it() {
+    let primary = Postgres::start().await;
+    let standby = primary.start_standby().await;
+    primary.execute(SYNCHRONOUS).await;
+    primary.execute(RELOAD).await;
+    let world =
+        with_default_timeouts().on_postgres(primary.url()).set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
+    world.until_ready().await;
+    let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
+        progress.until(0.3).await;
+        standby.stop(StopMode::Fast).await;
+        eventually("requests get 503", MAX_WAIT, async || {
+            let metrics = world.ingests[0].metrics().await;
+            match metrics.sum("connect_http_requests_total", &[("status", "503")]) {
+                0.0 => Err("none".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        standby.start_again().await;
+    })
+    .await;
+    assert!(burst.refused() > 0, "no batch of the burst was refused");
+    world.until_ready().await;
+    burst.assert_applied_once(&world).await;
+}
+
+#[tokio::test]
+async fn a_program_whose_server_is_read_only_is_not_ready() {
+    let postgres = Postgres::start().await;
+    let world = World::with().on_postgres(postgres.url()).dispatchers(1).start().await;
+    world.until_ready().await;
+    postgres.execute(READ_ONLY).await;
+    postgres.execute(RELOAD).await;
+    for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
+        eventually("readiness says that Postgres is missing", MAX_WAIT, async || {
+            let says = program.until_unready().await;
+            if says["checks"]["postgres"] == false { Ok(()) } else { Err(says.to_string()) }
+        })
+        .await;
+    }
+    postgres.execute("ALTER SYSTEM RESET default_transaction_read_only").await;
+    postgres.execute(RELOAD).await;
+    world.until_ready().await;
+    world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
+}

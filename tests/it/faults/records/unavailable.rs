@@ -1,0 +1,106 @@
+//! An unavailable dependency gets 503 immediately, and nothing is applied or used up.
+
+use super::{
+    assert_all_succeed, assert_done_once_by_retries, assert_unavailable, signed, stored, until_handled,
+};
+use crate::records::{every_read, every_route, every_write, get, lead_route, new_lead, post_request};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tests::{MAX_WAIT, World, eventually, text};
+
+#[tokio::test]
+async fn without_the_replay_store_every_route_gets_503_and_changes_nothing() {
+    let world = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "3s").start().await;
+    let lead = new_lead(&world, json!({})).await;
+    world.until_ready().await;
+    let (routes, before) = (signed(&world, every_route(&lead)), stored(&world).await);
+    world.proxies().postgres.reset_connections();
+    for (route, request) in &routes {
+        let begun = Instant::now();
+        assert_unavailable(&world.http().send(request).await, "replay_store_unavailable", route);
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    }
+    world.proxies().postgres.restore();
+    world.until_ready().await;
+    assert_eq!(stored(&world).await, before);
+    assert_all_succeed(&world, &routes).await;
+}
+
+#[tokio::test]
+async fn without_the_broker_writes_get_503_and_reads_succeed() {
+    let world = World::with().through_proxies().start().await;
+    let lead = new_lead(&world, json!({})).await;
+    world.until_ready().await;
+    let (writes, before) = (signed(&world, every_write(&lead)), stored(&world).await);
+    world.proxies().broker.reset_connections();
+    world.ingests[0].until_unready().await;
+    for (route, request) in &writes {
+        assert_unavailable(&world.http().send(request).await, "overloaded", route);
+    }
+    assert_all_succeed(&world, &signed(&world, every_read(&lead))).await;
+    world.proxies().broker.restore();
+    world.until_ready().await;
+    assert_eq!(stored(&world).await, before);
+    assert_all_succeed(&world, &writes).await;
+}
+
+#[tokio::test]
+async fn without_the_read_database_only_reads_get_503() {
+    let mut world = World::with().through_proxies().set("CONNECT_STORE_TIMEOUT", "3s").start().await;
+    let proxied =
+        world.settings().iter().find(|(name, _)| name == "DATABASE_URL").expect("a setting").1.clone();
+    let direct = world.database.url().to_owned();
+    world.set("DATABASE_URL", &direct);
+    world.set("DATABASE_READ_URL", &proxied);
+    world.restart_ingest().await;
+    world.end_workers().await;
+    world.add_worker().await;
+    let lead = new_lead(&world, json!({})).await;
+    assert_all_succeed(&world, &signed(&world, every_read(&lead))).await;
+    world.proxies().postgres.reset_connections();
+    for (route, request) in signed(&world, every_read(&lead)) {
+        assert_unavailable(&world.http().send(&request).await, "replay_store_unavailable", &route);
+    }
+    assert_all_succeed(&world, &signed(&world, every_write(&lead))).await;
+    world.proxies().postgres.restore();
+    eventually("reads pass again", MAX_WAIT, async || match get(&world, &lead_route(&lead)).await.status {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_full_queue_rejects_writes_and_their_retry_applies_them_once() {
+    let world = World::with().workers(0).set("CONNECT_QUEUE_MAX_LENGTH", "5");
+    let mut world = world.set("CONNECT_REPLY_TIMEOUT", "1s").start().await;
+    let (mut waited, mut refused) = (Vec::new(), Vec::new());
+    // The broker counts with a delay: a few more than five may get in.
+    for i in 0..100 {
+        let body = json!({"email": format!("{i}@example.com")});
+        let request = post_request(&world.key, "/clients", &format!("k-{i}"), &body);
+        let response = world.http().send(&request).await;
+        match text(&response.json()["code"]) {
+            "processing_timeout" => waited.push(request),
+            "overloaded" => {
+                assert_unavailable(&response, "overloaded", &i);
+                refused.push(request);
+            }
+            other => panic!("{other}"),
+        }
+        if refused.len() == 3 {
+            break;
+        }
+    }
+    assert!(waited.len() >= 5 && refused.len() == 3, "{} waited, {} refused", waited.len(), refused.len());
+    // This may differ from `waited.len()`: the broker may have rejected a message after its request had timed out.
+    let queued = world.queues.depth("records").await;
+    world.set("CONNECT_REPLY_TIMEOUT", "30s");
+    world.add_worker().await;
+    world.restart_ingest().await;
+    until_handled(&world, f64::from(queued)).await;
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
+    for request in refused.iter().chain(&waited[..2]) {
+        assert_done_once_by_retries(&world, request).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! Messages and replies that were not published by the programs: the broker's credentials are not enough.
+
+use serde_json::{Value, json};
+use tests::event::batch;
+use tests::{MAX_WAIT, QueuedMessage, RECORDS, World, WorldBuilder, event, eventually, text};
+use uuid::Uuid;
+
+/// A world without workers: messages stay in the queues.
+fn without_worker() -> WorldBuilder {
+    World::with().workers(0).set("CONNECT_REPLY_TIMEOUT", "200ms")
+}
+
+/// A batch as ingest has published it.
+async fn published_batch(world: &World) -> QueuedMessage {
+    let contact = event("contact.identified").email("ana@example.com");
+    world.send(&[contact]).await.assert_error(503, "processing_timeout");
+    world.queues.take("events").await.expect("the batch").without_reply().verbatim()
+}
+
+/// Waits until so many messages are dead letters, and checks that they were counted as forged.
+async fn until_forged(world: &World, queue: &str, count: u32) {
+    eventually("the forged messages are dead letters", MAX_WAIT, async || {
+        match world.queues.depth(&format!("{queue}.dead")).await {
+            found if found == count => Ok(()),
+            found => Err(format!("{found} of {count}")),
+        }
+    })
+    .await;
+    let program = if queue == "webhooks" { &world.dispatchers[0] } else { &world.workers[0] };
+    let labels = [("queue", queue), ("reason", "forged")];
+    assert_eq!(program.metrics().await.sum("connect_dead_lettered_total", &labels), f64::from(count));
+}
+
+/// The metadata with another value of a field.
+fn with_meta_field(message: &QueuedMessage, field: &str, value: Value) -> QueuedMessage {
+    let meta = message.header("x-connect-meta").expect("metadata");
+    let mut meta: Value = serde_json::from_str(&meta).expect("JSON");
+    meta[field] = value;
+    message.clone().with_meta(&meta.to_string())
+}
+
+#[tokio::test]
+async fn dead_letters_a_forged_batch_without_applying_it() {
+    let mut world = without_worker().start().await;
+    let genuine = published_batch(&world).await;
+    let other_body = String::from_utf8_lossy(&genuine.body).replace("ana@", "eve@");
+    let mac = |text: &str| genuine.clone().with_header("x-connect-mac", text);
+    let forged = [
+        genuine.clone().without_mac(),
+        genuine.with_body(other_body.as_bytes()),
+        with_meta_field(&genuine, "requestId", json!(Uuid::now_v7())),
+        genuine.clone().with_id(&Uuid::now_v7().to_string()),
+        // Signed for another queue.
+        world.queues.sign("records", &genuine),
+        mac(""),
+        mac(&format!("v1={}", "0".repeat(64))),
+    ];
+    world.queues.publish_all("events", &forged).await;
+    world.add_worker().await;
+    until_forged(&world, "events", 7).await;
+    for table in ["clients", "event_ledger"] {
+        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+    world.queues.publish_message("events", &genuine).await;
+    eventually("the genuine message is applied", MAX_WAIT, async || {
+        match world.database.count("SELECT count(*) FROM event_ledger").await {
+            1 => Ok(()),
+            found => Err(format!("{found} events")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn requests_succeed_beside_forged_batches() {
+    let world = World::start().await;
+    let forged: Vec<_> = (0..200).map(|_| QueuedMessage::new(b"{}").verbatim()).collect();
+    let requests = async {
+        for i in 0..20 {
+            world.accept(event("contact.identified").email(&format!("{i}@example.com"))).await;
+        }
+    };
+    futures_util::join!(world.queues.publish_all("events", &forged), requests);
+    until_forged(&world, "events", 200).await;
+}
+
+#[tokio::test]
+async fn dead_letters_a_forged_records_write_without_applying_it() {
+    let mut world = without_worker().set("CONNECT_REPLY_TIMEOUT", "5s").start().await;
+    let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
+    let lead = world.key.records("POST", &format!("{RECORDS}/leads"), body).with("idempotency-key", "k-1");
+    let request = async { world.http().send(&lead).await };
+    let forging = async {
+        let taken = eventually("the write is queued", MAX_WAIT, async || {
+            world.queues.take("records").await.ok_or_else(|| "nothing".to_owned())
+        });
+        let message = taken.await.verbatim();
+        let eves = String::from_utf8_lossy(&message.body).replace("ana@", "eve@");
+        message.with_body(eves.as_bytes())
+    };
+    let (response, forged) = futures_util::join!(request, forging);
+    response.assert_error(503, "processing_timeout");
+    // By its metadata, its deadline has not passed.
+    let later = common::clock::now() + chrono::TimeDelta::minutes(5);
+    let forged = with_meta_field(&forged, "deadline", json!(later.to_rfc3339()));
+    world.queues.publish_message("records", &forged).await;
+    world.add_worker().await;
+    until_forged(&world, "records", 1).await;
+    assert_eq!(world.pipeline(&[]).await.len(), 0);
+    // With a valid MAC it is applied: only the MAC had prevented that.
+    world.queues.publish_message("records", &world.queues.sign("records", &forged)).await;
+    eventually("it is done", MAX_WAIT, async || match world.pipeline(&[]).await.len() {
+        1 => Ok(()),
+        found => Err(format!("{found} leads")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dead_letters_a_forged_delivery_without_sending_it() {
+    let receiver = tests::Receiver::http();
+    let builder = World::with().workers(0).dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let world = builder.start().await;
+    let url = receiver.url("/hooks");
+    let listed = world.subscribe(&url).await;
+    let tenant = world.database.rows("SELECT tenant_id::text AS id FROM tenants", &[]).await;
+    let meta = json!({"tenantId": tenant[0]["id"], "deliveryId": Uuid::now_v7(), "subscriptionId": listed["id"],
+        "eventId": Uuid::now_v7(), "eventType": "lead.assigned", "attempt": 1, "publishedAt": common::clock::now()});
+    let forged = QueuedMessage::new(br#"{"forged":true}"#).with_meta(&meta.to_string());
+    world.queues.publish_message("webhooks", &forged.clone().verbatim()).await;
+    until_forged(&world, "webhooks", 1).await;
+    assert_eq!(receiver.received().len(), 0);
+    // With a valid MAC it is sent: only the MAC had prevented that.
+    world.queues.publish_message("webhooks", &forged).await;
+    eventually("it is sent", MAX_WAIT, async || match receiver.received().len() {
+        1 => Ok(()),
+        found => Err(format!("{found} requests")),
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ignores_a_forged_reply_and_returns_the_workers_own() {
+    let world = World::with().workers(0).start().await;
+    let enquiry = event("enquiry.submitted").email("ana@example.com");
+    let request = world.key.events(batch(std::slice::from_ref(&enquiry)));
+    let working = async {
+        let message = eventually("the batch is queued", MAX_WAIT, async || {
+            world.queues.take("events").await.ok_or_else(|| "nothing".to_owned())
+        })
+        .await;
+        let result = json!({"eventId": "forged", "status": "accepted", "clientId": Uuid::now_v7()});
+        let reply = json!({"accepted": 1, "duplicate": 0, "failed": 0, "results": [result]});
+        world.queues.reply(&message, reply.to_string().as_bytes()).await;
+        eventually("the reply is ignored", MAX_WAIT, async || {
+            let is_ignored = world.ingests[0].logs().contains("forged reply ignored");
+            if is_ignored { Ok(()) } else { Err("no such line".to_owned()) }
+        })
+        .await;
+        world.queues.publish_message("events", &message.verbatim()).await;
+        tests::Program::worker(world.settings()).await
+    };
+    let (response, _worker) = futures_util::join!(async { world.http().send(&request).await }, working);
+    assert_eq!(response.status, 200, "{response:?}");
+    let result = &response.json()["results"][0];
+    assert_eq!(world.pipeline(&[]).await[0]["id"], result["leadId"], "{result}");
+}
+
+#[tokio::test]
+async fn advisor_actions_require_a_mac_when_the_operator_enforces_it() {
+    let mut world = World::with().workers(0).start().await;
+    world.add_worker().await;
+    world.workers[0].until_ready().await;
+    assert!(world.workers[0].logs().contains("CONNECT_CRM_UNSIGNED is allow"), "{}", world.workers[0].logs());
+    world.end_workers().await;
+    world.set("CONNECT_CRM_UNSIGNED", "refuse");
+    world.add_worker().await;
+    let action = json!({"action": "open-lead", "tenant": "acme", "email": "eve@example.com", "name": "Eve"});
+    let message = QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
+    world.queues.publish_message("crm", &message).await;
+    until_forged(&world, "crm", 1).await;
+    assert!(!world.workers[0].logs().contains("CONNECT_CRM_UNSIGNED"), "{}", world.workers[0].logs());
+    assert_eq!(world.pipeline(&[]).await.len(), 0);
+    let opened = ["advisor", "open-lead", "--tenant", "acme", "--email", "ana@example.com", "--name", "Ana"];
+    let opened = world.connectctl.json(&opened).await;
+    assert_eq!(text(&world.pipeline(&[]).await[0]["id"]), text(&opened["leadId"]));
+}
+
+#[tokio::test]
+async fn rejects_an_advisor_action_with_a_wrong_mac_even_where_none_is_required() {
+    let world = World::start().await;
+    let action = json!({"action": "open-lead", "tenant": "acme", "email": "eve@example.com", "name": "Eve"});
+    let message = QueuedMessage::new(action.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
+    let forged = world.queues.sign("events", &message);
+    world.queues.publish_message("crm", &forged).await;
+    until_forged(&world, "crm", 1).await;
+    let done = world.queues.call("crm", &message).await;
+    assert_eq!(serde_json::from_slice::<Value>(&done.body).expect("JSON")["ok"], true);
+    assert_eq!(world.pipeline(&[]).await.len(), 1);
+}

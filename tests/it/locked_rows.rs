@@ -1,0 +1,106 @@
+//! A record that another transaction is changing is found by each of its identities (D10): the worker waits for the
+//! transaction and uses the record as it is then.
+
+use crate::records::patch_request;
+use serde_json::{Value, json};
+use tests::{Event, World, event, text};
+
+/// Runs `work` while another session changes every row of `table`, and commits as soon as the worker waits for it.
+async fn while_locked<T>(world: &World, table: &str, work: impl Future<Output = T>) -> T {
+    let other = world.database.connect().await;
+    let change = format!("BEGIN; UPDATE {table} SET updated_at = now()");
+    other.batch_execute(&change).await.expect("nobody has them");
+    let commit = async {
+        world.database.until_lock_wait().await;
+        other.batch_execute("COMMIT").await.expect("a commit");
+    };
+    futures_util::join!(work, commit).0
+}
+
+/// Events of one contact, each by another identity and each with a change, so that the worker writes the client.
+fn events_by_each_identity(of: usize) -> [Event; 3] {
+    let ([email, phone], told) = (identities(of), |name| event("contact.updated").name(name));
+    [
+        told("Ana by email").email(&email),
+        told("Ana by phone").phone(&phone),
+        told("Ana by id").external_id(&format!("user-{of}")),
+    ]
+}
+
+/// Email and phone of a contact.
+fn identities(of: usize) -> [String; 2] {
+    [format!("{of}@example.com"), format!("+44 20 7946 00{of:02}")]
+}
+
+/// Creates a contact with all its identities and a lead.
+async fn contact(world: &World, of: usize) -> Value {
+    let [email, phone] = identities(of);
+    let enquiry = event("enquiry.submitted").email(&email).phone(&phone).external_id(&format!("user-{of}"));
+    world.accept(enquiry.name("Ana")).await
+}
+
+#[tokio::test]
+async fn finds_a_locked_client_by_each_identity_and_by_all_together() {
+    let world = World::start().await;
+    let known = contact(&world, 0).await;
+    contact(&world, 1).await;
+    for named in events_by_each_identity(0) {
+        let result = while_locked(&world, "clients", world.result(named)).await;
+        assert_eq!(
+            (&result["status"], &result["clientId"]),
+            (&json!("accepted"), &known["clientId"]),
+            "{result}"
+        );
+    }
+    let together = [events_by_each_identity(0), events_by_each_identity(1)].concat();
+    for result in while_locked(&world, "clients", world.results(&together)).await {
+        assert_eq!(result["status"], "accepted", "{result}");
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 2);
+}
+
+#[tokio::test]
+async fn records_writes_find_a_locked_client_and_its_lead() {
+    let world = World::start().await;
+    let known = contact(&world, 0).await;
+    let (client, lead) = (text(&known["clientId"]), text(&known["leadId"]));
+    let changes = [
+        (format!("/clients/{client}"), json!({"email": "new@example.com"})),
+        (format!("/leads/{lead}"), json!({"stage": "follow_up"})),
+        (format!("/leads/{lead}/trip"), json!({"party": {"adults": 2}, "changeSummary": "two"})),
+    ];
+    for (route, change) in changes {
+        let request = patch_request(&world.key, &route, &change);
+        let response = while_locked(&world, "clients", world.http().send(&request)).await;
+        assert_eq!(response.status, 200, "{route}: {response:?}");
+    }
+}
+
+#[tokio::test]
+async fn credit_events_find_their_locked_invoices() {
+    let world = World::start().await;
+    for of in 0..2 {
+        contact(&world, of).await;
+        let booked =
+            json!({"bookingRef": format!("BR-{of}"), "amount": 1000, "currency": "INR", "creditUsed": 500});
+        world
+            .accept(
+                events_by_each_identity(of)[0]
+                    .clone()
+                    .payload(booked)
+                    .with("eventType", json!("booking.completed")),
+            )
+            .await;
+    }
+    let credits = [0, 1].map(|of| {
+        let applied = json!({"bookingRef": format!("BR-{of}"), "appliedRupees": 500});
+        event("booking.credit_applied").email(&identities(of)[0]).payload(applied)
+    });
+    for result in while_locked(&world, "invoices", world.results(&credits)).await {
+        assert_eq!((&result["status"], result.get("warnings")), (&json!("accepted"), None), "{result}");
+    }
+    assert_eq!(
+        world.database.count("SELECT count(*) FROM invoices WHERE credit_state = 'confirmed'").await,
+        2
+    );
+}

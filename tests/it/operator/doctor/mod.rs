@@ -1,0 +1,123 @@
+//! `connectctl doctor`: each check finds what is wrong, and finds it no longer after the fix.
+
+mod queues;
+mod schema;
+mod server;
+mod statements;
+mod tls;
+
+use serde_json::Value;
+use tests::dedicated_servers::Postgres;
+use tests::roles::ROLE_PREFIX;
+use tests::{Connectctl, MAX_WAIT, World, eventually, text};
+
+/// The findings of a run, whose exit code says whether one is an error.
+async fn findings(connectctl: &Connectctl, options: &[&str]) -> Vec<Value> {
+    let ran = connectctl.run(&[&["doctor", "--json", "--role-prefix", ROLE_PREFIX], options].concat()).await;
+    let report = ran.json();
+    let findings = report["findings"].as_array().unwrap_or_else(|| panic!("{ran:?}")).clone();
+    let has_error = findings.iter().any(|finding| finding["level"] == "error");
+    assert_eq!((ran.code, &report["ok"]), (Some(i32::from(has_error)), &Value::from(!has_error)), "{ran:?}");
+    for finding in &findings {
+        for part in ["check", "message", "fix"] {
+            assert!(!text(&finding[part]).is_empty(), "{finding}");
+        }
+    }
+    findings
+}
+
+/// The finding of a check that contains `part`.
+fn of<'f>(findings: &'f [Value], check: &str, part: &str) -> Option<&'f Value> {
+    findings.iter().find(|finding| finding["check"] == check && text(&finding["message"]).contains(part))
+}
+
+/// Waits until a check has a finding of that level which contains `part`, and returns it. Some states are seen a moment later.
+async fn until_found(
+    connectctl: &Connectctl,
+    options: &[&str],
+    level: &str,
+    check: &str,
+    part: &str,
+) -> Value {
+    eventually(&format!("{check}: {part}"), MAX_WAIT, async || {
+        let found = findings(connectctl, options).await;
+        match of(&found, check, part) {
+            Some(finding) if finding["level"] == level => Ok(finding.clone()),
+            _ => Err(format!("{found:?}")),
+        }
+    })
+    .await
+}
+
+/// Waits until a check has no such finding.
+async fn until_fixed(connectctl: &Connectctl, options: &[&str], check: &str, part: &str) {
+    eventually(&format!("{check} is fixed: {part}"), MAX_WAIT, async || {
+        let found = findings(connectctl, options).await;
+        if of(&found, check, part).is_none() { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+}
+
+/// A world without programs on a server of its own, whose settings a test may change.
+async fn world_without_programs() -> (Postgres, World) {
+    let postgres = Postgres::start().await;
+    let world = World::with().on_postgres(postgres.url()).ingests(0).workers(0).start().await;
+    (postgres, world)
+}
+
+#[tokio::test]
+async fn a_healthy_installation_has_no_findings() {
+    let postgres = Postgres::start().await;
+    let world = World::with().on_postgres(postgres.url()).dispatchers(1).start().await;
+    world.until_ready().await;
+    assert_eq!(findings(&world.connectctl, &[]).await, Vec::<Value>::new());
+    let shown = world.connectctl.run(&["doctor", "--role-prefix", ROLE_PREFIX]).await;
+    assert_eq!((shown.code, shown.output.trim()), (Some(0), "20 checks, no findings."), "{shown:?}");
+}
+
+#[tokio::test]
+async fn checks_that_cannot_run_are_findings_and_the_others_run() {
+    let (_postgres, world) = world_without_programs().await;
+    // Without the broker, the master key and a replica.
+    let broken = world
+        .connectctl
+        .clone()
+        .and("AMQP_URL", "amqp://guest:hunter2@127.0.0.1:1/%2f")
+        .and("CONNECT_MASTER_KEY", "short")
+        .and("CONNECT_RETENTION_LEDGER", "1d")
+        .and("DATABASE_READ_URL", "postgres://connect:hunter2@127.0.0.1:1/connect");
+    let found = findings(&broken, &[]).await;
+    for (check, part) in [
+        ("broker.connection", "127.0.0.1:1"),
+        ("master_key", "setting CONNECT_MASTER_KEY"),
+        ("retention", "setting CONNECT_RETENTION_LEDGER"),
+        ("postgres.connection", "no connection to the server of DATABASE_READ_URL: 127.0.0.1:1"),
+    ] {
+        assert!(of(&found, check, part).is_some(), "{check}: {found:?}");
+    }
+    assert!(!format!("{found:?}").contains("hunter2"), "{found:?}");
+    assert_eq!(found.len(), 4, "the other checks found nothing: {found:?}");
+
+    // Without Postgres, and without any setting.
+    let broken = world.connectctl.clone().and("DATABASE_URL", "postgres://connect@127.0.0.1:1/connect");
+    let found = findings(&broken, &[]).await;
+    assert!(of(&found, "postgres.connection", "127.0.0.1:1").is_some(), "{found:?}");
+    assert!(of(&found, "broker.queues", "nobody consumes the queue").is_some(), "{found:?}");
+    let found = findings(&Connectctl::with(Vec::new()), &[]).await;
+    for check in ["postgres.connection", "broker.connection"] {
+        assert!(of(&found, check, "is required").is_some(), "{found:?}");
+    }
+
+    // With too few privileges.
+    let ingest = tests::roles::as_program("connect-ingest", world.database.url());
+    let found = findings(&world.connectctl.clone().and("DATABASE_URL", &ingest), &[]).await;
+    assert!(of(&found, "master_key", "permission denied").is_some(), "{found:?}");
+    assert!(
+        of(&found, "postgres.connections", "does not see the transactions of other roles").is_some(),
+        "{found:?}"
+    );
+    let owner = "GRANT pg_monitor TO connect_test_ingest_user";
+    world.database.execute(owner).await;
+    let connectctl = world.connectctl.clone().and("DATABASE_URL", &ingest);
+    until_fixed(&connectctl, &[], "postgres.connections", "does not see").await;
+}

@@ -1,0 +1,47 @@
+//! Checks of the queues.
+
+use super::{findings, of, until_fixed, until_found};
+use tests::World;
+
+#[tokio::test]
+async fn queues_without_consumers_that_differ_or_fill_up_are_found() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    let ctl = world.connectctl.clone();
+    let missing = ctl.clone().and("CONNECT_QUEUE_PREFIX", &format!("{}x", world.queues.prefix()));
+    let found = findings(&missing, &[]).await;
+    for queue in ["events", "events.dead", "records", "crm", "webhooks", "webhooks.dead"] {
+        let part = format!("{}x.{queue} does not exist", world.queues.prefix());
+        assert!(of(&found, "broker.queues", &part).is_some(), "{part}: {found:?}");
+    }
+    assert!(of(&findings(&ctl, &[]).await, "broker.queues", "does not exist").is_none());
+
+    for queue in ["events", "records", "crm", "webhooks"] {
+        let part = format!("nobody consumes the queue {}.{queue}", world.queues.prefix());
+        until_found(&ctl, &[], "error", "broker.queues", &part).await;
+    }
+    world.queues.publish("records.dead", b"{}").await;
+    until_found(&ctl, &[], "warning", "broker.queues", "1 messages wait in").await;
+    ctl.json(&["queue", "drop", "records", "--dead", "--yes"]).await;
+    world.add_worker().await;
+    world.add_dispatcher().await;
+    world.until_ready().await;
+    until_fixed(&ctl, &[], "broker.queues", "").await;
+
+    let other = ctl.clone().and("CONNECT_QUEUE_MAX_LENGTH", "7");
+    let finding = until_found(&other, &[], "warning", "broker.queues", "has other arguments").await;
+    assert!(finding["message"].as_str().is_some_and(|text| text.contains("x-max-length")), "{finding}");
+    assert!(of(&findings(&ctl, &[]).await, "broker.queues", "has other arguments").is_none());
+}
+
+#[tokio::test]
+async fn a_queue_that_fills_up_is_found() {
+    let world = World::with().ingests(0).workers(0).set("CONNECT_QUEUE_MAX_LENGTH", "10").start().await;
+    for (messages, level) in [(6, "warning"), (3, "error")] {
+        for _ in 0..messages {
+            world.queues.publish("events", b"{}").await;
+        }
+        until_found(&world.connectctl, &[], level, "broker.queues", "of at most 10 messages wait").await;
+    }
+    world.queues.take_all("events").await;
+    until_fixed(&world.connectctl, &[], "broker.queues", "of at most 10").await;
+}

@@ -1,0 +1,135 @@
+//! Checks of the Postgres server.
+
+use super::{findings, of, until_fixed, until_found, world_without_programs};
+use tests::dedicated_servers::{Pooler, StopMode};
+use tests::text;
+
+#[tokio::test]
+async fn settings_that_lose_data_are_found() {
+    let (_postgres, world) = world_without_programs().await;
+    let ctl = &world.connectctl;
+    for (name, bad, level) in [
+        ("fsync", "off", "error"),
+        ("full_page_writes", "off", "error"),
+        ("autovacuum", "off", "error"),
+        ("track_counts", "off", "error"),
+        ("synchronous_commit", "off", "warning"),
+        ("default_transaction_isolation", "serializable", "warning"),
+    ] {
+        world.database.execute(&format!("ALTER SYSTEM SET {name} = '{bad}'")).await;
+        world.database.execute("SELECT pg_reload_conf()").await;
+        let finding = until_found(ctl, &[], level, "postgres.settings", &format!("{name} is {bad}")).await;
+        // The fix has two statements, of which the first one cannot run in a transaction block.
+        for statement in text(&finding["fix"]).split("; then ") {
+            world.database.execute(statement).await;
+        }
+        until_fixed(ctl, &[], "postgres.settings", name).await;
+    }
+    world.database.execute("ALTER SYSTEM SET default_transaction_read_only = on").await;
+    world.database.execute("SELECT pg_reload_conf()").await;
+    until_found(ctl, &[], "error", "postgres.read_only", "the server is read-only").await;
+    world.database.execute("ALTER SYSTEM RESET default_transaction_read_only").await;
+    world.database.execute("SELECT pg_reload_conf()").await;
+    until_fixed(ctl, &[], "postgres.read_only", "").await;
+}
+
+#[tokio::test]
+async fn clocks_that_differ_are_found() {
+    let (_postgres, world) = world_without_programs().await;
+    world.database.execute("ALTER ROLE connect SET search_path = public, pg_catalog").await;
+    for (ahead, level) in [("-1 minute", "error"), ("10 seconds", "warning")] {
+        let clock = format!(
+            "CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
+             $$ SELECT pg_catalog.clock_timestamp() + interval '{ahead}' $$"
+        );
+        world.database.execute(&clock).await;
+        until_found(&world.connectctl, &[], level, "postgres.clock", "differ by").await;
+    }
+    world
+        .database
+        .execute("DROP FUNCTION public.clock_timestamp(); ALTER ROLE connect RESET search_path")
+        .await;
+    until_fixed(&world.connectctl, &[], "postgres.clock", "").await;
+}
+
+#[tokio::test]
+async fn open_transactions_and_used_up_connections_are_found() {
+    let (postgres, world) = world_without_programs().await;
+    let ctl = &world.connectctl;
+    world.database.execute("ALTER SYSTEM SET max_connections = 20").await;
+    world.database.execute("ALTER SYSTEM SET max_prepared_transactions = 2").await;
+    postgres.stop(StopMode::Fast).await;
+    postgres.start_again().await;
+
+    let client = world.database.connect().await;
+    client.batch_execute("BEGIN; SELECT count(*) FROM tenants").await.expect("a transaction");
+    let young = ["--transaction-age", "1h"];
+    assert!(of(&findings(ctl, &young).await, "postgres.transactions", "").is_none());
+    let all = ["--transaction-age", "1ms"];
+    let finding = until_found(ctl, &all, "error", "postgres.transactions", "idle in transaction").await;
+    let terminate = text(&finding["fix"]).split_once(": ").expect("a statement").1;
+    world.database.execute(terminate).await;
+    until_fixed(ctl, &all, "postgres.transactions", "idle in transaction").await;
+
+    let client = world.database.connect().await;
+    let prepare = "BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'left'";
+    // Statements of one message are one transaction, in which PREPARE TRANSACTION cannot run.
+    for statement in prepare.split("; ") {
+        client.batch_execute(statement).await.expect("a statement");
+    }
+    until_found(ctl, &all, "error", "postgres.transactions", "prepared transaction \"left\"").await;
+    client.batch_execute("ROLLBACK PREPARED 'left'").await.expect("a prepared transaction");
+    until_fixed(ctl, &all, "postgres.transactions", "prepared").await;
+    drop(client);
+
+    let mut clients = Vec::new();
+    for _ in 0..15 {
+        clients.push(world.database.connect().await);
+    }
+    until_found(ctl, &[], "warning", "postgres.connections", "of 20 connections").await;
+    clients.clear();
+    until_fixed(ctl, &[], "postgres.connections", "of 20").await;
+}
+
+#[tokio::test]
+async fn what_fills_the_disk_is_found() {
+    let (_postgres, world) = world_without_programs().await;
+    let ctl = &world.connectctl;
+    world.database.execute("SELECT pg_create_physical_replication_slot('left_behind', true)").await;
+    let finding = until_found(ctl, &[], "warning", "postgres.replication_slots", "left_behind").await;
+    let drop_slot = text(&finding["fix"]).rsplit_once(": ").expect("a statement").1;
+    world.database.execute(drop_slot).await;
+    until_fixed(ctl, &[], "postgres.replication_slots", "").await;
+
+    world.database.execute("ALTER TABLE intake_pressure SET (autovacuum_enabled = false)").await;
+    let fill = "INSERT INTO intake_pressure SELECT tenant_id, 'events', gen_random_uuid(), 1, 1, now()
+                FROM tenants, generate_series(1, 110000)";
+    world.database.execute(fill).await;
+    let finding =
+        until_found(ctl, &[], "warning", "postgres.statistics", "intake_pressure was never analyzed").await;
+    world.database.execute(text(&finding["fix"]).split(';').next().expect("a statement")).await;
+    until_fixed(ctl, &[], "postgres.statistics", "").await;
+    world.database.execute("DELETE FROM intake_pressure").await;
+    until_found(ctl, &[], "warning", "postgres.vacuum", "intake_pressure has 110000 removed rows").await;
+    world.database.execute("VACUUM intake_pressure").await;
+    until_fixed(ctl, &[], "postgres.vacuum", "").await;
+}
+
+#[tokio::test]
+async fn settings_that_a_pooler_drops_are_found() {
+    let (postgres, world) = world_without_programs().await;
+    let lines = ["default_pool_size = 20", "ignore_startup_parameters = options"];
+    let pooler = Pooler::start(&postgres, &lines).await;
+    let direct = world.connectctl.clone().and("DATABASE_DIRECT_URL", world.database.url());
+    let ctl = direct.clone().and("DATABASE_URL", &pooler.url(world.database.url()));
+    until_found(&ctl, &[], "warning", "postgres.pooler", "enable_seqscan = on instead of off").await;
+    world.database.execute("ALTER ROLE connect SET timezone = 'Europe/Berlin'").await;
+    let fresh = Pooler::start(&postgres, &lines).await;
+    let ctl = direct.clone().and("DATABASE_URL", &fresh.url(world.database.url()));
+    until_found(&ctl, &[], "error", "postgres.pooler", "timezone = Europe/Berlin instead of UTC").await;
+    ctl.json(&["migrate"]).await;
+    // The pooler would keep the sessions that began without the settings.
+    let fresh = Pooler::start(&postgres, &lines).await;
+    let ctl = direct.and("DATABASE_URL", &fresh.url(world.database.url()));
+    until_fixed(&ctl, &[], "postgres.pooler", "").await;
+}

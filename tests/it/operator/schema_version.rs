@@ -1,0 +1,57 @@
+//! A program refuses a schema that is too old or too new for it, with one line.
+
+use super::SERVICES;
+use tests::roles::as_program;
+use tests::{CommandOutput, World};
+
+/// Starts each program, which must end at once with one line that contains `part`.
+async fn assert_refused(world: &World, part: &str) {
+    for name in SERVICES {
+        let settings = world.settings().iter().map(|(setting, value)| {
+            let value = if setting == "DATABASE_URL" { as_program(name, value) } else { value.clone() };
+            (setting.clone(), value)
+        });
+        let ran = CommandOutput::of(name, &[], &settings.collect::<Vec<_>>()).await;
+        assert_eq!(ran.code, Some(1), "{name}: {ran:?}");
+        assert!(ran.errors.lines().count() == 1 && ran.errors.contains(part), "{name}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_refuses_a_schema_that_lacks_its_migrations() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    let last = "refinery_schema_history WHERE version = (SELECT max(version) FROM refinery_schema_history)";
+    let row = world
+        .database
+        .rows(&format!("SELECT version, name, applied_on, checksum FROM {last}"), &[])
+        .await
+        .remove(0);
+    world.database.execute(&format!("DELETE FROM {last}")).await;
+    let first = format!("V{}__{}", row["version"], row["name"].as_str().expect("a name"));
+    let line = format!(
+        "the schema is too old for this program: it lacks 1 migrations, the first one is {first}; run connectctl migrate"
+    );
+    assert_refused(&world, &line).await;
+    // Once it is migrated, programs start.
+    let restore = format!(
+        "INSERT INTO refinery_schema_history VALUES ({}, '{}', '', '{}')",
+        row["version"],
+        row["name"].as_str().expect("a name"),
+        row["checksum"].as_str().expect("a checksum")
+    );
+    world.database.execute(&restore).await;
+    world.add_ingest().await;
+}
+
+#[tokio::test]
+async fn a_program_refuses_a_schema_without_what_it_needs_and_accepts_later_ones_that_have_it() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    world.database.execute("INSERT INTO refinery_schema_history VALUES (9999, 'later', 'now', '1')").await;
+    world.add_ingest().await;
+    world.database.execute("UPDATE schema_compatibility SET oldest_program = 9999").await;
+    assert_refused(
+        &world,
+        "the schema is too new for this program: it needs programs that know migration V9999",
+    )
+    .await;
+}

@@ -1,0 +1,140 @@
+//! Events and writes about a person after the erasure.
+
+use super::{AFTER, BEFORE, at, erase, identified, outcome};
+use crate::records::{get, post};
+use serde_json::json;
+use tests::{Event, MASTER_KEY, World, event, text};
+
+const ERASED: (&str, &str) = ("failed", "contact_erased");
+const NEW_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
+
+#[tokio::test]
+async fn older_events_are_refused_and_newer_ones_create_a_new_client() {
+    let world = World::start().await;
+    let first = identified().email("Ana@example.com").external_id("X-1").phone("+49 30 1");
+    let client = world.accept(first.clone()).await["clientId"].clone();
+    let receipt = erase(&world.connectctl, &client).await;
+    let erased_at = text(&receipt["erasedAt"]);
+    // The event itself, and others with each identity.
+    let older: [Event; 6] = [
+        first,
+        identified().email(" ANA@example.com"),
+        identified().external_id("X-1"),
+        identified().email("other@example.com").external_id("X-1"),
+        identified().phone("+49 (30) 1"),
+        at(erased_at, event("contact.identified")).email("ana@example.com"),
+    ];
+    for event in older {
+        assert_eq!(outcome(&world.result(event.clone()).await), ERASED, "{event:?}");
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
+    assert_eq!(world.database.count("SELECT count(*) FROM event_ledger").await, 0);
+
+    let new = world.accept(at(AFTER, event("contact.identified")).email("ana@example.com")).await;
+    assert_ne!(new["clientId"], client);
+    assert_eq!(outcome(&world.result(identified().email("ana@example.com")).await), ERASED, "still");
+    assert_eq!(world.timeline(&new["clientId"]).await.len(), 1);
+    let with_phone = world.accept(identified().email("bo@example.com").phone("+49 30 1")).await;
+    assert_eq!(with_phone["status"], "accepted", "somebody else who shares the phone");
+}
+
+#[tokio::test]
+async fn every_type_of_older_event_is_refused() {
+    let world = World::start().await;
+    let ana = |event_type: &str| at(BEFORE, event(event_type)).email("ana@example.com");
+    let client = world.accept(ana("contact.identified")).await["clientId"].clone();
+    erase(&world.connectctl, &client).await;
+    for event_type in [
+        "contact.identified",
+        "contact.updated",
+        "enquiry.submitted",
+        "trip.planning_started",
+        "trip.draft_updated",
+        "quote.requested",
+        "traveller.discovery_upserted",
+        "booking.started",
+        "booking.abandoned",
+        "booking.completed",
+        "booking.credit_applied",
+        "employee.credit_updated",
+    ] {
+        assert_eq!(outcome(&world.result(ana(event_type)).await), ERASED, "{event_type}");
+    }
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
+}
+
+#[tokio::test]
+async fn a_batch_of_erased_and_living_people_has_a_result_for_each() {
+    let world = World::start().await;
+    let ana = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
+    let bo = world.accept(identified().email("bo@example.com")).await["clientId"].clone();
+    erase(&world.connectctl, &ana).await;
+    let repeated = identified().email("bo@example.com");
+    let batch = [
+        identified().email("ana@example.com"),
+        repeated.clone(),
+        at(AFTER, event("contact.identified")).email("ana@example.com"),
+        repeated,
+        at(BEFORE, event("enquiry.submitted")).email("ana@example.com"),
+        identified().email("cleo@example.com"),
+    ];
+    let results = world.results(&batch).await;
+    let outcomes: Vec<_> = results.iter().map(outcome).collect();
+    let (accepted, duplicate) = (("accepted", ""), ("duplicate", ""));
+    assert_eq!(outcomes, [ERASED, accepted, accepted, duplicate, ERASED, accepted]);
+    assert_eq!(results[1]["clientId"], bo);
+    // Failed events are not remembered: sent again, they are decided again.
+    let again = world.results(&batch).await;
+    let outcomes: Vec<_> = again.iter().map(outcome).collect();
+    assert_eq!(outcomes, [ERASED, duplicate, duplicate, duplicate, ERASED, duplicate]);
+}
+
+#[tokio::test]
+async fn an_erasure_concerns_one_tenant() {
+    let world = World::start().await;
+    let other = world.add_tenant("beta").await;
+    let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
+    erase(&world.connectctl, &client).await;
+    let of_other = identified().email("ana@example.com").tenant("beta");
+    let response = world.http().send(&other.events(tests::event::batch(&[of_other]))).await;
+    assert_eq!(response.json()["results"][0]["status"], "accepted", "{response:?}");
+    assert_eq!(outcome(&world.result(identified().email("ana@example.com")).await), ERASED);
+}
+
+#[tokio::test]
+async fn the_records_api_does_not_know_an_erased_client_and_creates_a_new_one() {
+    let world = World::start().await;
+    let enquiry = at(BEFORE, event("enquiry.submitted")).email("ana@example.com");
+    let opened = world.accept(enquiry).await;
+    let (client, lead) = (text(&opened["clientId"]), text(&opened["leadId"]));
+    erase(&world.connectctl, &opened["clientId"]).await;
+    for route in [format!("/clients/{client}"), format!("/leads/{lead}"), format!("/leads/{lead}/trip")] {
+        get(&world, &route).await.assert_error(404, "not_found");
+    }
+    assert_eq!(get(&world, "/clients?email=ana@example.com").await.json()["data"], json!([]));
+    let attached = post(&world, "/leads", json!({"clientId": client})).await;
+    attached.assert_error(404, "not_found");
+    let created = post(&world, "/clients", json!({"email": "ana@example.com"})).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    assert_ne!(created.json()["data"]["id"], client);
+}
+
+#[tokio::test]
+async fn older_events_are_refused_after_a_rotation_of_the_master_key() {
+    let mut world = World::start().await;
+    let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
+    erase(&world.connectctl, &client).await;
+    world.end_workers().await;
+    world.ingests.clear();
+    let swapped = world.connectctl.without("CONNECT_MASTER_KEY").and("CONNECT_MASTER_KEY", NEW_MASTER_KEY);
+    let rotated =
+        swapped.clone().and("CONNECT_MASTER_KEY_PREVIOUS", MASTER_KEY).json(&["secrets", "rotate"]).await;
+    assert_eq!((&rotated["remaining"], &rotated["unreadable"]), (&json!(0), &json!(0)), "{rotated}");
+    let kept = swapped.list(&["secrets", "list"]).await;
+    assert!(kept.iter().all(|count| count["key"] == "current"), "{kept:?}");
+    world.set("CONNECT_MASTER_KEY", NEW_MASTER_KEY);
+    world.add_ingest().await;
+    world.add_worker().await;
+    assert_eq!(outcome(&world.result(identified().email("ana@example.com")).await), ERASED);
+    erase(&swapped, &client).await;
+}

@@ -1,0 +1,136 @@
+//! What `client export` and `client erase` print, and what they refuse.
+
+use super::{BEFORE, at, erase, export, identified};
+use crate::connectctl::{fields, is_time};
+use serde_json::{Value, json};
+use tests::{World, event, text};
+use uuid::Uuid;
+
+async fn enquiry(world: &World) -> Value {
+    let payload = json!({"message": "Two weeks in Goa", "externalLeadId": "L-1"});
+    let sent = at(BEFORE, event("enquiry.submitted")).email("ana@example.com").name("Ana").payload(payload);
+    world.accept(sent).await
+}
+
+#[tokio::test]
+async fn a_receipt_counts_what_was_removed_and_is_repeated() {
+    let world = World::start().await;
+    let opened = enquiry(&world).await;
+    let receipt = erase(&world.connectctl, &opened["clientId"]).await;
+    assert_eq!(fields(&receipt), ["clientId", "erasedAt", "removed"]);
+    assert_eq!(receipt["clientId"], opened["clientId"]);
+    assert!(is_time(&receipt["erasedAt"]), "{receipt}");
+    for (what, number) in [
+        ("client", 1),
+        ("leads", 1),
+        ("trips", 1),
+        ("proposals", 1),
+        ("timeline", 1),
+        ("events", 1),
+        ("inboxMessages", 1),
+    ] {
+        assert_eq!(receipt["removed"][what], number, "{what}: {receipt}");
+    }
+    assert_eq!(receipt["removed"]["deadLetters"], 0);
+    assert_eq!(erase(&world.connectctl, &opened["clientId"]).await, receipt);
+    let table = world
+        .connectctl
+        .run(&["client", "erase", "--tenant", "acme", "--client", text(&opened["clientId"]), "--yes"])
+        .await;
+    assert!(table.output.contains("1 leads") && !table.output.contains("deadLetters"), "{table:?}");
+}
+
+#[tokio::test]
+async fn a_second_run_removes_dead_letters_that_have_appeared_since() {
+    let world = World::start().await;
+    world.until_ready().await;
+    let opened = enquiry(&world).await;
+    erase(&world.connectctl, &opened["clientId"]).await;
+    for body in [
+        "unreadable mail of ANA@example.com",
+        &format!("unreadable lead {}", text(&opened["leadId"])),
+        "unreadable mail of bo@example.com",
+    ] {
+        world.queues.publish("events", body.as_bytes()).await;
+    }
+    world.until_depth("events.dead", 3).await;
+    let receipt = erase(&world.connectctl, &opened["clientId"]).await;
+    assert_eq!(receipt["removed"]["deadLetters"], 2, "{receipt}");
+    assert_eq!(erase(&world.connectctl, &opened["clientId"]).await, receipt);
+    world.until_depth("events.dead", 1).await;
+}
+
+#[tokio::test]
+async fn an_export_has_every_record_and_changes_nothing() {
+    let world = World::start().await;
+    world.until_ready().await;
+    let opened = enquiry(&world).await;
+    world.accept(identified().email("bo@example.com")).await;
+    world.queues.publish("events", b"unreadable mail of ana@example.com").await;
+    world.until_depth("events.dead", 1).await;
+    let exported = export(&world.connectctl, &opened["clientId"]).await;
+    assert_eq!(fields(&exported), ["clientId", "deadLetters", "exportedAt", "records", "tenant"]);
+    assert_eq!((&exported["clientId"], &exported["tenant"]), (&opened["clientId"], &json!("acme")));
+    let records = &exported["records"];
+    assert_eq!(records["client"][0]["email"], "ana@example.com");
+    assert_eq!(records["leads"][0]["external_id"], "L-1");
+    assert_eq!(records["inboxMessages"][0]["text"], "Two weeks in Goa");
+    assert_eq!(records["timeline"][0]["payload"]["message"], "Two weeks in Goa");
+    assert_eq!(exported["deadLetters"][0]["body"], "unreadable mail of ana@example.com");
+    assert!(!exported.to_string().contains("bo@example.com"), "{exported}");
+    assert_eq!(world.queues.depth("events.dead").await, 1);
+    let again = export(&world.connectctl, &opened["clientId"]).await;
+    assert_eq!((&again["records"], &again["deadLetters"]), (records, &exported["deadLetters"]));
+}
+
+#[tokio::test]
+async fn unknown_clients_companies_and_unconfirmed_erasures_are_refused() {
+    let world = World::start().await;
+    world.add_tenant("beta").await;
+    let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
+    let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "example.test"];
+    let company = world.connectctl.json(&company).await["clientId"].clone();
+    let unknown = Uuid::now_v7().to_string();
+    for (tenant, id, reason) in [
+        ("beta", text(&client), "does not exist in tenant \"beta\""),
+        ("acme", &unknown, "does not exist in tenant \"acme\""),
+        ("acme", "no id", "does not exist in tenant \"acme\""),
+        ("nobody", text(&client), "tenant \"nobody\" does not exist"),
+        ("acme", text(&company), "is a company account"),
+    ] {
+        let of = ["--tenant", tenant, "--client", id];
+        let refusals = [
+            world.connectctl.refusal(&[&["client", "export"], &of[..]].concat()).await,
+            world.connectctl.refusal(&[&["client", "erase", "--yes"], &of[..]].concat()).await,
+        ];
+        assert!(refusals.iter().all(|refusal| refusal.contains(reason)), "{refusals:?}");
+    }
+    let erase = ["client", "erase", "--tenant", "acme", "--client", text(&client)];
+    let refusal = world.connectctl.refusal(&erase).await;
+    assert!(refusal.contains("pass --yes"), "{refusal}");
+    assert_eq!(world.timeline(&client).await.len(), 1);
+    let recorded = world.connectctl.list(&["audit"]).await;
+    assert!(recorded.iter().all(|record| !text(&record["action"]).starts_with("client.")), "{recorded:?}");
+}
+
+#[tokio::test]
+async fn a_company_keeps_its_account_and_loses_the_person() {
+    let world = World::start().await;
+    let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "example.test"];
+    let account = world.connectctl.json(&company).await["clientId"].clone();
+    let noted = json!({"note": "call ana@example.test"});
+    world.accept(at(BEFORE, event("contact.updated")).email("ana@example.test").payload(noted)).await;
+    world.accept(at(BEFORE, event("contact.updated")).email("bo@example.test").name("Bo")).await;
+    let ana = world.accept(identified().email("ana@example.test")).await["clientId"].clone();
+    assert_ne!(ana, account);
+    let receipt = erase(&world.connectctl, &ana).await;
+    assert_eq!(
+        (&receipt["removed"]["accountContacts"], &receipt["removed"]["accountTimeline"]),
+        (&json!(1), &json!(1)),
+        "{receipt}"
+    );
+    assert_eq!(world.client(&account).await["name"], "Example");
+    let left = world.database.rows("SELECT email_key FROM account_contacts", &[]).await;
+    assert_eq!(left, [json!({"email_key": "bo@example.test"})]);
+    assert_eq!(super::tables_with(&world, "ana@example").await, Vec::<String>::new());
+}

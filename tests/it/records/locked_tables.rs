@@ -1,0 +1,142 @@
+//! A table that somebody locks, such as a migration, delays the reads of that table and nothing else (architecture: Shared round trips
+//! of ingest).
+
+use super::{client_route, get, lead_route, new_lead, records_target, trip_route};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tests::{HttpClient, HttpRequest, HttpResponse, World, event};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// `CONNECT_STORE_TIMEOUT`: long enough for the other requests to get their responses before those that wait.
+const STORE_TIMEOUT: Duration = Duration::from_secs(6);
+/// What the requests that wait may take beyond that on a busy machine.
+const GRACE: Duration = Duration::from_secs(6);
+/// Requests for each route that waits: together more than there are connections for reads.
+const EACH: usize = 8;
+
+async fn start(store_timeout: Duration) -> (World, Value) {
+    let timeout = format!("{}s", store_timeout.as_secs());
+    let world = World::with().set("CONNECT_STORE_TIMEOUT", &timeout).start().await;
+    let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
+    (world, lead)
+}
+
+struct Routes {
+    of_clients: Vec<String>,
+    of_leads: Vec<String>,
+    of_trips: Vec<String>,
+}
+
+fn routes(lead: &Value) -> Routes {
+    let client = client_route(&json!({"id": lead["clientId"]}));
+    Routes {
+        of_clients: vec![client, "/clients?email=ana@example.com".to_owned()],
+        of_leads: vec![lead_route(lead), "/leads?externalId=x-1".to_owned()],
+        of_trips: vec![trip_route(lead)],
+    }
+}
+
+/// A read whose signature is no other's, also within a second.
+fn read(world: &World, route: &str) -> HttpRequest {
+    let separator = if route.contains('?') { '&' } else { '?' };
+    world.key.records("GET", &records_target(&format!("{route}{separator}nonce={}", Uuid::now_v7())), "")
+}
+
+/// A request under way, with its response and the time that it took.
+type UnderWay = JoinHandle<(HttpResponse, Duration)>;
+
+fn send(world: &World, request: HttpRequest) -> UnderWay {
+    let http = HttpClient::new(world.http().address());
+    tokio::spawn(async move {
+        let begun = Instant::now();
+        (http.send(&request).await, begun.elapsed())
+    })
+}
+
+/// While `table` is locked, and reads of `waiting` wait for it on as many connections as they can get, does `others`, which
+/// must end before any of them. Then those get 503 in time, and succeed again once the lock is gone.
+async fn while_locked(
+    world: &World,
+    table: &str,
+    waiting: &[&str],
+    connections: i64,
+    others: impl AsyncFnOnce(),
+) {
+    let blocker = world.database.connect().await;
+    let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+    blocker.batch_execute(&lock).await.expect("the table can be locked");
+    let requests = (0..EACH).flat_map(|_| waiting.iter().map(|route| read(world, route)));
+    let under_way: Vec<UnderWay> = requests.map(|request| send(world, request)).collect();
+    let waiters = "application_name = 'ingest_reads' AND wait_event_type = 'Lock'";
+    world.database.until_sessions(waiters, connections).await;
+    others().await;
+    assert!(!under_way.iter().any(UnderWay::is_finished), "the others ended first");
+    for request in under_way {
+        let (response, took) = request.await.expect("the request ends");
+        response.assert_error(503, "replay_store_unavailable");
+        assert!(took < STORE_TIMEOUT + GRACE, "{took:?}");
+    }
+    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+    for route in waiting {
+        assert_eq!(get(world, route).await.status, 200, "{route}");
+    }
+}
+
+async fn assert_succeed(world: &World, routes: &[String]) {
+    for _ in 0..EACH {
+        let send = async |route: &String| world.http().send(&read(world, route)).await;
+        for response in join_all(routes.iter().map(send)).await {
+            assert_eq!(response.status, 200, "{response:?}");
+        }
+    }
+}
+
+/// With `trips` locked, reads of leads and trips wait, and those of clients and events don't.
+async fn assert_that_only_reads_of_trips_wait(world: &World, lead: &Value) {
+    let Routes { of_clients, of_leads, of_trips } = routes(lead);
+    let waiting: Vec<&str> = of_leads.iter().chain(&of_trips).map(String::as_str).collect();
+    while_locked(world, "trips", &waiting, 7, async || {
+        assert_succeed(world, &of_clients).await;
+        world.accept(event("contact.identified").email("bo@example.com")).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_locked_table_delays_no_reads_of_others_on_new_connections() {
+    let (world, lead) = start(STORE_TIMEOUT).await;
+    assert_that_only_reads_of_trips_wait(&world, &lead).await;
+}
+
+#[tokio::test]
+async fn a_locked_table_delays_no_reads_of_others_on_connections_that_were_used() {
+    let (world, lead) = start(STORE_TIMEOUT).await;
+    let Routes { of_clients, of_leads, of_trips } = routes(&lead);
+    assert_succeed(&world, &[of_clients, of_leads, of_trips].concat()).await;
+    assert_that_only_reads_of_trips_wait(&world, &lead).await;
+}
+
+#[tokio::test]
+async fn locked_clients_delay_no_reads_of_enquiries_and_trips() {
+    let (world, lead) = start(STORE_TIMEOUT).await;
+    let Routes { of_clients, of_leads, of_trips } = routes(&lead);
+    let waiting: Vec<&str> = of_clients.iter().map(String::as_str).collect();
+    while_locked(&world, "clients", &waiting, 6, async || {
+        assert_succeed(&world, &[of_leads, of_trips].concat()).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_read_that_waits_for_a_locked_table_has_used_up_its_signature() {
+    let (world, lead) = start(Duration::from_secs(2)).await;
+    let blocker = world.database.connect().await;
+    blocker.batch_execute("BEGIN; LOCK TABLE trips IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
+    let request = read(&world, &trip_route(&lead));
+    world.http().send(&request).await.assert_error(503, "replay_store_unavailable");
+    world.http().send(&request).await.assert_error(401, "unauthorized");
+    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+    world.http().send(&request).await.assert_error(401, "unauthorized");
+}

@@ -1,0 +1,52 @@
+//! Refused requests: recorded for the owner of the key that they name, and nobody else (D35).
+
+mod bounds;
+mod console;
+mod reasons;
+mod signature;
+
+use serde_json::Value;
+use tests::event::batch;
+use tests::{ApiKey, HttpRequest, MAX_WAIT, World, event, eventually, text};
+
+/// A batch that is valid, of one new client.
+fn valid() -> Vec<u8> {
+    batch(&[event("contact.identified").email("ana@example.com")])
+}
+
+/// A world with an ingest alone, for requests that are refused.
+async fn world() -> World {
+    World::with().workers(0).start().await
+}
+
+/// The refused requests of a tenant.
+async fn refusals(world: &World, options: &[&str]) -> Vec<Value> {
+    world.connectctl.list(&[&["refusals", "--tenant"], options].concat()).await
+}
+
+/// Waits until a tenant has so many refused requests, and returns them.
+async fn until_recorded(world: &World, count: usize) -> Vec<Value> {
+    eventually(&format!("{count} refused requests are recorded"), MAX_WAIT, async || {
+        let listed = refusals(world, &["acme"]).await;
+        if listed.len() >= count { Ok(listed) } else { Err(format!("{listed:?}")) }
+    })
+    .await
+}
+
+/// Sends a request that must get this status, and returns the id of the request.
+async fn refused(world: &World, request: &HttpRequest, status: u16) -> String {
+    let response = world.http().send(request).await;
+    assert_eq!(response.status, status, "{response:?}");
+    response.header("x-request-id").to_owned()
+}
+
+/// The key with another secret.
+fn with_wrong_secret(key: &ApiKey) -> ApiKey {
+    ApiKey { secret: "wrong".to_owned(), ..key.clone() }
+}
+
+/// The request with this id.
+fn of<'l>(listed: &'l [Value], id: &str) -> &'l Value {
+    let found = listed.iter().find(|refused| text(&refused["requestId"]) == id);
+    found.unwrap_or_else(|| panic!("no {id}: {listed:?}"))
+}

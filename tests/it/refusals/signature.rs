@@ -1,0 +1,207 @@
+//! The signature check in the browser.
+
+use super::{refused, until_recorded, valid, with_wrong_secret};
+use crate::console::{ConsoleWorld, Visitor, between, body};
+use common::signature::{Signed, sign};
+use tests::{EVENTS, World, now};
+
+/// The sample as the page shows it.
+mod sign_sample {
+    include!("../../../admin/src/bin/connect-console/pages/signature/sign.rs");
+
+    pub(super) fn sign(secret: &str, t: u64, method: &str, path: &str, body: &[u8]) -> String {
+        signature(secret, t, method, path, body)
+    }
+}
+
+const PAGE: &str = "/agencies/acme/signature";
+
+/// The result for a form.
+async fn checked(visitor: &Visitor<'_>, fields: &[(&str, &str)]) -> String {
+    let response = visitor.post(PAGE, fields).await;
+    assert_eq!(response.status, 200, "{}", body(&response));
+    body(&response)
+}
+
+#[tokio::test]
+async fn the_first_difference_of_a_refused_request_is_named() {
+    let console = ConsoleWorld::of(World::with().workers(0)).await;
+    let world = &console.world;
+    let key = &world.key;
+    // Signed, then changed on the way: the classic.
+    let text = String::from_utf8(valid()).expect("text");
+    let request = key.events(text.clone()).with_body(format!("{text}\n"));
+    let signature = request.header("x-connect-signature");
+    let id = refused(world, &request, 401).await;
+    until_recorded(world, 1).await;
+    let viewer = console.viewer().await;
+    let form = viewer.page(&format!("{PAGE}?request={id}")).await;
+    assert!(
+        form.contains(&format!("value=\"{}\"", key.prefix)) && form.contains(&format!("value=\"{EVENTS}\""))
+    );
+    let t = between(&signature, "t=", ",");
+    assert!(form.contains(&format!("value=\"{t}\"")), "{form}");
+    let fields = |signature: &str, body: &str| {
+        let pairs = [("request", id.as_str()), ("key", &key.prefix), ("method", "POST"), ("path", EVENTS)];
+        let rest = [("t", t), ("signature", signature), ("body", body)];
+        pairs
+            .iter()
+            .chain(&rest)
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let check = async |signature: &str, body: &str| {
+        let fields = fields(signature, body);
+        let fields: Vec<(&str, &str)> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        checked(&viewer, &fields).await
+    };
+    let page = check(&signature, &text).await;
+    assert!(page.contains("First difference: MAC"), "{page}");
+    assert!(page.contains("the body without its last line break"), "{page}");
+    let page = check(&signature, "{}").await;
+    assert!(page.contains("First difference: Body"), "{page}");
+    let wrong = with_wrong_secret(key).events(text.clone()).header("x-connect-signature");
+    let page = check(&wrong, &text).await;
+    assert!(page.contains("First difference: MAC") && page.contains("another secret"), "{page}");
+    let right = sign(
+        key.secret.as_bytes(),
+        t.parse().expect("seconds"),
+        Signed::Body(format!("{text}\n").as_bytes()),
+    );
+    let page = check(&right, &text).await;
+    assert!(page.contains("No difference was found"), "{page}");
+}
+
+#[tokio::test]
+async fn no_page_shows_a_secret_or_a_mac_that_nobody_has_sent() {
+    let console = ConsoleWorld::start().await;
+    let key = &console.world.key;
+    let t = now().to_string();
+    let right = sign(key.secret.as_bytes(), now(), Signed::Body(b"chosen"));
+    let right = right.split_once("v1=").expect("a MAC").1;
+    for visitor in [console.viewer().await, console.operator().await] {
+        for signature in ["", "zz", &format!("t={t},v1={}", "0".repeat(64)), "t=1,v1=x"] {
+            let fields = [
+                ("key", key.prefix.as_str()),
+                ("method", "POST"),
+                ("path", EVENTS),
+                ("t", &t),
+                ("signature", signature),
+                ("body", "chosen"),
+            ];
+            let page = checked(&visitor, &fields).await;
+            assert!(!page.contains(&key.secret) && !page.contains(right), "{page}");
+            assert!(
+                page.contains(&format!("{t}.chosen")) || signature.starts_with("t=1"),
+                "the text to sign: {page}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_key_is_as_unknown_as_one_that_does_not_exist() {
+    let console = ConsoleWorld::start().await;
+    let foreign = console.world.add_tenant("other").await;
+    let viewer = console.viewer().await;
+    let t = now().to_string();
+    let right = sign(foreign.secret.as_bytes(), now(), Signed::Body(b"x"));
+    let mut pages = Vec::new();
+    for prefix in [foreign.prefix.as_str(), "ck_ffffffffffffffff", "no prefix at all"] {
+        let fields = [
+            ("key", prefix),
+            ("method", "POST"),
+            ("path", EVENTS),
+            ("t", &t),
+            ("signature", &right),
+            ("body", "x"),
+        ];
+        let page = checked(&viewer, &fields).await;
+        assert!(page.contains("First difference: Key"), "{page}");
+        pages.push(between(&page, "<ol class=\"timeline\">", "</ol>").to_owned());
+    }
+    assert!(pages.iter().all(|page| *page == pages[0]), "{pages:?}");
+}
+
+#[tokio::test]
+async fn hostile_texts_are_shown_as_text_and_large_ones_are_refused() {
+    let console = ConsoleWorld::start().await;
+    let viewer = console.viewer().await;
+    let hostile = "\"></textarea><script>alert(1)</script>";
+    let fields = [
+        ("key", hostile),
+        ("method", hostile),
+        ("path", hostile),
+        ("t", hostile),
+        ("signature", hostile),
+        ("body", hostile),
+    ];
+    let page = checked(&viewer, &fields).await;
+    assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"), "{page}");
+    let large = "x".repeat(300 * 1024);
+    for (name, fault) in [("body", "at most 256 KiB"), ("signature", "is too long")] {
+        let fields = [("key", "ck_1"), ("method", "POST"), ("path", EVENTS), (name, large.as_str())];
+        let response = viewer.post(PAGE, &fields).await;
+        assert_eq!(response.status, 422);
+        assert!(body(&response).contains(fault));
+    }
+    let empty = viewer.post(PAGE, &[]).await;
+    assert!(empty.status == 422 && body(&empty).contains("must not be empty"), "{}", body(&empty));
+}
+
+#[tokio::test]
+async fn each_sample_makes_a_signature_that_verifies() {
+    let world = World::start().await;
+    let key = world.key.clone();
+    let console = ConsoleWorld { console: tests::Program::console(world.settings()).await, world };
+    let page = console.viewer().await.page(PAGE).await;
+    let code = |heading: &str| {
+        let section = between(&page, &format!("<h3>{heading}</h3>"), "</pre>");
+        let code = between(section, "<code data-copy>", "</code>");
+        code.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    };
+    let shell = format!(
+        "{}\nprintf %s \"$BODY\" | sign \"$METHOD\" \"$TARGET\" | sed 's/^X-Connect-Signature: //'",
+        code("Shell and openssl")
+    );
+    let python = format!(
+        "{}\nimport os, sys\nsys.stdout.write(signature(*(os.environ[n] for n in ('SECRET', 'METHOD', 'TARGET')), os.environ['BODY'].encode()))",
+        code("Python 3")
+    );
+    let node = format!(
+        "{}\nconst e = process.env; process.stdout.write(signature(e.SECRET, e.METHOD, e.TARGET, e.BODY));",
+        code("Node 18 or later")
+    );
+    assert!(code("Rust (hmac, sha2, hex)").contains("fn signature"));
+    let clients = format!("{}/clients?email=ana%40example.com", tests::RECORDS);
+    for (number, (program, option, script)) in
+        [("bash", "-c", shell), ("python3", "-c", python), ("node", "-e", node), ("rust", "", String::new())]
+            .into_iter()
+            .enumerate()
+    {
+        let events = String::from_utf8(valid()).expect("text");
+        // Spaces at the end make the signatures of one second differ.
+        let target = format!("{clients}{number}");
+        for (method, target, text) in
+            [("POST", EVENTS, format!("{events}{}", " ".repeat(number))), ("GET", &target, String::new())]
+        {
+            let signature = if program == "rust" {
+                let seconds = u64::try_from(now()).expect("after 1970");
+                sign_sample::sign(&key.secret, seconds, method, target, text.as_bytes())
+            } else {
+                let mut run = tokio::process::Command::new(program);
+                run.args([option, &script])
+                    .env("SECRET", &key.secret)
+                    .env("METHOD", method)
+                    .env("TARGET", target)
+                    .env("BODY", &text);
+                let output = run.output().await.expect("the sample runs");
+                String::from_utf8_lossy(&output.stdout).trim().to_owned()
+            };
+            let request = key.records(method, target, text).replacing("x-connect-signature", &signature);
+            let response = console.world.http().send(&request).await;
+            assert_eq!(response.status, 200, "{program} {target}: {signature}: {response:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The canary follows the rotation, so that a program which lacks a key that is still needed is not ready.
+
+use super::{CURRENT, NEW_MASTER_KEY, counts, remove_previous, swap, swapped, until_logged, with_new_key};
+use serde_json::json;
+use tests::{Program, World};
+
+async fn spawn(name: &str, world: &World) -> Program {
+    let mut program = Program::spawn(name, world.settings());
+    program.until_listening().await;
+    program
+}
+
+#[tokio::test]
+async fn without_the_previous_key_programs_are_ready_only_after_the_rotation() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    swap(&mut world);
+    for name in ["connect-ingest", "connect-worker", "connect-dispatcher"] {
+        spawn(name, &world).await.until_ready().await;
+    }
+    remove_previous(&mut world);
+    let early = spawn("connect-ingest", &world).await;
+    assert_eq!(early.until_unready().await["checks"]["master_key"], false);
+    until_logged(&early, "set CONNECT_MASTER_KEY_PREVIOUS to the key before it").await;
+    let refusal = with_new_key(&world).refusal(&["secrets", "rotate"]).await;
+    assert!(refusal.contains("CONNECT_MASTER_KEY differs"), "{refusal}");
+
+    let rotated = swapped(&world).json(&["secrets", "rotate"]).await;
+    assert_eq!((&rotated["remaining"], &rotated["unreadable"]), (&json!(0), &json!(0)), "{rotated}");
+    early.until_ready().await;
+    assert_eq!(counts(&with_new_key(&world)).await["previous"], 0);
+    // The old key alone opens nothing any more.
+    let mut old = World::settings(&world).to_vec();
+    old.retain(|(name, _)| name != CURRENT);
+    old.push((CURRENT.to_owned(), tests::MASTER_KEY.to_owned()));
+    let mut late = Program::spawn("connect-ingest", &old);
+    late.until_listening().await;
+    assert_eq!(late.until_unready().await["checks"]["master_key"], false);
+}
+
+#[tokio::test]
+async fn a_program_that_is_prepared_for_the_next_key_uses_the_current_one() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    world.set(super::PREVIOUS, NEW_MASTER_KEY);
+    spawn("connect-ingest", &world).await.until_ready().await;
+    let prepared = world.connectctl.clone().and(super::PREVIOUS, NEW_MASTER_KEY);
+    let rotated = prepared.json(&["secrets", "rotate"]).await;
+    assert_eq!((&rotated["rewrapped"], &rotated["remaining"]), (&json!(0), &json!(0)), "{rotated}");
+    assert_eq!(counts(&prepared).await["previous"], 0);
+}

@@ -1,0 +1,81 @@
+//! All programs with TLS to both servers, and certificates that are renewed while they run.
+
+use super::Files;
+use serde_json::json;
+use std::fs;
+use tests::dedicated_servers::{Broker, Postgres};
+use tests::{Authority, MAX_WAIT, Receiver, World, event, eventually};
+
+/// Makes the programs of `world` use TLS to both servers.
+fn encrypt(world: &mut World, port: u16, [roots, certificate, key]: [&str; 3]) {
+    let place = world.database.url().replace("127.0.0.1", "localhost");
+    let url = format!("{place}?sslmode=verify-full&sslrootcert={roots}&sslcert={certificate}&sslkey={key}");
+    world.set("DATABASE_URL", &url);
+    world.set(
+        "AMQP_URL",
+        &format!(
+            "amqps://guest:guest@localhost:{port}/%2f?cacertfile={roots}&certfile={certificate}&keyfile={key}"
+        ),
+    );
+}
+
+/// Connections to Postgres, except for the test's own, with whether they are encrypted.
+async fn assert_all_encrypted(world: &World, broker: &Broker) {
+    let sessions =
+        "SELECT s.application_name AS name, t.ssl FROM pg_stat_activity s JOIN pg_stat_ssl t USING (pid)
+        WHERE s.datname = current_database() AND s.application_name <> ''";
+    let rows = world.database.rows(sessions, &[]).await;
+    assert!(rows.len() > 5 && rows.iter().all(|row| row["ssl"] == true), "{rows:?}");
+    let listed = broker.control_output(&["list_connections", "ssl", "--formatter", "json"]).await;
+    let listed: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("JSON");
+    assert!(listed.len() >= 4 && listed.iter().all(|row| *row == json!({"ssl": true})), "{listed:?}");
+}
+
+#[tokio::test]
+async fn programs_work_with_tls_and_use_renewed_certificates_without_a_restart() {
+    let (authority, clients, files) = (Authority::new(), Authority::new(), Files::new());
+    let postgres = Postgres::start().await;
+    let certificate = authority.certificate(&["localhost"]);
+    postgres.encrypt(&certificate, Some(&clients)).await;
+    let (broker, port) = Broker::start_encrypted(&certificate, Some(&clients)).await;
+    let mut world = World::with()
+        .on_postgres(postgres.url())
+        .on_broker(broker.url())
+        .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+        .ingests(0)
+        .workers(0)
+        .start()
+        .await;
+    let roots = files.copy("roots.pem", authority.file());
+    let [own, key] = files.write("own", &clients.certificate(&["connect"]));
+    encrypt(&mut world, port, [&roots, &own, &key]);
+    let receiver = Receiver::http();
+    let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
+    let allowed = world.connectctl.clone().and("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    allowed.json(&create).await;
+    world.add_ingest().await;
+    world.add_worker().await;
+    world.add_dispatcher().await;
+    world.until_ready().await;
+    world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
+    receiver.wait_for(1).await;
+    assert_all_encrypted(&world, &broker).await;
+
+    // Both sides change to certificates of new authorities.
+    let (next, next_clients) = (Authority::new(), Authority::new());
+    postgres.encrypt(&next.certificate(&["localhost"]), Some(&next_clients)).await;
+    let of_programs = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> ''";
+    postgres.execute(of_programs).await;
+    let refused = "not signed by a trusted authority";
+    eventually("the programs refuse the unknown authority", MAX_WAIT, async || {
+        let programs = || world.ingests.iter().chain(&world.workers).chain(&world.dispatchers);
+        let silent = programs().find(|program| !program.logs().contains(refused));
+        silent.map_or(Ok(()), |program| Err(program.name().to_owned()))
+    })
+    .await;
+    fs::copy(next.file(), &roots).expect("new roots");
+    files.write("own", &next_clients.certificate(&["connect"]));
+    world.until_ready().await;
+    world.accept_with_retries(event("enquiry.submitted").email("bo@example.com").name("Bo")).await;
+    receiver.wait_for(2).await;
+}

@@ -1,0 +1,98 @@
+//! Takes the pictures of the settings area and of the API's page that the documents show.
+//!
+//! `connect-screenshots [DIRECTORY]` writes PNG files to a directory, `docs/pictures` if none is given. The agency has
+//! enquiries, a receiver that works, and one that fails.
+
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tests::browser::{Browser, Page};
+use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, text};
+
+/// Size of the window in pixels.
+const SIZE: (u32, u32) = (1280, 860);
+
+/// Travelers and where they want to go.
+const ENQUIRIES: [(&str, &str, u32); 6] = [
+    ("Ana", "Ten days in Kerala", 2),
+    ("Ben", "Lisbon and the Algarve", 4),
+    ("Cara", "Northern lights in Tromsø", 2),
+    ("Di", "Safari in the Serengeti", 3),
+    ("Elif", "Kyoto in the autumn", 2),
+    ("Finn", "Sailing around Milos", 5),
+];
+
+#[tokio::main]
+async fn main() {
+    let default = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pictures"));
+    let directory = std::env::args().nth(1).map_or(default, PathBuf::from);
+    std::fs::create_dir_all(&directory).expect("the directory for the pictures");
+    let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let world =
+        builder.set("CONNECT_WEBHOOK_ATTEMPTS", "2").set("CONNECT_WEBHOOK_BACKOFF_BASE", "1s").start().await;
+    let receiver = Receiver::http();
+    furnish(&world, &receiver).await;
+    let console = Program::console(world.settings()).await;
+    let browser = Browser::start().await;
+    let page = browser.page().await;
+    page.set_size(SIZE.0, SIZE.1).await;
+    let base = format!("http://{}", console.http().address());
+    sign_in(&world, &page, &base).await;
+    for (name, path) in
+        [("overview", ""), ("deliveries", "/deliveries"), ("event", "/find?id=site-2026-1003")]
+    {
+        page.open(&format!("{base}/agencies/acme{path}")).await;
+        picture(&page, &directory, name).await;
+    }
+    page.open(&format!("http://{}/docs#sendEvents", world.http().address())).await;
+    picture(&page, &directory, "docs").await;
+}
+
+async fn picture(page: &Page, directory: &Path, name: &str) {
+    let file = directory.join(format!("{name}.png"));
+    std::fs::write(&file, page.screenshot().await).expect("a file for the picture");
+    println!("{}", file.display());
+}
+
+async fn sign_in(world: &World, page: &Page, base: &str) {
+    let login = ["console", "login", "--tenant", "acme", "--role", "admin", "--name", "Ada Byron"];
+    let created = world.connectctl.json(&login).await;
+    let path = text(&created["url"]).splitn(4, '/').nth(3).expect("a path").to_owned();
+    page.open(&format!("{base}/{path}")).await;
+    page.follow("Sign in").await;
+}
+
+/// Makes what the pictures show.
+async fn furnish(world: &World, receiver: &Receiver) {
+    let create = [
+        "key",
+        "create",
+        "--tenant",
+        "acme",
+        "--name",
+        "Web site",
+        "--scopes",
+        "events:ingest",
+        "--origin",
+        "web-site",
+    ];
+    world.connectctl.json(&create).await;
+    receiver.respond("/crm-sync", Behavior::status(503).with_body("maintenance until 10:00"));
+    for path in ["/newsletter", "/crm-sync"] {
+        world.subscribe(&receiver.url(path)).await;
+    }
+    for (number, (name, title, adults)) in (1001..).zip(ENQUIRIES) {
+        let email = format!("{}@example.com", name.to_lowercase());
+        let payload = json!({
+            "title": title, "destination": title, "paxCount": adults, "message": "Please call me in the evening.",
+            "attribution": {"source": "newsletter", "campaign": "autumn"},
+        });
+        let sent = event("enquiry.submitted").id(&format!("site-2026-{number}")).email(&email).name(name);
+        world.accept(sent.payload(payload)).await;
+    }
+    let dead = "SELECT count(*) FROM deliveries WHERE state = 'dead'";
+    eventually("deliveries are dead-lettered", MAX_WAIT, async || {
+        let count = world.database.count(dead).await;
+        if count >= 6 { Ok(()) } else { Err(count.to_string()) }
+    })
+    .await;
+}

@@ -1,0 +1,83 @@
+//! A cluster of three RabbitMQ nodes.
+
+use super::{Broker, Server};
+use crate::services;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The number of nodes.
+const NODES: usize = 3;
+
+/// Three nodes on ports of their own, with partition handling and leaders as `docs/deployment.md` advises.
+#[derive(Debug)]
+pub struct BrokerCluster {
+    /// The nodes, in the order of their start.
+    pub nodes: Vec<Broker>,
+    directory: PathBuf,
+}
+
+impl BrokerCluster {
+    /// Starts the nodes one after the other, with empty data directories.
+    pub async fn start() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = services::server_directory(&format!("cluster{number}"));
+        services::stop_with_this_process(&directory);
+        let mut cluster = Self { nodes: Vec::new(), directory };
+        for number in 1..=NODES {
+            let directory = cluster.directory.join(format!("node-{number}"));
+            let mut node = Server { kind: "rabbitmq", directory, url: String::new(), disk: None };
+            let cluster_directory = cluster.directory.to_string_lossy().into_owned();
+            let arguments = vec!["start-rabbitmq-node".to_owned(), cluster_directory, number.to_string()];
+            node.url = services::printed_value(&node.script(arguments).await, "AMQP_URL");
+            cluster.nodes.push(Broker(node));
+        }
+        cluster
+    }
+
+    /// The value of `AMQP_URL` with all nodes, beginning with that one. Connections have a heartbeat of so many seconds.
+    pub fn urls(&self, first: usize, heartbeat: u16) -> String {
+        let nodes = (first..first + NODES).map(|number| &self.nodes[number % NODES]);
+        nodes.map(|node| format!("{}?heartbeat={heartbeat}", node.url())).collect::<Vec<_>>().join(",")
+    }
+
+    /// The queues that begin with `prefix`, as the node `asked` sees them.
+    pub async fn queues(&self, asked: usize, prefix: &str) -> Vec<ClusterQueue> {
+        let columns = ["--silent", "list_queues", "name", "leader", "members", "online"];
+        let output = self.nodes[asked].control_output(&columns).await;
+        output.lines().filter(|line| line.starts_with(prefix)).map(ClusterQueue::parse).collect()
+    }
+}
+
+impl Drop for BrokerCluster {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        let directory = self.directory.to_string_lossy().into_owned();
+        // A panic here would hide the test's own.
+        drop(std::panic::catch_unwind(|| services::run_script(&["stop-all", &directory])));
+        drop(std::fs::remove_dir_all(&self.directory));
+    }
+}
+
+/// A queue of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterQueue {
+    /// The full name.
+    pub name: String,
+    /// The node that orders its messages.
+    pub leader: String,
+    /// Nodes that have a copy of it.
+    pub members: usize,
+    /// Those of them that run.
+    pub online: usize,
+}
+
+impl ClusterQueue {
+    /// A line of four columns; lists are in brackets.
+    fn parse(line: &str) -> Self {
+        let mut columns = line.split('\t').map(str::to_owned);
+        let mut next = || columns.next().unwrap_or_default();
+        let (name, leader, members, online) = (next(), next(), next(), next());
+        Self { name, leader, members: members.matches('@').count(), online: online.matches('@').count() }
+    }
+}

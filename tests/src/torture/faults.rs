@@ -1,0 +1,117 @@
+//! Executing the plan of faults.
+
+use super::oracle::Run;
+use super::plan::{Fault, FaultKind, Plan, ServerKind};
+use super::stack::Stack;
+use crate::dedicated_servers::StopMode;
+use crate::proxy::Proxy;
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout};
+
+/// Longest that a request may fail after a fault has ended, before this is reported as no recovery.
+const RECOVERY: Duration = Duration::from_secs(45);
+/// A slow server runs for the first part of each period.
+const SLOW: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(135));
+/// What is left of a full disk, in KiB. RabbitMQ blocks publishers while less than 50 MB are free.
+const LEFT_KIB: (u64, u64) = (64, 30 * 1024);
+
+/// Executes the lanes of the plan at the same time, until the load is over.
+pub(super) async fn run(stack: &Stack, plan: &Plan, run: &Run) {
+    let [programs, connections, servers] = &plan.lanes;
+    tokio::join!(lane(stack, programs, run), lane(stack, connections, run), lane(stack, servers, run));
+}
+
+async fn lane(stack: &Stack, faults: &[Fault], run: &Run) {
+    for fault in faults {
+        tokio::select! {
+            () = sleep(fault.after) => {}
+            () = run.until_over() => return,
+        }
+        apply(stack, fault).await;
+        let ended = Instant::now();
+        let recovered = tokio::select! {
+            recovered = timeout(RECOVERY, run.until_success_begun_after(ended)) => recovered.is_ok(),
+            () = run.until_over() => return,
+        };
+        run.note_fault(fault, recovered.then(|| ended.elapsed()));
+    }
+}
+
+async fn apply(stack: &Stack, fault: &Fault) {
+    let lasts = fault.lasts;
+    match fault.kind {
+        FaultKind::KillProgram(slot) => {
+            stack.end_program(slot, true).await;
+            sleep(lasts).await;
+            stack.start_program(slot).await;
+        }
+        FaultKind::RestartProgram(slot) => {
+            stack.end_program(slot, false).await;
+            sleep(lasts).await;
+            stack.start_program(slot).await;
+        }
+        FaultKind::PauseProgram(slot) => {
+            stack.signal_program(slot, "STOP").await;
+            sleep(lasts).await;
+            stack.signal_program(slot, "CONT").await;
+        }
+        FaultKind::Cut(slot, server) => {
+            let proxy = proxy(stack, slot, server);
+            proxy.reset_connections();
+            sleep(lasts).await;
+            proxy.restore();
+        }
+        FaultKind::Stall(slot, server) => {
+            let proxy = proxy(stack, slot, server);
+            proxy.stall();
+            sleep(lasts).await;
+            proxy.restore();
+        }
+        FaultKind::StallReplies(slot, server) => {
+            let proxy = proxy(stack, slot, server);
+            proxy.stall_replies();
+            sleep(lasts).await;
+            proxy.restore();
+        }
+        FaultKind::Reset(slot, server) => proxy(stack, slot, server).reset_connections_once(),
+        FaultKind::KillServer(server) => restart(stack, server, StopMode::Immediate, lasts).await,
+        FaultKind::RestartServer(server) => restart(stack, server, StopMode::Fast, lasts).await,
+        FaultKind::PauseServer(server) => {
+            stack.server(server).pause();
+            sleep(lasts).await;
+            stack.server(server).resume();
+        }
+        FaultKind::SlowServer(server) => {
+            let until = Instant::now() + lasts;
+            while Instant::now() < until {
+                stack.server(server).pause();
+                sleep(SLOW.1).await;
+                stack.server(server).resume();
+                sleep(SLOW.0).await;
+            }
+        }
+        FaultKind::FullDisk(server) => {
+            let server_of = stack.server(server);
+            let Some(disk) = server_of.disk() else { return };
+            disk.fill(if server == ServerKind::Postgres { LEFT_KIB.0 } else { LEFT_KIB.1 });
+            sleep(lasts).await;
+            disk.free();
+            // A server that could not write its log has ended, and is started by its operator.
+            server_of.start_again().await;
+        }
+    }
+}
+
+async fn restart(stack: &Stack, server: ServerKind, mode: StopMode, lasts: Duration) {
+    stack.server(server).stop(mode).await;
+    sleep(lasts).await;
+    stack.server(server).start_again().await;
+}
+
+fn proxy(stack: &Stack, slot: usize, server: ServerKind) -> &Proxy {
+    let slot = &stack.slots[slot];
+    match server {
+        ServerKind::Postgres => &slot.postgres,
+        ServerKind::Broker => &slot.broker,
+    }
+}

@@ -1,0 +1,190 @@
+//! The plan of faults of a run, which depends on its seed and length only.
+
+use crate::fuzz::random::Random;
+use std::fmt;
+use std::time::Duration;
+
+/// The programs of a run: two copies of each kind, because no copy may be special.
+pub(super) const PROGRAMS: [&str; 6] = [
+    "connect-ingest",
+    "connect-ingest",
+    "connect-worker",
+    "connect-worker",
+    "connect-dispatcher",
+    "connect-dispatcher",
+];
+
+/// Milliseconds between two faults of one lane, from and to.
+const PAUSES: (u64, u64) = (400, 4_000);
+
+/// One of the two servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerKind {
+    Postgres,
+    Broker,
+}
+
+/// What happens to what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FaultKind {
+    /// A program gets SIGKILL, and is started again at the end.
+    KillProgram(usize),
+    /// A program is stopped where it is (SIGSTOP).
+    PauseProgram(usize),
+    /// A program gets SIGTERM, drains, and is started again.
+    RestartProgram(usize),
+    /// The connections between a program and a server are reset, and so are new ones.
+    Cut(usize, ServerKind),
+    /// Nothing passes between a program and a server, in either direction.
+    Stall(usize, ServerKind),
+    /// Nothing passes from a server to a program; what the program sends arrives.
+    StallReplies(usize, ServerKind),
+    /// The connections between a program and a server are reset once.
+    Reset(usize, ServerKind),
+    /// A server is killed as in a crash, and is started again at the end.
+    KillServer(ServerKind),
+    /// A server is shut down and started again.
+    RestartServer(ServerKind),
+    /// All processes of a server are stopped where they are (SIGSTOP).
+    PauseServer(ServerKind),
+    /// A server runs for a tenth of the time only, as on a slow disk.
+    SlowServer(ServerKind),
+    /// The disk of a server is full. Without a file system of its own, nothing happens.
+    FullDisk(ServerKind),
+}
+
+/// A fault of the plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    pub(super) kind: FaultKind,
+    /// How long after the end of the one before it begins.
+    pub(super) after: Duration,
+    pub(super) lasts: Duration,
+}
+
+/// Faults of programs, of connections and of servers. Each lane is executed in its order; the lanes run at the same time.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) lanes: [Vec<Fault>; 3],
+}
+
+impl Plan {
+    /// The plan of a seed for a load of that length.
+    pub(super) fn of(seed: u64, length: Duration) -> Self {
+        let lanes = [program_fault, connection_fault, server_fault];
+        let mut stream = 0;
+        let lanes = lanes.map(|fault| {
+            stream += 1;
+            lane(&mut Random::new(seed.wrapping_mul(31).wrapping_add(stream)), length, fault)
+        });
+        Self { lanes }
+    }
+
+    /// The number of faults.
+    pub(super) fn faults(&self) -> usize {
+        self.lanes.iter().map(Vec::len).sum()
+    }
+}
+
+/// Faults until the load ends, not counting the time that restarts take.
+fn lane(random: &mut Random, length: Duration, fault: fn(&mut Random) -> (FaultKind, u64)) -> Vec<Fault> {
+    let (mut faults, mut at) = (Vec::new(), Duration::ZERO);
+    loop {
+        let (kind, lasts) = fault(random);
+        let after = Duration::from_millis(between(random, PAUSES));
+        let lasts = Duration::from_millis(lasts);
+        at += after + lasts;
+        if at >= length {
+            return faults;
+        }
+        faults.push(Fault { kind, after, lasts });
+    }
+}
+
+/// A fault, and how long it lasts in milliseconds.
+fn program_fault(random: &mut Random) -> (FaultKind, u64) {
+    let program = random.below(PROGRAMS.len());
+    match random.below(6) {
+        0..=2 => (FaultKind::KillProgram(program), between(random, (0, 3_000))),
+        3 | 4 => (FaultKind::PauseProgram(program), duration(random)),
+        _ => (FaultKind::RestartProgram(program), between(random, (0, 1_000))),
+    }
+}
+
+fn connection_fault(random: &mut Random) -> (FaultKind, u64) {
+    let program = random.below(PROGRAMS.len());
+    let server = *random.one_of(&[ServerKind::Postgres, ServerKind::Broker]);
+    let lasts = duration(random);
+    match random.below(4) {
+        0 => (FaultKind::Cut(program, server), lasts),
+        1 => (FaultKind::Stall(program, server), lasts),
+        2 => (FaultKind::StallReplies(program, server), lasts),
+        _ => (FaultKind::Reset(program, server), 0),
+    }
+}
+
+fn server_fault(random: &mut Random) -> (FaultKind, u64) {
+    let server = *random.one_of(&[ServerKind::Postgres, ServerKind::Broker]);
+    let lasts = duration(random);
+    match random.below(8) {
+        0..=2 => (FaultKind::KillServer(server), between(random, (0, 2_000))),
+        3 => (FaultKind::RestartServer(server), between(random, (0, 2_000))),
+        4 | 5 => (FaultKind::PauseServer(server), lasts),
+        6 => (FaultKind::SlowServer(server), lasts),
+        _ => (FaultKind::FullDisk(server), lasts),
+    }
+}
+
+/// Mostly short; sometimes longer than any timeout of the programs.
+fn duration(random: &mut Random) -> u64 {
+    if random.once_in(6) { between(random, (8_000, 14_000)) } else { between(random, (100, 3_000)) }
+}
+
+fn between(random: &mut Random, (from, to): (u64, u64)) -> u64 {
+    from + random.next() % (to - from)
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |slot: usize| format!("{} {}", PROGRAMS[slot], slot % 2);
+        match *self {
+            Self::KillProgram(slot) => write!(f, "kill {}", name(slot)),
+            Self::PauseProgram(slot) => write!(f, "pause {}", name(slot)),
+            Self::RestartProgram(slot) => write!(f, "restart {}", name(slot)),
+            Self::Cut(slot, server) => write!(f, "cut {} off from {server:?}", name(slot)),
+            Self::Stall(slot, server) => write!(f, "stall {} and {server:?}", name(slot)),
+            Self::StallReplies(slot, server) => write!(f, "stall replies of {server:?} to {}", name(slot)),
+            Self::Reset(slot, server) => write!(f, "reset connections of {} and {server:?}", name(slot)),
+            Self::KillServer(server) => write!(f, "kill {server:?}"),
+            Self::RestartServer(server) => write!(f, "restart {server:?}"),
+            Self::PauseServer(server) => write!(f, "pause {server:?}"),
+            Self::SlowServer(server) => write!(f, "slow {server:?}"),
+            Self::FullDisk(server) => write!(f, "full disk of {server:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_depends_on_its_seed_and_fits_its_length() {
+        let (one, same, other) = (
+            Plan::of(7, Duration::from_secs(60)),
+            Plan::of(7, Duration::from_secs(60)),
+            Plan::of(8, Duration::from_secs(60)),
+        );
+        assert_eq!(format!("{one:?}"), format!("{same:?}"));
+        assert_ne!(format!("{one:?}"), format!("{other:?}"));
+        for lane in &one.lanes {
+            let total: Duration = lane.iter().map(|fault| fault.after + fault.lasts).sum();
+            assert!(!lane.is_empty() && total < Duration::from_secs(60), "{total:?}");
+        }
+        // A longer run of the same seed begins with the same faults.
+        let longer = Plan::of(7, Duration::from_secs(600));
+        for (lane, longer) in one.lanes.iter().zip(&longer.lanes) {
+            assert_eq!(format!("{lane:?}"), format!("{:?}", &longer[..lane.len()]));
+        }
+    }
+}

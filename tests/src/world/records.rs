@@ -1,0 +1,84 @@
+//! Reading the records that events have created, and waiting for them.
+
+use super::World;
+use crate::eventually::{MAX_WAIT, eventually};
+use serde_json::Value;
+
+/// Reads records of the tenant `acme` as an operator does. Arrays have the newest last.
+impl World {
+    /// Timeline of a client.
+    pub async fn timeline(&self, client: &Value) -> Vec<Value> {
+        self.connectctl.list(&["timeline", "--tenant", "acme", "--client", text(client)]).await
+    }
+
+    /// Leads of the pipeline, with further options.
+    pub async fn pipeline(&self, options: &[&str]) -> Vec<Value> {
+        self.connectctl.list(&[&["pipeline", "--tenant", "acme"], options].concat()).await
+    }
+
+    /// The pipeline's row of one lead.
+    pub async fn lead(&self, id: &Value) -> Value {
+        let rows = self.pipeline(&[]).await;
+        let found = rows.iter().find(|row| row["id"] == *id);
+        found.unwrap_or_else(|| panic!("no lead {id} in {rows:?}")).clone()
+    }
+
+    /// Inbox thread of a lead.
+    pub async fn inbox(&self, lead: &Value) -> Vec<Value> {
+        self.connectctl.list(&["inbox", "--tenant", "acme", "--lead", text(lead)]).await
+    }
+
+    /// Notifications to members.
+    pub async fn notifications(&self) -> Vec<Value> {
+        self.connectctl.list(&["notifications", "--tenant", "acme"]).await
+    }
+
+    /// Discovery records of a client.
+    pub async fn discovery(&self, client: &Value) -> Vec<Value> {
+        self.connectctl.list(&["discovery", "--tenant", "acme", "--client", text(client)]).await
+    }
+
+    /// Invoices of a lead.
+    pub async fn invoices(&self, lead: &Value) -> Vec<Value> {
+        self.connectctl.list(&["invoice", "--tenant", "acme", "--lead", text(lead)]).await
+    }
+
+    /// The row of a client.
+    pub async fn client(&self, id: &Value) -> Value {
+        let query = "SELECT * FROM clients WHERE client_id::text = $1";
+        let mut rows = self.database.rows(query, &[&text(id)]).await;
+        assert_eq!(rows.len(), 1, "client {id}");
+        rows.remove(0)
+    }
+
+    /// Subscribes a receiver to all events of `acme`, and returns what the command prints.
+    pub async fn subscribe(&self, url: &str) -> Value {
+        self.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", url]).await
+    }
+
+    /// Waits until the ledger has exactly so many events, writes and actions.
+    pub async fn until_applied(&self, count: i64) {
+        eventually("all are applied", MAX_WAIT, async || {
+            let applied = self.database.count("SELECT count(*) FROM event_ledger").await;
+            if applied == count { Ok(()) } else { Err(format!("{applied} of {count}")) }
+        })
+        .await;
+    }
+
+    /// Waits until that many messages wait in a queue such as `events` or `events.dead`.
+    pub async fn until_depth(&self, queue: &str, depth: u32) {
+        eventually(&format!("{depth} messages wait in {queue}"), MAX_WAIT, async || {
+            let found = self.queues.depth(queue).await;
+            if found == depth { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+    }
+}
+
+/// The URL of a receiver that no test reaches, for subscriptions that only have to exist.
+pub const UNREACHED_RECEIVER: &str = "https://1.1.1.1/hooks";
+
+/// A JSON value that is text.
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("not text: {value}"))
+}

@@ -1,0 +1,161 @@
+//! People who were erased: an event that names one of them and did not occur after the erasure is refused (D32).
+//!
+//! Only events that are older than the tenant's last erasure are looked up. A worker learns of an erasure from the tenant's row,
+//! which each unit loads: then the unit runs again if one of its events may be concerned, and further ones look their events up
+//! at once.
+
+use crate::rules::Event;
+use crate::store::{ErasedIdentities, TenantErasures, load_erased_identities};
+use chrono::{DateTime, Utc};
+use common::db::{Query, TxError};
+use common::erasure::{ERASURE_KEY_BINDING, ErasureKey, IdentityHash, PersonIdentity};
+use common::event::Actor;
+use common::model::TenantId;
+use common::sealed::MasterKeys;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What this process knows of erasures. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct KnownErasures {
+    master_keys: MasterKeys,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The last erasure of each tenant that has erased people.
+    last: HashMap<TenantId, DateTime<Utc>>,
+    /// The key of the hashes, once it is needed.
+    key: Option<ErasureKey>,
+}
+
+/// The events of a unit that may name people who were erased.
+#[derive(Debug, Default)]
+pub(super) struct ErasureCheck {
+    /// For each event the hashes by which it would be refused; `None` if it was newer than every known erasure. Empty if all
+    /// events were.
+    hashes: Vec<Option<Vec<(TenantId, IdentityHash)>>>,
+    found: ErasedIdentities,
+}
+
+impl KnownErasures {
+    pub(super) fn new(master_keys: MasterKeys) -> Self {
+        Self { master_keys, known: Arc::default() }
+    }
+
+    /// The check of a unit's events.
+    pub(super) fn check(&self, events: &[Event<'_>]) -> ErasureCheck {
+        let known = self.lock();
+        let Some(key) = known.key.as_ref().filter(|_| known.concern(events)) else {
+            return ErasureCheck::default();
+        };
+        let hashes = |event: &Event<'_>| {
+            let tenant = event.caller.tenant_id;
+            let named = known.concerns(event).then(|| identities(&event.envelope.actor))?;
+            Some(named.map(|identity| (tenant, key.hash(tenant, identity))).collect())
+        };
+        ErasureCheck { hashes: events.iter().map(hashes).collect(), found: ErasedIdentities::new() }
+    }
+
+    /// Takes note of what a unit has loaded. Fails with [`TxError::Stale`] if its events have to be looked up, and were not: that
+    /// another unit has learned of the erasure meanwhile does not help this one.
+    pub(super) fn learn(
+        &self,
+        check: &ErasureCheck,
+        loaded: &[(TenantId, TenantErasures)],
+        events: &[Event<'_>],
+    ) -> Result<(), TxError> {
+        for (tenant, TenantErasures { last_at, sealed_key }) in loaded {
+            let mut known = self.lock();
+            if known.key.is_none() {
+                let opened = self.master_keys.open(sealed_key, ERASURE_KEY_BINDING).ok();
+                let key = opened.as_ref().and_then(ErasureKey::parse);
+                let unreadable =
+                    || TxError::Abandoned("the key of erased identities cannot be opened".to_owned());
+                known.key = Some(key.ok_or_else(unreadable)?);
+            }
+            let last = known.last.entry(*tenant).or_insert(*last_at);
+            *last = (*last).max(*last_at);
+        }
+        let known = self.lock();
+        let is_missing =
+            |(index, event): (usize, &Event<'_>)| known.concerns(event) && !check.has_looked_up(index);
+        if events.iter().enumerate().any(is_missing) {
+            return Err(TxError::Stale("a person was erased"));
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn concern(&self, events: &[Event<'_>]) -> bool {
+        !self.last.is_empty() && events.iter().any(|event| self.concerns(event))
+    }
+
+    /// Whether an event is not newer than the last erasure of its tenant.
+    fn concerns(&self, event: &Event<'_>) -> bool {
+        let last = self.last.get(&event.caller.tenant_id);
+        last.is_some_and(|last| event.envelope.occurred_at <= *last)
+    }
+}
+
+impl ErasureCheck {
+    /// The look-up that the unit sends with its loads.
+    pub(super) fn query(&self) -> Option<Query<'static>> {
+        let mut hashes: Vec<_> = self.hashes.iter().flatten().flatten().copied().collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        (!hashes.is_empty()).then(|| load_erased_identities(&hashes))
+    }
+
+    /// The same check with the result of the look-up.
+    pub(super) fn with_found(self, found: ErasedIdentities) -> Self {
+        Self { found, ..self }
+    }
+
+    fn has_looked_up(&self, index: usize) -> bool {
+        self.hashes.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Whether the event at `index` names a person who was erased when it occurred or later.
+    pub(super) fn is_erased(&self, index: usize, event: &Event<'_>) -> bool {
+        let erased = |hash| self.found.get(hash).is_some_and(|at| event.envelope.occurred_at <= *at);
+        self.hashes.get(index).and_then(Option::as_ref).is_some_and(|hashes| hashes.iter().any(erased))
+    }
+}
+
+/// The identities by which an event brings a person back: email and external id; the phone of somebody who is matched by it
+/// (D10). A phone beside other identities does not count, because families share phones.
+fn identities(actor: &Actor) -> impl Iterator<Item = PersonIdentity<'_>> {
+    let email = actor.email.as_ref().map(|email| PersonIdentity::Email(email.key()));
+    let external_id = actor.external_id.as_deref().map(PersonIdentity::ExternalId);
+    let is_alone = email.is_none() && external_id.is_none();
+    let phone = actor.phone.as_ref().filter(|_| is_alone).map(|phone| PersonIdentity::Phone(phone.digits()));
+    [email, external_id, phone].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::envelope;
+    use common::event::parse_batch;
+    use serde_json::json;
+
+    #[test]
+    fn a_phone_counts_only_alone() {
+        let named = |actor: serde_json::Value| {
+            let body = format!(r#"{{"events": [{}]}}"#, envelope("1", "contact.identified", &actor, "{}"));
+            let batch = parse_batch(body.as_bytes(), "acme").unwrap();
+            identities(&batch[0].actor).map(|identity| format!("{identity:?}")).collect::<Vec<_>>()
+        };
+        let all = json!({"email": "Ana@Example.com", "externalId": "X-1", "phone": "+49 1"});
+        assert_eq!(named(all), [r#"Email("ana@example.com")"#, r#"ExternalId("X-1")"#]);
+        assert_eq!(named(json!({"phone": "+49 1"})), [r#"Phone("491")"#]);
+        assert_eq!(named(json!({"phone": "+49 1", "externalId": "X"})), [r#"ExternalId("X")"#]);
+    }
+}

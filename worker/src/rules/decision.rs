@@ -1,0 +1,86 @@
+//! What the rules decide: the effects of what they accept, and why they refuse.
+
+use super::Warnings;
+use common::model::{ClientId, DiscoveryId, LeadId, TripId};
+use common::write::WriteRefusal;
+use thiserror::Error;
+
+/// The effects of an accepted event that its result reports.
+#[derive(Debug)]
+pub(super) struct Applied {
+    pub(super) client_id: ClientId,
+    pub(super) lead_id: Option<LeadId>,
+    pub(super) trip_id: Option<TripId>,
+    pub(super) discovery_id: Option<DiscoveryId>,
+    pub(super) warnings: Warnings,
+}
+
+impl Applied {
+    /// An event that concerns no lead.
+    pub(super) fn for_client(client_id: ClientId, warnings: Warnings) -> Self {
+        Self { client_id, lead_id: None, trip_id: None, discovery_id: None, warnings }
+    }
+}
+
+/// A broken invariant: the unit of work fails (D8). The text is the invariant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("broken invariant: {0}")]
+pub struct InternalError(pub &'static str);
+
+/// Why a records write or an advisor action is not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WriteError {
+    /// The rules refuse it; the caller is told why.
+    Refused(WriteRefusal),
+    /// A broken invariant: the state must be discarded.
+    Internal(InternalError),
+}
+
+impl From<WriteRefusal> for WriteError {
+    fn from(refusal: WriteRefusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<InternalError> for WriteError {
+    fn from(error: InternalError) -> Self {
+        Self::Internal(error)
+    }
+}
+
+/// Why an event failed. Callers see [`Refusal::reason`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// A credit event of a key without `credit:write` (D8).
+    #[error("the key lacks the scope credit:write")]
+    InsufficientScope,
+    /// `contact.updated` never creates a client (specification: Inbound event types).
+    #[error("no contact matches")]
+    ContactNotFound,
+    /// A `booking.credit_applied` event that names no existing invoice (D15b).
+    #[error("no invoice matches")]
+    BookingNotFound,
+    /// The event did not occur after the person was erased (D32).
+    #[error("the person was erased after the event occurred")]
+    ContactErased,
+    /// The payload lacks a field without which the event cannot be applied.
+    #[error("the payload lacks a required field, or it is invalid")]
+    InvalidPayload,
+    /// A broken invariant (D8).
+    #[error(transparent)]
+    Internal(#[from] InternalError),
+}
+
+impl Refusal {
+    /// The `error` of a failed result. It contains no data, and is the same for the same cause.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::InsufficientScope => "insufficient_scope",
+            Self::ContactNotFound => "contact_not_found",
+            Self::BookingNotFound => "booking_not_found",
+            Self::ContactErased => "contact_erased",
+            Self::InvalidPayload => "invalid_payload",
+            Self::Internal(_) => "internal_error",
+        }
+    }
+}

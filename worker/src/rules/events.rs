@@ -1,0 +1,57 @@
+//! The rules of events (specification: Inbound rules, Inbound event types).
+//!
+//! A failed event does not change the state: rules detect failures before they change anything.
+
+use super::{Applied, Context, Event, InternalError, Refusal};
+use super::{booking, contact, credit, discovery, ledger, new_lead, timeline};
+use crate::state::TenantState;
+use common::event::{EventResult, InboundType};
+use common::model::Scope;
+
+/// Applies one event to the state. A repeated `eventId` has no second effect (specification: Inbound rules,
+/// 1).
+///
+/// An error is a broken invariant: the state must then be discarded, and the unit of work fails.
+pub fn apply(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<EventResult, InternalError> {
+    if let Some(entry) = state.ledger.get(&event.envelope.event_id) {
+        return Ok(ledger::repeated_result(entry, event));
+    }
+    match decide(state, event, ctx) {
+        Ok(applied) => {
+            timeline::append(state, applied.client_id, event, ctx);
+            Ok(ledger::record_applied(state, event, applied))
+        }
+        Err(Refusal::Internal(error)) => Err(error),
+        Err(refusal) => Ok(ledger::failed_result(event, &refusal)),
+    }
+}
+
+/// The result of an event that is older than the erasure of a person whom it names (D32).
+pub(crate) fn refuse_erased(event: &Event<'_>) -> EventResult {
+    ledger::failed_result(event, &Refusal::ContactErased)
+}
+
+fn decide(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Result<Applied, Refusal> {
+    let kind = event.envelope.event_type;
+    if kind.needs_credit_scope() && !event.caller.scopes.has(Scope::CreditWrite) {
+        return Err(Refusal::InsufficientScope);
+    }
+    match kind {
+        InboundType::ContactIdentified
+        | InboundType::TripPlanningStarted
+        | InboundType::TripDraftUpdated
+        | InboundType::QuoteRequested => Ok(contact::identified(state, event, ctx)),
+        InboundType::ContactUpdated => contact::updated(state, event, ctx),
+        InboundType::EnquirySubmitted => new_lead::enquiry_submitted(state, event, ctx),
+        InboundType::DiscoveryUpserted => discovery::upserted(state, event, ctx),
+        InboundType::BookingStarted => booking::started(state, event, ctx),
+        InboundType::BookingAbandoned => booking::abandoned(state, event, ctx),
+        InboundType::BookingCompleted => booking::completed(state, event, ctx),
+        InboundType::BookingCreditApplied => credit::applied(state, event, ctx),
+        InboundType::EmployeeCreditUpdated => credit::updated(state, event, ctx),
+    }
+}
