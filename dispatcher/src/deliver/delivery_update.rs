@@ -94,8 +94,118 @@ impl DeliveryUpdate {
 
     /// The lock order of deliveries, the same in all transactions, which prevents deadlocks. Of several updates of one delivery
     /// the decisive one comes last.
-    pub(super) fn order(&self) -> (Uuid, Uuid, bool, i16, bool) {
-        let DeliveryRow { tenant_id, delivery_id, state, attempts, .. } = self.delivery_row;
-        (tenant_id, delivery_id, state == DeliveryState::Delivered, attempts, self.attempt.is_some())
+    ///
+    /// With the same number of attempts the parked one is decisive, as in the statement that records them: its message is
+    /// acknowledged, and so are the duplicates of that message, so nothing but the row would bring the delivery back.
+    pub(super) fn order(&self) -> (Uuid, Uuid, bool, i16, Weight, bool) {
+        let DeliveryRow { tenant_id, delivery_id, state, attempts, parked_at, .. } = self.delivery_row;
+        let weight = match state {
+            DeliveryState::Pending if parked_at.is_none() => Weight::Pending,
+            DeliveryState::Pending => Weight::Parked,
+            DeliveryState::Delivered | DeliveryState::Dead | DeliveryState::Dropped => Weight::Ended,
+        };
+        let is_delivered = state == DeliveryState::Delivered;
+        (tenant_id, delivery_id, is_delivered, attempts, weight, self.attempt.is_some())
+    }
+}
+
+/// How decisive an update is among those of one delivery with the same number of attempts, least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Weight {
+    Pending,
+    Parked,
+    Ended,
+}
+
+/// The last of several adjacent updates of each delivery, because one statement must not write a row twice.
+pub(super) fn last_of_each(updates: &[DeliveryUpdate]) -> Vec<&DeliveryRow> {
+    let mut last: Vec<&DeliveryRow> = Vec::with_capacity(updates.len());
+    for DeliveryUpdate { delivery_row, .. } in updates {
+        match last.last_mut() {
+            Some(before) if before.delivery_id == delivery_row.delivery_id => *before = delivery_row,
+            Some(_) | None => last.push(delivery_row),
+        }
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::in_flight::InFlight;
+    use super::super::origin::OutboxDelivery;
+    use super::*;
+    use chrono::DateTime;
+    use common::model::TenantId;
+
+    /// An update for a message of this attempt, not parked.
+    fn update(attempt: i16) -> DeliveryUpdate {
+        let meta = DeliveryMeta {
+            tenant_id: TenantId(Uuid::from_u128(1)),
+            delivery_id: Uuid::from_u128(2),
+            subscription_id: Uuid::from_u128(3),
+            event_id: Uuid::from_u128(4),
+            event_type: "lead.assigned".to_owned(),
+            attempt,
+            published_at: DateTime::UNIX_EPOCH,
+            traceparent: None,
+            request_id: None,
+        };
+        let event = InFlight::default().add(meta.event_id, 1);
+        DeliveryUpdate::queued(meta, Bytes::new(), Origin::Outbox(OutboxDelivery::new(event)), Opened::No)
+    }
+
+    fn parked(attempt: i16) -> DeliveryUpdate {
+        let mut parked = update(attempt);
+        parked.follow_up = FollowUp::None;
+        parked.park();
+        parked
+    }
+
+    /// The update after a failed or successful attempt.
+    fn attempted(attempt: i16, state: DeliveryState) -> DeliveryUpdate {
+        let mut attempted = update(attempt);
+        let DeliveryRow { tenant_id, delivery_id, .. } = attempted.delivery_row;
+        attempted.delivery_row.state = state;
+        attempted.delivery_row.attempts = attempt;
+        attempted.attempt = Some(AttemptRow {
+            tenant_id,
+            delivery_id,
+            attempt,
+            at: DateTime::UNIX_EPOCH,
+            status: None,
+            error: None,
+            response: None,
+            duration_ms: 0,
+        });
+        attempted
+    }
+
+    /// The state, attempts and whether it is parked, of the row that a batch of these updates records, in either order.
+    #[track_caller]
+    fn recorded(
+        one: impl Fn() -> DeliveryUpdate,
+        other: impl Fn() -> DeliveryUpdate,
+    ) -> (DeliveryState, i16, bool) {
+        let recorded = [[one(), other()], [other(), one()]].map(|mut updates| {
+            updates.sort_unstable_by_key(DeliveryUpdate::order);
+            let rows = last_of_each(&updates);
+            assert_eq!(rows.len(), 1);
+            (rows[0].state, rows[0].attempts, rows[0].parked_at.is_some())
+        });
+        assert_eq!(recorded[0], recorded[1], "the order of the updates does not matter");
+        recorded[0]
+    }
+
+    #[test]
+    fn a_delivery_whose_message_was_acknowledged_stays_parked() {
+        use DeliveryState::{Dead, Delivered, Pending};
+        // A crash left the message of the first attempt, and one of the second, which is parked.
+        assert_eq!(recorded(|| attempted(1, Pending), || parked(2)), (Pending, 1, true));
+        // The relay publishes an event again of which a delivery is parked.
+        assert_eq!(recorded(|| update(1), || parked(1)), (Pending, 0, true));
+        // An attempt after the parked one is decisive.
+        assert_eq!(recorded(|| attempted(2, Pending), || parked(2)), (Pending, 2, false));
+        assert_eq!(recorded(|| attempted(1, Dead), || parked(2)), (Dead, 1, false));
+        assert_eq!(recorded(|| attempted(1, Delivered), || parked(3)), (Delivered, 1, false));
     }
 }

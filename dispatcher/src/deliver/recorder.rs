@@ -8,11 +8,11 @@
 use super::attempt_job::{context, span};
 use super::dead_letter_queue::DeadLetterQueue;
 use super::delivery_publisher::DeliveryPublisher;
-use super::delivery_update::{DeliveryUpdate, FollowUp, Opened};
+use super::delivery_update::{DeliveryUpdate, FollowUp, Opened, last_of_each};
 use super::in_flight::{EventInFlight, InFlight};
 use super::open_attempts::OpenAttempts;
 use super::origin::Origin;
-use crate::store::{AttemptRow, DeliveryRow, RecordTransaction};
+use crate::store::{AttemptRow, RecordTransaction};
 use chrono::{DateTime, Utc};
 use common::activity;
 use common::broker::Broker;
@@ -256,16 +256,4 @@ impl Batch {
             }
         }
     }
-}
-
-/// The last of several adjacent updates of each delivery, because one statement must not write a row twice.
-fn last_of_each(updates: &[DeliveryUpdate]) -> Vec<&DeliveryRow> {
-    let mut last: Vec<&DeliveryRow> = Vec::with_capacity(updates.len());
-    for DeliveryUpdate { delivery_row, .. } in updates {
-        match last.last_mut() {
-            Some(before) if before.delivery_id == delivery_row.delivery_id => *before = delivery_row,
-            Some(_) | None => last.push(delivery_row),
-        }
-    }
-    last
 }
