@@ -11,6 +11,8 @@ use std::sync::atomic::Ordering;
 
 /// People whom the callers of a tenant share.
 const PEOPLE: usize = 300;
+/// Fewest groups of events in a large batch. It has fewer than twice as many, each of at most three events, which fit in a batch.
+const LARGE_GROUPS: usize = 16;
 /// Event types that need no further data.
 const PLAIN: [&str; 7] = [
     "contact.identified",
@@ -66,7 +68,11 @@ async fn send_batch(caller: &mut Caller<'_>, operation: u64) {
 
 /// The events of a batch.
 fn plan(random: &mut Random, prefix: &str, operation: u64) -> Vec<Planned> {
-    let groups = if random.once_in(3) { 1 } else { 1 + random.below(12) };
+    let groups = match random.below(6) {
+        0 | 1 => 1,
+        2 | 3 => 1 + random.below(12),
+        _ => LARGE_GROUPS + random.below(LARGE_GROUPS),
+    };
     let mut planned: Vec<Planned> = Vec::new();
     for group in 0..groups {
         let email = format!("p{}@example.com", random.below(PEOPLE));
