@@ -155,13 +155,12 @@ impl RecordsHandler {
                 Err(error) => error,
             };
             let is_permanent = !matches!(error, TxError::Unavailable(_));
-            if is_permanent && (skip_itinerary || !has_itinerary(write)) {
+            let Some(skip_next) = skip_next(is_permanent, has_itinerary(write), skip_itinerary) else {
                 limited!(LOG_LIMITS[1], error, %error, "records write failed; replying with an error");
                 return Err(failure_refusal(write));
-            }
-            // The rest of the change is stored even when the itinerary cannot be (D21b).
-            skip_itinerary = is_permanent;
-            if skip_itinerary {
+            };
+            skip_itinerary = skip_next;
+            if is_permanent {
                 limited!(LOG_LIMITS[2], warn, %error, "records write failed; retrying in 100 ms without its itinerary");
             } else {
                 limited!(LOG_LIMITS[3], warn, %error, "records write failed; retrying in 100 ms");
@@ -191,6 +190,16 @@ fn write_span(meta: &WriteMeta, context: TraceContext) -> Span {
 
 fn has_itinerary(write: &Write) -> bool {
     matches!(write, Write::Trip(_, patch) if patch.itinerary.is_sent())
+}
+
+/// Whether the attempt after a failed one skips the itinerary; `None` if there is no further attempt. The rest of the change is
+/// stored even when the itinerary cannot be (D21b). An itinerary that failed for good stays skipped after an outage.
+const fn skip_next(is_permanent: bool, has_itinerary: bool, was_skipped: bool) -> Option<bool> {
+    match is_permanent {
+        true if was_skipped || !has_itinerary => None,
+        true => Some(true),
+        false => Some(was_skipped),
+    }
 }
 
 const fn failure_refusal(write: &Write) -> WriteRefusal {
@@ -237,5 +246,24 @@ impl UnitHandler for RecordsHandler {
             None => MessageOutcome::DeadLetter { reason: "metadata", reply: None, request_context: None },
         };
         received.into_iter().map(message_outcome).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::skip_next;
+
+    #[test]
+    fn an_itinerary_that_failed_for_good_stays_skipped_after_an_outage() {
+        assert_eq!(skip_next(false, true, false), Some(false), "an outage says nothing about the itinerary");
+        assert_eq!(skip_next(true, true, false), Some(true));
+        assert_eq!(skip_next(false, true, true), Some(true));
+    }
+
+    #[test]
+    fn a_write_fails_when_nothing_is_left_to_skip() {
+        assert_eq!(skip_next(true, true, true), None);
+        assert_eq!(skip_next(true, false, false), None);
+        assert_eq!(skip_next(false, false, false), Some(false));
     }
 }
