@@ -72,7 +72,9 @@ impl CrmHandler {
                 }
                 Err(refusal) => ("unknown", ActionOutcome::Malformed(refusal)),
             };
-            tracing::debug!(action = label, "advisor action finished");
+            if !matches!(outcome, ActionOutcome::Interrupted) {
+                tracing::debug!(action = label, "advisor action finished");
+            }
             observe(meta.as_ref(), label, &outcome, started);
             if matches!(outcome, ActionOutcome::Failed | ActionOutcome::Interrupted) {
                 traced.fail();
