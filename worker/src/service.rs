@@ -147,6 +147,7 @@ impl<'a> Lanes<'a> {
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
         }
+        // One message at a time; it is accepted whatever its size.
         let single = UnitBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1, priority: 0 };
         for _ in 0..settings.crm_lanes {
             let handler = CrmHandler::new(self.pipeline("records"), shutdown.clone());
