@@ -9,7 +9,7 @@ pub enum Step {
     RequeueDeadLetters,
     /// Dead letters are deleted.
     DropDeadLetters,
-    /// Dead letters are checked for deliveries that were replayed.
+    /// Dead letters are read one by one, to remove some of them.
     CheckDeadLetters,
     /// Deliveries are replayed; each is an item.
     ReplayDeliveries,

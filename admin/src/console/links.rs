@@ -1,5 +1,6 @@
-//! Links that sign in once.
+//! Links that sign in once: created, checked, and used up.
 
+use super::sessions::{self, NewSession, SessionLimits};
 use super::{Identity, Role, SignInMethod, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
@@ -9,7 +10,7 @@ use chrono::TimeDelta;
 use common::clock;
 use common::settings::ConsoleUrl;
 use serde::Serialize;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
 /// How long a link can be used.
 pub const LINK_LIFETIME: TimeDelta = TimeDelta::minutes(5);
@@ -88,4 +89,25 @@ pub(super) async fn create(
 /// Whether the link with this token can be used. Does not use it up: mail programs and chats fetch links to preview them.
 pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminError> {
     store::console_login_links::is_valid(client, &TokenHash::of(token), clock::now()).await
+}
+
+/// Uses up the link with the token `link` and begins a session with a new token; `None` if the link is unknown, expired or used.
+/// The session with the token `replaced`, which the browser had before, ends.
+pub async fn use_link(
+    client: &mut Client,
+    link: &str,
+    replaced: Option<&str>,
+    limits: SessionLimits,
+) -> Result<Option<NewSession>, AdminError> {
+    let (now, token) = (clock::now(), sessions::new_token()?);
+    let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
+    let begin = async |tx: &Transaction<'_>| {
+        let Some((identity, method)) = store::console_login_links::use_up(tx, &link, now).await? else {
+            return Ok(None);
+        };
+        sessions::insert_session(tx, &hash, (&identity, method), replaced, (now, limits)).await?;
+        Ok(Some(identity))
+    };
+    let identity = transact(client, begin).await?;
+    Ok(identity.map(|identity| NewSession { token, identity }))
 }

@@ -125,7 +125,7 @@ fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>, AdminError> {
 }
 
 /// The subscriptions whose deliveries a query selects, without removed ones.
-async fn receivers(
+async fn selected_subscriptions(
     client: &Client,
     tenant: TenantId,
     query: &DeliveryQuery,
@@ -149,7 +149,7 @@ pub async fn count_replay(
     let (states, ids) = (replayable(query)?, query.ids());
     let event_type = query.event_type.map(OutboundType::as_str);
     let mut count = 0;
-    for subscription in receivers(client, tenant, query).await? {
+    for subscription in selected_subscriptions(client, tenant, query).await? {
         let counted = Counted { tenant, subscription, states: &states, event_type };
         let mut left = before(ids.start)..ids.end;
         loop {
@@ -180,7 +180,7 @@ pub async fn create_replay(
         let expected = format!("the rate must be from {least} to {most} deliveries per second");
         return Err(AdminError::InvalidInput(expected));
     }
-    receivers(client, tenant, query).await?;
+    selected_subscriptions(client, tenant, query).await?;
     let (id, mut ids) = (Uuid::now_v7(), query.ids());
     ids.end = ids.end.min(id);
     let matched = i64::try_from(counted.count).ok().filter(|_| !counted.has_more);
@@ -255,7 +255,7 @@ pub async fn wait_for_replay(
     }
 }
 
-/// The time that the smallest or next id of a range stands for; `None` if the range has no such limit.
+/// The time of the first id of a range, or of the first id after it; `None` if the range is unlimited there.
 fn limit_time(id: Uuid) -> Option<DateTime<Utc>> {
     let is_limit = !id.is_nil() && !id.is_max();
     let millis = i64::try_from(id.as_u128() >> 80).ok().filter(|_| is_limit)?;

@@ -26,8 +26,7 @@ pub struct QueueView {
     pub consumers: Option<u32>,
     /// Messages in its dead-letter queue; null if it has none.
     pub dead: Option<u32>,
-    /// The oldest message that waits was published at this time or later, or is due since then; null if none waits, or it is
-    /// unknown. [`add_ages`] sets it.
+    /// Since when the oldest waiting message has waited, at the longest; null if none waits, or it is unknown. [`add_ages`] sets it.
     pub oldest: Option<String>,
 }
 

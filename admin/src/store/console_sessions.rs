@@ -88,7 +88,7 @@ pub(crate) async fn end(on: &impl GenericClient, hash: &TokenHash) -> Result<(),
 }
 
 /// Ends the sessions of a person with the same rights, who signed in in the same way. Returns how many.
-pub(crate) async fn end_all(
+pub(crate) async fn end_of_identity(
     client: &Client,
     identity: &Identity,
     method: SignInMethod,
@@ -104,7 +104,7 @@ pub(crate) async fn end_of_partners(tx: &Transaction<'_>, tenant: TenantId) -> R
 }
 
 /// Ends the sessions of everybody with that name, or all of them. Returns how many.
-pub(crate) async fn end_of_person(tx: &Transaction<'_>, person: Option<&str>) -> Result<u64, AdminError> {
+pub(crate) async fn end_by_name(tx: &Transaction<'_>, person: Option<&str>) -> Result<u64, AdminError> {
     match person {
         Some(person) => execute(tx, END_OF_PERSON, &[&person]).await,
         None => execute(tx, END_OF_EVERYBODY, &[]).await,

@@ -12,7 +12,7 @@ pub(crate) mod console_sessions;
 pub(crate) mod console_spent_sign_ins;
 pub(crate) mod deliveries;
 pub(crate) mod discoveries;
-pub(crate) mod ended_deliveries;
+pub(crate) mod replayable_deliveries;
 pub(crate) mod erasures;
 pub(crate) mod found;
 pub(crate) mod inbox_messages;
@@ -54,7 +54,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
     console_spent_sign_ins::STATEMENTS,
     deliveries::STATEMENTS,
     discoveries::STATEMENTS,
-    ended_deliveries::STATEMENTS,
+    replayable_deliveries::STATEMENTS,
     erasures::STATEMENTS,
     found::STATEMENTS,
     inbox_messages::STATEMENTS,

@@ -1,9 +1,9 @@
 //! One attempt: sends the webhook and derives the delivery's new state from the outcome.
 
-use super::delivery_update::{DeliveryUpdate, FollowUp, Opened};
+use super::delivery_update::{DeliveryUpdate, FollowUp, Tracked};
 use super::endpoint::Endpoint;
 use super::lanes::Responsiveness;
-use super::origin::Origin;
+use super::source::DeliverySource;
 use crate::schedule::Schedule;
 use crate::send::{Attempt, Outcome, Sender, WebhookRequest};
 use crate::store::{AttemptRow, DeliveryRow};
@@ -38,8 +38,8 @@ const DECRYPTION_FAILED_WAIT: Duration = Duration::from_secs(30);
 pub(super) struct AttemptJob {
     pub meta: DeliveryMeta,
     pub body: Bytes,
-    /// Where the delivery came from: settled once it is recorded.
-    pub origin: Origin,
+    /// Where the delivery came from.
+    pub source: DeliverySource,
     pub endpoint: Arc<Endpoint>,
     /// Attempts made since the delivery was created or last replayed.
     pub made: u16,
@@ -78,7 +78,7 @@ impl AttemptRunner {
             metrics::counter!(SECRET_DECRYPTION_FAILURES, "kind" => "subscription").increment(1);
             // Nothing was sent, so the attempt does not count.
             let parked =
-                DeliveryUpdate::parked(job.meta, job.body, job.origin, DECRYPTION_FAILED_WAIT, Opened::Yes);
+                DeliveryUpdate::parked(job.meta, job.body, job.source, DECRYPTION_FAILED_WAIT, Tracked::Yes);
             return (parked, Responsiveness::Responded);
         };
         let attempt = self.send(&job, secrets, traced.context(), at).await;
@@ -134,19 +134,20 @@ impl AttemptRunner {
 
     fn update_after(&self, job: AttemptJob, attempt: &Attempt, at: DateTime<Utc>) -> DeliveryUpdate {
         let made = job.made.saturating_add(1);
-        let wait = if attempt.outcome.is_delivered() {
+        let is_delivered = attempt.outcome.is_delivered();
+        let wait = if is_delivered {
             None
         } else {
             self.schedule.wait_after(made, attempt.retry_after, rand::random())
         };
         let row = row(&job.meta, attempt, at);
-        let (state, follow_up) = match wait {
-            _ if attempt.outcome.is_delivered() => (DeliveryState::Delivered, FollowUp::None),
-            Some(wait) => {
+        let (state, follow_up) = match (is_delivered, wait) {
+            (true, _) => (DeliveryState::Delivered, FollowUp::None),
+            (false, Some(wait)) => {
                 metrics::counter!(WEBHOOK_RETRIES, "attempt" => (made + 1).to_string()).increment(1);
                 (DeliveryState::Pending, FollowUp::Retry(wait))
             }
-            None => {
+            (false, None) => {
                 metrics::counter!(WEBHOOK_DEAD).increment(1);
                 limited!(
                     USED_UP[0], warn, subscription = %job.meta.subscription_id, attempts = made,
@@ -168,8 +169,8 @@ impl AttemptRunner {
             delivery_row,
             attempt: Some(row),
             follow_up,
-            origin: job.origin,
-            opened: Opened::Yes,
+            source: job.source,
+            tracked: Tracked::Yes,
         }
     }
 }

@@ -164,10 +164,10 @@ fn message_outcome(
     let reply_refusal =
         |refusal: &WriteRefusal| MessageOutcome::Done { reply: json(&refusal.body()), request_context };
     match outcome {
-        ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.done), request_context },
+        ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.reply), request_context },
         ActionOutcome::Refused(refusal) => {
             let code = refusal.body()["code"].clone();
-            limited!(LOG_LIMITS[1], warn, action = label, %code, message_id = message.message_id, "advisor action refused; replying with the reason");
+            limited!(LOG_LIMITS[1], warn, action = label, %code, message_id = message.message_id, "advisor action refused; replying with the reason if a reply is wanted");
             reply_refusal(refusal)
         }
         ActionOutcome::Malformed(refusal) if message.wants_reply => reply_refusal(refusal),
@@ -178,7 +178,7 @@ fn message_outcome(
         ActionOutcome::Failed => {
             MessageOutcome::DeadLetter { reason: "internal", reply: None, request_context }
         }
-        ActionOutcome::Interrupted => MessageOutcome::Leave,
+        ActionOutcome::Interrupted => MessageOutcome::LeaveUnacknowledged,
     }
 }
 

@@ -77,7 +77,7 @@ impl<'m> WriteMessage<'m> {
     /// The outcome of the message: its reply.
     fn message_outcome(mut self, results: &mut impl Iterator<Item = WriteResult>) -> MessageOutcome {
         let reply = self.reply(results);
-        if is_internal_error(&reply) {
+        if is_server_error(&reply) {
             self.traced.fail();
         }
         let lag = (clock::now() - self.meta.published_at).to_std().unwrap_or_default();
@@ -100,18 +100,18 @@ impl RecordsHandler {
     async fn write_all(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         let now = clock::now();
         let has_expired = |write: &&ReceivedWrite<'_>| now >= write.meta.deadline;
-        let due: Vec<_> = writes.iter().filter(|write| !has_expired(write)).copied().collect();
-        let mut results = self.write_due(&due).await.into_iter();
-        let of_due = |write| if has_expired(&write) { None } else { results.next() };
+        let in_time: Vec<_> = writes.iter().filter(|write| !has_expired(write)).copied().collect();
+        let mut results = self.write_in_time(&in_time).await.into_iter();
+        let result_in_time = |write| if has_expired(&write) { None } else { results.next() };
         writes
             .iter()
-            .map(of_due)
+            .map(result_in_time)
             .map(|result| result.unwrap_or(Err(WriteRefusal::ProcessingTimeout)))
             .collect()
     }
 
-    /// Applies writes, unit by unit.
-    async fn write_due(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
+    /// Applies writes whose deadline has not passed, unit by unit.
+    async fn write_in_time(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         let mut results = Vec::with_capacity(writes.len());
         let mut rest = writes;
         while !rest.is_empty() {
@@ -211,8 +211,8 @@ const fn failure_refusal(write: &Write) -> WriteRefusal {
     }
 }
 
-/// Whether a write failed because of an internal error, and not because of its caller.
-fn is_internal_error(reply: &WriteReply) -> bool {
+/// Whether the status of the reply is a 5xx.
+fn is_server_error(reply: &WriteReply) -> bool {
     matches!(reply, WriteReply::Refused(refusal) if refusal.status_and_message().0 >= 500)
 }
 

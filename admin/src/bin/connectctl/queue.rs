@@ -15,7 +15,8 @@ use tokio::time::timeout;
 /// Longest time for the ages of queues, which are in the database: the list is needed most while that does not respond.
 const AGES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Runs a command. Connects to the database only for commands that change something, which need it for their audit record.
+/// Runs a command. Connects to the database for `requeue` and `drop`, which add an audit record, and, if it can, for `list`, which shows
+/// ages.
 pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
     let output = Output::new(json);
     let environment = Environment::from_process();
@@ -103,7 +104,7 @@ impl Show for DeadLetterView {
     const COLUMNS: &'static [&'static str] = &["Dead since", "Why", "Type", "Request or delivery", "Bytes"];
 
     fn cells(&self) -> Vec<Option<String>> {
-        let LetterMetadata { kind, request_id, delivery_id, .. } = &self.about;
+        let LetterMetadata { kind, request_id, delivery_id, .. } = &self.metadata;
         vec![
             self.at.clone(),
             Some(self.why.to_owned()),

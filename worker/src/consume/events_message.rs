@@ -11,7 +11,7 @@ use common::message::{BatchMeta, BatchPart};
 use common::trace::{RequestContext, SpanKind, TraceSpan};
 
 /// A message of the events queue whose metadata could be parsed.
-pub(super) struct Batch<'m> {
+pub(super) struct EventsMessage<'m> {
     pub(super) meta: BatchMeta,
     /// One part for each request; a message that is no bundle has one part.
     pub(super) parts: Vec<Part<'m>>,
@@ -36,7 +36,7 @@ pub(super) struct UnreadableMessage {
     pub(super) request_context: Option<RequestContext>,
 }
 
-/// A part has not as many events as its metadata says.
+/// The number of events of a part differs from its metadata.
 struct EventCountMismatch;
 
 /// `reason` of a dead letter whose metadata cannot be parsed, or does not match its body.
@@ -50,7 +50,7 @@ static INCONSISTENT_BUNDLES: LogLimit<1> = LogLimit::new();
 /// The reasons of all dead letters.
 pub(super) const UNREADABLE_REASONS: &[&str] = &[REASON_METADATA, REASON_BODY];
 
-impl<'m> Batch<'m> {
+impl<'m> EventsMessage<'m> {
     pub(super) fn parse(message: &'m Message) -> Result<Self, UnreadableMessage> {
         let meta = parse_meta(message)
             .ok_or(UnreadableMessage { reason: REASON_METADATA, request_context: None })?;
