@@ -48,4 +48,4 @@ pub mod views;
 pub use error::{AdminError, describe};
 pub use error_kind::ErrorKind;
 pub use newest::Newest;
-pub use observer::{Notice, Observer, SilentObserver, Step};
+pub use observer::{Notice, Observer, ProgressStep, SilentObserver};

@@ -3,7 +3,7 @@
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::store::sealed_values::SealedRow;
 use crate::transaction::transact;
-use crate::{AdminError, Observer, Step, master_key, secrets, store};
+use crate::{AdminError, Observer, ProgressStep, master_key, secrets, store};
 use common::db::rewrap_canary;
 use common::erasure::ERASURE_KEY_BINDING;
 use common::model::TenantId;
@@ -78,7 +78,7 @@ pub async fn rotate(
     let total = count_to_rewrap(client, master_keys).await?;
     let key_id = master_keys.current.id().to_string();
     record_before(client, actor, AuditAction::RotateMasterKey, &key_id, None).await?;
-    observer.begin(Step::RewrapSecrets, total);
+    observer.begin(ProgressStep::RewrapSecrets, total);
     let mut rewrapped = 0;
     let unreadable = loop {
         let mut pass = PassCounts::default();

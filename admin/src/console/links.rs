@@ -1,7 +1,7 @@
 //! Links that sign in once: created, checked, and used up.
 
 use super::sessions::{self, NewSession, SessionLimits};
-use super::{Identity, Role, SignInMethod, TokenHash};
+use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transaction::transact;
@@ -57,7 +57,7 @@ pub async fn create_link(
         Some(person) => person.clone(),
         None => Name::parse(new.role.as_str())?,
     };
-    let identity = Identity { role: new.role, tenant, person };
+    let identity = SignedInIdentity { role: new.role, tenant, person };
     let lifetime = (SignInMethod::Link, LINK_LIFETIME);
     create(client, actor, console, &identity, lifetime, AuditAction::CreateLoginLink).await
 }
@@ -67,7 +67,7 @@ pub(super) async fn create(
     client: &mut Client,
     actor: &Actor,
     console: &ConsoleUrl,
-    identity: &Identity,
+    identity: &SignedInIdentity,
     (method, lifetime): (SignInMethod, TimeDelta),
     action: AuditAction,
 ) -> Result<LoginLink, AdminError> {

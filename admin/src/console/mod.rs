@@ -90,7 +90,7 @@ impl SignInMethod {
 
 /// Who signs in, with which rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct SignedInIdentity {
     /// What they may do.
     pub role: Role,
     /// The tenant that they are limited to; `None` exactly for operators.
@@ -99,7 +99,7 @@ pub struct Identity {
     pub person: Name,
 }
 
-impl Identity {
+impl SignedInIdentity {
     /// The person as audit records name them. A partner is marked as one: who invites them chooses their name.
     pub fn actor(&self, method: SignInMethod) -> Actor {
         let (person, role) = (self.person.as_str(), self.role.as_str());

@@ -1,6 +1,6 @@
 //! Sessions of people who are signed in.
 
-use super::{Identity, Role, SignInMethod, TokenHash};
+use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transaction::transact;
@@ -30,14 +30,14 @@ pub struct NewSession {
     /// For the cookie; it cannot be read again.
     pub token: Secret,
     /// Who is signed in.
-    pub identity: Identity,
+    pub identity: SignedInIdentity,
 }
 
 /// A session that has neither been revoked nor passed its idle or absolute limit.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Who is signed in.
-    pub identity: Identity,
+    pub identity: SignedInIdentity,
     /// Slug of the tenant that they are limited to; `None` exactly for operators.
     pub tenant_slug: Option<String>,
     /// How they signed in.
@@ -66,7 +66,7 @@ pub(super) fn new_token() -> Result<Secret, AdminError> {
 /// Begins a session of somebody whose identity was verified; `None` if the sign-in `one_time` has begun one before.
 pub(super) async fn begin_verified_session(
     client: &mut Client,
-    identity: &Identity,
+    identity: &SignedInIdentity,
     method: SignInMethod,
     one_time: Option<(TokenHash, DateTime<Utc>)>,
     replaced: Option<&str>,
@@ -92,7 +92,7 @@ pub(super) async fn begin_verified_session(
 pub(super) async fn insert_session(
     tx: &Transaction<'_>,
     hash: &TokenHash,
-    (identity, method): (&Identity, SignInMethod),
+    (identity, method): (&SignedInIdentity, SignInMethod),
     replaced: Option<&str>,
     (now, limits): (DateTime<Utc>, SessionLimits),
 ) -> Result<(), AdminError> {

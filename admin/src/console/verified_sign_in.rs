@@ -1,7 +1,7 @@
 //! People whose identity an identity provider or a proxy has verified.
 
 use super::sessions::{self, NewSession};
-use super::{GroupRoles, Identity, SessionLimits, SignInMethod, TokenHash};
+use super::{GroupRoles, SessionLimits, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::input::Name;
 use crate::{AdminError, tenants};
@@ -32,7 +32,7 @@ pub struct OneTimeSignIn<'a> {
 #[derive(Debug)]
 pub enum SignIn {
     /// The person is signed in.
-    Done(NewSession),
+    SignedIn(NewSession),
     /// None of the person's groups gives access. This was recorded.
     NoAccess,
     /// The sign-in has begun a session before.
@@ -67,12 +67,12 @@ pub async fn sign_in_person(
             Err(error) => return Err(error),
         },
     };
-    let identity = Identity { role: grant.role, tenant, person: person.name.clone() };
+    let identity = SignedInIdentity { role: grant.role, tenant, person: person.name.clone() };
     let one_time = one_time.map(|sign_in| (TokenHash::of(sign_in.state), sign_in.expires_at));
     let begun =
         sessions::begin_verified_session(client, &identity, person.method, one_time, replaced, limits)
             .await?;
-    Ok(begun.map_or(SignIn::Replayed, SignIn::Done))
+    Ok(begun.map_or(SignIn::Replayed, SignIn::SignedIn))
 }
 
 /// Records that a person has no access. The record belongs to no tenant, because the person belongs to none.

@@ -9,7 +9,7 @@ use super::{dead_letters, parse_id};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::replayable_deliveries::{self, ReplayTarget};
 use crate::transaction::transact;
-use crate::{AdminError, Notice, Observer, Step, store};
+use crate::{AdminError, Notice, Observer, ProgressStep, store};
 use chrono::{DateTime, Utc};
 use common::broker::OperatorConnection;
 use common::clock;
@@ -20,8 +20,8 @@ use std::fmt;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
-const DEAD: &[DeliveryState] = &[DeliveryState::Dead];
-const REPLAYABLE: &[DeliveryState] = &[DeliveryState::Dead, DeliveryState::Delivered];
+const DEAD_LETTERED: &[DeliveryState] = &[DeliveryState::DeadLettered];
+const REPLAYABLE: &[DeliveryState] = &[DeliveryState::DeadLettered, DeliveryState::Delivered];
 
 /// The deliveries to replay.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct ReplaySelection {
 impl ReplaySelection {
     /// The states of the selected deliveries.
     pub(crate) const fn states(&self) -> &'static [DeliveryState] {
-        if self.dead { DEAD } else { REPLAYABLE }
+        if self.dead { DEAD_LETTERED } else { REPLAYABLE }
     }
 }
 
@@ -84,7 +84,7 @@ pub async fn replay_one(
         Ok(replayed)
     };
     let replayed = transact(client, run).await?;
-    let Some((_, was_dead)) = replayed.first() else {
+    let Some((_, was_dead_lettered)) = replayed.first() else {
         let state = replayable_deliveries::find(client, parsed).await?.ok_or_else(not_found)?.state;
         return Err(if REPLAYABLE.contains(&state) {
             AdminError::DeliveryWithoutSubscription(parsed)
@@ -92,7 +92,7 @@ pub async fn replay_one(
             AdminError::DeliveryNotReplayable { id: parsed, state }
         });
     };
-    if *was_dead {
+    if *was_dead_lettered {
         remove_dead_letters(broker, &HashSet::from([parsed]), observer).await?;
     }
     Ok(())
@@ -110,8 +110,8 @@ pub async fn replay_many(
     let total = replayable_deliveries::count(client, selection, &subscriptions).await?;
     let target = selection.to_string();
     record_before(client, actor, AuditAction::ReplayDeliveries, &target, Some(selection.tenant)).await?;
-    observer.begin(Step::ReplayDeliveries, total);
-    let (mut replayed, mut seen, mut were_dead, mut after) = (0, 0, HashSet::new(), Uuid::nil());
+    observer.begin(ProgressStep::ReplayDeliveries, total);
+    let (mut replayed, mut seen, mut were_dead_lettered, mut after) = (0, 0, HashSet::new(), Uuid::nil());
     loop {
         let page = replayable_deliveries::next(client, selection, &subscriptions, after).await?;
         let Some(last) = page.last() else { break };
@@ -121,14 +121,15 @@ pub async fn replay_many(
             async |tx: &Transaction<'_>| replay_in(tx, selection.tenant, &page, selection.states()).await;
         let done = transact(client, run).await?;
         replayed += done.len() as u64;
-        were_dead.extend(done.into_iter().filter_map(|(id, was_dead)| was_dead.then_some(id)));
+        were_dead_lettered
+            .extend(done.into_iter().filter_map(|(id, was_dead_lettered)| was_dead_lettered.then_some(id)));
         observer.reached(replayed);
     }
     observer.end(replayed);
     if seen > replayed {
         observer.notice(Notice::NotReplayed(seen - replayed));
     }
-    remove_dead_letters(broker, &were_dead, observer).await?;
+    remove_dead_letters(broker, &were_dead_lettered, observer).await?;
     Ok(ReplayReport { replayed })
 }
 
@@ -142,12 +143,12 @@ async fn remove_dead_letters(
 }
 
 /// Replays those of a tenant's deliveries that are dead-lettered and whose subscription exists; returns the ids of these.
-pub(crate) async fn replay_dead(
+pub(crate) async fn replay_dead_lettered(
     client: &mut Client,
     tenant: TenantId,
     targets: &[ReplayTarget],
 ) -> Result<Vec<Uuid>, AdminError> {
-    let run = async |tx: &Transaction<'_>| replay_in(tx, tenant, targets, DEAD).await;
+    let run = async |tx: &Transaction<'_>| replay_in(tx, tenant, targets, DEAD_LETTERED).await;
     let replayed = transact(client, run).await?;
     Ok(replayed.into_iter().map(|(id, _)| id).collect())
 }

@@ -3,9 +3,9 @@
 
 use super::RequeueReport;
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::deliveries::{delivery_of, replay_dead};
+use crate::deliveries::{delivery_of, replay_dead_lettered};
 use crate::store::replayable_deliveries::{self, ReplayTarget};
-use crate::{AdminError, Observer, Step};
+use crate::{AdminError, Observer, ProgressStep};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, Queue};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
@@ -25,7 +25,7 @@ pub async fn requeue_webhooks(
 ) -> Result<RequeueReport, AdminError> {
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, limit).await?;
     record_before(client, actor, AuditAction::RequeueDeadLetters, Queue::Webhooks.as_str(), None).await?;
-    observer.begin(Step::CheckDeadLetters, scan.remaining().into());
+    observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
     // A delivery may have several dead letters.
     let (mut replayed, mut settled) = (HashSet::new(), HashSet::new());
     while let Some(window) = scan.next_window().await? {
@@ -62,7 +62,7 @@ async fn replay_window(
         let target =
             |meta: &DeliveryMeta| ReplayTarget { id: meta.delivery_id, subscription: meta.subscription_id };
         let targets: Vec<ReplayTarget> = metas.iter().map(target).collect();
-        replayed.extend(replay_dead(client, tenant, &targets).await?);
+        replayed.extend(replay_dead_lettered(client, tenant, &targets).await?);
     }
     Ok(())
 }

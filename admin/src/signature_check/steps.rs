@@ -210,7 +210,11 @@ fn mac_step(
     let right = mistakes::expected(request, signature.timestamp, body);
     let is_of = |secret: &[u8], text: &[u8]| is_mac_of(mac.bytes(), secret, text);
     if is_of(bytes(current), &right) {
-        return step(NAME, Verdict::Passed, "The MAC is right: it was computed with the current secret over the expected text.");
+        return step(
+            NAME,
+            Verdict::Passed,
+            "The MAC is right: it was computed with the current secret over the expected text.",
+        );
     }
     if let Some((old, until)) = &key.old_secret
         && is_of(bytes(old), &right)

@@ -108,7 +108,7 @@ impl DeliveryUpdate {
         let weight = match state {
             DeliveryState::Pending if parked_at.is_none() => Weight::Pending,
             DeliveryState::Pending => Weight::Parked,
-            DeliveryState::Delivered | DeliveryState::Dead | DeliveryState::Dropped => Weight::Ended,
+            DeliveryState::Delivered | DeliveryState::DeadLettered | DeliveryState::Dropped => Weight::Ended,
         };
         let is_delivered = state == DeliveryState::Delivered;
         (tenant_id, delivery_id, is_delivered, attempts, weight, self.attempt.is_some())
@@ -209,14 +209,14 @@ mod tests {
 
     #[test]
     fn a_delivery_whose_message_was_acknowledged_stays_parked() {
-        use DeliveryState::{Dead, Delivered, Pending};
+        use DeliveryState::{DeadLettered, Delivered, Pending};
         // A crash left the message of the first attempt, and one of the second, which is parked.
         assert_eq!(recorded(|| attempted(1, Pending), || parked(2)), (Pending, 1, true));
         // The relay publishes an event again of which a delivery is parked.
         assert_eq!(recorded(|| update(1), || parked(1)), (Pending, 0, true));
         // An attempt after the parked one is decisive.
         assert_eq!(recorded(|| attempted(2, Pending), || parked(2)), (Pending, 2, false));
-        assert_eq!(recorded(|| attempted(1, Dead), || parked(2)), (Dead, 1, false));
+        assert_eq!(recorded(|| attempted(1, DeadLettered), || parked(2)), (DeadLettered, 1, false));
         assert_eq!(recorded(|| attempted(1, Delivered), || parked(3)), (Delivered, 1, false));
     }
 }

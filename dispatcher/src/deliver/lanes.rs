@@ -10,12 +10,14 @@
 //! - Lanes with waiting deliveries start them in round-robin order.
 
 mod placement;
+mod subscription_lane;
 
 pub(super) use placement::Placement;
 
 use super::congestion::Congestion;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+use subscription_lane::{LaneClass, STUCK, SubscriptionLane};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,11 +25,6 @@ use uuid::Uuid;
 const EXPECTED_WAIT_MAX: Duration = Duration::from_secs(1);
 /// The same while more than half of the prefetched messages wait in lanes.
 const EXPECTED_WAIT_MAX_WHEN_FULL: Duration = Duration::from_millis(100);
-/// A receiver that takes longer than this is slow.
-const SLOW: Duration = Duration::from_secs(1);
-/// A running attempt that takes longer than this, and than [`STUCK_FACTOR`] times the mean, is stuck.
-const STUCK: Duration = Duration::from_millis(250);
-const STUCK_FACTOR: u32 = 4;
 /// Shortest and longest time for which a delivery is parked because its lane is full.
 const PARK_WAIT: (Duration, Duration) = (Duration::from_secs(1), PARK_WAIT_MAX);
 pub(super) const PARK_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -37,8 +34,6 @@ const STARVED_PARK_WAIT: Duration = Duration::from_secs(5);
 const NEWEST_WEIGHT: f64 = 0.2;
 /// Idle time after which a lane is removed.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// Divisor of a lane's share of attempts while its receiver does not respond.
-const UNRESPONSIVE_DIVISOR: usize = 8;
 
 /// Limits of concurrent attempts and of unacknowledged messages.
 #[derive(Clone, Copy, Debug)]
@@ -88,85 +83,6 @@ pub(super) struct SubscriptionLanes<J> {
     /// Set when draining: direct deliveries are placed in the queue instead. Deliveries from the queue do not arrive any more,
     /// because their consumer has ended.
     is_closed: bool,
-}
-
-/// A lane's class, by the durations of its attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LaneClass {
-    /// No attempt has ended yet.
-    New,
-    /// The receiver is slow or does not respond.
-    Slow,
-    /// The receiver responds quickly.
-    Fast,
-}
-
-#[derive(Debug)]
-struct SubscriptionLane<J> {
-    /// Waiting jobs, and since when each waits.
-    waiting: VecDeque<(J, Instant)>,
-    /// When each running attempt began, oldest first, and the lane's class then.
-    running: VecDeque<(Instant, LaneClass)>,
-    /// Weighted mean duration of attempts; `None` before the first has ended.
-    mean: Option<Duration>,
-    /// The receiver did not respond to the last attempt.
-    was_unresponsive: bool,
-    is_ready: bool,
-    last_used: Instant,
-}
-
-impl<J> SubscriptionLane<J> {
-    fn new(now: Instant) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            running: VecDeque::new(),
-            mean: None,
-            was_unresponsive: false,
-            is_ready: false,
-            last_used: now,
-        }
-    }
-
-    /// How long the oldest running attempt has taken.
-    fn oldest(&self, now: Instant) -> Duration {
-        self.running.front().map(|(began, _)| now - *began).unwrap_or_default()
-    }
-
-    /// Expected duration of an attempt: the mean, or the age of the oldest running one if that is longer.
-    fn duration(&self, now: Instant) -> Duration {
-        self.mean.unwrap_or_default().max(self.oldest(now))
-    }
-
-    fn is_stuck(&self, now: Instant) -> bool {
-        self.oldest(now) > STUCK.max(self.mean.unwrap_or_default() * STUCK_FACTOR)
-    }
-
-    fn class(&self, now: Instant) -> LaneClass {
-        match self.mean {
-            _ if self.was_unresponsive || self.is_stuck(now) => LaneClass::Slow,
-            None => LaneClass::New,
-            Some(mean) if mean > SLOW => LaneClass::Slow,
-            Some(_) => LaneClass::Fast,
-        }
-    }
-
-    /// The number of concurrent attempts that the lane may have.
-    fn share(&self, each: usize, now: Instant) -> usize {
-        if self.mean.is_none() {
-            1
-        } else if self.was_unresponsive || self.is_stuck(now) {
-            (each / UNRESPONSIVE_DIVISOR).max(1)
-        } else {
-            each
-        }
-    }
-
-    /// Expected wait of the job at index `at` until it is started.
-    fn expected_wait(&self, at: usize, each: usize, now: Instant) -> Duration {
-        let share = self.share(each, now);
-        let rounds = (at + self.running.len()) / share;
-        self.duration(now).saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
-    }
 }
 
 impl<J> SubscriptionLanes<J> {

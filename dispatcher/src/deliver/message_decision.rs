@@ -37,7 +37,7 @@ pub(super) fn decide_message(
     let known = known.unwrap_or(unknown);
     match known.state {
         DeliveryState::Delivered | DeliveryState::Dropped => return MessageDecision::Acknowledge,
-        DeliveryState::Dead => return MessageDecision::DeadLetter,
+        DeliveryState::DeadLettered => return MessageDecision::DeadLetter,
         // The attempt of this message was made, and its follow-up message was published.
         DeliveryState::Pending if meta.attempt <= known.attempts => return MessageDecision::Acknowledge,
         DeliveryState::Pending => {}
@@ -111,7 +111,7 @@ mod tests {
     fn settled_and_dead_lettered_deliveries_are_not_attempted_again() {
         assert_eq!(active(3, known(DeliveryState::Delivered, 2, 0)), MessageDecision::Acknowledge);
         assert_eq!(active(3, known(DeliveryState::Dropped, 2, 0)), MessageDecision::Acknowledge);
-        assert_eq!(active(7, known(DeliveryState::Dead, 6, 0)), MessageDecision::DeadLetter);
+        assert_eq!(active(7, known(DeliveryState::DeadLettered, 6, 0)), MessageDecision::DeadLetter);
     }
 
     #[test]

@@ -200,14 +200,14 @@ impl DeliveryRecorder {
 
     /// Acknowledges or dead-letters the message of a recorded update.
     async fn finish_source(&self, update: DeliveryUpdate, publisher: &mut DeliveryPublisher) {
-        let is_dead = matches!(update.follow_up, FollowUp::DeadLetter);
+        let is_dead_lettered = matches!(update.follow_up, FollowUp::DeadLetter);
         match update.source {
-            DeliverySource::Queue(ack) if is_dead => {
+            DeliverySource::Queue(ack) if is_dead_lettered => {
                 self.dead_letter_queue.dead_letter(ack, "attempts").await;
             }
             DeliverySource::Queue(ack) => ack.acknowledge().await,
             // It has no message, so one is published; its consumer finds the state `dead` and dead-letters the message.
-            DeliverySource::Outbox(_) if is_dead => {
+            DeliverySource::Outbox(_) if is_dead_lettered => {
                 if !publisher.publish_message(&update.meta, &update.body).await {
                     span(&update.meta, context(&update.meta)).in_scope(|| {
                         limited!(

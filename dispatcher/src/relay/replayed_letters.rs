@@ -55,7 +55,7 @@ impl Relay {
         let client = self.database.client().await?;
         let known = store::load_progress(&client, named).await?;
         let is_replayed = |progress: &store::DeliveryProgress| match progress.state {
-            DeliveryState::Dead => false,
+            DeliveryState::DeadLettered => false,
             DeliveryState::Pending => progress.attempts_before_replay > 0,
             DeliveryState::Delivered | DeliveryState::Dropped => true,
         };

@@ -277,7 +277,7 @@ pub(crate) async fn rescue(
 
 /// Counts pending and dead deliveries, from their indexes.
 pub(crate) async fn count_unsettled(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
-    pair(on, OPEN, [DeliveryState::Pending, DeliveryState::Dead]).await
+    pair(on, OPEN, [DeliveryState::Pending, DeliveryState::DeadLettered]).await
 }
 
 /// Counts delivered and dropped deliveries with a scan of the whole table.

@@ -60,10 +60,10 @@ impl CrmHandler {
         let parent = trace_parent(sent.or(message.traceparent.as_deref()));
         let parsed = parse_action(message);
         let request_id = request_id(message, &parsed);
-        let mut traced = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
-        let request_context = RequestContext { request_id, context: traced.context() };
+        let mut trace_span = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
+        let request_context = RequestContext { request_id, context: trace_span.context() };
         let RequestContext { request_id, context: TraceContext { trace_id, .. } } = request_context;
-        traced.set("connect.request_id", || request_id.to_string());
+        trace_span.set("connect.request_id", || request_id.to_string());
         let span = tracing::error_span!("action", %request_id, %trace_id);
         let applying = async {
             let (label, outcome) = match parsed {
@@ -77,7 +77,7 @@ impl CrmHandler {
             }
             observe(meta.as_ref(), label, &outcome, started);
             if matches!(outcome, ActionOutcome::Failed | ActionOutcome::Interrupted) {
-                traced.fail();
+                trace_span.fail();
             }
             message_outcome(message, label, &outcome, request_context)
         };

@@ -146,7 +146,7 @@ impl UnitHandler for EventsHandler {
                 .iter_mut()
                 .flatten()
                 .flat_map(|message| &mut message.parts)
-                .for_each(|part| part.traced.fail());
+                .for_each(|part| part.trace_span.fail());
             return vec![MessageOutcome::LeaveUnacknowledged; unit.len()];
         };
         observe(&messages, &events, &results, started);
@@ -184,7 +184,7 @@ fn message_outcome(
     for part in &mut message.parts {
         let own: Vec<EventResult> = results.take(part.envelopes.len()).collect();
         if own.iter().any(is_internal_error) {
-            part.traced.fail();
+            part.trace_span.fail();
         }
         of_parts.push(own);
     }

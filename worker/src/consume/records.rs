@@ -36,7 +36,7 @@ pub(crate) struct RecordsHandler {
 /// A message of the records queue whose metadata could be parsed.
 struct WriteMessage<'m> {
     meta: WriteMeta,
-    traced: TraceSpan,
+    trace_span: TraceSpan,
     context: TraceContext,
     body: &'m [u8],
     /// The parsed body, or why it is invalid.
@@ -47,11 +47,11 @@ impl<'m> WriteMessage<'m> {
     fn parse(message: &'m Message) -> Option<Self> {
         let meta = serde_json::from_str::<WriteMeta>(message.meta.as_deref()?).ok()?;
         let parent = trace_parent(meta.traceparent.as_deref());
-        let mut traced = TraceSpan::begin(parent, "write", SpanKind::Consumer);
-        traced.set("connect.request_id", || meta.request_id.to_string());
-        let context = traced.context();
+        let mut trace_span = TraceSpan::begin(parent, "write", SpanKind::Consumer);
+        trace_span.set("connect.request_id", || meta.request_id.to_string());
+        let context = trace_span.context();
         let write = parse_write(meta.target, &message.body);
-        Some(Self { meta, traced, context, body: &message.body, write })
+        Some(Self { meta, trace_span, context, body: &message.body, write })
     }
 
     /// The write; `None` if the body is invalid.
@@ -78,7 +78,7 @@ impl<'m> WriteMessage<'m> {
     fn message_outcome(mut self, results: &mut impl Iterator<Item = WriteResult>) -> MessageOutcome {
         let reply = self.reply(results);
         if is_server_error(&reply) {
-            self.traced.fail();
+            self.trace_span.fail();
         }
         let lag = (clock::now() - self.meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => Queue::Records.as_str()).record(lag);

@@ -5,7 +5,7 @@ use crate::confirm::confirm;
 use crate::context::{Context, connect_database, open_broker};
 use crate::output::{Output, Show};
 use admin::queues::{
-    self, DeadLetterDrop, DeadLetterView, DropReport, LetterMetadata, QueueView, RequeueReport,
+    self, DeadLetterDeletion, DeadLetterView, DeletionReport, LetterMetadata, QueueView, RequeueReport,
 };
 use common::broker::{OperatorConnection, Queue};
 use common::settings::{BrokerSettings, DatabaseSettings, Environment, Section as _};
@@ -74,10 +74,14 @@ async fn requeue(
     Ok(requeued)
 }
 
-async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) -> anyhow::Result<DropReport> {
+async fn discard(
+    broker: &OperatorConnection,
+    json: bool,
+    dropped: &DropArgs,
+) -> anyhow::Result<DeletionReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let queue = dropped.named.queue();
-    let drop = DeadLetterDrop::begin(broker, queue).await?;
+    let drop = DeadLetterDeletion::begin(broker, queue).await?;
     if drop.count() > 0 && !dropped.yes {
         let (count, name) = (drop.count(), broker.queue_name(queue));
         confirm(&format!("Drop {count} dead letters of {name} for good?"), "nothing is dropped").await?;
@@ -123,7 +127,7 @@ impl Show for RequeueReport {
     }
 }
 
-impl Show for DropReport {
+impl Show for DeletionReport {
     const COLUMNS: &'static [&'static str] = &["Dropped"];
 
     fn cells(&self) -> Vec<Option<String>> {

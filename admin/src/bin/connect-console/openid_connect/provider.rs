@@ -4,7 +4,7 @@ use super::claims::{self, OidcClient, TokenResponse};
 use super::settings::OidcSettings;
 use super::transport::{Transport, TransportError, is_allowed};
 use super::verify_token::verify_token;
-use admin::console::{PendingSignIn, Person};
+use admin::console::{PendingSignIn, VerifiedPerson};
 use common::settings::ConsoleUrl;
 use hyper::Uri;
 use openidconnect::core::{CoreAuthenticationFlow, CoreClientAuthMethod, CoreProviderMetadata};
@@ -90,7 +90,11 @@ impl Provider {
     }
 
     /// Redeems the code that the provider has sent for a sign-in, and verifies who it is.
-    pub(crate) async fn person(&self, pending: &PendingSignIn, code: &str) -> Result<Person, ProviderError> {
+    pub(crate) async fn person(
+        &self,
+        pending: &PendingSignIn,
+        code: &str,
+    ) -> Result<VerifiedPerson, ProviderError> {
         let client = self.client(FRESH).await?;
         let response = self.redeem(&client, pending, code).await?;
         let nonce = Nonce::new(pending.nonce.clone());
@@ -165,7 +169,7 @@ fn auth_type(metadata: &CoreProviderMetadata) -> AuthType {
 }
 
 /// An error with its causes, bounded. The errors of the library contain no token.
-fn describe(error: &dyn Error) -> String {
+pub(super) fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -174,6 +178,3 @@ fn describe(error: &dyn Error) -> String {
     }
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ERROR_MAX).collect()
 }
-
-#[cfg(test)]
-mod tests;

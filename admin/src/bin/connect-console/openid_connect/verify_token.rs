@@ -41,3 +41,6 @@ pub(super) fn verify_token(
     }
     Ok(claims.clone())
 }
+
+#[cfg(test)]
+mod tests;

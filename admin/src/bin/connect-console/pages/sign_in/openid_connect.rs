@@ -91,7 +91,7 @@ async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
         sign_in_person(&mut client, &app.groups, &person, Some(one_time), replaced.as_deref(), app.limits)
             .await?;
     Ok(match attempt {
-        SignIn::Done(session) => signed_in(app, &session),
+        SignIn::SignedIn(session) => signed_in(app, &session),
         SignIn::NoAccess => no_access(app, request, person.name.as_str(), &provider.host()),
         SignIn::Replayed => {
             refuse(app, request, &html! { p { "This sign-in was completed before. Begin again." } })
