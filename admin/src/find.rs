@@ -170,8 +170,8 @@ impl Search<'_> {
         }
     }
 
-    /// The outbound events that an event caused, found by its request. For a bundled request, whose ledger entry has the bundle's id, they
-    /// are found by the lead.
+    /// The outbound events that an event caused, found by its request. For a bundled request, whose ledger entry has the
+    /// bundle's id, they are found by the lead.
     async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>, AdminError> {
         let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
         let mut caused = store::found::caused(self.client, event, &ids).await?;

@@ -63,8 +63,9 @@ pub async fn count(client: &Client, master_keys: &MasterKeys) -> Result<Vec<Seal
     Ok(counts.into_iter().map(counted).collect())
 }
 
-/// Seals every value again that is not sealed under the current master key: secrets and URLs of all tenants, of revoked keys and
-/// removed subscriptions as well. The canary is sealed again last. Until then, a program that has only the current key is not ready.
+/// Seals every value again that is not sealed under the current master key: secrets and URLs of all tenants, of revoked keys
+/// and removed subscriptions as well. The canary is sealed again last. Until then, a program that has only the current key is
+/// not ready.
 ///
 /// Works in batches of 100 rows, each in a transaction of its own: what an interrupted run has sealed stays sealed, and another run
 /// continues. Programs that have both keys serve requests meanwhile. Runs at the same time do not disturb each other.

@@ -154,8 +154,8 @@ async fn deliver_once_verified(
     }
 }
 
-/// Waits until the brokers are connected: a connection declares its queues before it counts as connected. The retry of a failed first
-/// attempt needs the queues. The wait is limited, because successful attempts do not need them.
+/// Waits until the brokers are connected: a connection declares its queues before it counts as connected. The retry of a failed
+/// first attempt needs the queues. The wait is limited, because successful attempts do not need them.
 async fn wait_until_declared(brokers: &[Broker]) {
     let connected = async {
         while !brokers.iter().all(Broker::is_connected) {

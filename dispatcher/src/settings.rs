@@ -1,5 +1,5 @@
-//! The dispatcher's settings. Those of a single request are in [`SenderSettings`], those of the addresses that may be connected to in
-//! [`EgressSettings`].
+//! The dispatcher's settings. Those of a single request are in [`SenderSettings`], those of the addresses that may be connected
+//! to in [`EgressSettings`].
 
 use crate::deliver::DeliveryBounds;
 use crate::schedule::Schedule;

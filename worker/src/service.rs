@@ -170,8 +170,8 @@ impl<'a> Lanes<'a> {
         self.pipeline.with_connections(database, counters)
     }
 
-    /// Starts retention. Returns its task, and its pool of one connection, which other background work shares. Commits of this pool do not
-    /// wait for the disk: rows that reappear after a crash of the server are removed again.
+    /// Starts retention. Returns its task, and its pool of one connection, which other background work shares. Commits of this
+    /// pool do not wait for the disk: rows that reappear after a crash of the server are removed again.
     fn start_background(&mut self) -> (JoinHandle<()>, Database) {
         let settings = self.settings;
         let database = pool(settings, "retention", false);

@@ -36,8 +36,8 @@ pub struct Revoked {
 
 /// Creates a link for a partner. Whoever opens it first, within [`PARTNER_LINK_LIFETIME`], is signed in.
 ///
-/// The token is random and only its hash is stored, with tenant, role and expiry. So nobody can forge a link or change its rights,
-/// and, unlike a signed link, it can be revoked.
+/// The token is random and only its hash is stored, with tenant, role and expiry. So nobody can forge a link or change its
+/// rights, and, unlike a signed link, it can be revoked.
 pub async fn create_partner_link(
     client: &mut Client,
     actor: &Actor,

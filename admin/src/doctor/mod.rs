@@ -28,8 +28,8 @@ use tokio_postgres::Client;
 
 /// Longest time for one check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest time for a statement of a check, in milliseconds: shorter than [`CHECK_TIMEOUT`], so that a statement has ended before the next check uses the
-/// connection.
+/// Longest time for a statement of a check, in milliseconds: shorter than [`CHECK_TIMEOUT`], so that a statement has ended
+/// before the next check uses the connection.
 const STATEMENT_TIMEOUT: u32 = 10_000;
 /// Longest time for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

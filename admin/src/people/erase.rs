@@ -25,8 +25,8 @@ use uuid::Uuid;
 
 /// The name of the dead letters in a receipt.
 const DEAD_LETTERS: &str = "deadLetters";
-/// How far before the first search the second one begins. Rows are committed later than the time that they carry: by the length of a unit
-/// of work, and the difference of two clocks.
+/// How far before the first search the second one begins. Rows are committed later than the time that they carry: by the length
+/// of a unit of work, and the difference of two clocks.
 const SEARCH_AGAIN: TimeDelta = TimeDelta::minutes(10);
 
 /// What was erased. It is stored.

@@ -26,7 +26,8 @@ pub struct QueueView {
     pub consumers: Option<u32>,
     /// Messages in its dead-letter queue; null if it has none.
     pub dead: Option<u32>,
-    /// Since when the oldest waiting message has waited, at the longest; null if none waits, or it is unknown. [`add_ages`] sets it.
+    /// Since when the oldest waiting message has waited, at the longest; null if none waits, or it is unknown. [`add_ages`]
+    /// sets it.
     pub oldest: Option<String>,
 }
 

@@ -94,8 +94,8 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Commits the batch, and acknowledges or dead-letters the messages of its updates. An event whose last delivery is a duplicate of one
-    /// of them is left in `batch`, to be marked by the next transaction.
+    /// Commits the batch, and acknowledges or dead-letters the messages of its updates. An event whose last delivery is a
+    /// duplicate of one of them is left in `batch`, to be marked by the next transaction.
     async fn write(&self, batch: &mut RecorderBatch, publisher: &mut DeliveryPublisher) {
         let now = clock::now();
         let RecorderBatch { mut updates, mut relayed } = std::mem::take(batch);
@@ -129,9 +129,9 @@ impl DeliveryRecorder {
         duplicates
     }
 
-    /// Commits the updates of a refused batch one by one, and returns those that were recorded. The others are dead-lettered
-    /// or published to the queue, so their events count as relayed as well. If the message of a delivery cannot be published either, its
-    /// event stays in the outbox until the program restarts.
+    /// Commits the updates of a refused batch one by one, and returns those that were recorded. The others are dead-lettered or
+    /// published to the queue, so their events count as relayed as well. If the message of a delivery cannot be published
+    /// either, its event stays in the outbox until the program restarts.
     async fn record_one_by_one(
         &self,
         updates: Vec<DeliveryUpdate>,

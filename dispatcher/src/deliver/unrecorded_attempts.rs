@@ -1,8 +1,8 @@
 //! Attempts that are not recorded yet: a duplicate message of one is not attempted concurrently.
 //!
 //! Duplicates come from a relay that crashed before it marked what it had published, and from a connection that was lost during
-//! the attempt; the same delivery may also come from the outbox. They are acknowledged after the first is recorded, because until then
-//! any of them may be needed to repeat the attempt after a crash.
+//! the attempt; the same delivery may also come from the outbox. They are acknowledged after the first is recorded, because
+//! until then any of them may be needed to repeat the attempt after a crash.
 
 use super::source::DeliverySource;
 use common::message::DeliveryMeta;

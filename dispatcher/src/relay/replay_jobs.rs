@@ -46,8 +46,8 @@ pub(super) struct ReplayJobs {
 enum BatchOutcome {
     /// More deliveries may follow, as soon as the rate of the job permits.
     MoreLater,
-    /// None of the deliveries that were read was replayed, because none has the job's event type and one of its states. Others may be
-    /// replayed at once.
+    /// None of the deliveries that were read was replayed, because none has the job's event type and one of its states. Others
+    /// may be replayed at once.
     MoreNow,
     /// No delivery is left.
     Finished,

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 impl Relay {
-    /// Removes the dead letters of a tenant's deliveries that were replayed. Keeps those of deliveries that are dead-lettered, including
-    /// those that were dead-lettered again after a replay, and messages that cannot be parsed.
+    /// Removes the dead letters of a tenant's deliveries that were replayed. Keeps those of deliveries that are dead-lettered,
+    /// including those that were dead-lettered again after a replay, and messages that cannot be parsed.
     pub(super) async fn remove_replayed_letters(&self, tenant: Uuid) -> Result<(), TxError> {
         let unavailable = |error: OperatorConnectionError| TxError::Unavailable(error.to_string());
         let opened = OperatorConnection::open(&self.broker_settings, "connect-dispatcher replay jobs").await;
@@ -46,8 +46,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Those of the deliveries that were replayed after they had been dead-lettered. A pending one that was never replayed keeps its message:
-    /// it was dead-lettered for another reason, such as too many redeliveries.
+    /// Those of the deliveries that were replayed after they had been dead-lettered. A pending one that was never replayed
+    /// keeps its message: it was dead-lettered for another reason, such as too many redeliveries.
     async fn replayed(&self, named: &[(Uuid, Uuid)]) -> Result<HashSet<Uuid>, TxError> {
         if named.is_empty() {
             return Ok(HashSet::new());

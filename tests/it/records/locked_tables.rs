@@ -55,8 +55,9 @@ fn send(world: &World, request: HttpRequest) -> UnderWay {
     })
 }
 
-/// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`. Asserts that
-/// `others` ends first, that the waiting reads then get 503 in time, and that they succeed after the lock is released.
+/// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`.
+/// Asserts that `others` ends first, that the waiting reads then get 503 in time, and that they succeed after the lock is
+/// released.
 async fn while_locked(
     world: &World,
     table: &str,

@@ -108,7 +108,8 @@ impl EventsHandler {
         })
     }
 
-    /// Applies a unit; waits for the database without a time limit. A returned error is permanent, or a conflict after all retries.
+    /// Applies a unit; waits for the database without a time limit. A returned error is permanent, or a conflict after all
+    /// retries.
     async fn apply_when_available(
         &self,
         events: &[UnitEvent<'_>],

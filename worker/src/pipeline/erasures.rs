@@ -1,8 +1,8 @@
 //! People who were erased: an event that names one of them and did not occur after the erasure is refused (D32).
 //!
-//! Only events that are not newer than the tenant's last erasure are looked up. A worker learns of an erasure from the tenant's row,
-//! which each unit loads. That unit runs again if one of its events is not newer than the erasure; later units look such events up with
-//! their first loads.
+//! Only events that are not newer than the tenant's last erasure are looked up. A worker learns of an erasure from the tenant's
+//! row, which each unit loads. That unit runs again if one of its events is not newer than the erasure; later units look such
+//! events up with their first loads.
 
 use crate::rules::Event;
 use crate::store::{ErasedIdentities, TenantErasures, load_erased_identities};
@@ -33,8 +33,8 @@ struct LearnedErasures {
 /// The events of a unit that may name people who were erased.
 #[derive(Debug, Default)]
 pub(super) struct ErasureCheck {
-    /// An entry for each event: the hashes of its identities, or `None` if it is newer than the last known erasure of its tenant. Empty if
-    /// that holds for all events.
+    /// An entry for each event: the hashes of its identities, or `None` if it is newer than the last known erasure of its
+    /// tenant. Empty if that holds for all events.
     hashes: Vec<Option<Vec<(TenantId, IdentityHash)>>>,
     found: ErasedIdentities,
 }
@@ -58,8 +58,8 @@ impl KnownErasures {
         ErasureCheck { hashes: events.iter().map(hashes).collect(), found: ErasedIdentities::new() }
     }
 
-    /// Records the erasures that a unit has loaded. Fails with [`TxError::Stale`] if one of its events had to be looked up and was not,
-    /// even if another unit has recorded the erasure in the meantime.
+    /// Records the erasures that a unit has loaded. Fails with [`TxError::Stale`] if one of its events had to be looked up and
+    /// was not, even if another unit has recorded the erasure in the meantime.
     pub(super) fn learn(
         &self,
         check: &ErasureCheck,

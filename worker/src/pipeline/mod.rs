@@ -62,8 +62,8 @@ trait UnitOfWork: Sync {
         &[]
     }
 
-    /// Statements that claim what the unit needs, such as idempotency keys. They are sent before the loads; [`Loaded::claims`] has their
-    /// rows.
+    /// Statements that claim what the unit needs, such as idempotency keys. They are sent before the loads; [`Loaded::claims`]
+    /// has their rows.
     fn claim_queries(&self) -> Vec<Query<'static>> {
         Vec::new()
     }
@@ -120,8 +120,8 @@ impl UnitContext {
 }
 
 impl Pipeline {
-    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, a pool whose commits need not wait for the disk. The
-    /// master keys open the key of the hashes of erased identities.
+    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, a pool whose commits need not wait for the
+    /// disk. The master keys open the key of the hashes of erased identities.
     pub(crate) fn new(
         database: Database,
         counters: Database,

@@ -164,8 +164,8 @@ impl ReservedNumbers {
         requested.iter().filter_map(missing).collect()
     }
 
-    /// Adds numbers. `false` if those of a tenant are not higher than the last number of its block; then they are not added, nor are those
-    /// of the tenants after it.
+    /// Adds numbers. `false` if those of a tenant are not higher than the last number of its block; then they are not added,
+    /// nor are those of the tenants after it.
     fn add(&mut self, added: Vec<(TenantId, RangeInclusive<i32>)>) -> bool {
         let year = self.year;
         let mut add = |(tenant, numbers)| {

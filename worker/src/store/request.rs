@@ -101,11 +101,11 @@ impl ClientReferences {
 /// Everything that a unit of work must load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadRequest {
-    /// Number of events, writes or actions. It bounds how many clients with one phone number are loaded: each event may change which of
-    /// them the next one matches.
+    /// Number of events, writes or actions. It bounds how many clients with one phone number are loaded: each event may change
+    /// which of them the next one matches.
     pub(crate) events: i64,
-    /// Number of events that can close a lead. It bounds how many open leads of a client are loaded: when one is closed, the next newest
-    /// becomes the newest open one.
+    /// Number of events that can close a lead. It bounds how many open leads of a client are loaded: when one is closed, the
+    /// next newest becomes the newest open one.
     pub(crate) closing_events: i64,
     /// Tenants of the unit.
     pub(crate) tenants: BTreeSet<Uuid>,

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 /// Longest time for the ages of queues, which are in the database: the list is needed most while that does not respond.
 const AGES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Runs a command. Connects to the database for `requeue` and `drop`, which add an audit record, and, if it can, for `list`, which shows
-/// ages.
+/// Runs a command. Connects to the database for `requeue` and `drop`, which add an audit record, and, if it can, for `list`,
+/// which shows ages.
 pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
     let output = Output::new(json);
     let environment = Environment::from_process();
