@@ -201,7 +201,7 @@ pub async fn publish(
     };
     let reply = rpc.call(request, Vec::new()).await.map_err(|error| match error {
         CallError::Unavailable => AdminError::BrokerUnavailable,
-        CallError::Refused => AdminError::QueueFull,
+        CallError::Refused => AdminError::CrmQueueFull,
         CallError::NoReply => AdminError::NoReply { id },
     })?;
     parse_reply(&reply)

@@ -28,7 +28,7 @@ pub async fn create(
     let client_id = ClientId(Uuid::now_v7());
     let created = transact(client, async |tx| {
         let tenant = tenants::find(tx, tenant).await?;
-        store::clients::create_company(tx, tenant, client_id, name, domain).await?;
+        store::clients::create_company_account(tx, tenant, client_id, name, domain).await?;
         record(tx, actor, AuditAction::CreateCompany, &client_id.to_string(), Some(tenant)).await
     });
     match created.await {

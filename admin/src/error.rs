@@ -85,7 +85,7 @@ pub enum AdminError {
     /// A test event was written, but no dispatcher has attempted its delivery in time.
     #[error(
         "no dispatcher has attempted the test delivery {delivery} within {waited:?}; check that connect-dispatcher runs and is \
-         ready. The event is sent as soon as it is: connectctl delivery show {delivery}"
+         ready. The event is sent once a dispatcher is ready; see connectctl delivery show {delivery}"
     )]
     TestNotAttempted {
         /// Id of the delivery.
@@ -117,8 +117,8 @@ pub enum AdminError {
     TooManyReplayJobs(i64),
     /// A replay job makes no progress.
     #[error(
-        "replay job {id} has made no progress for {waited:?}; check that connect-dispatcher runs and is ready. The job stays and \
-         continues as soon as it is: connectctl replay show {id}"
+        "replay job {id} has made no progress for {waited:?}; check that connect-dispatcher runs and is ready. The job \
+         continues once a dispatcher is ready; see connectctl replay show {id}"
     )]
     ReplayStalled {
         /// Id of the job.
@@ -137,7 +137,7 @@ pub enum AdminError {
     RefusalNotFound(String),
     /// The delivery is in another state than dead or delivered.
     #[error("delivery {id} cannot be replayed: it is {state}")]
-    DeliveryNotEnded {
+    DeliveryNotReplayable {
         /// Id of the delivery.
         id: Uuid,
         /// The state, which the command does not replay.
@@ -182,7 +182,7 @@ pub enum AdminError {
     BrokerUnavailable,
     /// An action was not published, because the queue is full.
     #[error("the crm queue is full; nothing was published")]
-    QueueFull,
+    CrmQueueFull,
     /// The worker did not reply to an action in time. The action may be repeated with the same id.
     #[error("no reply within the timeout; the action may still be applied")]
     NoReply {

@@ -40,10 +40,10 @@ impl AdminError {
             | Self::SubscriptionPaused(_)
             | Self::ReplayJobNotRunning(_)
             | Self::TooManyReplayJobs(_)
-            | Self::DeliveryNotEnded { .. }
+            | Self::DeliveryNotReplayable { .. }
             | Self::DeliveryWithoutSubscription(_)
             | Self::ActionRefused { .. }
-            | Self::QueueFull
+            | Self::CrmQueueFull
             | Self::RetentionBusy => ErrorKind::Refused,
             Self::BrokerUnavailable
             | Self::NoReply { .. }

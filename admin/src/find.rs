@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 /// How long after its arrival a request's events are looked for.
 const APPLIED_WITHIN: TimeDelta = TimeDelta::minutes(2);
-/// The largest difference between the times at which an event was applied and at which what it caused was created.
+/// Outbound events are attributed to an inbound event if they were created within this time of its application.
 const CAUSED_WITHIN: TimeDelta = TimeDelta::seconds(5);
 /// Most deliveries that are read for an outbound event.
 const DELIVERIES_MAX: u32 = 1_000;
@@ -170,7 +170,8 @@ impl Search<'_> {
         }
     }
 
-    /// What an event has caused: by its request, or by its lead if the request was part of a bundle, whose id the ledger has.
+    /// The outbound events that an event caused, found by its request. For a bundled request, whose ledger entry has the
+    /// bundle's id, they are found by the lead.
     async fn caused_by(&self, event: &AppliedEvent) -> Result<Vec<OutboundEvent>, AdminError> {
         let ids = first_id(event.applied_at - CAUSED_WITHIN)..first_id(event.applied_at + CAUSED_WITHIN);
         let mut caused = store::found::caused(self.client, event, &ids).await?;

@@ -1,12 +1,15 @@
-//! What operators do, as operations with typed inputs and results: tenants, members, keys, subscriptions, deliveries,
-//! queues, usage, refused requests, advisor actions, schema migrations, retention, audit records, and the CRM's views of a tenant.
+//! What operators do, as operations with typed inputs and results: tenants, members, company accounts, keys, subscriptions,
+//! deliveries, queues, usage, refused requests, personal data, advisor actions, schema migrations, database roles, master keys,
+//! retention, audit records, the checks of the doctor and of signatures, sign-in to the settings area, and the CRM's views of a
+//! tenant.
 //!
 //! A user interface reads its input, calls an operation with the database session, broker connection and master key that it
 //! needs, and shows the result. `connectctl` is such a user interface. The library prints nothing and reads no settings.
 //! Serialized, a result is the JSON of the operator's contract.
 //!
 //! Operations that change something take `&mut Client` and, right after it, the [`audit::Actor`] who performs them. They run
-//! transactions with [`common::db::transact`], and add an audit record in them. SQL is in [`store`] only.
+//! transactions with [`common::db::transact`], and add an audit record in them. Signing out and using a session are not recorded.
+//! SQL on tables is in [`store`] only; [`doctor`] has statements on the catalogs of Postgres.
 
 pub mod advisor;
 pub mod audit;
@@ -28,7 +31,7 @@ pub mod overview;
 pub mod people;
 pub mod pressure;
 pub mod queues;
-mod receiver;
+mod receiver_url;
 pub mod refusals;
 pub mod retention;
 pub mod roles;
@@ -45,4 +48,4 @@ pub mod views;
 pub use error::{AdminError, describe};
 pub use error_kind::ErrorKind;
 pub use newest::Newest;
-pub use observer::{Notice, Observer, SilentObserver, Step};
+pub use observer::{Notice, Observer, ProgressStep, SilentObserver};

@@ -4,7 +4,7 @@ use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::roles::{self, RolePrefix};
 use crate::store::role_settings;
 use crate::transaction::transact;
-use crate::{AdminError, Observer, Step};
+use crate::{AdminError, Observer, ProgressStep};
 use common::db::Migrations;
 use serde::Serialize;
 use tokio_postgres::Client;
@@ -46,7 +46,7 @@ pub async fn apply(
     observer: &mut impl Observer,
 ) -> Result<MigrationReport, AdminError> {
     let mut migrations = Migrations::begin(client).await?;
-    observer.begin(Step::ApplyMigrations, migrations.remaining() as u64);
+    observer.begin(ProgressStep::ApplyMigrations, migrations.remaining() as u64);
     let mut applied = Vec::new();
     while let Some(name) = migrations.next_name() {
         observer.begin_item(&name);

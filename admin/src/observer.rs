@@ -2,14 +2,14 @@
 
 /// A part of a long operation whose progress is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ProgressStep {
     /// Migrations are applied; each is an item.
     ApplyMigrations,
     /// Dead letters are requeued.
     RequeueDeadLetters,
     /// Dead letters are deleted.
-    DropDeadLetters,
-    /// Dead letters are checked for deliveries that were replayed.
+    DeleteDeadLetters,
+    /// Dead letters are read one by one, to remove some of them.
     CheckDeadLetters,
     /// Deliveries are replayed; each is an item.
     ReplayDeliveries,
@@ -31,7 +31,7 @@ pub enum Notice {
 /// Learns how an operation proceeds. Every method may be left out.
 pub trait Observer {
     /// A step begins; `total` is the number of its items, as far as it is known.
-    fn begin(&mut self, _step: Step, _total: u64) {}
+    fn begin(&mut self, _step: ProgressStep, _total: u64) {}
 
     /// The next item of the step begins. Only for steps with few items, which take long and have names.
     fn begin_item(&mut self, _name: &str) {}

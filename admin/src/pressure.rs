@@ -14,7 +14,7 @@ pub struct Pressure {
     pub tenant: String,
     /// The queue, without the prefix.
     pub queue: String,
-    /// Units that wait to be applied; 0 when the reports are outdated.
+    /// Backlog units that wait to be applied; 0 when the reports are outdated.
     pub waiting: i64,
     /// Requests that were refused in the last second; 0 when the reports are outdated.
     pub refused: i64,

@@ -96,7 +96,7 @@ pub fn advice(reason: &str) -> &'static str {
             "Synchronize the clock of the machine that signs, and sign each attempt when it is sent, not when it is queued."
         }
         "mismatch" => {
-            "The MAC was made with another secret, or of another text than the one that was received. The signature check below finds out which."
+            "The MAC was computed with another secret, or over another text than the one that was received. The signature check below finds out which."
         }
         "tenant" => "X-Connect-Tenant must have the short name of the agency to which the key belongs.",
         "scope" => {

@@ -2,7 +2,7 @@
 
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::transaction::transact;
-use crate::{AdminError, Observer, Step};
+use crate::{AdminError, Observer, ProgressStep};
 use chrono::{DateTime, Utc};
 use common::broker::OperatorConnection;
 use common::retention::{
@@ -20,13 +20,14 @@ const BUSY_WAITS_MAX: u32 = 600;
 
 /// How much of a table has expired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DueReport {
+pub struct ExpiredReport {
     /// The name of the table; `dead_letters` are messages of dead-letter queues.
     pub what: &'static str,
     /// How long its rows are kept, such as `30d`; `off` keeps them.
     pub keep: String,
     /// Rows or messages that have expired.
-    pub due: u64,
+    #[serde(rename = "due")]
+    pub expired: u64,
 }
 
 /// How much of a table was removed.
@@ -44,25 +45,25 @@ pub async fn plan(
     broker: Option<&OperatorConnection>,
     settings: &RetentionSettings,
     now: DateTime<Utc>,
-) -> Result<Vec<DueReport>, AdminError> {
+) -> Result<Vec<ExpiredReport>, AdminError> {
     let mut reports = Vec::new();
     for rule in Rule::all() {
         let period = rule.period(settings);
-        let due = match period.cutoff(now) {
+        let expired = match period.cutoff(now) {
             Some(cutoff) => rule.count_due(client, cutoff).await?,
             None => rule.tables().into_iter().map(|table| (table, 0)).collect(),
         };
-        let report = |(what, due)| DueReport { what, keep: period.to_string(), due };
-        reports.extend(due.into_iter().map(report));
+        let report = |(what, expired)| ExpiredReport { what, keep: period.to_string(), expired };
+        reports.extend(expired.into_iter().map(report));
     }
-    let due = match (settings.dead_letters.cutoff(now), broker) {
+    let expired = match (settings.dead_letters.cutoff(now), broker) {
         (Some(cutoff), Some(broker)) => {
             let tx = client.transaction().await?;
             count_dead_letters(&tx, broker, cutoff).await?
         }
         (Some(_) | None, _) => 0,
     };
-    reports.push(DueReport { what: DEAD_LETTERS, keep: settings.dead_letters.to_string(), due });
+    reports.push(ExpiredReport { what: DEAD_LETTERS, keep: settings.dead_letters.to_string(), expired });
     Ok(reports)
 }
 
@@ -75,9 +76,9 @@ pub async fn run(
     now: DateTime<Utc>,
     observer: &mut impl Observer,
 ) -> Result<Vec<RemovedReport>, AdminError> {
-    let due: u64 = plan(client, broker, settings, now).await?.iter().map(|report| report.due).sum();
+    let expired: u64 = plan(client, broker, settings, now).await?.iter().map(|report| report.expired).sum();
     record_before(client, actor, AuditAction::RunRetention, "expired rows and messages", None).await?;
-    observer.begin(Step::RemoveExpired, due);
+    observer.begin(ProgressStep::RemoveExpired, expired);
     let mut reports: Vec<RemovedReport> = Vec::new();
     for rule in Rule::all() {
         let first = reports.len();

@@ -3,7 +3,7 @@
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::store::sealed_values::SealedRow;
 use crate::transaction::transact;
-use crate::{AdminError, Observer, Step, master_key, secrets, store};
+use crate::{AdminError, Observer, ProgressStep, master_key, secrets, store};
 use common::db::rewrap_canary;
 use common::erasure::ERASURE_KEY_BINDING;
 use common::model::TenantId;
@@ -46,9 +46,9 @@ enum Table {
     Subscriptions,
 }
 
-/// What one run over the tables has found.
+/// How many values one pass over the tables has sealed again, and how many it could not open.
 #[derive(Default)]
-struct Pass {
+struct PassCounts {
     rewrapped: u64,
     unreadable: u64,
 }
@@ -63,9 +63,9 @@ pub async fn count(client: &Client, master_keys: &MasterKeys) -> Result<Vec<Seal
     Ok(counts.into_iter().map(counted).collect())
 }
 
-/// Seals every value again that is not sealed under the current master key: secrets and URLs of all tenants, of revoked keys and
-/// removed subscriptions as well. The canary follows when nothing else remains, so that a program which needs the previous
-/// key and does not have it is not ready.
+/// Seals every value again that is not sealed under the current master key: secrets and URLs of all tenants, of revoked keys
+/// and removed subscriptions as well. The canary is sealed again last. Until then, a program that has only the current key is
+/// not ready.
 ///
 /// Works in batches of 100 rows, each in a transaction of its own: what an interrupted run has sealed stays sealed, and another run
 /// continues. Programs that have both keys serve requests meanwhile. Runs at the same time do not disturb each other.
@@ -76,13 +76,13 @@ pub async fn rotate(
     observer: &mut impl Observer,
 ) -> Result<RotationReport, AdminError> {
     master_key::verify(client, master_keys).await?;
-    let total = to_rewrap(client, master_keys).await?;
+    let total = count_to_rewrap(client, master_keys).await?;
     let key_id = master_keys.current.id().to_string();
     record_before(client, actor, AuditAction::RotateMasterKey, &key_id, None).await?;
-    observer.begin(Step::RewrapSecrets, total);
+    observer.begin(ProgressStep::RewrapSecrets, total);
     let mut rewrapped = 0;
     let unreadable = loop {
-        let mut pass = Pass::default();
+        let mut pass = PassCounts::default();
         for table in [Table::ApiKeys, Table::Subscriptions] {
             rewrap_table(client, master_keys, table, &mut pass, |done| observer.reached(rewrapped + done))
                 .await?;
@@ -94,19 +94,19 @@ pub async fn rotate(
         }
     };
     rewrapped += rewrap_erasure_key(client, master_keys).await?;
-    // The canary is one of them.
-    if to_rewrap(client, master_keys).await?.saturating_sub(unreadable) <= 1
+    // Only the canary may remain.
+    if count_to_rewrap(client, master_keys).await?.saturating_sub(unreadable) <= 1
         && rewrap_canary(client, master_keys).await?
     {
         rewrapped += 1;
     }
-    let remaining = to_rewrap(client, master_keys).await?.saturating_sub(unreadable);
+    let remaining = count_to_rewrap(client, master_keys).await?.saturating_sub(unreadable);
     observer.end(rewrapped);
     Ok(RotationReport { key_id, rewrapped, remaining, unreadable })
 }
 
 /// The number of values that are not sealed under the current key.
-async fn to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u64, AdminError> {
+async fn count_to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u64, AdminError> {
     let counts = count(client, master_keys).await?;
     Ok(counts.iter().filter(|counted| counted.key != KeyRole::Current).map(|counted| counted.values).sum())
 }
@@ -127,17 +127,17 @@ async fn rewrap_table(
     client: &mut Client,
     master_keys: &MasterKeys,
     table: Table,
-    pass: &mut Pass,
+    pass: &mut PassCounts,
     mut reached: impl FnMut(u64),
 ) -> Result<(), AdminError> {
     let header = master_keys.current.header();
     let (mut tenant, mut name) = (TenantId(Uuid::nil()), String::new());
     loop {
         let mut page = match table {
-            Table::ApiKeys => store::api_keys::to_rewrap(client, (tenant, &name), &header).await?,
+            Table::ApiKeys => store::api_keys::page_to_rewrap(client, (tenant, &name), &header).await?,
             Table::Subscriptions => {
                 let id = Uuid::try_parse(&name).unwrap_or_default();
-                store::subscriptions::to_rewrap(client, (tenant, id), &header).await?
+                store::subscriptions::page_to_rewrap(client, (tenant, id), &header).await?
             }
         };
         let Some(last) = page.last() else { return Ok(()) };

@@ -22,7 +22,7 @@ pub(crate) fn overlap_end(now: DateTime<Utc>, overlap: Duration) -> Result<DateT
     now.checked_add_signed(overlap).ok_or_else(too_far)
 }
 
-/// A new secret: the base64url text of 32 random bytes, after `start`.
+/// A new secret: 256 random bits as base64url, after `start`.
 pub(crate) fn new_secret(start: &str) -> Result<Secret, AdminError> {
     Ok(Secret::new(format!("{start}{}", base64_url(random()?))))
 }
@@ -32,7 +32,7 @@ pub(crate) fn new_prefix() -> Result<String, AdminError> {
     Ok(format!("ck_{:016x}", u64::from_ne_bytes(random()?)))
 }
 
-/// Base64url of 32 random bytes: 42 characters of 6 bits, and a last one of 4 bits.
+/// 256 random bits as base64url, like 32 bytes: of 42 random bytes it uses 6 bits each, of the last one 4.
 fn base64_url(random: [u8; 43]) -> String {
     let [most @ .., last] = random;
     let sextets = most.into_iter().map(|byte| byte & 0b11_1111).chain([last & 0b11_1100]);

@@ -10,5 +10,5 @@ pub(crate) async fn transact<T>(
     client: &mut Client,
     work: impl AsyncFn(&Transaction<'_>) -> Result<T, AdminError>,
 ) -> Result<T, AdminError> {
-    db::transact("connectctl", client, work, AdminError::database_error).await
+    db::transact("operation", client, work, AdminError::database_error).await
 }

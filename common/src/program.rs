@@ -60,6 +60,9 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
         return exit_with_error(&refusal);
     }
     let ended = service(settings).await;
+    if ended.is_ok() {
+        tracing::info!("shutdown complete; exiting");
+    }
     exporter.flush().await;
     crate::telemetry::flush();
     match ended {

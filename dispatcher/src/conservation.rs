@@ -21,7 +21,7 @@ use uuid::Uuid;
 /// Limits the log lines: of failures, and of missing deliveries.
 static LOGGED: LogLimit<2> = LogLimit::new();
 
-/// Events of this time, by their ids, are compared.
+/// How far back events are compared, by the times in their ids.
 const WINDOW: TimeDelta = TimeDelta::hours(1);
 /// A subscription that was created so shortly before an event may not have been visible when the event was relayed; clocks of
 /// machines may differ, too.
@@ -30,15 +30,15 @@ const SETTLING: TimeDelta = TimeDelta::minutes(1);
 const PAGE: i64 = 500;
 /// Pause between two passes over the window.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Divisor of the share of time that a pass may take: the pages of a busy hour are compared within minutes.
-const SHARE: u32 = 20;
+/// The pause after a page, as a multiple of the time that it took: the pages of a busy hour are compared within minutes.
+const PAUSE_FACTOR: u32 = 20;
 
 /// Compares events of the window, over and over, until `shutdown`.
 pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
     loop {
         match shutdown.run_until_cancelled(compare_window(&database)).await {
             None => return,
-            Some(Ok(missing)) => show(&missing),
+            Some(Ok(missing)) => report_missing(&missing),
             Some(Err(error)) => {
                 limited!(LOGGED[0], warn, %error, "comparing events with their deliveries failed; the gauge keeps its last value");
             }
@@ -50,7 +50,8 @@ pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-fn show(missing: &[Uuid]) {
+/// Sets the gauge, and logs that deliveries are missing.
+fn report_missing(missing: &[Uuid]) {
     metrics::gauge!(WEBHOOK_UNACCOUNTED).set(missing.len() as f64);
     if let Some(delivery_id) = missing.first() {
         let missing = missing.len();
@@ -77,7 +78,7 @@ async fn compare_window(database: &Database) -> Result<Vec<Uuid>, TxError> {
         let existing = store::find_existing(&client, &keys).await?;
         drop(client);
         missing.extend(keys.into_iter().map(|(_, delivery)| delivery).filter(|id| !existing.contains(id)));
-        sleep(begun.elapsed() * SHARE).await;
+        sleep(begun.elapsed() * PAUSE_FACTOR).await;
     }
 }
 

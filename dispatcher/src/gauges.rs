@@ -16,23 +16,25 @@ static FAILED: LogLimit<3> = LogLimit::new();
 
 /// Shortest time between two refreshes.
 const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(2);
-/// Divisor of the share of time that counting may take: the longer a count takes, the less often it is made.
-const SHARE: u32 = 50;
+/// The pause after a count, as a multiple of its duration: the longer a count takes, the less often it is made.
+const PAUSE_FACTOR: u32 = 50;
 
 /// What a gauge counts.
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     Outbox,
-    OpenDeliveries,
-    EndedDeliveries,
+    /// Pending, parked and dead-lettered ones.
+    UnsettledDeliveries,
+    /// Delivered and dropped ones.
+    SettledDeliveries,
 }
 
 /// Refreshes the gauges until `shutdown`.
 pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
     tokio::join!(
         repeat(Counted::Outbox, &database, &shutdown),
-        repeat(Counted::OpenDeliveries, &database, &shutdown),
-        repeat(Counted::EndedDeliveries, &database, &shutdown),
+        repeat(Counted::UnsettledDeliveries, &database, &shutdown),
+        repeat(Counted::SettledDeliveries, &database, &shutdown),
     );
 }
 
@@ -42,7 +44,7 @@ async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken
         if let Err(error) = count(what, database).await {
             limited!(FAILED[what as usize], warn, %error, ?what, "refreshing gauges failed; they keep their last values");
         }
-        let pause = (begun.elapsed() * SHARE).max(REFRESH_INTERVAL_MIN);
+        let pause = (begun.elapsed() * PAUSE_FACTOR).max(REFRESH_INTERVAL_MIN);
         if shutdown.run_until_cancelled(sleep(pause)).await.is_none() {
             return;
         }
@@ -52,20 +54,20 @@ async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken
 async fn count(what: Counted, database: &Database) -> Result<(), TxError> {
     let client = database.client().await?;
     match what {
-        Counted::Outbox => show_outbox(store::measure_backlog(&client).await?),
-        Counted::OpenDeliveries => show(store::count_open(&client).await?),
-        Counted::EndedDeliveries => show(store::count_ended(&client).await?),
+        Counted::Outbox => set_outbox_gauges(store::measure_backlog(&client).await?),
+        Counted::UnsettledDeliveries => set_delivery_gauges(store::count_unsettled(&client).await?),
+        Counted::SettledDeliveries => set_delivery_gauges(store::count_settled(&client).await?),
     }
     Ok(())
 }
 
-fn show_outbox(waiting: OutboxBacklog) {
+fn set_outbox_gauges(waiting: OutboxBacklog) {
     let age = waiting.oldest.map(|oldest| (clock::now() - oldest).to_std().unwrap_or_default());
     metrics::gauge!(OUTBOX_PENDING).set(number(waiting.events));
     metrics::gauge!(OUTBOX_OLDEST).set(age.unwrap_or_default().as_secs_f64());
 }
 
-fn show(counts: [(DeliveryState, i64); 2]) {
+fn set_delivery_gauges(counts: [(DeliveryState, i64); 2]) {
     for (state, count) in counts {
         metrics::gauge!(WEBHOOK_DELIVERIES, "state" => state.as_str()).set(number(count));
     }

@@ -1,4 +1,4 @@
-//! The running dispatcher: relay, deliveries, the operator's port, the drain.
+//! The running dispatcher: relay, deliveries, metrics server, graceful shutdown.
 
 use crate::conservation;
 use crate::deliver::{Congestion, DeliveryDependencies, DeliveryService};
@@ -28,15 +28,15 @@ const CONNECTIONS: usize = 9;
 /// Longest that the relay waits for the queues to be declared, and how often it checks.
 const DECLARED_WITHIN: Duration = Duration::from_secs(2);
 const DECLARED_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time reserved for closing connections after the drain.
-const CLOSING: Duration = Duration::from_secs(1);
+/// Part of the shutdown timeout that is reserved for writing the last counts after the drain.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const QUEUES: QueueUse = QueueUse { publishes: &[], consumes: &[Queue::Webhooks], retry_levels: 0 };
 
 /// Why the dispatcher cannot run.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The operator's port cannot be opened.
+    /// The metrics server's port cannot be opened.
     #[error("setting CONNECT_METRICS_ADDR: cannot listen on this address: {0}")]
     Listen(std::io::Error),
     /// Signal handlers cannot be installed.
@@ -69,7 +69,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let database = database(&settings);
     let consuming = Arc::new(AtomicBool::new(false));
     let congestion = Congestion::default();
-    let delivering = DeliveryDependencies {
+    let dependencies = DeliveryDependencies {
         broker: broker.clone(),
         publishing: publishing.clone(),
         queues: settings.broker.clone(),
@@ -81,7 +81,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         congestion: congestion.clone(),
         consuming: Arc::clone(&consuming),
     };
-    let deliveries = DeliveryService::new(delivering, shutdown_requested.clone());
+    let deliveries = DeliveryService::new(dependencies, shutdown_requested.clone());
     let relay = Relay {
         url: settings.database.direct_url.clone(),
         database: database.clone(),
@@ -92,10 +92,10 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
         rescue_after: settings.webhooks.rescue_after,
     };
     let verified = CancellationToken::new();
-    let relaying = run_relay_once_ready(relay, brokers.clone(), verified.clone(), shutdown_requested.clone());
-    let relaying = critical_task::spawn("relay", relaying);
-    let delivering = deliver_once_verified(deliveries, verified.clone(), shutdown_requested.clone());
-    let delivering = critical_task::spawn("deliveries", delivering);
+    let relay = run_relay_once_ready(relay, brokers.clone(), verified.clone(), shutdown_requested.clone());
+    let relay_task = critical_task::spawn("relay", relay);
+    let deliver = deliver_once_verified(deliveries, verified.clone(), shutdown_requested.clone());
+    let delivery_task = critical_task::spawn("deliveries", deliver);
     drop(critical_task::spawn("gauges", gauges::observe(database.clone(), shutdown_requested.clone())));
     drop(critical_task::spawn(
         "conservation",
@@ -107,12 +107,12 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     tokio::spawn(observe(brokers, database.clone(), masters, (consuming, verified), health));
 
     shutdown_requested.cancelled().await;
-    let drain = async { tokio::join!(relaying, delivering) };
-    if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSING), drain).await.is_err() {
+    let drain = async { tokio::join!(relay_task, delivery_task) };
+    if timeout(settings.service.shutdown_timeout.saturating_sub(FINAL_WRITE_TIMEOUT), drain).await.is_err() {
         // Nothing is lost: the broker requeues unacknowledged messages.
         tracing::warn!("drain timed out; unfinished deliveries return to the queue");
     }
-    drop(timeout(CLOSING, activity::write(&database)).await);
+    drop(timeout(FINAL_WRITE_TIMEOUT, activity::write(&database)).await);
     ended.cancel();
     Ok(())
 }
@@ -154,8 +154,8 @@ async fn deliver_once_verified(
     }
 }
 
-/// Waits until the queues are declared, because the retry of a failed first attempt needs them. The wait is
-/// limited, because successful attempts do not need them.
+/// Waits until the brokers are connected: a connection declares its queues before it counts as connected. The retry of a failed
+/// first attempt needs the queues. The wait is limited, because successful attempts do not need them.
 async fn wait_until_declared(brokers: &[Broker]) {
     let connected = async {
         while !brokers.iter().all(Broker::is_connected) {

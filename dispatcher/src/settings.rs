@@ -1,4 +1,5 @@
-//! The dispatcher's settings.
+//! The dispatcher's settings. Those of a single request are in [`SenderSettings`], those of the addresses that may be connected
+//! to in [`EgressSettings`].
 
 use crate::deliver::DeliveryBounds;
 use crate::schedule::Schedule;
@@ -16,7 +17,7 @@ const MOST_ATTEMPTS: u32 = 100;
 /// Longest wait: a message's TTL in milliseconds must fit into 32 bits, jitter included.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Most deliveries held: the prefetch of those from the queue must fit into 16 bits.
-const MOST_OPEN: u32 = 20_000;
+const MOST_HELD: u32 = 20_000;
 
 /// Schedule and concurrency of webhooks.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +26,7 @@ pub struct WebhookSettings {
     pub schedule: Schedule,
     /// Concurrency (D28).
     pub(crate) bounds: DeliveryBounds,
-    /// Time past its due time after which a pending delivery counts as lost by the queue.
+    /// How long a pending delivery may be overdue before it counts as lost by the queue.
     pub(crate) rescue_after: Duration,
 }
 
@@ -49,7 +50,7 @@ impl Section for WebhookSettings {
         Variable {
             name: "CONNECT_WEBHOOK_CONCURRENCY",
             default: Some("256"),
-            help: "concurrent attempts, up to 5000; slow receivers get at most half of them",
+            help: "concurrent attempts, up to 5000; slow and new receivers together get at most half of them",
         },
         Variable {
             name: "CONNECT_WEBHOOK_CONCURRENCY_EACH",
@@ -72,7 +73,7 @@ impl Section for WebhookSettings {
         }
         // Four deliveries are held for each concurrent attempt: one is sent, one is being recorded, two wait. Three of them
         // come from the queue, one directly from the outbox.
-        if in_all.saturating_mul(4) > MOST_OPEN {
+        if in_all.saturating_mul(4) > MOST_HELD {
             return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
         }
         let cap = env.get::<Self, Duration>("CONNECT_WEBHOOK_BACKOFF_CAP")?;

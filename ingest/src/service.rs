@@ -75,7 +75,6 @@ pub async fn run(settings: Settings) -> io::Result<()> {
     // Uses that are not written in time are lost; the next request of each key is noted again.
     let written = timeout(CLOSING, Box::pin(async { tokio::join!(key_uses.write(), refused.write()) }));
     tokio::join!(wait_until_closed(&broker), async { drop(written.await) });
-    tracing::info!("graceful shutdown complete");
     Ok(())
 }
 

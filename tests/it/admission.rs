@@ -13,7 +13,8 @@ use tests::{
 };
 use tests::{event, eventually, text};
 
-const REMEMBER: &str = "replay_entries.insert";
+/// The statement that writes the replay entries of requests.
+const INSERT_ENTRIES: &str = "replay_entries.insert";
 
 /// A world whose tenant may have `places` requests in flight, with an ingest behind a recorder.
 async fn world_with_recorder(
@@ -44,13 +45,13 @@ async fn send_concurrently(
     let http = HttpClient::new(world.http().address());
     let send = async |place: usize| (place, http.send(&requests[place]).await);
     let mut waiting: FuturesUnordered<_> = (0..requests.len()).map(send).collect();
-    let (odd, refused) = waiting.next().await.expect("a request is refused");
+    let (refused_place, refused) = waiting.next().await.expect("a request is refused");
     refused.assert_error(503, "overloaded");
     then().await;
     blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
     let mut responses = vec![None; requests.len()];
     while let Some((place, response)) = waiting.next().await {
-        assert_ne!(place, odd);
+        assert_ne!(place, refused_place);
         responses[place] = Some(response);
     }
     responses
@@ -67,7 +68,7 @@ fn read(key: &ApiKey, route: &str, n: usize) -> HttpRequest {
 /// The statements of the round trips that a pool sent, without prepared ones and those of background tasks.
 fn statements(recorder: &StatementRecorder, pool: &str) -> Vec<Vec<String>> {
     let is_of_a_request = |statement: &String| {
-        [REMEMBER, "clients.", "leads.", "trips."].iter().any(|name| statement.starts_with(name))
+        [INSERT_ENTRIES, "clients.", "leads.", "trips."].iter().any(|name| statement.starts_with(name))
     };
     let of =
         |round_trip: RoundTrip| round_trip.statements.into_iter().filter(is_of_a_request).collect::<Vec<_>>();
@@ -97,7 +98,7 @@ async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
     let round_trips = statements(&recorder, "ingest_replay");
     // The first requests wait for the lock on two lanes; the others form one or two groups.
     assert!(round_trips.len() <= 6, "{round_trips:?}");
-    assert!(round_trips.iter().all(|round_trip| *round_trip == [REMEMBER]), "{round_trips:?}");
+    assert!(round_trips.iter().all(|round_trip| *round_trip == [INSERT_ENTRIES]), "{round_trips:?}");
 }
 
 #[tokio::test]
@@ -121,7 +122,7 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
     let round_trips = statements(&recorder, "ingest_reads");
     // Each of the three kinds of records has round trips of its own: one that waits for the lock, and one or two groups.
     assert!(round_trips.len() <= 9, "{round_trips:?}");
-    assert!(round_trips.iter().all(|round_trip| round_trip[0] == REMEMBER), "{round_trips:?}");
+    assert!(round_trips.iter().all(|round_trip| round_trip[0] == INSERT_ENTRIES), "{round_trips:?}");
     assert!(statements(&recorder, "ingest_replay").is_empty(), "reads store their own entries");
 }
 
@@ -143,7 +144,11 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
             assert_eq!(get(&world, &route).await.status, 200, "{route}");
             let round_trips: Vec<_> =
                 recorder.take("ingest_reads").into_iter().map(|f| f.statements).collect();
-            if round_trips == [[REMEMBER, statement]] { Ok(()) } else { Err(format!("{round_trips:?}")) }
+            if round_trips == [[INSERT_ENTRIES, statement]] {
+                Ok(())
+            } else {
+                Err(format!("{round_trips:?}"))
+            }
         })
         .await;
     }
@@ -159,7 +164,7 @@ async fn a_replica_serves_records_while_the_primary_stores_signatures() {
     statements(&primary, "ingest_replay");
     let request = read(&world.key, &lead_route(&lead), 1);
     assert_eq!(record(&world.http().send(&request).await, 200), lead);
-    assert_eq!(statements(&primary, "ingest_replay"), [[REMEMBER]]);
+    assert_eq!(statements(&primary, "ingest_replay"), [[INSERT_ENTRIES]]);
     assert_eq!(statements(&replica, "ingest_reads"), [["leads.by_ids"]]);
     assert!(statements(&primary, "ingest_reads").is_empty());
     world.http().send(&request).await.assert_error(401, "unauthorized");
@@ -242,12 +247,12 @@ async fn an_outage_during_a_round_trip_fails_each_request_with_503_and_applies_n
     world.proxies().postgres.restore();
     world.ingests[0].until_ready().await;
     let again = send().await;
-    let taken = again.iter().take(10).filter(|response| response.status == 200).count();
+    let accepted = again.iter().take(10).filter(|response| response.status == 200).count();
     for response in again.iter().filter(|response| response.status != 200) {
         response.assert_error(401, "unauthorized");
     }
     let applied = world.database.count("SELECT count(*) FROM timeline").await - before;
-    assert_eq!(applied, i64::try_from(taken).expect("few"), "requests that got 503 were not ingested");
+    assert_eq!(applied, i64::try_from(accepted).expect("few"), "requests that got 503 were not ingested");
     for response in send().await {
         response.assert_error(401, "unauthorized");
     }

@@ -17,15 +17,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Time between two passes over all tables.
-const PASS_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between two rounds over all rules.
+const ROUND_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between two scans of the dead-letter queues; each opens a connection to the broker.
 const SCAN_INTERVAL: Duration = Duration::from_secs(600);
 /// Time after which a rule begins with the oldest rows again. In between, a pass begins where the one before has ended, so
-/// that it does not read rows again which are old enough and still needed.
+/// that it reads neither index entries of removed rows nor expired rows that are still needed again.
 const RESTART_INTERVAL: Duration = Duration::from_secs(3_600);
-/// Longest time for one rule before the next one is applied.
-const PASS_TIME: Duration = Duration::from_secs(10);
+/// Longest time of a pass: for one rule before the next one is applied.
+const PASS_TIME_MAX: Duration = Duration::from_secs(10);
 /// The shortest pause after a step.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
@@ -50,9 +50,9 @@ struct Progress {
     clean: CleanSince,
 }
 
-/// How a pass has ended.
+/// How a pass of one rule, or a scan of the dead-letter queues, has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passed {
+enum PassOutcome {
     /// Nothing that has expired is left.
     Clean,
     /// Other rules come first, or the program shuts down.
@@ -61,7 +61,7 @@ enum Passed {
     Busy,
 }
 
-/// When nothing that has expired was left for the last time. The start of the program counts as such a time.
+/// When retention of one kind last caught up: no expired row or message was left. The start of the program counts.
 #[derive(Debug)]
 struct CleanSince {
     what: &'static str,
@@ -71,26 +71,26 @@ struct CleanSince {
 impl CleanSince {
     fn new(what: &'static str) -> Self {
         let new = Self { what, since: Instant::now() };
-        new.show();
+        new.set_gauge();
         new
     }
 
-    fn show(&self) {
+    fn set_gauge(&self) {
         metrics::gauge!(RETENTION_BEHIND, "what" => self.what).set(self.since.elapsed().as_secs_f64());
     }
 
     /// After a pass.
-    fn update(&mut self, passed: &Result<Passed, TxError>) {
+    fn update(&mut self, outcome: &Result<PassOutcome, TxError>) {
         let what = self.what;
-        match passed {
-            Ok(Passed::Clean) => self.since = Instant::now(),
+        match outcome {
+            Ok(PassOutcome::Clean) => self.since = Instant::now(),
             // A copy that is at work knows better how far it has come.
-            Ok(Passed::HasMore | Passed::Busy) => {}
+            Ok(PassOutcome::HasMore | PassOutcome::Busy) => {}
             Err(error) => {
                 limited!(FAILED[0], warn, %error, what, "removing expired rows or messages failed; trying again in the next pass");
             }
         }
-        self.show();
+        self.set_gauge();
     }
 }
 
@@ -108,7 +108,7 @@ impl Retention {
     pub(crate) async fn run(self) {
         let expiring = |rule: &Rule| rule.period(&self.settings).cutoff(clock::now()).is_some();
         let mut rules: Vec<Progress> = Rule::all().into_iter().filter(expiring).map(Progress::new).collect();
-        let mut letters = self.settings.dead_letters.cutoff(clock::now()).map(|_| {
+        let mut dead_letters = self.settings.dead_letters.cutoff(clock::now()).map(|_| {
             register_counter(RETENTION_REMOVED, &[("what", DEAD_LETTERS)]);
             (CleanSince::new(DEAD_LETTERS), Instant::now())
         });
@@ -116,60 +116,65 @@ impl Retention {
             let (mut has_more, mut is_clean) = (false, true);
             for progress in &mut rules {
                 if progress.rule.follows_another() && !is_clean {
-                    progress.clean.show();
+                    progress.clean.set_gauge();
                     continue;
                 }
-                let passed = self.pass(progress).await;
-                progress.clean.update(&passed);
-                has_more |= matches!(passed, Ok(Passed::HasMore));
-                is_clean = matches!(passed, Ok(Passed::Clean));
+                let outcome = self.pass(progress).await;
+                progress.clean.update(&outcome);
+                has_more |= matches!(outcome, Ok(PassOutcome::HasMore));
+                is_clean = matches!(outcome, Ok(PassOutcome::Clean));
             }
-            if let Some((clean, scan_at)) = letters.as_mut().filter(|(_, scan_at)| Instant::now() >= *scan_at)
+            if let Some((clean, scan_at)) =
+                dead_letters.as_mut().filter(|(_, scan_at)| Instant::now() >= *scan_at)
             {
                 *scan_at = Instant::now() + SCAN_INTERVAL;
                 clean.update(&self.scan_dead_letters().await);
             }
             if !has_more {
-                self.shutdown.run_until_cancelled(sleep(PASS_INTERVAL)).await;
+                self.shutdown.run_until_cancelled(sleep(ROUND_INTERVAL)).await;
             }
         }
     }
 
     /// Applies a rule step by step.
-    async fn pass(&self, progress: &mut Progress) -> Result<Passed, TxError> {
+    async fn pass(&self, progress: &mut Progress) -> Result<PassOutcome, TxError> {
         let Some(cutoff) = progress.rule.period(&self.settings).cutoff(clock::now()) else {
-            return Ok(Passed::Clean);
+            return Ok(PassOutcome::Clean);
         };
         let pass_began = Instant::now();
-        while !self.shutdown.is_cancelled() && pass_began.elapsed() < PASS_TIME {
+        while !self.shutdown.is_cancelled() && pass_began.elapsed() < PASS_TIME_MAX {
             let step_began = Instant::now();
             let step = ExpireRows { rule: progress.rule, cutoff, from: progress.position };
-            let Some(step) = self.database.run_tx("retention", &step).await? else { return Ok(Passed::Busy) };
+            let Some(step) = self.database.run_tx("retention", &step).await? else {
+                return Ok(PassOutcome::Busy);
+            };
             for (what, removed) in step.removed {
                 metrics::counter!(RETENTION_REMOVED, "what" => what).increment(removed);
             }
             let Some(next) = step.next else {
                 progress.finish();
-                return Ok(Passed::Clean);
+                return Ok(PassOutcome::Clean);
             };
             progress.position = next;
             self.shutdown.run_until_cancelled(sleep(step_began.elapsed().max(PAUSE_MIN))).await;
         }
-        Ok(Passed::HasMore)
+        Ok(PassOutcome::HasMore)
     }
 
     /// Removes expired dead letters.
-    async fn scan_dead_letters(&self) -> Result<Passed, TxError> {
-        let Some(cutoff) = self.settings.dead_letters.cutoff(clock::now()) else { return Ok(Passed::Clean) };
+    async fn scan_dead_letters(&self) -> Result<PassOutcome, TxError> {
+        let Some(cutoff) = self.settings.dead_letters.cutoff(clock::now()) else {
+            return Ok(PassOutcome::Clean);
+        };
         let opened = OperatorConnection::open(&self.broker, "connect-worker retention").await;
         let broker = opened.map_err(|error| TxError::Unavailable(error.to_string()))?;
         let scan = ExpireDeadLetters { broker: &broker, cutoff };
         let removed = self.database.run_tx("retention", &scan).await;
         // What the scan has kept returns to its queue when the connection closes, however it is closed.
         drop(broker.close().await);
-        let Some(removed) = removed? else { return Ok(Passed::Busy) };
+        let Some(removed) = removed? else { return Ok(PassOutcome::Busy) };
         metrics::counter!(RETENTION_REMOVED, "what" => DEAD_LETTERS).increment(removed);
-        Ok(Passed::Clean)
+        Ok(PassOutcome::Clean)
     }
 }
 

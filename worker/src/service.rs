@@ -33,8 +33,8 @@ const PREFETCH: u16 = 32;
 const UNIT_WRITES: u16 = 16;
 /// Most bytes of message bodies in a unit.
 const UNIT_BYTES: usize = 8 << 20;
-/// Part of the shutdown timeout that is reserved for closing the connections after the drain.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Part of the shutdown timeout that is reserved for writing the last counts after the drain.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Statement timeout of a unit. It includes waits for the locks of other units.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -73,25 +73,32 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let mut lanes = Lanes::new(&settings, [broker.clone(), replies.clone()], &shutdown);
     lanes.start_all().map_err(ServiceError::Threads)?;
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    let (retention, background) = lanes.start_retention();
+    let (retention, background) = lanes.start_background();
     let Lanes { pools, master_key_verified, consuming, running, .. } = lanes;
     tokio::spawn(activity::write_regularly(background.clone()));
     let (verified, masters) = (master_key_verified.clone(), settings.sealing.master_keys.clone());
     tokio::spawn(sealed_values::observe(pools[0].clone(), masters.clone(), verified));
     let master_key = (masters, master_key_verified);
-    tokio::spawn(observe([broker, replies], pools, master_key, (consuming, running.len()), health.clone()));
+    let lanes = LaneCount { consuming, started: running.len() };
+    tokio::spawn(observe([broker, replies], pools, master_key, lanes, health.clone()));
 
     health.set("accepting", true);
     shutdown.cancelled().await;
     health.set("accepting", false);
     let drain = async { tokio::join!(join_all(running), retention) };
-    if timeout(settings.service.shutdown_timeout.saturating_sub(CLOSE_TIMEOUT), drain).await.is_err() {
+    if timeout(settings.service.shutdown_timeout.saturating_sub(FINAL_WRITE_TIMEOUT), drain).await.is_err() {
         // Nothing is lost: the broker requeues unacknowledged messages.
         tracing::warn!("drain timed out; messages of unfinished units return to their queues");
     }
-    drop(timeout(CLOSE_TIMEOUT, activity::write(&background)).await);
+    drop(timeout(FINAL_WRITE_TIMEOUT, activity::write(&background)).await);
     broker_shutdown.cancel();
     Ok(())
+}
+
+/// How many lanes were started, and how many of them consume.
+struct LaneCount {
+    consuming: Arc<AtomicUsize>,
+    started: usize,
 }
 
 /// The lanes. Each has its own thread and its own connections, so that a records write waits neither in a pool behind a
@@ -147,6 +154,7 @@ impl<'a> Lanes<'a> {
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
         }
+        // One message at a time; it is accepted whatever its size.
         let single = UnitBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1, priority: 0 };
         for _ in 0..settings.crm_lanes {
             let handler = CrmHandler::new(self.pipeline("records"), shutdown.clone());
@@ -162,9 +170,9 @@ impl<'a> Lanes<'a> {
         self.pipeline.with_connections(database, counters)
     }
 
-    /// Starts to remove what expires, on a connection of its own, which is returned for other work in the background. A commit does not wait for the disk: what a crash of the server
-    /// brings back is removed again.
-    fn start_retention(&mut self) -> (JoinHandle<()>, Database) {
+    /// Starts retention. Returns its task, and its pool of one connection, which other background work shares. Commits of this
+    /// pool do not wait for the disk: rows that reappear after a crash of the server are removed again.
+    fn start_background(&mut self) -> (JoinHandle<()>, Database) {
         let settings = self.settings;
         let database = pool(settings, "retention", false);
         self.pools.push(database.clone());
@@ -218,13 +226,13 @@ fn pool(settings: &Settings, name: &'static str, durable: bool) -> Database {
 
 /// Updates readiness and the pools' gauges, and lets the lanes start once the master key is verified.
 ///
-/// A worker is ready when all of its `lanes.1` lanes consume and the broker accepts its replies and dead letters. An
+/// A worker is ready when all of its lanes consume and the broker accepts its replies and dead letters. An
 /// unready worker keeps working: it consumes the queues even while the broker blocks publishers.
 async fn observe(
     brokers: [Broker; 2],
     pools: Vec<Database>,
     (masters, master_key_verified): (MasterKeys, CancellationToken),
-    lanes: (Arc<AtomicUsize>, usize),
+    lanes: LaneCount,
     health: Health,
 ) {
     let mut every = tokio::time::interval(OBSERVE_INTERVAL);
@@ -233,7 +241,7 @@ async fn observe(
         health.set("broker", brokers.iter().all(Broker::is_connected));
         let [_, replies] = &brokers;
         health.set("publishing", replies.can_publish());
-        health.set("consuming", lanes.0.load(Ordering::Relaxed) == lanes.1);
+        health.set("consuming", lanes.consuming.load(Ordering::Relaxed) == lanes.started);
         health.set("postgres", pools[0].is_writable(OBSERVE_INTERVAL).await);
         let has_key = pools[0].has_master_key(&masters, OBSERVE_INTERVAL).await;
         health.set("master_key", has_key);

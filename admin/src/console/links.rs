@@ -1,6 +1,7 @@
-//! Links that sign in once.
+//! Links that sign in once: created, checked, and used up.
 
-use super::{Identity, Role, SignInMethod, TokenHash};
+use super::sessions::{self, NewSession, SessionLimits};
+use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transaction::transact;
@@ -9,7 +10,7 @@ use chrono::TimeDelta;
 use common::clock;
 use common::settings::ConsoleUrl;
 use serde::Serialize;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Transaction};
 
 /// How long a link can be used.
 pub const LINK_LIFETIME: TimeDelta = TimeDelta::minutes(5);
@@ -56,7 +57,7 @@ pub async fn create_link(
         Some(person) => person.clone(),
         None => Name::parse(new.role.as_str())?,
     };
-    let identity = Identity { role: new.role, tenant, person };
+    let identity = SignedInIdentity { role: new.role, tenant, person };
     let lifetime = (SignInMethod::Link, LINK_LIFETIME);
     create(client, actor, console, &identity, lifetime, AuditAction::CreateLoginLink).await
 }
@@ -66,7 +67,7 @@ pub(super) async fn create(
     client: &mut Client,
     actor: &Actor,
     console: &ConsoleUrl,
-    identity: &Identity,
+    identity: &SignedInIdentity,
     (method, lifetime): (SignInMethod, TimeDelta),
     action: AuditAction,
 ) -> Result<LoginLink, AdminError> {
@@ -88,4 +89,25 @@ pub(super) async fn create(
 /// Whether the link with this token can be used. Does not use it up: mail programs and chats fetch links to preview them.
 pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminError> {
     store::console_login_links::is_valid(client, &TokenHash::of(token), clock::now()).await
+}
+
+/// Uses up the link with the token `link` and begins a session with a new token; `None` if the link is unknown, expired or used.
+/// The session with the token `replaced`, which the browser had before, ends.
+pub async fn use_link(
+    client: &mut Client,
+    link: &str,
+    replaced: Option<&str>,
+    limits: SessionLimits,
+) -> Result<Option<NewSession>, AdminError> {
+    let (now, token) = (clock::now(), sessions::new_token()?);
+    let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
+    let begin = async |tx: &Transaction<'_>| {
+        let Some((identity, method)) = store::console_login_links::use_up(tx, &link, now).await? else {
+            return Ok(None);
+        };
+        sessions::insert_session(tx, &hash, (&identity, method), replaced, (now, limits)).await?;
+        Ok(Some(identity))
+    };
+    let identity = transact(client, begin).await?;
+    Ok(identity.map(|identity| NewSession { token, identity }))
 }

@@ -5,18 +5,18 @@ mod groups;
 mod links;
 mod partners;
 mod pending;
-mod people;
 mod sessions;
+mod verified_sign_in;
 
 pub use groups::GroupRoles;
-pub use links::{LINK_LIFETIME, LoginLink, NewLink, create_link, is_link_valid};
+pub use links::{LINK_LIFETIME, LoginLink, NewLink, create_link, is_link_valid, use_link};
 pub use partners::{NewPartnerLink, PARTNER_LINK_LIFETIME, Revoked, create_partner_link, revoke_partners};
 pub use pending::{PENDING_LIFETIME, PendingSignIn};
-pub use people::{Person, SignIn, SpentState, sign_in_person};
 pub use sessions::{
-    EndedSessions, NewSession, Session, SessionLimits, begin_session, end_all_sessions, end_session,
-    end_sessions, find_session,
+    EndedSessions, NewSession, Session, SessionLimits, end_session, end_sessions_by_name, find_session,
+    sign_out_everywhere,
 };
+pub use verified_sign_in::{OneTimeSignIn, SignIn, VerifiedPerson, sign_in_person};
 
 use crate::audit::Actor;
 use crate::input::Name;
@@ -90,7 +90,7 @@ impl SignInMethod {
 
 /// Who signs in, with which rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct SignedInIdentity {
     /// What they may do.
     pub role: Role,
     /// The tenant that they are limited to; `None` exactly for operators.
@@ -99,7 +99,7 @@ pub struct Identity {
     pub person: Name,
 }
 
-impl Identity {
+impl SignedInIdentity {
     /// The person as audit records name them. A partner is marked as one: who invites them chooses their name.
     pub fn actor(&self, method: SignInMethod) -> Actor {
         let (person, role) = (self.person.as_str(), self.role.as_str());

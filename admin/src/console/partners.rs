@@ -1,7 +1,7 @@
 //! Access of a tenant's partners: links that an administrator of the tenant hands out, and the sessions that they begin.
 
 use super::links::{self, LoginLink};
-use super::{Identity, Role, SignInMethod};
+use super::{Role, SignInMethod, SignedInIdentity};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transaction::transact;
@@ -36,8 +36,8 @@ pub struct Revoked {
 
 /// Creates a link for a partner. Whoever opens it first, within [`PARTNER_LINK_LIFETIME`], is signed in.
 ///
-/// The token is random and only its hash is stored, together with tenant, role and expiry: nobody can make a link or
-/// change one, and it can be revoked, which a link that carries its rights under a signature cannot.
+/// The token is random and only its hash is stored, with tenant, role and expiry. So nobody can forge a link or change its
+/// rights, and, unlike a signed link, it can be revoked.
 pub async fn create_partner_link(
     client: &mut Client,
     actor: &Actor,
@@ -48,7 +48,7 @@ pub async fn create_partner_link(
         return Err(AdminError::InvalidInput("role must be viewer or admin".to_owned()));
     }
     let tenant = Some(tenants::find(&*client, &new.tenant).await?);
-    let identity = Identity { role: new.role, tenant, person: new.person.clone() };
+    let identity = SignedInIdentity { role: new.role, tenant, person: new.person.clone() };
     let kind = (SignInMethod::PartnerLink, PARTNER_LINK_LIFETIME);
     links::create(client, actor, console, &identity, kind, AuditAction::CreatePartnerLink).await
 }

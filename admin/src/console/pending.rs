@@ -22,7 +22,7 @@ const COOKIE_MAX: usize = 100;
 pub struct PendingSignIn {
     /// The text of the browser's cookie: expiry and token.
     pub cookie: String,
-    /// From when on it is refused.
+    /// When it expires.
     pub expires_at: DateTime<Utc>,
     /// Names it at the provider, which sends it back through the browser.
     pub state: String,
@@ -40,8 +40,8 @@ impl PendingSignIn {
         Ok(Self::derive(&keys.current, cookie, expires_at))
     }
 
-    /// The one of a browser's `cookie` for which the provider has sent back `state`; `None` if it has expired, or if another
-    /// browser has begun it.
+    /// Restores the sign-in of a browser's `cookie` if `state`, which the provider has sent back, belongs to it; `None` if it has
+    /// expired, or if another browser has begun it.
     pub fn resume(keys: &MasterKeys, cookie: &str, state: &str, now: DateTime<Utc>) -> Option<Self> {
         if cookie.len() > COOKIE_MAX {
             return None;

@@ -1,6 +1,6 @@
 //! Sessions of people who are signed in.
 
-use super::{Identity, Role, SignInMethod, TokenHash};
+use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transaction::transact;
@@ -30,14 +30,14 @@ pub struct NewSession {
     /// For the cookie; it cannot be read again.
     pub token: Secret,
     /// Who is signed in.
-    pub identity: Identity,
+    pub identity: SignedInIdentity,
 }
 
 /// A session that has neither been revoked nor passed its idle or absolute limit.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Who is signed in.
-    pub identity: Identity,
+    pub identity: SignedInIdentity,
     /// Slug of the tenant that they are limited to; `None` exactly for operators.
     pub tenant_slug: Option<String>,
     /// How they signed in.
@@ -58,46 +58,30 @@ impl Session {
     }
 }
 
-/// Uses up the link with the token `link` and begins a session with a new token; `None` if the link is unknown, expired or used.
-/// The session with the token `replaced`, which the browser had before, ends.
-pub async fn begin_session(
-    client: &mut Client,
-    link: &str,
-    replaced: Option<&str>,
-    limits: SessionLimits,
-) -> Result<Option<NewSession>, AdminError> {
-    let (now, token) = (clock::now(), secrets::new_secret("cn_")?);
-    let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
-    let begin = async |tx: &Transaction<'_>| {
-        let Some((identity, method)) = store::console_login_links::use_up(tx, &link, now).await? else {
-            return Ok(None);
-        };
-        begin_in(tx, &hash, (&identity, method), replaced, (now, limits)).await?;
-        Ok(Some(identity))
-    };
-    let identity = transact(client, begin).await?;
-    Ok(identity.map(|identity| NewSession { token, identity }))
+/// A new token of a session.
+pub(super) fn new_token() -> Result<Secret, AdminError> {
+    secrets::new_secret("cn_")
 }
 
-/// Begins a session of somebody whose identity was verified; `None` if the sign-in `spent` has begun one before.
-pub(super) async fn begin_for(
+/// Begins a session of somebody whose identity was verified; `None` if the sign-in `one_time` has begun one before.
+pub(super) async fn begin_verified_session(
     client: &mut Client,
-    identity: &Identity,
+    identity: &SignedInIdentity,
     method: SignInMethod,
-    spent: Option<(TokenHash, DateTime<Utc>)>,
+    one_time: Option<(TokenHash, DateTime<Utc>)>,
     replaced: Option<&str>,
     limits: SessionLimits,
 ) -> Result<Option<NewSession>, AdminError> {
-    let (now, token) = (clock::now(), secrets::new_secret("cn_")?);
+    let (now, token) = (clock::now(), new_token()?);
     let hash = TokenHash::of(token.reveal());
     let begin = async |tx: &Transaction<'_>| {
         store::console_spent_sign_ins::remove_expired(tx, now).await?;
-        if let Some((state, expires_at)) = &spent
+        if let Some((state, expires_at)) = &one_time
             && !store::console_spent_sign_ins::add(tx, state, *expires_at).await?
         {
             return Ok(false);
         }
-        begin_in(tx, &hash, (identity, method), replaced, (now, limits)).await?;
+        insert_session(tx, &hash, (identity, method), replaced, (now, limits)).await?;
         Ok(true)
     };
     let begun = transact(client, begin).await?;
@@ -105,10 +89,10 @@ pub(super) async fn begin_for(
 }
 
 /// Begins a session in the place of the one with the token `replaced`, and records it.
-async fn begin_in(
+pub(super) async fn insert_session(
     tx: &Transaction<'_>,
     hash: &TokenHash,
-    (identity, method): (&Identity, SignInMethod),
+    (identity, method): (&SignedInIdentity, SignInMethod),
     replaced: Option<&str>,
     (now, limits): (DateTime<Utc>, SessionLimits),
 ) -> Result<(), AdminError> {
@@ -152,16 +136,16 @@ pub struct EndedSessions {
     pub sessions: u64,
 }
 
-/// Ends the sessions of everybody with the name `person`, in whatever way they signed in, or all sessions if it is `None`.
-/// Recorded as `console.end-sessions`.
-pub async fn end_sessions(
+/// Ends the sessions of everybody with the name `person`, in whatever way they signed in, or the sessions of all people if it is
+/// `None`. Recorded as `console.end-sessions`.
+pub async fn end_sessions_by_name(
     client: &mut Client,
     actor: &Actor,
     person: Option<&Name>,
 ) -> Result<EndedSessions, AdminError> {
     let target = person.map_or("everybody", Name::as_str);
     transact(client, async |tx| {
-        let sessions = store::console_sessions::end_of_person(tx, person.map(Name::as_str)).await?;
+        let sessions = store::console_sessions::end_by_name(tx, person.map(Name::as_str)).await?;
         record(tx, actor, AuditAction::EndSessions, target, None).await?;
         Ok(EndedSessions { sessions })
     })
@@ -170,6 +154,6 @@ pub async fn end_sessions(
 
 /// Ends all sessions of the person with the same rights, who signed in in the same way: a partner's name may be that of
 /// somebody else. Returns how many.
-pub async fn end_all_sessions(client: &mut Client, session: &Session) -> Result<u64, AdminError> {
-    store::console_sessions::end_all(client, &session.identity, session.method).await
+pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<u64, AdminError> {
+    store::console_sessions::end_of_identity(client, &session.identity, session.method).await
 }

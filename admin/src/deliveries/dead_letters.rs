@@ -1,6 +1,6 @@
 //! Dead letters of webhook deliveries in the broker.
 
-use crate::{Observer, Step};
+use crate::{Observer, ProgressStep};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue};
 use common::message::DeliveryMeta;
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ pub(super) async fn remove(
         return Ok(());
     }
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, None).await?;
-    observer.begin(Step::CheckDeadLetters, scan.remaining().into());
+    observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
     let is_replayed =
         |letter: &DeadLetter| delivery_of(letter).is_some_and(|meta| replayed.contains(&meta.delivery_id));
     while let Some(window) = scan.next_window().await? {

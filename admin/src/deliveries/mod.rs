@@ -8,7 +8,7 @@ mod replay_job;
 pub(crate) use dead_letters::delivery_of;
 pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
-pub(crate) use replay::replay_dead;
+pub(crate) use replay::replay_dead_lettered;
 pub use replay::{ReplayReport, ReplaySelection, replay_many, replay_one};
 pub use replay_job::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,

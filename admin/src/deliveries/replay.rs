@@ -7,9 +7,9 @@
 
 use super::{dead_letters, parse_id};
 use crate::audit::{Actor, AuditAction, record, record_before};
-use crate::store::ended_deliveries::{self, ReplayTarget};
+use crate::store::replayable_deliveries::{self, ReplayTarget};
 use crate::transaction::transact;
-use crate::{AdminError, Notice, Observer, Step, store};
+use crate::{AdminError, Notice, Observer, ProgressStep, store};
 use chrono::{DateTime, Utc};
 use common::broker::OperatorConnection;
 use common::clock;
@@ -20,15 +20,15 @@ use std::fmt;
 use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
-const DEAD: &[DeliveryState] = &[DeliveryState::Dead];
-const ENDED: &[DeliveryState] = &[DeliveryState::Dead, DeliveryState::Delivered];
+const DEAD_LETTERED: &[DeliveryState] = &[DeliveryState::DeadLettered];
+const REPLAYABLE: &[DeliveryState] = &[DeliveryState::DeadLettered, DeliveryState::Delivered];
 
 /// The deliveries to replay.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplaySelection {
     /// Deliveries of this tenant.
     pub tenant: TenantId,
-    /// Only dead deliveries; otherwise also delivered ones.
+    /// Only dead-lettered deliveries; otherwise also delivered ones.
     pub dead: bool,
     /// Created at or after this time.
     pub from: Option<DateTime<Utc>>,
@@ -39,7 +39,7 @@ pub struct ReplaySelection {
 impl ReplaySelection {
     /// The states of the selected deliveries.
     pub(crate) const fn states(&self) -> &'static [DeliveryState] {
-        if self.dead { DEAD } else { ENDED }
+        if self.dead { DEAD_LETTERED } else { REPLAYABLE }
     }
 }
 
@@ -73,26 +73,26 @@ pub async fn replay_one(
 ) -> Result<(), AdminError> {
     let parsed = parse_id(id)?;
     let not_found = || AdminError::DeliveryNotFound(id.to_owned());
-    let found = ended_deliveries::find(client, parsed).await?.ok_or_else(not_found)?;
+    let found = replayable_deliveries::find(client, parsed).await?.ok_or_else(not_found)?;
     let targets = [ReplayTarget { id: parsed, subscription: found.subscription }];
-    let replay = async |tx: &Transaction<'_>| {
-        let replayed = replay(tx, found.tenant, &targets, ENDED).await?;
+    let run = async |tx: &Transaction<'_>| {
+        let replayed = replay_in(tx, found.tenant, &targets, REPLAYABLE).await?;
         if !replayed.is_empty() {
             let target = parsed.to_string();
             record(tx, actor, AuditAction::ReplayDeliveries, &target, Some(found.tenant)).await?;
         }
         Ok(replayed)
     };
-    let replayed = transact(client, replay).await?;
-    let Some((_, was_dead)) = replayed.first() else {
-        let state = ended_deliveries::find(client, parsed).await?.ok_or_else(not_found)?.state;
-        return Err(if ENDED.contains(&state) {
+    let replayed = transact(client, run).await?;
+    let Some((_, was_dead_lettered)) = replayed.first() else {
+        let state = replayable_deliveries::find(client, parsed).await?.ok_or_else(not_found)?.state;
+        return Err(if REPLAYABLE.contains(&state) {
             AdminError::DeliveryWithoutSubscription(parsed)
         } else {
-            AdminError::DeliveryNotEnded { id: parsed, state }
+            AdminError::DeliveryNotReplayable { id: parsed, state }
         });
     };
-    if *was_dead {
+    if *was_dead_lettered {
         remove_dead_letters(broker, &HashSet::from([parsed]), observer).await?;
     }
     Ok(())
@@ -107,28 +107,29 @@ pub async fn replay_many(
     observer: &mut impl Observer,
 ) -> Result<ReplayReport, AdminError> {
     let subscriptions = store::subscriptions::all_ids(client, selection.tenant).await?;
-    let total = ended_deliveries::count(client, selection, &subscriptions).await?;
+    let total = replayable_deliveries::count(client, selection, &subscriptions).await?;
     let target = selection.to_string();
     record_before(client, actor, AuditAction::ReplayDeliveries, &target, Some(selection.tenant)).await?;
-    observer.begin(Step::ReplayDeliveries, total);
-    let (mut replayed, mut seen, mut were_dead, mut after) = (0, 0, HashSet::new(), Uuid::nil());
+    observer.begin(ProgressStep::ReplayDeliveries, total);
+    let (mut replayed, mut seen, mut were_dead_lettered, mut after) = (0, 0, HashSet::new(), Uuid::nil());
     loop {
-        let page = ended_deliveries::next(client, selection, &subscriptions, after).await?;
+        let page = replayable_deliveries::next(client, selection, &subscriptions, after).await?;
         let Some(last) = page.last() else { break };
         after = last.id;
         seen += page.len() as u64;
-        let replay =
-            async |tx: &Transaction<'_>| replay(tx, selection.tenant, &page, selection.states()).await;
-        let done = transact(client, replay).await?;
+        let run =
+            async |tx: &Transaction<'_>| replay_in(tx, selection.tenant, &page, selection.states()).await;
+        let done = transact(client, run).await?;
         replayed += done.len() as u64;
-        were_dead.extend(done.into_iter().filter_map(|(id, was_dead)| was_dead.then_some(id)));
+        were_dead_lettered
+            .extend(done.into_iter().filter_map(|(id, was_dead_lettered)| was_dead_lettered.then_some(id)));
         observer.reached(replayed);
     }
     observer.end(replayed);
     if seen > replayed {
         observer.notice(Notice::NotReplayed(seen - replayed));
     }
-    remove_dead_letters(broker, &were_dead, observer).await?;
+    remove_dead_letters(broker, &were_dead_lettered, observer).await?;
     Ok(ReplayReport { replayed })
 }
 
@@ -141,20 +142,20 @@ async fn remove_dead_letters(
     removed.map_err(|source| AdminError::DeadLettersRemain { replayed: replayed.len(), source })
 }
 
-/// Replays those of a tenant's deliveries that are dead and whose subscription exists; returns the ids of these.
-pub(crate) async fn replay_dead(
+/// Replays those of a tenant's deliveries that are dead-lettered and whose subscription exists; returns the ids of these.
+pub(crate) async fn replay_dead_lettered(
     client: &mut Client,
     tenant: TenantId,
     targets: &[ReplayTarget],
 ) -> Result<Vec<Uuid>, AdminError> {
-    let replay = async |tx: &Transaction<'_>| replay(tx, tenant, targets, DEAD).await;
-    let replayed = transact(client, replay).await?;
+    let run = async |tx: &Transaction<'_>| replay_in(tx, tenant, targets, DEAD_LETTERED).await;
+    let replayed = transact(client, run).await?;
     Ok(replayed.into_iter().map(|(id, _)| id).collect())
 }
 
 /// Replays the deliveries that are in one of `states` and whose subscription exists; returns their ids, each with whether
-/// it was dead.
-async fn replay(
+/// it was dead-lettered.
+async fn replay_in(
     tx: &Transaction<'_>,
     tenant: TenantId,
     targets: &[ReplayTarget],
@@ -164,10 +165,10 @@ async fn replay(
     subscriptions.sort_unstable();
     subscriptions.dedup();
     let held = store::subscriptions::hold(tx, tenant, &subscriptions).await?;
-    let locked = ended_deliveries::lock(tx, tenant, targets, &held, states).await?;
+    let locked = replayable_deliveries::lock(tx, tenant, targets, &held, states).await?;
     if !locked.is_empty() {
         let ids: Vec<Uuid> = locked.iter().map(|(id, _)| *id).collect();
-        ended_deliveries::replay(tx, tenant, &ids, clock::now()).await?;
+        replayable_deliveries::replay(tx, tenant, &ids, clock::now()).await?;
         store::pending_deliveries::wake_dispatcher(tx).await?;
     }
     Ok(locked)

@@ -7,7 +7,7 @@ use super::DeliveryQuery;
 use crate::audit::{Actor, AuditAction, record};
 use crate::store::replay_jobs::{self, Counted, NewReplayJob, before};
 use crate::transaction::transact;
-use crate::{AdminError, Newest, Observer, Step, store, tenants};
+use crate::{AdminError, Newest, Observer, ProgressStep, store, tenants};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::event::OutboundType;
@@ -116,8 +116,8 @@ pub struct MatchingCount {
 /// The states of the deliveries that a query selects for a replay. Refuses a state in which a delivery cannot be replayed.
 fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>, AdminError> {
     match query.state {
-        None => Ok(vec![DeliveryState::Dead, DeliveryState::Delivered]),
-        Some(state @ (DeliveryState::Dead | DeliveryState::Delivered)) => Ok(vec![state]),
+        None => Ok(vec![DeliveryState::DeadLettered, DeliveryState::Delivered]),
+        Some(state @ (DeliveryState::DeadLettered | DeliveryState::Delivered)) => Ok(vec![state]),
         Some(state @ (DeliveryState::Pending | DeliveryState::Dropped)) => Err(AdminError::InvalidInput(
             format!("state must be dead or delivered: {state} deliveries cannot be replayed"),
         )),
@@ -125,7 +125,7 @@ fn replayable(query: &DeliveryQuery) -> Result<Vec<DeliveryState>, AdminError> {
 }
 
 /// The subscriptions whose deliveries a query selects, without removed ones.
-async fn receivers(
+async fn selected_subscriptions(
     client: &Client,
     tenant: TenantId,
     query: &DeliveryQuery,
@@ -149,7 +149,7 @@ pub async fn count_replay(
     let (states, ids) = (replayable(query)?, query.ids());
     let event_type = query.event_type.map(OutboundType::as_str);
     let mut count = 0;
-    for subscription in receivers(client, tenant, query).await? {
+    for subscription in selected_subscriptions(client, tenant, query).await? {
         let counted = Counted { tenant, subscription, states: &states, event_type };
         let mut left = before(ids.start)..ids.end;
         loop {
@@ -180,7 +180,7 @@ pub async fn create_replay(
         let expected = format!("the rate must be from {least} to {most} deliveries per second");
         return Err(AdminError::InvalidInput(expected));
     }
-    receivers(client, tenant, query).await?;
+    selected_subscriptions(client, tenant, query).await?;
     let (id, mut ids) = (Uuid::now_v7(), query.ids());
     ids.end = ids.end.min(id);
     let matched = i64::try_from(counted.count).ok().filter(|_| !counted.has_more);
@@ -235,7 +235,7 @@ pub async fn wait_for_replay(
 ) -> Result<ReplayJob, AdminError> {
     let id = job.id.to_string();
     let total = job.matched.and_then(|matched| u64::try_from(matched).ok()).unwrap_or_default();
-    observer.begin(Step::ReplayDeliveries, total);
+    observer.begin(ProgressStep::ReplayDeliveries, total);
     let (mut seen, mut since) = (None, Instant::now());
     loop {
         let now = find_replay(client, &id).await?;
@@ -255,7 +255,7 @@ pub async fn wait_for_replay(
     }
 }
 
-/// The time that the smallest or next id of a range stands for; `None` if the range has no such limit.
+/// The time of the first id of a range, or of the first id after it; `None` if the range is unlimited there.
 fn limit_time(id: Uuid) -> Option<DateTime<Utc>> {
     let is_limit = !id.is_nil() && !id.is_max();
     let millis = i64::try_from(id.as_u128() >> 80).ok().filter(|_| is_limit)?;
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn only_deliveries_that_have_ended_are_selected() {
         let states = |state| replayable(&DeliveryQuery { state, ..DeliveryQuery::default() });
-        assert_eq!(states(None).unwrap(), [DeliveryState::Dead, DeliveryState::Delivered]);
-        assert_eq!(states(Some(DeliveryState::Dead)).unwrap(), [DeliveryState::Dead]);
+        assert_eq!(states(None).unwrap(), [DeliveryState::DeadLettered, DeliveryState::Delivered]);
+        assert_eq!(states(Some(DeliveryState::DeadLettered)).unwrap(), [DeliveryState::DeadLettered]);
         for state in [DeliveryState::Pending, DeliveryState::Dropped] {
             assert!(states(Some(state)).unwrap_err().to_string().contains("cannot be replayed"));
         }

@@ -28,7 +28,8 @@ use tokio_postgres::Client;
 
 /// Longest time for one check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest time for a statement of a check, in milliseconds: shorter, so that the next check finds a free connection.
+/// Longest time for a statement of a check, in milliseconds: shorter than [`CHECK_TIMEOUT`], so that a statement has ended
+/// before the next check uses the connection.
 const STATEMENT_TIMEOUT: u32 = 10_000;
 /// Longest time for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,16 +99,16 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
     report.check("roles", within(roles::check(client, &installation.role_prefix)).await);
     match &installation.master_keys {
         Ok(keys) => report.check("master_key", within(secrets::check(client, keys)).await),
-        Err(what) => report.add("master_key", vec![not_set(what)]),
+        Err(what) => report.add("master_key", vec![unusable_setting(what)]),
     }
     match &installation.retention {
         Ok(settings) => report.check("retention", within(retention::check(client, settings)).await),
-        Err(what) => report.add("retention", vec![not_set(what)]),
+        Err(what) => report.add("retention", vec![unusable_setting(what)]),
     }
 }
 
-/// A setting without which a check cannot run.
-fn not_set(what: &str) -> Finding {
+/// A check that cannot run, because a setting is missing or malformed.
+fn unusable_setting(what: &str) -> Finding {
     Finding::error(
         format!("the check could not run: {what}"),
         "Set it as for the programs, and run the command again",
@@ -127,7 +128,7 @@ async fn connect_database(installation: &Installation, report: &mut Report) -> O
     let settings = match &installation.database {
         Ok(settings) => settings,
         Err(what) => {
-            report.add("postgres.connection", vec![not_set(what)]);
+            report.add("postgres.connection", vec![unusable_setting(what)]);
             return None;
         }
     };
@@ -180,7 +181,7 @@ async fn connect_broker(installation: &Installation, report: &mut Report) -> Opt
     let settings = match &installation.broker {
         Ok(settings) => settings,
         Err(what) => {
-            report.add("broker.connection", vec![not_set(what)]);
+            report.add("broker.connection", vec![unusable_setting(what)]);
             return None;
         }
     };

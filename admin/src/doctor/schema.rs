@@ -26,12 +26,12 @@ common::statements! {
 }
 
 /// The statements of the programs, which are not part of connectctl. `tests/it/operator/doctor` compares the file with them.
-const OF_PROGRAMS: &str = include_str!("statements.sql");
+const PROGRAM_STATEMENTS: &str = include_str!("statements.sql");
 /// What separates statements in the file.
 const SEPARATOR: &str = "\n-- ----\n";
 
 /// Statements that are meant to read a whole table: counts of all deliveries for a gauge, and small tables.
-const OF_WHOLE_TABLES: [&str; 4] =
+const WHOLE_TABLE_STATEMENTS: [&str; 4] =
     ["deliveries.ended", "intake_pressure.remove_old", "key_revision.read", "subscriptions.count_unsealed"];
 
 pub(super) async fn version(client: &Client) -> Result<Vec<Finding>, AdminError> {
@@ -79,7 +79,7 @@ pub(super) async fn plans(client: &Client) -> Result<Vec<Finding>, AdminError> {
     let mut scanned: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for statement in statements() {
         let name = name(statement);
-        if OF_WHOLE_TABLES.contains(&name) {
+        if WHOLE_TABLE_STATEMENTS.contains(&name) {
             continue;
         }
         for step in plan(client, statement).await? {
@@ -106,7 +106,7 @@ pub(super) async fn plans(client: &Client) -> Result<Vec<Finding>, AdminError> {
 fn statements() -> impl Iterator<Item = &'static str> {
     let own = crate::store::STATEMENTS.iter().chain(retention::STATEMENTS).copied().flatten();
     let own = own.chain(activity::STATEMENTS).chain(MASTER_KEY_STATEMENTS).map(|sql| sql.as_str());
-    own.chain(OF_PROGRAMS.split(SEPARATOR).filter(|statement| !statement.trim().is_empty()))
+    own.chain(PROGRAM_STATEMENTS.split(SEPARATOR).filter(|statement| !statement.trim().is_empty()))
 }
 
 fn name(statement: &str) -> &str {

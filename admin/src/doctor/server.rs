@@ -82,7 +82,7 @@ pub(super) async fn read_only(client: &Client) -> Result<Vec<Finding>, AdminErro
 
 /// The difference between the clocks of the server and of this machine, beyond what the round trip explains.
 pub(super) async fn clock(client: &Client) -> Result<Vec<Finding>, AdminError> {
-    // Not prepared first, so that one round trip is measured.
+    // Prepared beforehand, so that only the round trip of the query is measured.
     let statement = client.prepare(CLOCK.as_str()).await?;
     let before = clock::now();
     let row = client.query_one(&statement, &[]).await?;

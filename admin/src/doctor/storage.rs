@@ -17,7 +17,7 @@ common::statements! {
     WHERE schemaname = current_schema() AND n_dead_tup > 100000 AND n_dead_tup > n_live_tup / 5
     ORDER BY n_dead_tup DESC LIMIT 5";
 
-    /// Partitions of used signatures are dropped before statistics would pay.
+    /// Without partitions of used signatures, which are dropped before they need statistics.
     const NEVER_ANALYZED = "-- doctor.never_analyzed
     SELECT c.relname::text FROM pg_class c
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND NOT c.relispartition
@@ -52,7 +52,7 @@ pub(super) async fn replication_slots(client: &Client) -> Result<Vec<Finding>, A
     Ok(findings)
 }
 
-/// Tables of which much was removed and not vacuumed.
+/// Tables with many dead rows.
 pub(super) async fn vacuum(client: &Client) -> Result<Vec<Finding>, AdminError> {
     let rows = client.query(DEAD_ROWS.as_str(), &[]).await?;
     let of = |row: &tokio_postgres::Row| {

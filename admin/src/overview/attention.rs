@@ -9,13 +9,13 @@ use common::broker::Queue;
 use common::clock;
 use tokio_postgres::Client;
 
-/// After how long without a look at the queues something is wrong. Programs write one at least every half minute.
+/// If no program has reported the queues for this long, something is wrong: each reports at least every half minute.
 const UNSEEN: TimeDelta = TimeDelta::minutes(2);
 /// How long messages and events may wait.
 const LATE: TimeDelta = TimeDelta::minutes(1);
 /// The latest minutes that shares of refusals and failures are taken of.
 const RECENT: usize = 10;
-/// Fewest requests or attempts of which a share says something.
+/// Fewest requests or attempts of which a share is meaningful.
 const SHARE_OF: i64 = 20;
 
 /// Something that needs attention.
@@ -35,7 +35,7 @@ struct Seen {
     pressures: Vec<Pressure>,
     /// When the oldest event that waits in the outbox was created.
     outbox: Option<DateTime<Utc>>,
-    /// When the delivery that is due the longest was due.
+    /// The earliest due time of the deliveries in the queue of webhooks.
     due: Option<DateTime<Utc>>,
 }
 
@@ -49,23 +49,23 @@ pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
         outbox: store::activity::oldest_pending(client).await?,
         due: store::activity::oldest_due(client).await?,
     };
-    Ok(of(&seen))
+    Ok(find_attention(&seen))
 }
 
-fn of(seen: &Seen) -> Vec<Attention> {
+fn find_attention(seen: &Seen) -> Vec<Attention> {
     let mut found = Vec::new();
     let mut add = |runbook, text| found.push(Attention { text, runbook });
     let newest = seen.queues.iter().map(|state| state.observed_at).max();
     match newest {
         None => add("ConnectProgramDown", "No worker, dispatcher or ingest has looked at the queues yet: start them, and check their connection to RabbitMQ.".to_owned()),
         Some(at) if seen.now - at > UNSEEN => add("ConnectProgramDown", format!(
-            "No program has looked at the queues for {} minutes: worker, dispatcher and ingest are down, or RabbitMQ cannot be reached. What is said of queues is of that time.",
+            "No program has looked at the queues for {} minutes: worker, dispatcher and ingest are down, or RabbitMQ cannot be reached. The figures of queues are from that time.",
             (seen.now - at).num_minutes()
         )),
         Some(_) => {}
     }
     for state in &seen.queues {
-        of_queue(seen, state, &mut add);
+        check_queue(seen, state, &mut add);
     }
     for pressure in seen.pressures.iter().filter(|pressure| pressure.refused > 0) {
         add(
@@ -85,11 +85,11 @@ fn of(seen: &Seen) -> Vec<Attention> {
             ),
         );
     }
-    of_shares(&seen.hour, &mut add);
+    check_shares(&seen.hour, &mut add);
     found
 }
 
-fn of_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static str, String)) {
+fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static str, String)) {
     let QueueState { queue, ready, consumers, dead, .. } = state;
     let name = queue.as_str();
     if *consumers == 0 {
@@ -123,7 +123,7 @@ fn of_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static str, 
 }
 
 /// Whether many of the latest requests were refused, or attempts failed.
-fn of_shares(hour: &[ActivityMinute], add: &mut impl FnMut(&'static str, String)) {
+fn check_shares(hour: &[ActivityMinute], add: &mut impl FnMut(&'static str, String)) {
     let recent = &hour[hour.len().saturating_sub(RECENT)..];
     let sum = |count: fn(&ActivityMinute) -> i64| recent.iter().map(count).sum::<i64>();
     let (refused, accepted) = (sum(|minute| minute.refused), sum(|minute| minute.accepted));
@@ -179,12 +179,12 @@ mod tests {
     }
 
     fn sections(seen: &Seen) -> Vec<&'static str> {
-        of(seen).into_iter().map(|attention| attention.runbook).collect()
+        find_attention(seen).into_iter().map(|attention| attention.runbook).collect()
     }
 
     #[test]
     fn nothing_needs_attention_while_everything_works() {
-        assert_eq!(of(&healthy()), []);
+        assert_eq!(find_attention(&healthy()), []);
     }
 
     #[test]
@@ -224,10 +224,10 @@ mod tests {
     fn a_queue_whose_messages_cannot_be_dated_is_not_called_late() {
         let mut seen = healthy();
         seen.queues[0].published_after = None;
-        assert_eq!(of(&seen), []);
+        assert_eq!(find_attention(&seen), []);
         seen.queues[0].published_after = Some(now() - TimeDelta::hours(1));
         seen.queues[0].ready = 0;
-        assert_eq!(of(&seen), [], "nothing waits");
+        assert_eq!(find_attention(&seen), [], "nothing waits");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Messages of dead-letter queues that name a person.
 
 use super::StoredDeadLetter;
-use crate::{Observer, Step};
+use crate::{Observer, ProgressStep};
 use chrono::{DateTime, Utc};
 use common::broker::{
     DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window,
@@ -148,7 +148,7 @@ pub(super) async fn remove(
     let mut removed = 0;
     for queue in non_empty(broker).await? {
         let mut scan = broker.scan_dead_letters(queue, None).await?;
-        observer.begin(Step::CheckDeadLetters, scan.remaining().into());
+        observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
         while let Some(window) = scan.next_window().await? {
             let mut matching = matcher.matching(&window).into_iter();
             let action = |_: &DeadLetter| match matching.next() {

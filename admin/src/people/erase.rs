@@ -25,8 +25,8 @@ use uuid::Uuid;
 
 /// The name of the dead letters in a receipt.
 const DEAD_LETTERS: &str = "deadLetters";
-/// Longer than a unit of work and the difference of two clocks: what was written that long before the first search may have been
-/// committed after it.
+/// How far before the first search the second one begins. Rows are committed later than the time that they carry: by the length
+/// of a unit of work, and the difference of two clocks.
 const SEARCH_AGAIN: TimeDelta = TimeDelta::minutes(10);
 
 /// What was erased. It is stored.
@@ -81,25 +81,25 @@ async fn erase_rows(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
-    of: (&str, TenantId),
+    (slug, tenant): (&str, TenantId),
     id: ClientId,
 ) -> Result<(), AdminError> {
     let began = clock::now();
     // Before the lock, because it reads much of the tenant's outbox.
-    let mut known = Person::find(&*client, of, id).await?;
+    let mut known = Person::find(&*client, (slug, tenant), id).await?;
     let from = known.created_at - TimeDelta::hours(1);
     people::find_since(&*client, &mut known, from).await?;
     let erase = async |tx: &Transaction<'_>| {
-        let erased_at = erasures::lock(tx, of.1).await?;
-        let mut person = Person::find(tx, of, id).await?;
+        let erased_at = erasures::lock(tx, tenant).await?;
+        let mut person = Person::find(tx, (slug, tenant), id).await?;
         person.outbox.clone_from(&known.outbox);
         person.notifications.clone_from(&known.notifications);
         person.idempotency_keys.clone_from(&known.idempotency_keys);
         people::find_since(tx, &mut person, began.min(erased_at) - SEARCH_AGAIN).await?;
-        let hashes = person.identities.hashes(&key(tx, master_keys).await?, of.1);
+        let hashes = person.identities.hashes(&key(tx, master_keys).await?, tenant);
         let removed = remove(tx, &mut person, erased_at).await?;
-        remember(tx, &person, &hashes, erased_at, &removed).await?;
-        record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(of.1)).await
+        store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
+        record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
     };
     transact(client, erase).await
 }
@@ -145,7 +145,7 @@ async fn drop_first_attempts(
 }
 
 /// Stores the hashes and the receipt.
-async fn remember(
+async fn store_receipt(
     tx: &Transaction<'_>,
     person: &Person,
     hashes: &[IdentityHash],
@@ -164,7 +164,7 @@ async fn key(tx: &Transaction<'_>, master_keys: &MasterKeys) -> Result<ErasureKe
     }
     let new = ErasureKey::text_of(secrets::random()?);
     erasures::add_key(tx, &secrets::seal(master_keys, &new, ERASURE_KEY_BINDING)?).await?;
-    // That of a concurrent erasure of another tenant, if it was first.
+    // Read again, because a concurrent erasure of another tenant may have stored its key first.
     let missing = || AdminError::Unreadable("the key of erased identities is missing".to_owned());
     existing_key(tx, master_keys).await?.ok_or_else(missing)
 }

@@ -2,7 +2,7 @@
 //!
 //! A message cannot be looked at without taking it from its queue, which would cost its place. But queues are processed in
 //! order: what waits was published after the newest message that a worker has handled, and after a program last saw the queue
-//! empty. The later of the two is at most a few seconds off while the queue moves, and known while it stands still.
+//! empty. The later of these times is accurate to a few seconds while messages are handled, and does not change while none is.
 
 use super::QueueView;
 use crate::overview::QueueState;
@@ -12,8 +12,8 @@ use common::broker::Queue;
 use common::clock;
 use tokio_postgres::Client;
 
-/// Since when, at the longest, the oldest message of a queue has waited; `None` if none waits, or that is unknown. `due` is when
-/// the delivery in the queue of webhooks that is due the longest was due.
+/// Since when, at the longest, the oldest message of a queue has waited; `None` if none waits, or that is unknown. `due` is the
+/// earliest due time of the deliveries in the queue of webhooks.
 pub(crate) fn waiting_since(
     state: &QueueState,
     due: Option<DateTime<Utc>>,

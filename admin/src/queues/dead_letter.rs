@@ -24,9 +24,9 @@ pub struct DeadLetterView {
     pub bytes: usize,
     /// AMQP `message-id`; absent if the sender set none.
     pub message_id: Option<String>,
-    /// What the headers tell about the sender and the reason.
+    /// What its metadata tells: type, tenant, ids and time.
     #[serde(flatten)]
-    pub about: LetterMetadata,
+    pub metadata: LetterMetadata,
 }
 
 /// The fields of a message's metadata. Fields that do not apply or cannot be parsed are null.
@@ -53,8 +53,8 @@ pub struct LetterMetadata {
 impl DeadLetterView {
     /// A dead letter of `queue`, whose full name is `name`.
     pub(super) fn of(letter: &DeadLetter, queue: Queue, name: &str) -> Self {
-        let about = letter.meta.as_deref().map(|meta| LetterMetadata::parse(meta, queue));
-        let metadata = match &about {
+        let metadata = letter.meta.as_deref().map(|meta| LetterMetadata::parse(meta, queue));
+        let state = match &metadata {
             None => MetadataState::Missing,
             Some(None) => MetadataState::Unreadable,
             Some(Some(_)) => MetadataState::Readable,
@@ -63,11 +63,11 @@ impl DeadLetterView {
         Self {
             at: cause.and_then(|cause| cause.at).map(clock::to_text),
             reason: cause.map(|cause| cause.reason.clone()),
-            why: why(queue, cause.map(|cause| cause.reason.as_str()), metadata),
+            why: why(queue, cause.map(|cause| cause.reason.as_str()), state),
             count: cause.map(|cause| cause.count),
             bytes: letter.bytes,
             message_id: letter.message_id.clone(),
-            about: about.flatten().unwrap_or_default(),
+            metadata: metadata.flatten().unwrap_or_default(),
         }
     }
 }

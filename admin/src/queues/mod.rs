@@ -10,7 +10,7 @@ pub use dead_letter::{DeadLetterView, LetterMetadata};
 pub use webhooks::requeue_webhooks;
 
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::{AdminError, Observer, Step};
+use crate::{AdminError, Observer, ProgressStep};
 use common::broker::{DeadLetterAction, DeadLetterScan, OperatorConnection, Queue, QueueStatus};
 use serde::Serialize;
 use tokio_postgres::Client;
@@ -26,8 +26,8 @@ pub struct QueueView {
     pub consumers: Option<u32>,
     /// Messages in its dead-letter queue; null if it has none.
     pub dead: Option<u32>,
-    /// The oldest message that waits was published at this time or later, or is due since then; null if none waits, or it is
-    /// unknown. [`add_ages`] sets it.
+    /// Since when the oldest waiting message has waited, at the longest; null if none waits, or it is unknown. [`add_ages`]
+    /// sets it.
     pub oldest: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub struct RequeueReport {
 
 /// The result of deleting dead letters.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct DropReport {
+pub struct DeletionReport {
     /// Number of deleted dead letters.
     pub dropped: u32,
 }
@@ -100,7 +100,7 @@ pub async fn requeue(
 ) -> Result<RequeueReport, AdminError> {
     let mut scan = broker.scan_dead_letters(queue, limit).await?;
     record_before(client, actor, AuditAction::RequeueDeadLetters, queue.as_str(), None).await?;
-    observer.begin(Step::RequeueDeadLetters, scan.remaining().into());
+    observer.begin(ProgressStep::RequeueDeadLetters, scan.remaining().into());
     while let Some(window) = scan.next_window().await? {
         let settled = window.settle(|_| DeadLetterAction::Requeue).await;
         let requeued = scan.counts().requeued;
@@ -113,18 +113,18 @@ pub async fn requeue(
 }
 
 /// Dead letters that are about to be deleted, so that a user interface can ask for a confirmation.
-pub struct DeadLetterDrop<'b> {
+pub struct DeadLetterDeletion<'b> {
     scan: DeadLetterScan<'b>,
     queue: Queue,
 }
 
-impl std::fmt::Debug for DeadLetterDrop<'_> {
+impl std::fmt::Debug for DeadLetterDeletion<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeadLetterDrop").field("count", &self.count()).finish()
+        f.debug_struct("DeadLetterDeletion").field("count", &self.count()).finish()
     }
 }
 
-impl<'b> DeadLetterDrop<'b> {
+impl<'b> DeadLetterDeletion<'b> {
     /// Selects the dead letters that the queue holds now.
     pub async fn begin(broker: &'b OperatorConnection, queue: Queue) -> Result<Self, AdminError> {
         Ok(Self { scan: broker.scan_dead_letters(queue, None).await?, queue })
@@ -141,15 +141,15 @@ impl<'b> DeadLetterDrop<'b> {
         client: &mut Client,
         actor: &Actor,
         observer: &mut impl Observer,
-    ) -> Result<DropReport, AdminError> {
+    ) -> Result<DeletionReport, AdminError> {
         record_before(client, actor, AuditAction::DropDeadLetters, self.queue.as_str(), None).await?;
-        observer.begin(Step::DropDeadLetters, self.count().into());
+        observer.begin(ProgressStep::DeleteDeadLetters, self.count().into());
         while let Some(window) = self.scan.next_window().await? {
             window.settle(|_| DeadLetterAction::Remove).await?;
             observer.reached(self.scan.counts().removed.into());
         }
         let done = self.scan.finish().await?;
         observer.end(done.removed.into());
-        Ok(DropReport { dropped: done.removed })
+        Ok(DeletionReport { dropped: done.removed })
     }
 }

@@ -3,9 +3,9 @@
 
 use super::RequeueReport;
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::deliveries::{delivery_of, replay_dead};
-use crate::store::ended_deliveries::{self, ReplayTarget};
-use crate::{AdminError, Observer, Step};
+use crate::deliveries::{delivery_of, replay_dead_lettered};
+use crate::store::replayable_deliveries::{self, ReplayTarget};
+use crate::{AdminError, Observer, ProgressStep};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, Queue};
 use common::message::DeliveryMeta;
 use common::model::TenantId;
@@ -25,12 +25,12 @@ pub async fn requeue_webhooks(
 ) -> Result<RequeueReport, AdminError> {
     let mut scan = broker.scan_dead_letters(Queue::Webhooks, limit).await?;
     record_before(client, actor, AuditAction::RequeueDeadLetters, Queue::Webhooks.as_str(), None).await?;
-    observer.begin(Step::CheckDeadLetters, scan.remaining().into());
+    observer.begin(ProgressStep::CheckDeadLetters, scan.remaining().into());
     // A delivery may have several dead letters.
-    let (mut replayed, mut ended) = (HashSet::new(), HashSet::new());
+    let (mut replayed, mut settled) = (HashSet::new(), HashSet::new());
     while let Some(window) = scan.next_window().await? {
-        replay_window(client, window.letters(), &mut replayed, &mut ended).await?;
-        let is_done = |id| replayed.contains(&id) || ended.contains(&id);
+        replay_window(client, window.letters(), &mut replayed, &mut settled).await?;
+        let is_done = |id| replayed.contains(&id) || settled.contains(&id);
         let action = |letter: &DeadLetter| match delivery_of(letter) {
             Some(meta) if is_done(meta.delivery_id) => DeadLetterAction::Remove,
             Some(_) | None => DeadLetterAction::Keep,
@@ -45,12 +45,12 @@ pub async fn requeue_webhooks(
 }
 
 /// Replays the deliveries of `letters`. Adds the replayed ones to `replayed`, and those that were delivered or dropped
-/// before to `ended`.
+/// before to `settled`.
 async fn replay_window(
     client: &mut Client,
     letters: &[DeadLetter],
     replayed: &mut HashSet<Uuid>,
-    ended: &mut HashSet<Uuid>,
+    settled: &mut HashSet<Uuid>,
 ) -> Result<(), AdminError> {
     let mut by_tenant: BTreeMap<TenantId, Vec<DeliveryMeta>> = BTreeMap::new();
     for meta in letters.iter().filter_map(delivery_of) {
@@ -58,11 +58,11 @@ async fn replay_window(
     }
     for (tenant, metas) in by_tenant {
         let ids: Vec<Uuid> = metas.iter().map(|meta| meta.delivery_id).collect();
-        ended.extend(ended_deliveries::delivered_or_dropped(client, tenant, &ids).await?);
+        settled.extend(replayable_deliveries::delivered_or_dropped(client, tenant, &ids).await?);
         let target =
             |meta: &DeliveryMeta| ReplayTarget { id: meta.delivery_id, subscription: meta.subscription_id };
         let targets: Vec<ReplayTarget> = metas.iter().map(target).collect();
-        replayed.extend(replay_dead(client, tenant, &targets).await?);
+        replayed.extend(replay_dead_lettered(client, tenant, &targets).await?);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use common::signature::Scheme;
 
 /// A text that may have been signed.
 pub(super) struct SignedText {
-    /// Completes "the MAC is that of".
+    /// Completes "the MAC was computed over".
     pub(super) what: String,
     pub(super) bytes: Vec<u8>,
 }

@@ -210,17 +210,21 @@ fn mac_step(
     let right = mistakes::expected(request, signature.timestamp, body);
     let is_of = |secret: &[u8], text: &[u8]| is_mac_of(mac.bytes(), secret, text);
     if is_of(bytes(current), &right) {
-        return step(NAME, Verdict::Passed, "It was made with the current secret of the expected text.");
+        return step(
+            NAME,
+            Verdict::Passed,
+            "The MAC is right: it was computed with the current secret over the expected text.",
+        );
     }
     if let Some((old, until)) = &key.old_secret
         && is_of(bytes(old), &right)
     {
         let (verdict, text) = if *until > at {
-            (Verdict::Passed, "It was made with the old secret, which is still valid.")
+            (Verdict::Passed, "The MAC is right: it was computed with the old secret, which is still valid.")
         } else {
             (
                 Verdict::Failed,
-                "It was made with the old secret, which is no longer valid. Use the current one.",
+                "The MAC was computed with the old secret, which is no longer valid. Use the current one.",
             )
         };
         return step(NAME, verdict, text);
@@ -228,7 +232,7 @@ fn mac_step(
     for secret in [Some(current), key.old_secret.as_ref().map(|(old, _)| old)].into_iter().flatten() {
         let texts = mistakes::texts(request, signature.timestamp, body);
         if let Some(text) = texts.iter().find(|text| is_of(bytes(secret), &text.bytes)) {
-            let text = format!("The secret is right, but the MAC is that of {}.", text.what);
+            let text = format!("The secret is right, but the MAC was computed over {}.", text.what);
             return step(NAME, Verdict::Failed, text);
         }
         let secrets = mistakes::secrets(secret.reveal(), &request.key);
@@ -236,7 +240,7 @@ fn mac_step(
             return step(NAME, Verdict::Failed, format!("The text is right, but it was signed with {what}."));
         }
     }
-    let text = "It was made with another secret, or of a text that none of the common mistakes explains. Compare the text to sign below with the one that your program signs, byte by byte; if they are the same, the secret is another one.";
+    let text = "The MAC was computed with another secret, or over a text that none of the common mistakes explains. Compare the text to sign below with the one that your program signs, byte by byte; if they are the same, the secret is another one.";
     step(NAME, Verdict::Failed, text)
 }
 

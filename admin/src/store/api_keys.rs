@@ -186,7 +186,7 @@ pub(crate) async fn list(
 }
 
 /// The next keys after `after` of which a value is not sealed under the master key of `header`.
-pub(crate) async fn to_rewrap(
+pub(crate) async fn page_to_rewrap(
     client: &Client,
     (tenant, prefix): (TenantId, &str),
     header: &[u8],

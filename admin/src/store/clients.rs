@@ -48,7 +48,8 @@ pub(crate) async fn shown(
     one(client, SHOWN, &[&tenant.0, &id.0], read).await
 }
 
-pub(crate) async fn create_company(
+/// Creates a company account, which is a client.
+pub(crate) async fn create_company_account(
     tx: &Transaction<'_>,
     tenant: TenantId,
     id: ClientId,

@@ -2,7 +2,7 @@
 
 use super::{execute, exists, one};
 use crate::AdminError;
-use crate::console::{Identity, Role, SignInMethod, TokenHash};
+use crate::console::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::input::Name;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
@@ -31,7 +31,7 @@ common::statements! {
 pub(crate) async fn create(
     tx: &Transaction<'_>,
     hash: &TokenHash,
-    (identity, method): (&Identity, SignInMethod),
+    (identity, method): (&SignedInIdentity, SignInMethod),
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
 ) -> Result<(), AdminError> {
@@ -55,7 +55,7 @@ pub(crate) async fn use_up(
     tx: &Transaction<'_>,
     hash: &TokenHash,
     now: DateTime<Utc>,
-) -> Result<Option<(Identity, SignInMethod)>, AdminError> {
+) -> Result<Option<(SignedInIdentity, SignInMethod)>, AdminError> {
     let found = |row: &Row| Ok((identity(row)?, method(row)?));
     one(tx, USE_UP, &[&hash.as_bytes(), &now], found).await
 }
@@ -78,10 +78,10 @@ pub(super) fn method(row: &Row) -> Result<SignInMethod, AdminError> {
 }
 
 /// The identity in a row of links or sessions.
-pub(super) fn identity(row: &Row) -> Result<Identity, AdminError> {
+pub(super) fn identity(row: &Row) -> Result<SignedInIdentity, AdminError> {
     let role: &str = row.try_get("role")?;
     let unknown = || AdminError::Unreadable(format!("unknown role {role:?}"));
-    Ok(Identity {
+    Ok(SignedInIdentity {
         role: Role::parse(role).ok_or_else(unknown)?,
         tenant: row.try_get::<_, Option<_>>("tenant_id")?.map(TenantId),
         person: Name::parse(row.try_get("person")?)?,

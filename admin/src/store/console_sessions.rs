@@ -3,7 +3,7 @@
 use super::console_login_links::{identity, method};
 use super::{execute, one};
 use crate::AdminError;
-use crate::console::{Identity, Session, SignInMethod, TokenHash};
+use crate::console::{Session, SignInMethod, SignedInIdentity, TokenHash};
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
@@ -44,7 +44,7 @@ common::statements! {
 pub(crate) async fn begin(
     tx: &Transaction<'_>,
     hash: &TokenHash,
-    (identity, method): (&Identity, SignInMethod),
+    (identity, method): (&SignedInIdentity, SignInMethod),
     created_at: DateTime<Utc>,
     expires_at: DateTime<Utc>,
 ) -> Result<(), AdminError> {
@@ -88,9 +88,9 @@ pub(crate) async fn end(on: &impl GenericClient, hash: &TokenHash) -> Result<(),
 }
 
 /// Ends the sessions of a person with the same rights, who signed in in the same way. Returns how many.
-pub(crate) async fn end_all(
+pub(crate) async fn end_of_identity(
     client: &Client,
-    identity: &Identity,
+    identity: &SignedInIdentity,
     method: SignInMethod,
 ) -> Result<u64, AdminError> {
     let (person, role) = (identity.person.as_str(), identity.role.as_str());
@@ -104,7 +104,7 @@ pub(crate) async fn end_of_partners(tx: &Transaction<'_>, tenant: TenantId) -> R
 }
 
 /// Ends the sessions of everybody with that name, or all of them. Returns how many.
-pub(crate) async fn end_of_person(tx: &Transaction<'_>, person: Option<&str>) -> Result<u64, AdminError> {
+pub(crate) async fn end_by_name(tx: &Transaction<'_>, person: Option<&str>) -> Result<u64, AdminError> {
     match person {
         Some(person) => execute(tx, END_OF_PERSON, &[&person]).await,
         None => execute(tx, END_OF_EVERYBODY, &[]).await,

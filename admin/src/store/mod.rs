@@ -12,7 +12,6 @@ pub(crate) mod console_sessions;
 pub(crate) mod console_spent_sign_ins;
 pub(crate) mod deliveries;
 pub(crate) mod discoveries;
-pub(crate) mod ended_deliveries;
 pub(crate) mod erasures;
 pub(crate) mod found;
 pub(crate) mod inbox_messages;
@@ -27,6 +26,7 @@ pub(crate) mod person_tables;
 pub(crate) mod receiver_health;
 pub(crate) mod refused_requests;
 pub(crate) mod replay_jobs;
+pub(crate) mod replayable_deliveries;
 pub(crate) mod role_settings;
 pub(crate) mod roles;
 pub(crate) mod sealed_values;
@@ -54,7 +54,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
     console_spent_sign_ins::STATEMENTS,
     deliveries::STATEMENTS,
     discoveries::STATEMENTS,
-    ended_deliveries::STATEMENTS,
+    replayable_deliveries::STATEMENTS,
     erasures::STATEMENTS,
     found::STATEMENTS,
     inbox_messages::STATEMENTS,

@@ -256,7 +256,7 @@ pub(crate) async fn count_unsealed(client: &Client) -> Result<i64, AdminError> {
 }
 
 /// The next subscriptions after `after`, removed ones included, of which a value is not sealed under the master key of `header`.
-pub(crate) async fn to_rewrap(
+pub(crate) async fn page_to_rewrap(
     client: &Client,
     (tenant, id): (TenantId, Uuid),
     header: &[u8],

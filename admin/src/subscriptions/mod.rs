@@ -16,7 +16,7 @@ pub use test_event::{TestEvent, send_test, wait_for_test};
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::EventTypes;
-use crate::receiver::check_receiver;
+use crate::receiver_url::check_receiver;
 use crate::store::subscriptions::SubscriptionRow;
 use crate::transaction::transact;
 use crate::{AdminError, Notice, Observer, master_key, secrets, store, tenants};

@@ -57,10 +57,10 @@ pub trait MessageHandler: Send {
     const DEAD_LETTER_REASONS: &'static [&'static str];
 
     /// Handles the messages that were waiting, up to the bound, or passes them on. The next unit is received when it returns.
-    fn handle_unit(&mut self, unit: Vec<Received>) -> impl Future<Output = ()> + Send;
+    fn handle_messages(&mut self, unit: Vec<Received>) -> impl Future<Output = ()> + Send;
 
     /// Called when consuming begins and ends.
-    fn consuming(&mut self, is_consuming: bool);
+    fn set_consuming(&mut self, is_consuming: bool);
 }
 
 /// Consumes `queue` until `shutdown`, and again after each reconnect of `broker`. At most `prefetch` messages are
@@ -91,11 +91,11 @@ impl<I: MessageHandler> UnitProcessor for HandOver<'_, I> {
     type Unit = Vec<Received>;
 
     fn opened(&mut self) {
-        self.handler.consuming(true);
+        self.handler.set_consuming(true);
     }
 
     fn ended(&mut self) {
-        self.handler.consuming(false);
+        self.handler.set_consuming(false);
     }
 
     fn weigh(&self, _message: &Message) -> usize {
@@ -108,7 +108,7 @@ impl<I: MessageHandler> UnitProcessor for HandOver<'_, I> {
     }
 
     async fn process(&mut self, unit: Vec<Received>) -> lapin::Result<()> {
-        self.handler.handle_unit(unit).await;
+        self.handler.handle_messages(unit).await;
         Ok(())
     }
 }

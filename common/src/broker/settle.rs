@@ -45,7 +45,7 @@ pub enum MessageOutcome {
     },
     /// Not handled, because the program shuts down: neither acknowledged nor rejected, so that the broker requeues it when
     /// the consumer closes.
-    Leave,
+    LeaveUnacknowledged,
 }
 
 /// The deliveries of a unit, and their messages at the same indexes.
@@ -144,7 +144,7 @@ impl Settler {
                     .increment(1);
                 Settlement::Reject
             }
-            MessageOutcome::Leave => Settlement::Leave,
+            MessageOutcome::LeaveUnacknowledged => Settlement::Leave,
         }
     }
 }
@@ -154,7 +154,7 @@ fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'
     let body = match outcome {
         MessageOutcome::Done { reply, .. } | MessageOutcome::Partial { reply, .. } => reply,
         MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
-        MessageOutcome::Leave => return None,
+        MessageOutcome::LeaveUnacknowledged => return None,
     };
     let to = delivery.properties.reply_to().clone()?;
     Some(Reply { to, id: delivery.properties.correlation_id().clone(), body })
@@ -179,7 +179,7 @@ fn span(message: &Message, outcome: &MessageOutcome) -> Span {
         MessageOutcome::Done { request_context, .. } | MessageOutcome::DeadLetter { request_context, .. } => {
             *request_context
         }
-        MessageOutcome::Partial { .. } | MessageOutcome::Leave => None,
+        MessageOutcome::Partial { .. } | MessageOutcome::LeaveUnacknowledged => None,
     };
     let Some(RequestContext { request_id, context: TraceContext { trace_id, .. } }) = request_context else {
         return message.span();

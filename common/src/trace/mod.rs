@@ -31,7 +31,7 @@ pub struct RequestContext {
 impl RequestContext {
     /// The id of the trace if it is another one than `stored`, the id of a request or bundle beside which the ledger keeps it. So a
     /// trace can be searched; one that ingest has begun is found by its request, unless that was bundled with others.
-    pub fn trace_beside(self, stored: Uuid) -> Option<Uuid> {
+    pub fn trace_id_unless(self, stored: Uuid) -> Option<Uuid> {
         Some(self.context.trace_id.as_uuid()).filter(|trace| *trace != stored)
     }
 }

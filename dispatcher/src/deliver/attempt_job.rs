@@ -1,9 +1,9 @@
 //! One attempt: sends the webhook and derives the delivery's new state from the outcome.
 
-use super::delivery_update::{DeliveryUpdate, FollowUp, Opened};
+use super::delivery_update::{DeliveryUpdate, FollowUp, Tracked};
 use super::endpoint::Endpoint;
 use super::lanes::Responsiveness;
-use super::origin::Origin;
+use super::source::DeliverySource;
 use crate::schedule::Schedule;
 use crate::send::{Attempt, Outcome, Sender, WebhookRequest};
 use crate::store::{AttemptRow, DeliveryRow};
@@ -38,8 +38,8 @@ const DECRYPTION_FAILED_WAIT: Duration = Duration::from_secs(30);
 pub(super) struct AttemptJob {
     pub meta: DeliveryMeta,
     pub body: Bytes,
-    /// Where the delivery came from: settled once it is recorded.
-    pub origin: Origin,
+    /// Where the delivery came from.
+    pub source: DeliverySource,
     pub endpoint: Arc<Endpoint>,
     /// Attempts made since the delivery was created or last replayed.
     pub made: u16,
@@ -55,19 +55,19 @@ impl AttemptRunner {
     /// Makes the attempt. Returns what is to be recorded, and whether the receiver responded.
     pub(super) async fn attempt(&self, mut job: AttemptJob) -> (DeliveryUpdate, Responsiveness) {
         let parent = context(&job.meta);
-        let traced = TraceSpan::begin(parent, "delivery", SpanKind::Client);
+        let trace_span = TraceSpan::begin(parent, "delivery", SpanKind::Client);
         if parent.is_none() {
             // Later attempts continue the trace that this one starts.
-            job.meta.traceparent = Some(traced.context().to_header());
+            job.meta.traceparent = Some(trace_span.context().to_header());
         }
-        let span = span(&job.meta, Some(traced.context()));
-        self.attempt_traced(job, traced).instrument(span).await
+        let span = span(&job.meta, Some(trace_span.context()));
+        self.attempt_traced(job, trace_span).instrument(span).await
     }
 
     async fn attempt_traced(
         &self,
         job: AttemptJob,
-        mut traced: TraceSpan,
+        mut trace_span: TraceSpan,
     ) -> (DeliveryUpdate, Responsiveness) {
         let at = clock::now();
         let Some(secrets) = &job.endpoint.secrets else {
@@ -78,13 +78,13 @@ impl AttemptRunner {
             metrics::counter!(SECRET_DECRYPTION_FAILURES, "kind" => "subscription").increment(1);
             // Nothing was sent, so the attempt does not count.
             let parked =
-                DeliveryUpdate::parked(job.meta, job.body, job.origin, DECRYPTION_FAILED_WAIT, Opened::Yes);
+                DeliveryUpdate::parked(job.meta, job.body, job.source, DECRYPTION_FAILED_WAIT, Tracked::Yes);
             return (parked, Responsiveness::Responded);
         };
-        let attempt = self.send(&job, secrets, traced.context(), at).await;
+        let attempt = self.send(&job, secrets, trace_span.context(), at).await;
         count(&attempt);
-        set_attributes(&mut traced, &job.meta, &attempt);
-        drop(traced);
+        set_attributes(&mut trace_span, &job.meta, &attempt);
+        drop(trace_span);
         tracing::debug!(
             outcome = attempt.outcome.as_str(),
             attempt = job.meta.attempt,
@@ -134,25 +134,26 @@ impl AttemptRunner {
 
     fn update_after(&self, job: AttemptJob, attempt: &Attempt, at: DateTime<Utc>) -> DeliveryUpdate {
         let made = job.made.saturating_add(1);
-        let wait = if attempt.outcome.is_delivered() {
+        let is_delivered = attempt.outcome.is_delivered();
+        let wait = if is_delivered {
             None
         } else {
             self.schedule.wait_after(made, attempt.retry_after, rand::random())
         };
         let row = row(&job.meta, attempt, at);
-        let (state, follow_up) = match wait {
-            _ if attempt.outcome.is_delivered() => (DeliveryState::Delivered, FollowUp::None),
-            Some(wait) => {
+        let (state, follow_up) = match (is_delivered, wait) {
+            (true, _) => (DeliveryState::Delivered, FollowUp::None),
+            (false, Some(wait)) => {
                 metrics::counter!(WEBHOOK_RETRIES, "attempt" => (made + 1).to_string()).increment(1);
                 (DeliveryState::Pending, FollowUp::Retry(wait))
             }
-            None => {
+            (false, None) => {
                 metrics::counter!(WEBHOOK_DEAD).increment(1);
                 limited!(
                     USED_UP[0], warn, subscription = %job.meta.subscription_id, attempts = made,
                     outcome = attempt.outcome.as_str(), "webhook attempts used up; dead-lettering the delivery"
                 );
-                (DeliveryState::Dead, FollowUp::DeadLetter)
+                (DeliveryState::DeadLettered, FollowUp::DeadLetter)
             }
         };
         let next = wait.map(|wait| clock::now() + TimeDelta::from_std(wait.length).unwrap_or(TimeDelta::MAX));
@@ -168,8 +169,8 @@ impl AttemptRunner {
             delivery_row,
             attempt: Some(row),
             follow_up,
-            origin: job.origin,
-            opened: Opened::Yes,
+            source: job.source,
+            tracked: Tracked::Yes,
         }
     }
 }
@@ -200,19 +201,19 @@ fn row(meta: &DeliveryMeta, attempt: &Attempt, at: DateTime<Utc>) -> AttemptRow 
 }
 
 /// Sets the attributes of an attempt's span, without the receiver's URL, which may contain secrets.
-fn set_attributes(traced: &mut TraceSpan, meta: &DeliveryMeta, attempt: &Attempt) {
-    traced.set("connect.delivery_id", || meta.delivery_id.to_string());
-    traced.set("connect.event_type", || meta.event_type.clone());
-    traced.set("connect.attempt", || i64::from(meta.attempt));
-    traced.set("connect.outcome", || attempt.outcome.as_str());
+fn set_attributes(trace_span: &mut TraceSpan, meta: &DeliveryMeta, attempt: &Attempt) {
+    trace_span.set("connect.delivery_id", || meta.delivery_id.to_string());
+    trace_span.set("connect.event_type", || meta.event_type.clone());
+    trace_span.set("connect.attempt", || i64::from(meta.attempt));
+    trace_span.set("connect.outcome", || attempt.outcome.as_str());
     if let Some(request_id) = meta.request_id {
-        traced.set("connect.request_id", || request_id.to_string());
+        trace_span.set("connect.request_id", || request_id.to_string());
     }
     if let Some(status) = attempt.status {
-        traced.set("http.response.status_code", || i64::from(status));
+        trace_span.set("http.response.status_code", || i64::from(status));
     }
     if !attempt.outcome.is_delivered() {
-        traced.fail();
+        trace_span.fail();
     }
 }
 

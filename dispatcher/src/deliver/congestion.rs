@@ -45,7 +45,7 @@ impl Congestion {
         }
     }
 
-    /// Forgets a lane. Its parked deliveries wait for as long as they were parked for.
+    /// Stops tracking a lane: its parked deliveries are relayed when the times until which they were parked have passed.
     pub(super) fn forget(&self, id: Uuid) {
         let mut sets = self.sets();
         sets.full.remove(&id);

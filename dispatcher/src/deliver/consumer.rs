@@ -2,10 +2,10 @@
 //! recorded are acknowledged, and the others go to their lanes.
 
 use super::attempt_job::AttemptJob;
-use super::delivery_update::{DeliveryUpdate, Opened};
+use super::delivery_update::{DeliveryUpdate, Tracked};
 use super::message_decision::{MessageDecision, decide_message};
-use super::origin::Origin;
 use super::scheduler::{AttemptScheduler, observe_lag};
+use super::source::DeliverySource;
 use crate::store::{self, DeliveryProgress, Target};
 use common::broker::{AckHandle, MessageHandler, Queue, Received, log_dead_letter};
 use common::clock;
@@ -40,7 +40,7 @@ pub(super) struct DeliveryConsumer {
 impl MessageHandler for DeliveryConsumer {
     const DEAD_LETTER_REASONS: &'static [&'static str] = &["metadata", "attempts", "record"];
 
-    async fn handle_unit(&mut self, unit: Vec<Received>) {
+    async fn handle_messages(&mut self, unit: Vec<Received>) {
         let mut messages = Vec::with_capacity(unit.len());
         for Received { message, ack } in unit {
             let meta =
@@ -69,7 +69,7 @@ impl MessageHandler for DeliveryConsumer {
         }
     }
 
-    fn consuming(&mut self, is_consuming: bool) {
+    fn set_consuming(&mut self, is_consuming: bool) {
         self.consuming.store(is_consuming, Ordering::Relaxed);
     }
 }
@@ -81,7 +81,7 @@ struct ParsedMessage {
     ack: AckHandle,
 }
 
-/// The stored deliveries and subscriptions of a unit.
+/// The stored deliveries and subscriptions of a group of messages.
 struct DeliveryLookup {
     deliveries: HashMap<Uuid, DeliveryProgress>,
     targets: HashMap<Uuid, Target>,
@@ -109,17 +109,20 @@ impl DeliveryConsumer {
             let known = lookup.deliveries.get(&meta.delivery_id).copied();
             let target = lookup.targets.get(&meta.subscription_id);
             match (decide_message(&meta, known, target), target) {
-                (MessageDecision::Done, _) => ack.acknowledge().await,
+                (MessageDecision::Acknowledge, _) => ack.acknowledge().await,
                 (MessageDecision::DeadLetter, _) => {
                     scheduler.dead_letter_queue.dead_letter(ack, "attempts").await;
                 }
                 (MessageDecision::Drop, _) => {
-                    scheduler.submit(DeliveryUpdate::dropped(meta, body.into(), Origin::Queue(ack))).await;
+                    scheduler
+                        .submit(DeliveryUpdate::dropped(meta, body.into(), DeliverySource::Queue(ack)))
+                        .await;
                 }
+                // A decision to attempt always has a target; without one nothing can be sent.
                 (MessageDecision::Park, _) | (MessageDecision::Attempt { .. }, None) => {
-                    let origin = Origin::Queue(ack);
+                    let source = DeliverySource::Queue(ack);
                     let parked =
-                        DeliveryUpdate::parked(meta, body.into(), origin, Duration::ZERO, Opened::No);
+                        DeliveryUpdate::parked(meta, body.into(), source, Duration::ZERO, Tracked::No);
                     scheduler.submit(parked).await;
                 }
                 (MessageDecision::Attempt { made }, Some(target)) => {
@@ -131,10 +134,10 @@ impl DeliveryConsumer {
     }
 
     async fn admit(&self, ParsedMessage { meta, body, ack }: ParsedMessage, target: &Target, made: u16) {
-        let Some(origin) = self.scheduler.open.begin(&meta, Origin::Queue(ack)) else { return };
+        let Some(source) = self.scheduler.unrecorded.begin(&meta, DeliverySource::Queue(ack)) else { return };
         let subscription = meta.subscription_id;
         let endpoint = self.scheduler.endpoints.of(subscription, target);
-        let job = AttemptJob { meta, body: body.into(), origin, endpoint, made };
+        let job = AttemptJob { meta, body: body.into(), source, endpoint, made };
         let admitted = self.scheduler.lanes().admit(subscription, job, Instant::now());
         if let Err(to_park) = admitted {
             self.scheduler.park_job(to_park).await;

@@ -62,8 +62,9 @@ impl DeliveryPublisher {
         }
     }
 
-    /// Publishes a message for a delivery whose attempt has ended. Returns whether the broker confirmed it.
-    pub(super) async fn requeue(&mut self, meta: &DeliveryMeta, body: &Bytes) -> bool {
+    /// Publishes a message for a delivery that has none, after its attempt: its consumer dead-letters it, or attempts the
+    /// delivery again if the attempt is not recorded. Returns whether the broker confirmed it.
+    pub(super) async fn publish_message(&mut self, meta: &DeliveryMeta, body: &Bytes) -> bool {
         let messages = vec![(0, message(meta, body, &self.queue))];
         unconfirmed(&mut self.to_queue, messages, CONFIRM_WITHIN, &mut self.backoff_until).await.is_empty()
     }

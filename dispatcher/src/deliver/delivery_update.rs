@@ -1,7 +1,7 @@
 //! The update that is recorded for a delivery, and the message that is published for it.
 
 use super::attempt_job::{context, span};
-use super::origin::Origin;
+use super::source::DeliverySource;
 use crate::schedule::Wait;
 use crate::store::{AttemptRow, DeliveryRow};
 use bytes::Bytes;
@@ -22,10 +22,10 @@ pub(super) struct DeliveryUpdate {
     /// The attempt, if one was made.
     pub attempt: Option<AttemptRow>,
     pub follow_up: FollowUp,
-    /// Where it came from: settled once it is recorded.
-    pub origin: Origin,
-    /// Whether its attempt is open, so that duplicates of it wait for this record.
-    pub opened: Opened,
+    /// Where it came from.
+    pub source: DeliverySource,
+    /// Whether its attempt is tracked, so that duplicates of it wait for this record.
+    pub tracked: Tracked,
 }
 
 /// The message that is published or dead-lettered with a recorded update.
@@ -40,48 +40,54 @@ pub(super) enum FollowUp {
     DeadLetter,
 }
 
-/// Whether an attempt was opened (see [`OpenAttempts`](super::open_attempts::OpenAttempts)).
+/// Whether an attempt is tracked by [`UnrecordedAttempts`](super::unrecorded_attempts::UnrecordedAttempts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opened {
+pub(super) enum Tracked {
     Yes,
     No,
 }
 
 impl DeliveryUpdate {
-    /// Parks the delivery for at least `wait`.
+    /// An update that parks the delivery for at least `wait`.
     pub(super) fn parked(
         meta: DeliveryMeta,
         body: Bytes,
-        origin: Origin,
+        source: DeliverySource,
         wait: Duration,
-        opened: Opened,
+        tracked: Tracked,
     ) -> Self {
-        let mut update = Self::new(meta, body, origin, opened, FollowUp::None);
+        let mut update = Self::new(meta, body, source, tracked, FollowUp::None);
         update.park();
         update.delivery_row.parked_until = (!wait.is_zero()).then(|| clock::now() + wait);
         update
     }
 
-    /// Publishes the delivery to the queue.
-    pub(super) fn queued(meta: DeliveryMeta, body: Bytes, origin: Origin, opened: Opened) -> Self {
-        let mut update = Self::new(meta, body, origin, opened, FollowUp::Queue);
+    /// An update that publishes the delivery to the queue.
+    pub(super) fn queued(meta: DeliveryMeta, body: Bytes, source: DeliverySource, tracked: Tracked) -> Self {
+        let mut update = Self::new(meta, body, source, tracked, FollowUp::Queue);
         update.delivery_row.next_attempt_at = Some(clock::now());
         update
     }
 
-    /// Drops the delivery, because its subscription was removed.
-    pub(super) fn dropped(meta: DeliveryMeta, body: Bytes, origin: Origin) -> Self {
-        let mut update = Self::new(meta, body, origin, Opened::No, FollowUp::None);
+    /// An update that drops the delivery, because its subscription was removed.
+    pub(super) fn dropped(meta: DeliveryMeta, body: Bytes, source: DeliverySource) -> Self {
+        let mut update = Self::new(meta, body, source, Tracked::No, FollowUp::None);
         update.delivery_row.state = DeliveryState::Dropped;
         update
     }
 
-    fn new(meta: DeliveryMeta, body: Bytes, origin: Origin, opened: Opened, follow_up: FollowUp) -> Self {
+    fn new(
+        meta: DeliveryMeta,
+        body: Bytes,
+        source: DeliverySource,
+        tracked: Tracked,
+        follow_up: FollowUp,
+    ) -> Self {
         let delivery_row = DeliveryRow::unchanged(&meta);
-        Self { meta, body, delivery_row, attempt: None, follow_up, origin, opened }
+        Self { meta, body, delivery_row, attempt: None, follow_up, source, tracked }
     }
 
-    /// Parks the delivery until it is due, or makes it due now.
+    /// Changes the update so that it parks the delivery. A delivery without a due time is due now.
     pub(super) fn park(&mut self) {
         let now = clock::now();
         self.delivery_row.parked_at = Some(now);
@@ -102,7 +108,7 @@ impl DeliveryUpdate {
         let weight = match state {
             DeliveryState::Pending if parked_at.is_none() => Weight::Pending,
             DeliveryState::Pending => Weight::Parked,
-            DeliveryState::Delivered | DeliveryState::Dead | DeliveryState::Dropped => Weight::Ended,
+            DeliveryState::Delivered | DeliveryState::DeadLettered | DeliveryState::Dropped => Weight::Ended,
         };
         let is_delivered = state == DeliveryState::Delivered;
         (tenant_id, delivery_id, is_delivered, attempts, weight, self.attempt.is_some())
@@ -132,7 +138,7 @@ pub(super) fn last_of_each(updates: &[DeliveryUpdate]) -> Vec<&DeliveryRow> {
 #[cfg(test)]
 mod tests {
     use super::super::in_flight::InFlight;
-    use super::super::origin::OutboxDelivery;
+    use super::super::source::OutboxDelivery;
     use super::*;
     use chrono::DateTime;
     use common::model::TenantId;
@@ -151,7 +157,12 @@ mod tests {
             request_id: None,
         };
         let event = InFlight::default().add(meta.event_id, 1);
-        DeliveryUpdate::queued(meta, Bytes::new(), Origin::Outbox(OutboxDelivery::new(event)), Opened::No)
+        DeliveryUpdate::queued(
+            meta,
+            Bytes::new(),
+            DeliverySource::Outbox(OutboxDelivery::new(event)),
+            Tracked::No,
+        )
     }
 
     fn parked(attempt: i16) -> DeliveryUpdate {
@@ -198,14 +209,14 @@ mod tests {
 
     #[test]
     fn a_delivery_whose_message_was_acknowledged_stays_parked() {
-        use DeliveryState::{Dead, Delivered, Pending};
+        use DeliveryState::{DeadLettered, Delivered, Pending};
         // A crash left the message of the first attempt, and one of the second, which is parked.
         assert_eq!(recorded(|| attempted(1, Pending), || parked(2)), (Pending, 1, true));
         // The relay publishes an event again of which a delivery is parked.
         assert_eq!(recorded(|| update(1), || parked(1)), (Pending, 0, true));
         // An attempt after the parked one is decisive.
         assert_eq!(recorded(|| attempted(2, Pending), || parked(2)), (Pending, 2, false));
-        assert_eq!(recorded(|| attempted(1, Dead), || parked(2)), (Dead, 1, false));
+        assert_eq!(recorded(|| attempted(1, DeadLettered), || parked(2)), (DeadLettered, 1, false));
         assert_eq!(recorded(|| attempted(1, Delivered), || parked(3)), (Delivered, 1, false));
     }
 }

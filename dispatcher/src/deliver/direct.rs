@@ -5,11 +5,11 @@
 //! go through the queue, from which every copy consumes, or wait in the outbox.
 
 use super::attempt_job::AttemptJob;
-use super::delivery_update::{DeliveryUpdate, Opened};
+use super::delivery_update::{DeliveryUpdate, Tracked};
 use super::lanes::Placement;
-use super::origin::{Origin, OutboxDelivery, Slot};
 use super::recorder::RecorderItem;
 use super::scheduler::AttemptScheduler;
+use super::source::{DeliverySource, OutboxDelivery, Slot};
 use crate::fan_out::OutboxEvent;
 use crate::store::Subscriber;
 use bytes::Bytes;
@@ -77,18 +77,18 @@ impl DirectPath {
     }
 
     /// The number of free slots for which reading the outbox is worth a round trip.
-    pub(crate) fn refill(&self) -> usize {
+    pub(crate) fn refill_threshold(&self) -> usize {
         (self.capacity / REFILL_DIVISOR).max(1)
     }
 
-    /// The number of slots that become free within the time that the relay waits, if receivers respond.
-    pub(crate) fn min_release(&self) -> usize {
-        (self.refill() / REFILL_DIVISOR).max(1)
+    /// If fewer slots become free while the relay waits, receivers respond slowly or not at all.
+    pub(crate) fn release_threshold(&self) -> usize {
+        (self.refill_threshold() / REFILL_DIVISOR).max(1)
     }
 
-    /// Waits for [`refill`](Self::refill) free slots, and for `needed` ones if that is more.
+    /// Waits for [`refill_threshold`](Self::refill_threshold) free slots, and for `needed` ones if that is more.
     pub(crate) async fn wait_for_slots(&self, needed: usize) {
-        let slots = needed.max(self.refill()).min(self.capacity);
+        let slots = needed.max(self.refill_threshold()).min(self.capacity);
         drop(self.slots.acquire_many(u32::try_from(slots).unwrap_or(u32::MAX)).await);
     }
 
@@ -105,7 +105,7 @@ impl DirectPath {
             self.scheduler.record(RecorderItem::Event(event)).await;
             return HandOff::Taken;
         }
-        match self.place(&event, subscribers, overflow, now) {
+        match self.place_all(&event, subscribers, overflow, now) {
             Err(needed) => HandOff::Deferred(needed),
             Ok(rest) => {
                 for update in rest {
@@ -118,7 +118,7 @@ impl DirectPath {
 
     /// Enqueues deliveries in their lanes and starts attempts. Returns the deliveries that are parked or published instead, or
     /// the number of slots that are needed.
-    fn place(
+    fn place_all(
         &self,
         event: &OutboxEvent,
         subscribers: &[&Subscriber],
@@ -130,13 +130,13 @@ impl DirectPath {
         let endpoints: Vec<_> = subscribers.iter().map(endpoint).collect();
         let instant = Instant::now();
         let mut lanes = scheduler.lanes();
-        let place = |one: &&Subscriber| match one.subscription.is_paused {
+        let placement_of = |one: &&Subscriber| match one.subscription.is_paused {
             true => Placement::Park(Duration::ZERO),
-            false => lanes.place(one.subscription.id, instant),
+            false => lanes.placement(one.subscription.id, instant),
         };
-        let placements: Vec<Placement> = subscribers.iter().map(place).collect();
+        let placements: Vec<Placement> = subscribers.iter().map(placement_of).collect();
         let wanted = placements.iter().filter(|placement| **placement == Placement::FastLane).count();
-        // An event that needs half of all slots or more is not deferred, because it would wait too long.
+        // An event that needs more than half of all slots is not deferred, because it would wait too long.
         if overflow == Overflow::Waits && wanted > self.free_slots() && wanted <= self.capacity / 2 {
             return Err(wanted);
         }
@@ -151,17 +151,17 @@ impl DirectPath {
                 Placement::FastLane | Placement::SlowOrNewLane => (self.slot(placement), None),
             };
             let Some(slot) = slot else {
-                let origin = Origin::Outbox(OutboxDelivery::new(Arc::clone(&in_flight)));
+                let source = DeliverySource::Outbox(OutboxDelivery::new(Arc::clone(&in_flight)));
                 rest.push(match wait {
-                    Some(wait) => DeliveryUpdate::parked(meta, body, origin, wait, Opened::No),
-                    None => DeliveryUpdate::queued(meta, body, origin, Opened::No),
+                    Some(wait) => DeliveryUpdate::parked(meta, body, source, wait, Tracked::No),
+                    None => DeliveryUpdate::queued(meta, body, source, Tracked::No),
                 });
                 continue;
             };
-            let origin = Origin::Outbox(OutboxDelivery::with_slot(Arc::clone(&in_flight), slot));
-            // If a message for the same attempt is open, this delivery is recorded with it.
-            if let Some(origin) = scheduler.open.begin(&meta, origin) {
-                let job = AttemptJob { meta, body, origin, endpoint, made: 0 };
+            let source = DeliverySource::Outbox(OutboxDelivery::with_slot(Arc::clone(&in_flight), slot));
+            // If a message for the same attempt is not recorded yet, this delivery is recorded with it.
+            if let Some(source) = scheduler.unrecorded.begin(&meta, source) {
+                let job = AttemptJob { meta, body, source, endpoint, made: 0 };
                 lanes.queue(one.subscription.id, job, instant);
             }
         }

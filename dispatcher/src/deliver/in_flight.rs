@@ -14,7 +14,7 @@ pub(super) struct InFlight(Arc<Mutex<HashSet<Uuid>>>);
 #[derive(Debug)]
 pub(super) struct EventInFlight {
     pub(super) event_id: Uuid,
-    /// Deliveries that are not recorded yet. Only the recorder decrements it.
+    /// Deliveries that are in no batch to be recorded yet. Only the recorder decrements it.
     unrecorded: AtomicUsize,
 }
 
@@ -44,8 +44,9 @@ impl InFlight {
 }
 
 impl EventInFlight {
-    /// Counts one delivery as recorded; returns whether it was the last one.
-    pub(super) fn record_one(&self) -> bool {
+    /// Counts one delivery as part of a batch to be recorded, or as recorded with its first copy; returns whether it was the
+    /// event's last one.
+    pub(super) fn count_down(&self) -> bool {
         self.unrecorded.fetch_sub(1, Ordering::Relaxed) == 1
     }
 }

@@ -10,12 +10,14 @@
 //! - Lanes with waiting deliveries start them in round-robin order.
 
 mod placement;
+mod subscription_lane;
 
 pub(super) use placement::Placement;
 
 use super::congestion::Congestion;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+use subscription_lane::{LaneClass, STUCK, SubscriptionLane};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,35 +25,28 @@ use uuid::Uuid;
 const EXPECTED_WAIT_MAX: Duration = Duration::from_secs(1);
 /// The same while more than half of the prefetched messages wait in lanes.
 const EXPECTED_WAIT_MAX_WHEN_FULL: Duration = Duration::from_millis(100);
-/// A receiver that takes longer than this is slow.
-const SLOW: Duration = Duration::from_secs(1);
-/// A running attempt that takes longer than this, and than [`STUCK_FACTOR`] times the mean, is stuck.
-const STUCK: Duration = Duration::from_millis(250);
-const STUCK_FACTOR: u32 = 4;
 /// Shortest and longest time for which a delivery is parked because its lane is full.
 const PARK_WAIT: (Duration, Duration) = (Duration::from_secs(1), PARK_WAIT_MAX);
 pub(super) const PARK_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Time for which a delivery is parked that was not started, because other lanes of its class use all their attempts.
+/// How long a delivery is parked that could not start, because other lanes use all attempts that its lane could have.
 const STARVED_PARK_WAIT: Duration = Duration::from_secs(5);
 /// Weight of the newest attempt in a lane's mean duration.
 const NEWEST_WEIGHT: f64 = 0.2;
 /// Idle time after which a lane is removed.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
-/// Divisor of a lane's share of attempts while its receiver does not respond. A new lane has one attempt.
-const FAILING_DIVISOR: usize = 8;
 
-/// Limits of concurrent attempts.
+/// Limits of concurrent attempts and of unacknowledged messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LaneLimits {
+pub(super) struct LaneBounds {
     /// Attempts of all lanes.
     pub in_all: usize,
     /// Attempts of one lane.
     pub each: usize,
     /// Most unacknowledged messages, of all lanes.
-    pub open: usize,
+    pub unacknowledged: usize,
 }
 
-impl LaneLimits {
+impl LaneBounds {
     const fn most_slow(&self) -> usize {
         if self.in_all < 3 { 1 } else { self.in_all * 3 / 8 }
     }
@@ -60,7 +55,7 @@ impl LaneLimits {
 /// Whether the receiver responded to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Responsiveness {
-    /// The receiver sent a status, whichever it was.
+    /// The receiver sent a status, whichever it was; or nothing was sent, which says nothing about the receiver.
     Responded,
     /// It did not respond, or could not be reached.
     Unresponsive,
@@ -79,97 +74,19 @@ pub(super) struct SubscriptionLanes<J> {
     lanes: HashMap<Uuid, SubscriptionLane<J>>,
     /// Lanes that may be able to start a job, each once.
     ready: VecDeque<Uuid>,
-    bounds: LaneLimits,
+    bounds: LaneBounds,
     running: usize,
     running_slow: usize,
     running_new: usize,
     waiting: usize,
     congestion: Congestion,
-    /// Set when draining: no job is accepted or started any more.
+    /// Set when draining: direct deliveries are placed in the queue instead. Deliveries from the queue do not arrive any more,
+    /// because their consumer has ended.
     is_closed: bool,
 }
 
-/// A lane's class, by the durations of its attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LaneClass {
-    /// No attempt has ended yet.
-    New,
-    /// The receiver is slow or does not respond.
-    Slow,
-    /// The receiver responds quickly.
-    Fast,
-}
-
-#[derive(Debug)]
-struct SubscriptionLane<J> {
-    /// Waiting jobs, and since when each waits.
-    waiting: VecDeque<(J, Instant)>,
-    /// When each running attempt began, oldest first, and the lane's class then.
-    began: VecDeque<(Instant, LaneClass)>,
-    /// Weighted mean duration of attempts; `None` before the first has ended.
-    mean: Option<Duration>,
-    /// The receiver did not respond to the last attempt.
-    last_attempt_failed: bool,
-    is_ready: bool,
-    last_used: Instant,
-}
-
-impl<J> SubscriptionLane<J> {
-    fn new(now: Instant) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            began: VecDeque::new(),
-            mean: None,
-            last_attempt_failed: false,
-            is_ready: false,
-            last_used: now,
-        }
-    }
-
-    /// How long the oldest running attempt has taken.
-    fn oldest(&self, now: Instant) -> Duration {
-        self.began.front().map(|(began, _)| now - *began).unwrap_or_default()
-    }
-
-    /// Expected duration of an attempt: the mean, or the age of the oldest running one if that is longer.
-    fn duration(&self, now: Instant) -> Duration {
-        self.mean.unwrap_or_default().max(self.oldest(now))
-    }
-
-    fn is_stuck(&self, now: Instant) -> bool {
-        self.oldest(now) > STUCK.max(self.mean.unwrap_or_default() * STUCK_FACTOR)
-    }
-
-    fn class(&self, now: Instant) -> LaneClass {
-        match self.mean {
-            _ if self.last_attempt_failed || self.is_stuck(now) => LaneClass::Slow,
-            None => LaneClass::New,
-            Some(mean) if mean > SLOW => LaneClass::Slow,
-            Some(_) => LaneClass::Fast,
-        }
-    }
-
-    /// The number of concurrent attempts that the lane may have.
-    fn share(&self, each: usize, now: Instant) -> usize {
-        if self.mean.is_none() {
-            1
-        } else if self.last_attempt_failed || self.is_stuck(now) {
-            (each / FAILING_DIVISOR).max(1)
-        } else {
-            each
-        }
-    }
-
-    /// Expected wait of the job at index `at` until it is started.
-    fn expected_wait(&self, at: usize, each: usize, now: Instant) -> Duration {
-        let share = self.share(each, now);
-        let rounds = (at + self.began.len()) / share;
-        self.duration(now).saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
-    }
-}
-
 impl<J> SubscriptionLanes<J> {
-    pub(super) fn new(bounds: LaneLimits, congestion: Congestion) -> Self {
+    pub(super) fn new(bounds: LaneBounds, congestion: Congestion) -> Self {
         Self {
             lanes: HashMap::new(),
             ready: VecDeque::new(),
@@ -219,7 +136,7 @@ impl<J> SubscriptionLanes<J> {
             let class = lane.class(now);
             let has_room = match class {
                 LaneClass::Fast => {
-                    self.running < self.bounds.in_all - self.bounds.in_all / 8 || lane.began.is_empty()
+                    self.running < self.bounds.in_all - self.bounds.in_all / 8 || lane.running.is_empty()
                 }
                 LaneClass::Slow => self.running_slow < self.bounds.most_slow(),
                 LaneClass::New => self.running_new < (self.bounds.in_all / 8).max(1),
@@ -229,11 +146,11 @@ impl<J> SubscriptionLanes<J> {
                 continue;
             }
             lane.is_ready = false;
-            if lane.began.len() >= lane.share(self.bounds.each, now) {
+            if lane.running.len() >= lane.share(self.bounds.each, now) {
                 continue;
             }
             let Some((job, _)) = lane.waiting.pop_front() else { continue };
-            lane.began.push_back((now, class));
+            lane.running.push_back((now, class));
             self.running += 1;
             self.waiting -= 1;
             match class {
@@ -254,8 +171,8 @@ impl<J> SubscriptionLanes<J> {
     /// Ends an attempt of the lane that began at `began`.
     pub(super) fn finish(&mut self, id: Uuid, began: Instant, responsiveness: Responsiveness, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
-        let position = lane.began.iter().position(|(other, _)| *other == began).unwrap_or(0);
-        let Some((_, class)) = lane.began.remove(position) else { return };
+        let position = lane.running.iter().position(|(other, _)| *other == began).unwrap_or(0);
+        let Some((_, class)) = lane.running.remove(position) else { return };
         self.running -= 1;
         match class {
             LaneClass::Fast => {}
@@ -264,14 +181,14 @@ impl<J> SubscriptionLanes<J> {
         }
         lane.last_used = now;
         let took = now - began;
-        let has_recovered = lane.last_attempt_failed && responsiveness == Responsiveness::Responded;
+        let has_recovered = lane.was_unresponsive && responsiveness == Responsiveness::Responded;
         lane.mean = match lane.mean {
             Some(mean) if !has_recovered => {
                 Some(mean.mul_f64(1.0 - NEWEST_WEIGHT) + took.mul_f64(NEWEST_WEIGHT))
             }
             Some(_) | None => Some(took),
         };
-        lane.last_attempt_failed = responsiveness == Responsiveness::Unresponsive;
+        lane.was_unresponsive = responsiveness == Responsiveness::Unresponsive;
         if !lane.waiting.is_empty() && !lane.is_ready {
             lane.is_ready = true;
             self.ready.push_back(id);
@@ -281,7 +198,8 @@ impl<J> SubscriptionLanes<J> {
         }
     }
 
-    /// Removes jobs that wait longer than expected, to be parked. Called several times a second.
+    /// Removes, to be parked, the jobs that their lane cannot start within the longest accepted wait, and those that have waited
+    /// longer than it. Called several times a second.
     pub(super) fn evict(&mut self, now: Instant) -> Vec<JobToPark<J>> {
         let expected_wait_max = self.expected_wait_max();
         let mut to_park = Vec::new();
@@ -300,24 +218,24 @@ impl<J> SubscriptionLanes<J> {
             while lane.waiting.front().is_some_and(|(_, since)| now - *since > expected_wait_max) {
                 let oldest = lane.waiting.pop_front();
                 to_park.extend(oldest.map(|(job, _)| JobToPark { job, wait: STARVED_PARK_WAIT }));
-                if lane.began.is_empty() {
-                    // Its receiver is not the cause, and no attempt will end that could show a recovery.
+                if lane.running.is_empty() {
+                    // Other lanes are the cause, and no attempt of this lane is running whose end could mark it as recovered.
                     self.congestion.forget(*id);
                 }
             }
         }
         self.waiting -= to_park.len();
-        self.recount(now);
+        self.count_long_attempts_as_slow(now);
         self.lanes.retain(|_, lane| {
-            !lane.began.is_empty() || !lane.waiting.is_empty() || now - lane.last_used < FORGET_AFTER
+            !lane.running.is_empty() || !lane.waiting.is_empty() || now - lane.last_used < FORGET_AFTER
         });
         to_park
     }
 
     /// Counts long attempts of new lanes as slow, so that they do not use up the share of new lanes.
-    fn recount(&mut self, now: Instant) {
+    fn count_long_attempts_as_slow(&mut self, now: Instant) {
         let most = self.bounds.most_slow();
-        for (began, class) in self.lanes.values_mut().flat_map(|lane| &mut lane.began) {
+        for (began, class) in self.lanes.values_mut().flat_map(|lane| &mut lane.running) {
             if *class == LaneClass::New && now - *began > STUCK && self.running_slow < most {
                 *class = LaneClass::Slow;
                 self.running_new -= 1;
@@ -341,7 +259,11 @@ impl<J> SubscriptionLanes<J> {
     }
 
     const fn expected_wait_max(&self) -> Duration {
-        if self.waiting * 2 > self.bounds.open { EXPECTED_WAIT_MAX_WHEN_FULL } else { EXPECTED_WAIT_MAX }
+        if self.waiting * 2 > self.bounds.unacknowledged {
+            EXPECTED_WAIT_MAX_WHEN_FULL
+        } else {
+            EXPECTED_WAIT_MAX
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use common::model::DeliveryState;
 /// What to do with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageDecision {
-    /// Its attempt is recorded already, or its delivery has ended: acknowledge it.
-    Done,
+    /// Its attempt is recorded already, or its delivery is settled: acknowledge it.
+    Acknowledge,
     /// Its delivery is dead-lettered: dead-letter the message as well.
     DeadLetter,
     /// Its subscription was removed: drop the delivery.
@@ -29,14 +29,17 @@ pub(super) fn decide_message(
     target: Option<&Target>,
 ) -> MessageDecision {
     // A message may arrive before its delivery is committed by the relay or by the record of the previous attempt.
-    let unknown =
-        DeliveryProgress { state: DeliveryState::Pending, attempts: meta.attempt - 1, attempts_before: 0 };
+    let unknown = DeliveryProgress {
+        state: DeliveryState::Pending,
+        attempts: meta.attempt - 1,
+        attempts_before_replay: 0,
+    };
     let known = known.unwrap_or(unknown);
     match known.state {
-        DeliveryState::Delivered | DeliveryState::Dropped => return MessageDecision::Done,
-        DeliveryState::Dead => return MessageDecision::DeadLetter,
+        DeliveryState::Delivered | DeliveryState::Dropped => return MessageDecision::Acknowledge,
+        DeliveryState::DeadLettered => return MessageDecision::DeadLetter,
         // The attempt of this message was made, and its follow-up message was published.
-        DeliveryState::Pending if meta.attempt <= known.attempts => return MessageDecision::Done,
+        DeliveryState::Pending if meta.attempt <= known.attempts => return MessageDecision::Acknowledge,
         DeliveryState::Pending => {}
     }
     match target {
@@ -44,7 +47,7 @@ pub(super) fn decide_message(
         Some(target) if target.is_removed || target.tenant_id != meta.tenant_id.0 => MessageDecision::Drop,
         Some(target) if target.is_paused => MessageDecision::Park,
         Some(_) => {
-            let made = known.attempts.max(meta.attempt - 1) - known.attempts_before;
+            let made = known.attempts.max(meta.attempt - 1) - known.attempts_before_replay;
             MessageDecision::Attempt { made: u16::try_from(made).unwrap_or(0) }
         }
     }
@@ -82,8 +85,8 @@ mod tests {
         }
     }
 
-    fn known(state: DeliveryState, attempts: i16, attempts_before: i16) -> Option<DeliveryProgress> {
-        Some(DeliveryProgress { state, attempts, attempts_before })
+    fn known(state: DeliveryState, attempts: i16, attempts_before_replay: i16) -> Option<DeliveryProgress> {
+        Some(DeliveryProgress { state, attempts, attempts_before_replay })
     }
 
     fn active(attempt: i16, known: Option<DeliveryProgress>) -> MessageDecision {
@@ -93,9 +96,9 @@ mod tests {
     #[test]
     fn attempts_a_message_until_its_attempt_is_recorded() {
         assert_eq!(active(1, known(DeliveryState::Pending, 0, 0)), MessageDecision::Attempt { made: 0 });
-        assert_eq!(active(1, known(DeliveryState::Pending, 1, 0)), MessageDecision::Done);
+        assert_eq!(active(1, known(DeliveryState::Pending, 1, 0)), MessageDecision::Acknowledge);
         assert_eq!(active(2, known(DeliveryState::Pending, 1, 0)), MessageDecision::Attempt { made: 1 });
-        assert_eq!(active(2, known(DeliveryState::Pending, 2, 0)), MessageDecision::Done);
+        assert_eq!(active(2, known(DeliveryState::Pending, 2, 0)), MessageDecision::Acknowledge);
     }
 
     #[test]
@@ -105,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn ended_deliveries_are_not_attempted_again() {
-        assert_eq!(active(3, known(DeliveryState::Delivered, 2, 0)), MessageDecision::Done);
-        assert_eq!(active(3, known(DeliveryState::Dropped, 2, 0)), MessageDecision::Done);
-        assert_eq!(active(7, known(DeliveryState::Dead, 6, 0)), MessageDecision::DeadLetter);
+    fn settled_and_dead_lettered_deliveries_are_not_attempted_again() {
+        assert_eq!(active(3, known(DeliveryState::Delivered, 2, 0)), MessageDecision::Acknowledge);
+        assert_eq!(active(3, known(DeliveryState::Dropped, 2, 0)), MessageDecision::Acknowledge);
+        assert_eq!(active(7, known(DeliveryState::DeadLettered, 6, 0)), MessageDecision::DeadLetter);
     }
 
     #[test]
@@ -128,7 +131,7 @@ mod tests {
         assert_eq!(decide_message(&meta(1), pending, Some(&foreign)), MessageDecision::Drop);
         assert_eq!(
             decide_message(&meta(1), known(DeliveryState::Delivered, 1, 0), Some(&target(true, false))),
-            MessageDecision::Done
+            MessageDecision::Acknowledge
         );
     }
 }

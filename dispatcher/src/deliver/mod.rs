@@ -15,10 +15,10 @@ mod endpoint;
 mod in_flight;
 mod lanes;
 mod message_decision;
-mod open_attempts;
-mod origin;
 mod recorder;
 mod scheduler;
+mod source;
+mod unrecorded_attempts;
 
 pub(crate) use congestion::Congestion;
 pub(crate) use direct::{DirectPath, HandOff, Overflow};
@@ -34,8 +34,7 @@ use consumer::DeliveryConsumer;
 use dead_letter_queue::DeadLetterQueue;
 use endpoint::Endpoints;
 use in_flight::InFlight;
-use lanes::{LaneLimits, SubscriptionLanes};
-use open_attempts::OpenAttempts;
+use lanes::{LaneBounds, SubscriptionLanes};
 use recorder::{DeliveryRecorder, RecorderItem};
 use scheduler::AttemptScheduler;
 use std::sync::atomic::AtomicBool;
@@ -43,9 +42,10 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use unrecorded_attempts::UnrecordedAttempts;
 
 /// Most messages whose deliveries are looked up together.
-const UNIT: usize = 128;
+const LOOKUP_MAX: usize = 128;
 
 /// Limits of concurrent attempts and of deliveries held.
 #[derive(Clone, Copy, Debug)]
@@ -103,18 +103,18 @@ impl std::fmt::Debug for DeliveryService {
 
 impl DeliveryService {
     /// Sets the service up; nothing is consumed before [`run`](Self::run).
-    pub(crate) fn new(delivering: DeliveryDependencies, shutdown: CancellationToken) -> Self {
-        let DeliveryDependencies { database, publishing, bounds, schedule, .. } = delivering;
+    pub(crate) fn new(dependencies: DeliveryDependencies, shutdown: CancellationToken) -> Self {
+        let DeliveryDependencies { database, publishing, bounds, schedule, .. } = dependencies;
         attempt_job::register_counters(&schedule);
         let from_queue = usize::from(bounds.from_queue);
-        let lane_bounds = LaneLimits { in_all: bounds.in_all, each: bounds.each, open: from_queue };
-        let (recorder, items) = mpsc::channel(from_queue + bounds.direct);
+        let lanes = LaneBounds { in_all: bounds.in_all, each: bounds.each, unacknowledged: from_queue };
+        let (recorder_items, items) = mpsc::channel(from_queue + bounds.direct);
         let scheduler = Arc::new(AttemptScheduler {
-            runner: AttemptRunner { sender: delivering.sender, schedule },
-            endpoints: Endpoints::new(delivering.masters),
-            lanes: Mutex::new(SubscriptionLanes::new(lane_bounds, delivering.congestion)),
-            recorder,
-            open: OpenAttempts::default(),
+            runner: AttemptRunner { sender: dependencies.sender, schedule },
+            endpoints: Endpoints::new(dependencies.masters),
+            lanes: Mutex::new(SubscriptionLanes::new(lanes, dependencies.congestion)),
+            recorder_items,
+            unrecorded: UnrecordedAttempts::default(),
             in_flight: InFlight::default(),
             dead_letter_queue: DeadLetterQueue::default(),
             attempts: TaskTracker::new(),
@@ -122,19 +122,19 @@ impl DeliveryService {
         let recorder = DeliveryRecorder {
             database: database.clone(),
             broker: publishing,
-            open: scheduler.open.clone(),
+            unrecorded: scheduler.unrecorded.clone(),
             in_flight: scheduler.in_flight.clone(),
             dead_letter_queue: scheduler.dead_letter_queue.clone(),
         };
         let consumer = DeliveryConsumer {
             scheduler: Arc::clone(&scheduler),
             database,
-            consuming: delivering.consuming,
+            consuming: dependencies.consuming,
             shutdown: shutdown.clone(),
         };
         Self {
-            broker: delivering.broker,
-            queues: delivering.queues,
+            broker: dependencies.broker,
+            queues: dependencies.queues,
             prefetch: bounds.from_queue,
             direct: DirectPath::new(Arc::clone(&scheduler), bounds.direct),
             scheduler,
@@ -159,11 +159,12 @@ impl DeliveryService {
         let watch =
             dead_letter_queue.watch(broker.clone(), queues.prefix, queues.max_length, shutdown.clone());
         drop(common::critical_task::spawn("dead-letter queue length", watch));
-        let keeper = common::critical_task::spawn("recorder", recorder.run(items));
+        let recorder_task = common::critical_task::spawn("recorder", recorder.run(items));
         let evictions =
             common::critical_task::spawn("lanes", Arc::clone(&scheduler).run_evictions(shutdown.clone()));
-        let open =
-            run_message_consumer(&broker, Queue::Webhooks, (prefetch, UNIT), &mut consumer, &shutdown).await;
+        let bounds = (prefetch, LOOKUP_MAX);
+        let open_consumer =
+            run_message_consumer(&broker, Queue::Webhooks, bounds, &mut consumer, &shutdown).await;
 
         drop((consumer, direct));
         scheduler.drain().await;
@@ -172,9 +173,9 @@ impl DeliveryService {
         scheduler.attempts.wait().await;
         // Dropping the last sender ends the recorder after it has written everything.
         drop(scheduler);
-        drop(keeper.await);
-        if let Some(open) = open {
-            open.close().await;
+        drop(recorder_task.await);
+        if let Some(open_consumer) = open_consumer {
+            open_consumer.close().await;
         }
     }
 }

@@ -8,10 +8,10 @@
 use super::attempt_job::{context, span};
 use super::dead_letter_queue::DeadLetterQueue;
 use super::delivery_publisher::DeliveryPublisher;
-use super::delivery_update::{DeliveryUpdate, FollowUp, Opened, last_of_each};
+use super::delivery_update::{DeliveryUpdate, FollowUp, Tracked, last_of_each};
 use super::in_flight::{EventInFlight, InFlight};
-use super::open_attempts::OpenAttempts;
-use super::origin::Origin;
+use super::source::DeliverySource;
+use super::unrecorded_attempts::UnrecordedAttempts;
 use crate::store::{AttemptRow, RecordTransaction};
 use chrono::{DateTime, Utc};
 use common::activity;
@@ -51,19 +51,19 @@ pub(super) enum RecorderItem {
     Event(Arc<EventInFlight>),
 }
 
-/// Records deliveries and settles their origins.
+/// Records deliveries, and acknowledges or dead-letters their messages.
 #[derive(Debug)]
 pub(super) struct DeliveryRecorder {
     pub database: Database,
     pub broker: Broker,
-    pub open: OpenAttempts,
+    pub unrecorded: UnrecordedAttempts,
     pub in_flight: InFlight,
     pub dead_letter_queue: DeadLetterQueue,
 }
 
 /// What one transaction writes.
 #[derive(Debug, Default)]
-struct Batch {
+struct RecorderBatch {
     updates: Vec<DeliveryUpdate>,
     /// Events whose deliveries are all recorded by these updates or before.
     relayed: Vec<Uuid>,
@@ -74,9 +74,10 @@ impl DeliveryRecorder {
     pub(super) async fn run(self, mut items: mpsc::Receiver<RecorderItem>) {
         let mut publisher = DeliveryPublisher::new(&self.broker);
         let mut received = Vec::with_capacity(BATCH_MAX);
-        let mut batch = Batch::default();
+        let mut batch = RecorderBatch::default();
         loop {
             let receiving = items.recv_many(&mut received, BATCH_MAX);
+            // `None`: no item is waiting. `Some(0)`: the channel is closed.
             let count = match batch.relayed.is_empty() {
                 true => Some(receiving.await),
                 // A complete event is marked without waiting for further items.
@@ -93,11 +94,12 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Commits the batch and settles its updates. Events that become complete thereby stay in the batch.
-    async fn write(&self, batch: &mut Batch, publisher: &mut DeliveryPublisher) {
+    /// Commits the batch, and acknowledges or dead-letters the messages of its updates. An event whose last delivery is a
+    /// duplicate of one of them is left in `batch`, to be marked by the next transaction.
+    async fn write(&self, batch: &mut RecorderBatch, publisher: &mut DeliveryPublisher) {
         let now = clock::now();
-        let Batch { mut updates, mut relayed } = std::mem::take(batch);
-        let repeats = self.close_unattempted(&mut updates);
+        let RecorderBatch { mut updates, mut relayed } = std::mem::take(batch);
+        let duplicates = self.end_unattempted(&mut updates);
         updates.sort_unstable_by_key(DeliveryUpdate::order);
         relayed.sort_unstable();
         // Log lines about a single delivery name it; lines about several contain their number only.
@@ -106,30 +108,30 @@ impl DeliveryRecorder {
             updates = self.record_one_by_one(updates, &mut relayed, now, publisher).await;
         }
         self.in_flight.remove(&relayed);
-        batch.relayed.extend(settle_all(repeats).await);
+        batch.relayed.extend(finish_all(duplicates).await);
         for update in updates {
-            batch.relayed.extend(self.settle_duplicates(&update).await);
-            self.settle(update, publisher).await;
+            batch.relayed.extend(self.finish_duplicates(&update).await);
+            self.finish_source(update, publisher).await;
         }
     }
 
-    /// Closes open attempts that were not made, because their deliveries are parked. This happens before the commit: once a
+    /// Stops tracking attempts that were not made, because their deliveries are parked. This happens before the commit: once a
     /// parked delivery is recorded the relay may publish a message for it, which must not be taken for a duplicate. Returns
-    /// the origins of the duplicates so far.
-    fn close_unattempted(&self, updates: &mut [DeliveryUpdate]) -> Vec<Origin> {
-        let mut repeats = Vec::new();
+    /// the sources of the duplicates so far.
+    fn end_unattempted(&self, updates: &mut [DeliveryUpdate]) -> Vec<DeliverySource> {
+        let mut duplicates = Vec::new();
         for update in updates {
-            if update.opened == Opened::Yes && update.attempt.is_none() {
-                repeats.extend(self.open.end(&update.meta));
-                update.opened = Opened::No;
+            if update.tracked == Tracked::Yes && update.attempt.is_none() {
+                duplicates.extend(self.unrecorded.end(&update.meta));
+                update.tracked = Tracked::No;
             }
         }
-        repeats
+        duplicates
     }
 
-    /// Commits the updates of a refused batch one by one, and returns those that were recorded. The others are dead-lettered
-    /// or published to the queue, so their events count as relayed as well. If the broker is unavailable too, they stay in the
-    /// outbox until the program restarts.
+    /// Commits the updates of a refused batch one by one, and returns those that were recorded. The others are dead-lettered or
+    /// published to the queue, so their events count as relayed as well. If the message of a delivery cannot be published
+    /// either, its event stays in the outbox until the program restarts.
     async fn record_one_by_one(
         &self,
         updates: Vec<DeliveryUpdate>,
@@ -145,12 +147,12 @@ impl DeliveryRecorder {
                 recorded.push(update);
                 continue;
             };
-            span.in_scope(|| limited!(UNRECORDED[0], error, %error, "recording a delivery failed; dead-lettering or requeueing its message"));
-            relayed.extend(self.settle_duplicates(&update).await);
-            match update.origin {
-                Origin::Queue(ack) => self.dead_letter_queue.dead_letter(ack, "record").await,
-                Origin::Outbox(delivery) => {
-                    if !publisher.requeue(&update.meta, &update.body).await {
+            span.in_scope(|| limited!(UNRECORDED[0], error, %error, "recording a delivery failed; dead-lettering its message, or publishing one if it has none"));
+            relayed.extend(self.finish_duplicates(&update).await);
+            match update.source {
+                DeliverySource::Queue(ack) => self.dead_letter_queue.dead_letter(ack, "record").await,
+                DeliverySource::Outbox(delivery) => {
+                    if !publisher.publish_message(&update.meta, &update.body).await {
                         relayed.retain(|event| *event != delivery.event.event_id);
                     }
                 }
@@ -196,15 +198,17 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Settles the origin of a recorded update: acknowledges or dead-letters its message.
-    async fn settle(&self, update: DeliveryUpdate, publisher: &mut DeliveryPublisher) {
-        let is_dead = matches!(update.follow_up, FollowUp::DeadLetter);
-        match update.origin {
-            Origin::Queue(ack) if is_dead => self.dead_letter_queue.dead_letter(ack, "attempts").await,
-            Origin::Queue(ack) => ack.acknowledge().await,
+    /// Acknowledges or dead-letters the message of a recorded update.
+    async fn finish_source(&self, update: DeliveryUpdate, publisher: &mut DeliveryPublisher) {
+        let is_dead_lettered = matches!(update.follow_up, FollowUp::DeadLetter);
+        match update.source {
+            DeliverySource::Queue(ack) if is_dead_lettered => {
+                self.dead_letter_queue.dead_letter(ack, "attempts").await;
+            }
+            DeliverySource::Queue(ack) => ack.acknowledge().await,
             // It has no message, so one is published; its consumer finds the state `dead` and dead-letters the message.
-            Origin::Outbox(_) if is_dead => {
-                if !publisher.requeue(&update.meta, &update.body).await {
+            DeliverySource::Outbox(_) if is_dead_lettered => {
+                if !publisher.publish_message(&update.meta, &update.body).await {
                     span(&update.meta, context(&update.meta)).in_scope(|| {
                         limited!(
                             UNRECORDED[1],
@@ -214,40 +218,42 @@ impl DeliveryRecorder {
                     });
                 }
             }
-            Origin::Outbox(_) => {}
+            DeliverySource::Outbox(_) => {}
         }
     }
 
-    /// Settles the duplicates of a finished attempt. Returns the events that become complete.
-    async fn settle_duplicates(&self, update: &DeliveryUpdate) -> Vec<Uuid> {
-        match update.opened {
-            Opened::Yes => settle_all(self.open.end(&update.meta)).await,
-            Opened::No => Vec::new(),
+    /// Acknowledges the duplicates of a recorded attempt. Returns the events whose last delivery is one of them.
+    async fn finish_duplicates(&self, update: &DeliveryUpdate) -> Vec<Uuid> {
+        match update.tracked {
+            Tracked::Yes => finish_all(self.unrecorded.end(&update.meta)).await,
+            Tracked::No => Vec::new(),
         }
     }
 }
 
-/// Settles the origins of duplicates whose attempt is recorded. Returns the events that become complete.
-async fn settle_all(repeats: Vec<Origin>) -> Vec<Uuid> {
+/// Acknowledges duplicates whose attempt is recorded. Returns the events whose last delivery is one of them.
+async fn finish_all(duplicates: Vec<DeliverySource>) -> Vec<Uuid> {
     let mut complete = Vec::new();
-    for repeat in repeats {
-        match repeat {
-            Origin::Queue(ack) => ack.acknowledge().await,
-            Origin::Outbox(delivery) if delivery.event.record_one() => complete.push(delivery.event.event_id),
-            Origin::Outbox(_) => {}
+    for duplicate in duplicates {
+        match duplicate {
+            DeliverySource::Queue(ack) => ack.acknowledge().await,
+            DeliverySource::Outbox(delivery) if delivery.event.count_down() => {
+                complete.push(delivery.event.event_id);
+            }
+            DeliverySource::Outbox(_) => {}
         }
     }
     complete
 }
 
-impl Batch {
+impl RecorderBatch {
     fn take(&mut self, items: impl Iterator<Item = RecorderItem>) {
         for item in items {
             match item {
                 RecorderItem::Event(event) => self.relayed.push(event.event_id),
                 RecorderItem::Delivery(update) => {
-                    if let Origin::Outbox(delivery) = &update.origin
-                        && delivery.event.record_one()
+                    if let DeliverySource::Outbox(delivery) = &update.source
+                        && delivery.event.count_down()
                     {
                         self.relayed.push(delivery.event.event_id);
                     }

@@ -2,13 +2,13 @@
 
 use super::attempt_job::{AttemptJob, AttemptRunner};
 use super::dead_letter_queue::DeadLetterQueue;
-use super::delivery_update::{DeliveryUpdate, Opened};
+use super::delivery_update::{DeliveryUpdate, Tracked};
 use super::endpoint::Endpoints;
 use super::in_flight::InFlight;
 use super::lanes::{JobToPark, SubscriptionLanes};
-use super::open_attempts::OpenAttempts;
-use super::origin::Origin;
 use super::recorder::RecorderItem;
+use super::source::DeliverySource;
+use super::unrecorded_attempts::UnrecordedAttempts;
 use common::broker::Queue;
 use common::clock;
 use common::message::DeliveryMeta;
@@ -29,8 +29,8 @@ pub(super) struct AttemptScheduler {
     pub(super) runner: AttemptRunner,
     pub(super) endpoints: Endpoints,
     pub(super) lanes: Mutex<SubscriptionLanes<AttemptJob>>,
-    pub(super) recorder: mpsc::Sender<RecorderItem>,
-    pub(super) open: OpenAttempts,
+    pub(super) recorder_items: mpsc::Sender<RecorderItem>,
+    pub(super) unrecorded: UnrecordedAttempts,
     pub(super) in_flight: InFlight,
     pub(super) dead_letter_queue: DeadLetterQueue,
     pub(super) attempts: TaskTracker,
@@ -51,7 +51,7 @@ impl AttemptScheduler {
     /// Runs attempts that lanes have started.
     pub(super) fn run(self: &Arc<Self>, started: Vec<(Uuid, AttemptJob)>, now: Instant) {
         for (id, job) in started {
-            if matches!(job.origin, Origin::Outbox(_)) {
+            if matches!(job.source, DeliverySource::Outbox(_)) {
                 observe_lag(&job.meta);
             }
             let scheduler = Arc::clone(self);
@@ -79,20 +79,20 @@ impl AttemptScheduler {
 
     pub(super) async fn record(&self, item: RecorderItem) {
         // Sending cannot fail: the recorder outlives all senders.
-        drop(self.recorder.send(item).await);
+        drop(self.recorder_items.send(item).await);
     }
 
     /// Closes the lanes: no further attempt is started. Waiting deliveries are requeued or published, for other copies.
     pub(super) async fn drain(&self) {
         let waiting = self.lanes().close();
         for job in waiting {
-            let repeats = self.open.end(&job.meta);
-            for origin in repeats.into_iter().chain([job.origin]) {
-                match origin {
-                    Origin::Queue(ack) => ack.requeue().await,
-                    Origin::Outbox(_) => {
+            let duplicates = self.unrecorded.end(&job.meta);
+            for source in duplicates.into_iter().chain([job.source]) {
+                match source {
+                    DeliverySource::Queue(ack) => ack.requeue().await,
+                    DeliverySource::Outbox(_) => {
                         let (meta, body) = (job.meta.clone(), job.body.clone());
-                        self.submit(DeliveryUpdate::queued(meta, body, origin, Opened::No)).await;
+                        self.submit(DeliveryUpdate::queued(meta, body, source, Tracked::No)).await;
                     }
                 }
             }
@@ -100,7 +100,7 @@ impl AttemptScheduler {
     }
 
     pub(super) async fn park_job(&self, JobToPark { job, wait }: JobToPark<AttemptJob>) {
-        self.submit(DeliveryUpdate::parked(job.meta, job.body, job.origin, wait, Opened::Yes)).await;
+        self.submit(DeliveryUpdate::parked(job.meta, job.body, job.source, wait, Tracked::Yes)).await;
     }
 
     /// Parks deliveries that lanes cannot attempt soon, until `shutdown`.

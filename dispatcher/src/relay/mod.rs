@@ -51,7 +51,7 @@ pub(crate) struct Relay {
     pub congestion: Congestion,
     /// Hands new events to the lanes.
     pub direct: DirectPath,
-    /// Time past its due time after which a pending delivery counts as lost by the queue.
+    /// How long a pending delivery may be overdue before it counts as lost by the queue.
     pub rescue_after: Duration,
 }
 
@@ -90,21 +90,22 @@ async fn run_as_leader(
     shutdown: &CancellationToken,
 ) -> Result<(), TxError> {
     tracing::info!("became the relay leader; relaying the outbox");
-    let (over, parked_notified) = (shutdown.child_token(), Notify::new());
+    let (leadership_ended, parked_notified) = (shutdown.child_token(), Notify::new());
     let mut outbox = OutboxRelay::new(relay.clone());
     let mut jobs = ReplayJobs::new(relay);
-    let new = async {
-        let ended = outbox.run(leadership, &parked_notified, &over).await;
-        over.cancel();
+    let relay_new = async {
+        let ended = outbox.run(leadership, &parked_notified, &leadership_ended).await;
+        leadership_ended.cancel();
         ended
     };
-    let parked = async {
-        let ended = parked.run(&parked_notified, &over).await;
-        over.cancel();
+    let relay_parked = async {
+        let ended = parked.run(&parked_notified, &leadership_ended).await;
+        leadership_ended.cancel();
         ended
     };
-    let (new, parked, ()) = join!(new, parked, jobs.run(&parked_notified, &over));
-    new.and(parked)
+    let (of_new, of_parked, ()) =
+        join!(relay_new, relay_parked, jobs.run(&parked_notified, &leadership_ended));
+    of_new.and(of_parked)
 }
 
 /// Why a step of the relay failed.

@@ -57,14 +57,14 @@ impl OutboxRelay {
         Self { relay, is_caught_up: false, fan_out: 1, overflow: Overflow::Waits, needed: 0, others: None }
     }
 
-    /// Relays until the leadership is `over`. Passes notifications about parked deliveries on.
+    /// Relays until `leadership_ended`. Passes notifications about parked deliveries on.
     pub(super) async fn run(
         &mut self,
         leadership: &RelayLeadership,
         parked_notified: &Notify,
-        over: &CancellationToken,
+        leadership_ended: &CancellationToken,
     ) -> Result<(), TxError> {
-        while !over.is_cancelled() {
+        while !leadership_ended.is_cancelled() {
             leadership.check()?;
             if leadership.take_parked_notification() {
                 parked_notified.notify_one();
@@ -72,9 +72,9 @@ impl OutboxRelay {
             match self.step().await? {
                 Remaining::More => {}
                 Remaining::NoFreeSlots(needed) => {
-                    over.run_until_cancelled(self.wait_for_slots(needed)).await;
+                    leadership_ended.run_until_cancelled(self.wait_for_slots(needed)).await;
                 }
-                Remaining::Nothing => drop(over.run_until_cancelled(leadership.wait(POLL)).await),
+                Remaining::Nothing => drop(leadership_ended.run_until_cancelled(leadership.wait(POLL)).await),
             }
         }
         Ok(())
@@ -83,7 +83,7 @@ impl OutboxRelay {
     /// Hands off pending events.
     async fn step(&mut self) -> Result<Remaining, TxError> {
         let free = self.relay.direct.free_slots();
-        if free >= self.relay.direct.refill().max(self.needed) {
+        if free >= self.relay.direct.refill_threshold().max(self.needed) {
             (self.overflow, self.needed) = (Overflow::Waits, 0);
         }
         let limit = match self.overflow {
@@ -121,10 +121,11 @@ impl OutboxRelay {
         let (count, mut deliveries) = (events.len(), 0);
         for event in events {
             let event_id = event.event_id;
-            let is_open = |one: &&Subscriber| !recorded.contains(&delivery_id(event_id, one.subscription.id));
+            let is_unrecorded =
+                |one: &&Subscriber| !recorded.contains(&delivery_id(event_id, one.subscription.id));
             let mut wanting = wanting(&event, subscribers);
             if !recorded.is_empty() {
-                wanting.retain(is_open);
+                wanting.retain(is_unrecorded);
             }
             deliveries += wanting.len();
             let handed = self.relay.direct.hand_off(event, &wanting, self.overflow, now).await;
@@ -168,7 +169,7 @@ impl OutboxRelay {
         let wait = if self.has_others().await { Duration::ZERO } else { SLOT_WAIT };
         let direct = &self.relay.direct;
         let is_refilled = timeout(wait, direct.wait_for_slots(needed)).await.is_ok();
-        if !is_refilled && (wait.is_zero() || direct.free_slots() < direct.min_release()) {
+        if !is_refilled && (wait.is_zero() || direct.free_slots() < direct.release_threshold()) {
             self.overflow = Overflow::ToQueue;
         }
     }

@@ -33,8 +33,8 @@ pub(super) struct ParkedRelay {
     relay: Relay,
     publisher: Publisher,
     queue: String,
-    /// The subscription after which the next step begins, so that all are served in round-robin order.
-    parked_after: Uuid,
+    /// The last subscription of the step before, after which the next step begins, so that all are served in round-robin order.
+    last_subscription: Uuid,
     /// Whether this copy has published all parked deliveries that it found when it became the leader. Until then no delivery
     /// waits because its lane was full: this was known to the previous leader, which may have ended.
     is_caught_up: bool,
@@ -47,7 +47,7 @@ impl ParkedRelay {
         Self {
             queue: relay.broker.queue_name(Queue::Webhooks),
             publisher: Publisher::new(relay.broker.clone(), Queue::Webhooks, "webhooks"),
-            parked_after: Uuid::nil(),
+            last_subscription: Uuid::nil(),
             is_caught_up: false,
             lost_due: Instant::now(),
             waits: RETRY_WAITS,
@@ -55,14 +55,15 @@ impl ParkedRelay {
         }
     }
 
-    /// Publishes due parked deliveries, periodically and when `notification` is notified, until the leadership is `over`.
+    /// Publishes due parked deliveries, periodically and when `notification` is notified, until
+    /// `leadership_ended`.
     pub(super) async fn run(
         &mut self,
         notification: &Notify,
-        over: &CancellationToken,
+        leadership_ended: &CancellationToken,
     ) -> Result<(), TxError> {
         self.is_caught_up = false;
-        while !over.is_cancelled() {
+        while !leadership_ended.is_cancelled() {
             let pause = match self.step().await {
                 Ok(has_more) => {
                     self.waits.reset();
@@ -76,7 +77,7 @@ impl ParkedRelay {
                     wait
                 }
             };
-            over.run_until_cancelled(timeout(pause, notification.notified())).await;
+            leadership_ended.run_until_cancelled(timeout(pause, notification.notified())).await;
         }
         Ok(())
     }
@@ -126,13 +127,13 @@ impl ParkedRelay {
         let all = !self.is_caught_up;
         let lanes = LaneFilter { full: &full, recovered: &recovered, all };
         let client = self.relay.database.client().await?;
-        let mut parked = store::load_parked(&client, now, lanes, self.parked_after, STEP).await?;
-        if parked.is_empty() && !self.parked_after.is_nil() {
+        let mut parked = store::load_parked(&client, now, lanes, self.last_subscription, STEP).await?;
+        if parked.is_empty() && !self.last_subscription.is_nil() {
             parked = store::load_parked(&client, now, lanes, Uuid::nil(), STEP).await?;
         }
-        let is_part = i64::try_from(parked.len()).unwrap_or(i64::MAX) >= STEP.1;
+        let is_full_step = i64::try_from(parked.len()).unwrap_or(i64::MAX) >= STEP.1;
         let last = parked.last().map(|parked| parked.subscription_id);
-        self.parked_after = last.filter(|_| is_part).unwrap_or_default();
+        self.last_subscription = last.filter(|_| is_full_step).unwrap_or_default();
         Ok(parked)
     }
 

@@ -43,11 +43,12 @@ pub(super) struct ReplayJobs {
 
 /// The result of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Batch {
-    /// More deliveries follow, as soon as the rate of the job permits.
-    Replayed,
-    /// None of the deliveries that were read has the event type of the job; others may have it.
-    NoneMatched,
+enum BatchOutcome {
+    /// More deliveries may follow, as soon as the rate of the job permits.
+    MoreLater,
+    /// None of the deliveries that were read was replayed, because none has the job's event type and one of its states. Others
+    /// may be replayed at once.
+    MoreNow,
     /// No delivery is left.
     Finished,
     /// It is not running any more, or another program executes it.
@@ -59,11 +60,11 @@ impl ReplayJobs {
         Self { relay, waits: RETRY_WAITS, letter_failures: 0 }
     }
 
-    /// Executes jobs until the leadership is `over`. Notifies the relay of parked deliveries after each batch. Failures are
+    /// Executes jobs until `leadership_ended`. Notifies the relay of parked deliveries after each batch. Failures are
     /// retried, and do not end the leadership: other deliveries do not depend on jobs.
-    pub(super) async fn run(&mut self, parked: &Notify, over: &CancellationToken) {
-        while !over.is_cancelled() {
-            let pause = match self.step(parked, over).await {
+    pub(super) async fn run(&mut self, parked: &Notify, leadership_ended: &CancellationToken) {
+        while !leadership_ended.is_cancelled() {
+            let pause = match self.step(parked, leadership_ended).await {
                 Ok(pause) => {
                     self.waits.reset();
                     pause
@@ -74,18 +75,22 @@ impl ReplayJobs {
                     wait
                 }
             };
-            over.run_until_cancelled(sleep(pause)).await;
+            leadership_ended.run_until_cancelled(sleep(pause)).await;
         }
     }
 
     /// Executes a batch of each open job. Returns the pause before the next step.
-    async fn step(&mut self, parked: &Notify, over: &CancellationToken) -> Result<Duration, TxError> {
+    async fn step(
+        &mut self,
+        parked: &Notify,
+        leadership_ended: &CancellationToken,
+    ) -> Result<Duration, TxError> {
         let client = self.relay.database.client().await?;
         let jobs = store::load_open_jobs(&client, JOBS).await?;
         drop(client);
         let mut pause = if jobs.is_empty() { POLL_INTERVAL } else { BATCH_INTERVAL };
         for job in jobs {
-            if over.is_cancelled() {
+            if leadership_ended.is_cancelled() {
                 break;
             }
             if job.is_stopping {
@@ -93,10 +98,10 @@ impl ReplayJobs {
                 continue;
             }
             match self.relay.database.run_tx("replay_batch", &ReplayBatch { job }).await? {
-                Batch::Replayed => parked.notify_one(),
-                Batch::NoneMatched => pause = Duration::ZERO,
-                Batch::Finished => self.end(job).await?,
-                Batch::NotHeld => {}
+                BatchOutcome::MoreLater => parked.notify_one(),
+                BatchOutcome::MoreNow => pause = Duration::ZERO,
+                BatchOutcome::Finished => self.end(job).await?,
+                BatchOutcome::NotHeld => {}
             }
         }
         Ok(pause)
@@ -113,7 +118,7 @@ impl ReplayJobs {
                 }
                 Err(error) => {
                     self.letter_failures = 0;
-                    limited!(FAILED[1], error, %error, job = %job.id, "dead letters of replayed deliveries cannot be removed; ending the replay job without");
+                    limited!(FAILED[1], error, %error, job = %job.id, "removing the dead letters of replayed deliveries failed; ending the replay job and leaving them");
                 }
             }
         }
@@ -130,21 +135,21 @@ struct ReplayBatch {
 }
 
 impl TransactionBody for ReplayBatch {
-    type Output = Batch;
+    type Output = BatchOutcome;
 
-    async fn run(&self, tx: &Transaction<'_>) -> Result<Batch, TxError> {
-        let Some(held) = store::hold_job(tx, self.job).await? else { return Ok(Batch::NotHeld) };
+    async fn run(&self, tx: &Transaction<'_>) -> Result<BatchOutcome, TxError> {
+        let Some(held) = store::hold_job(tx, self.job).await? else { return Ok(BatchOutcome::NotHeld) };
         let now = clock::now();
         let allowed = allowance(held.per_second, held.batch_at, now);
         if allowed == 0 {
-            return Ok(Batch::Replayed);
+            return Ok(BatchOutcome::MoreLater);
         }
         let limit = if held.event_type.is_some() { SCANNED } else { allowed };
         let read = store::load_candidates(tx, self.job.tenant_id, &held, limit).await?;
-        let Some((wanted, last)) = select(&held, &read, allowed) else { return Ok(Batch::Finished) };
+        let Some((wanted, last)) = select(&held, &read, allowed) else { return Ok(BatchOutcome::Finished) };
         let (states, job) = (&held.states, self.job);
         let replayed = store::replay_batch(tx, job, states, (&wanted, last), now).await?;
-        Ok(if replayed == 0 { Batch::NoneMatched } else { Batch::Replayed })
+        Ok(if replayed == 0 { BatchOutcome::MoreNow } else { BatchOutcome::MoreLater })
     }
 }
 

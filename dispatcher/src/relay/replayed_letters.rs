@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 impl Relay {
-    /// Removes the dead letters of a tenant's deliveries that were replayed. Keeps those of dead deliveries, also of ones that
-    /// are dead again, and messages that cannot be parsed.
+    /// Removes the dead letters of a tenant's deliveries that were replayed. Keeps those of deliveries that are dead-lettered,
+    /// including those that were dead-lettered again after a replay, and messages that cannot be parsed.
     pub(super) async fn remove_replayed_letters(&self, tenant: Uuid) -> Result<(), TxError> {
         let unavailable = |error: OperatorConnectionError| TxError::Unavailable(error.to_string());
         let opened = OperatorConnection::open(&self.broker_settings, "connect-dispatcher replay jobs").await;
@@ -46,8 +46,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Those of the deliveries that were replayed since they were dead. A pending one that was never replayed keeps its message:
-    /// it was dead-lettered for another reason, such as too many redeliveries.
+    /// Those of the deliveries that were replayed after they had been dead-lettered. A pending one that was never replayed
+    /// keeps its message: it was dead-lettered for another reason, such as too many redeliveries.
     async fn replayed(&self, named: &[(Uuid, Uuid)]) -> Result<HashSet<Uuid>, TxError> {
         if named.is_empty() {
             return Ok(HashSet::new());
@@ -55,8 +55,8 @@ impl Relay {
         let client = self.database.client().await?;
         let known = store::load_progress(&client, named).await?;
         let is_replayed = |progress: &store::DeliveryProgress| match progress.state {
-            DeliveryState::Dead => false,
-            DeliveryState::Pending => progress.attempts_before > 0,
+            DeliveryState::DeadLettered => false,
+            DeliveryState::Pending => progress.attempts_before_replay > 0,
             DeliveryState::Delivered | DeliveryState::Dropped => true,
         };
         Ok(known.into_iter().filter(|(_, progress)| is_replayed(progress)).map(|(id, _)| id).collect())

@@ -3,7 +3,7 @@
 
 use super::connect_error::ConnectError;
 use super::network::Network;
-use super::stream::{OpenConnections, ReceiverStream};
+use super::receiver_connection::{OpenConnections, ReceiverStream};
 use common::egress::{EgressSettings, Host, ReceiverUrl, Scheme};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

@@ -2,7 +2,7 @@
 
 use super::attempt::Outcome;
 use super::connect_error::ConnectError;
-use super::stream::NotBegun;
+use super::receiver_connection::NotBegun;
 use hyper_util::client::legacy;
 use std::error::Error;
 use std::io;

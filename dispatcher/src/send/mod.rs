@@ -9,10 +9,10 @@ mod connector;
 mod failure;
 mod network;
 mod outgoing;
+mod receiver_connection;
 mod response;
 mod retry_after;
 mod settings;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -120,7 +120,7 @@ pub(crate) struct DeliveryProgress {
     /// Attempts that are recorded; those in progress do not count.
     pub attempts: i16,
     /// The part of them that was made before the last replay.
-    pub attempts_before: i16,
+    pub attempts_before_replay: i16,
 }
 
 /// The row of a delivery to be inserted or updated.
@@ -187,7 +187,7 @@ pub(crate) async fn load_progress(
     let rows = query(on, KNOWN, &[&column(asked, |asked| asked.0), &column(asked, |asked| asked.1)]).await?;
     let known = |row: &tokio_postgres::Row| {
         let state = state(row.get(1))?;
-        Ok((row.get(0), DeliveryProgress { state, attempts: row.get(2), attempts_before: row.get(3) }))
+        Ok((row.get(0), DeliveryProgress { state, attempts: row.get(2), attempts_before_replay: row.get(3) }))
     };
     rows.iter().map(known).collect()
 }
@@ -276,12 +276,12 @@ pub(crate) async fn rescue(
 }
 
 /// Counts pending and dead deliveries, from their indexes.
-pub(crate) async fn count_open(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
-    pair(on, OPEN, [DeliveryState::Pending, DeliveryState::Dead]).await
+pub(crate) async fn count_unsettled(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
+    pair(on, OPEN, [DeliveryState::Pending, DeliveryState::DeadLettered]).await
 }
 
 /// Counts delivered and dropped deliveries with a scan of the whole table.
-pub(crate) async fn count_ended(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
+pub(crate) async fn count_settled(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
     pair(on, ENDED, [DeliveryState::Delivered, DeliveryState::Dropped]).await
 }
 

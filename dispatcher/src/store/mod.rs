@@ -12,7 +12,7 @@ mod subscriptions;
 
 pub(crate) use attempts::AttemptRow;
 pub(crate) use deliveries::{
-    DeliveryProgress, DeliveryRow, LaneFilter, ParkedDelivery, count_ended, count_open, load_parked,
+    DeliveryProgress, DeliveryRow, LaneFilter, ParkedDelivery, count_settled, count_unsettled, load_parked,
     load_progress, rescue, unpark,
 };
 pub(crate) use outbox::{OutboxBacklog, PendingEvents, load_pending, measure_backlog};

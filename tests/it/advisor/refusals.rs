@@ -89,7 +89,11 @@ async fn a_refusal_without_a_reply_queue_is_not_dead_lettered() {
     .await;
     until_settled(&world, 0).await;
     assert_eq!(stored_records(&world).await, before);
-    assert!(world.workers[0].logs().contains("advisor action refused; replying with the reason"));
+    assert!(
+        world.workers[0]
+            .logs()
+            .contains("advisor action refused; replying with the reason if a reply is wanted")
+    );
 }
 
 #[tokio::test]

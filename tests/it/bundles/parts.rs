@@ -65,7 +65,7 @@ async fn dead_letters_an_unreadable_part_and_applies_the_others() {
         (b"\"website\"", b"\"w\\u0000\""),
     ];
     for (from, to) in corruptions {
-        // No test waits for this time-out to end.
+        // The corrupted part gets 503 as soon as the worker replies, so nothing waits for this timeout.
         let mut world = world("60s").await;
         let (mut responses, corrupted, text) = send_with_a_corrupted_part(&mut world, from, to).await;
         let refused = responses.pop().expect("the corrupted part's response");

@@ -38,7 +38,7 @@ fn routes(lead: &Value) -> Routes {
     }
 }
 
-/// A read whose signature is no other's, also within a second.
+/// A read with a unique target, so that its signature is unique even within one second.
 fn read(world: &World, route: &str) -> HttpRequest {
     let separator = if route.contains('?') { '&' } else { '?' };
     world.key.records("GET", &records_target(&format!("{route}{separator}nonce={}", Uuid::now_v7())), "")
@@ -55,8 +55,9 @@ fn send(world: &World, request: HttpRequest) -> UnderWay {
     })
 }
 
-/// While `table` is locked, and reads of `waiting` wait for it on as many connections as they can get, does `others`, which
-/// must end before any of them. Then those get 503 in time, and succeed again once the lock is gone.
+/// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`.
+/// Asserts that `others` ends first, that the waiting reads then get 503 in time, and that they succeed after the lock is
+/// released.
 async fn while_locked(
     world: &World,
     table: &str,

@@ -10,8 +10,8 @@ use tokio_postgres::Client;
 /// Days that are simulated, and days between two measurements.
 const DAYS: i64 = 210;
 const MONTH: i64 = 30;
-/// The longest period, after which nothing is expected to change: that of notifications, and a month.
-const SETTLED: i64 = 120;
+/// From this day on nothing should change: the longest period (90 days, of notifications) and a month.
+const STEADY_FROM_DAY: i64 = 120;
 /// The day on which the planner gets statistics.
 const ANALYZED: i64 = 160;
 
@@ -119,7 +119,7 @@ async fn tables_keep_their_size_and_operations_their_cost_over_months() {
             client.query(newest, &[&tenant]).await.expect("a list");
         })
         .await;
-        if day >= SETTLED && day % MONTH == 0 {
+        if day >= STEADY_FROM_DAY && day % MONTH == 0 {
             let size = number(&client, SIZE, &[&TABLES]).await;
             measured.push(Measured { size, removing, listing });
         }

@@ -104,15 +104,15 @@ async fn log_lines_of_a_unit_name_the_requests_and_traces_of_all_its_batches() {
     assert!(ids.iter().all(|id| trace_of.contains_key(id)), "{trace_of:?}");
 
     world.add_worker().await;
-    let unit = eventually("a unit of several batches", MAX_WAIT, async || {
+    let unit = eventually("a unit of several requests", MAX_WAIT, async || {
         let lines = lines(&world.workers[0], "unit of events applied").await;
-        let several = |line: &Value| line["batches"].as_u64().is_some_and(|batches| batches > 1);
+        let several = |line: &Value| line["requests"].as_u64().is_some_and(|requests| requests > 1);
         lines.into_iter().find(several).ok_or_else(|| "none".to_owned())
     })
     .await;
     let (requests, traces) = (of(&unit, "request_ids"), of(&unit, "trace_ids"));
     let requests: Vec<&str> = requests.split(' ').collect();
-    assert_eq!(unit["batches"], requests.len(), "{unit}");
+    assert_eq!(unit["requests"], requests.len(), "{unit}");
     let expected: Vec<&str> = requests.iter().map(|id| trace_of[*id].as_str()).collect();
     assert_eq!(traces.split(' ').collect::<Vec<_>>(), expected);
 }

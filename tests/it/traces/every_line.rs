@@ -133,8 +133,11 @@ async fn every_log_line_names_its_request_and_its_trace() {
     let poison = cause_worker_failures(&world, &lead).await;
     break_inserts(&world, "attempts").await;
     world.accept(enquiry_submitted()).await;
-    lines(&world.dispatchers[0], "recording a delivery failed; dead-lettering or requeueing its message")
-        .await;
+    lines(
+        &world.dispatchers[0],
+        "recording a delivery failed; dead-lettering its message, or publishing one if it has none",
+    )
+    .await;
 
     assert_lines_named(
         &world.ingests[0],
@@ -151,11 +154,11 @@ async fn every_log_line_names_its_request_and_its_trace() {
     let worker = assert_lines_named(
         &world.workers[0],
         &[
-            "unit of events failed; applying it in halves",
+            "unit of events failed; applying it again, in halves if it has several events",
             "event failed; reporting it as failed in the reply",
             "records write failed; replying with an error",
             "advisor action failed; replying with an error, or dead-lettering it if no reply is wanted",
-            "advisor action refused; replying with the reason",
+            "advisor action refused; replying with the reason if a reply is wanted",
         ],
     )
     .await;

@@ -1,4 +1,5 @@
-//! What was emitted is delivered, waiting, dead-lettered or dropped: the gauge of the rest is 0 until a row is lost.
+//! What was emitted is delivered, waiting, dead-lettered or dropped: the gauge of deliveries that are none of these is 0
+//! until a row is lost.
 
 use super::OutboundWorld;
 use tests::Behavior;

@@ -30,7 +30,7 @@ struct Session {
 /// Performs actions until the run is over.
 pub(super) async fn run(caller: &Caller<'_>) {
     let (mut session, mut operation) = (None, 0);
-    while !caller.run.is_over() {
+    while !caller.run.load_ended() {
         live(caller, &mut session, operation).await;
         operation += 1;
     }
@@ -88,16 +88,16 @@ async fn perform(
                 return Some(reply);
             }
             Ok(Ok(reply)) if reply["statusCode"].as_u64().is_some_and(|status| status < 500) => {
-                caller.run.oracle().violation(format!("action {id} was refused: {reply}; {body}"));
+                caller.run.oracle().add_violation(format!("action {id} was refused: {reply}; {body}"));
                 return None;
             }
             Ok(Ok(_)) => {}
             Ok(Err(_)) | Err(_) => {
                 *session = None;
-                caller.run.totals.broken.fetch_add(1, Ordering::Relaxed);
+                caller.run.totals.failed_connections.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if caller.run.is_closed() {
+        if caller.run.retries_ended() {
             return None;
         }
         sleep(PAUSE).await;

@@ -58,13 +58,13 @@ impl<'r> Caller<'r> {
                         self.run.totals.unavailable.fetch_add(1, Ordering::Relaxed);
                     }
                     Some(response) => return Some(response),
-                    None => drop(self.run.totals.broken.fetch_add(1, Ordering::Relaxed)),
+                    None => drop(self.run.totals.failed_connections.fetch_add(1, Ordering::Relaxed)),
                 }
                 if retries == Retries::Never {
                     return None;
                 }
             }
-            if self.run.is_closed() {
+            if self.run.retries_ended() {
                 return None;
             }
             sleep(Duration::from_millis(RETRY.0 + random.next() % (RETRY.1 - RETRY.0))).await;
@@ -88,6 +88,6 @@ impl<'r> Caller<'r> {
     /// Notes a response whose status is not what the operation must get.
     pub(super) fn unexpected(&self, what: &str, response: &HttpResponse) {
         let body = String::from_utf8_lossy(&response.body);
-        self.run.oracle().violation(format!("{what} got {}: {body}", response.status));
+        self.run.oracle().add_violation(format!("{what} got {}: {body}", response.status));
     }
 }

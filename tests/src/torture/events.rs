@@ -37,7 +37,7 @@ struct Planned {
 /// Sends batches until the run is over.
 pub(super) async fn run(mut caller: Caller<'_>) {
     let mut operation = 0;
-    while !caller.run.is_over() {
+    while !caller.run.load_ended() {
         send_batch(&mut caller, operation).await;
         operation += 1;
     }
@@ -140,13 +140,17 @@ fn note_results(caller: &Caller<'_>, tenant: usize, planned: &[Planned], body: &
     let results = body["results"].as_array().cloned().unwrap_or_default();
     let mut oracle = caller.run.oracle();
     if results.len() != planned.len() {
-        return oracle.violation(format!("{} results of {} events: {body}", results.len(), planned.len()));
+        return oracle.add_violation(format!(
+            "{} results of {} events: {body}",
+            results.len(),
+            planned.len()
+        ));
     }
     for (planned, result) in planned.iter().zip(&results) {
         oracle.note_result(planned.email.as_deref(), result);
         let is_accepted = result["status"] == "accepted";
         if is_accepted && is_resent {
-            oracle.violation(format!("accepted again after it was confirmed: {result}"));
+            oracle.add_violation(format!("accepted again after it was confirmed: {result}"));
         }
         match text(&result["status"]) {
             "accepted" => drop(caller.run.totals.events.fetch_add(1, Ordering::Relaxed)),

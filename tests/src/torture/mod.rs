@@ -11,7 +11,7 @@ mod faults;
 mod oracle;
 mod plan;
 mod records;
-mod settle;
+mod rest;
 mod stack;
 mod verify;
 mod webhooks;
@@ -68,27 +68,28 @@ pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     };
     let healed = async {
         tokio::join!(faults::run(&stack, &plan, &run), ending);
-        settle::heal(&stack).await;
+        rest::heal(&stack).await;
         // Operations that have begun are retried until they are confirmed.
         sleep(RETRIES).await;
         run.close();
     };
     let load = timeout(length + RETRIES * 4, load(&stack, &run));
     tokio::select! {
-        ended = load => if ended.is_err() { run.oracle().violation("the load does not end".to_owned()) },
+        ended = load => if ended.is_err() { run.oracle().add_violation("the load does not end".to_owned()) },
         () = progress(&run, began) => {}
+        // Runs beside the load, whose end alone ends the selection.
         () = async { healed.await; std::future::pending().await } => {}
     }
-    settle::heal(&stack).await;
-    settle::until_settled(&stack, &run, &receiver).await;
-    settle::check_conservation(&stack, &run).await;
+    rest::heal(&stack).await;
+    rest::until_at_rest(&stack, &run, &receiver).await;
+    rest::check_conservation(&stack, &run).await;
     stack.save_logs().await;
     let mut oracle = std::mem::take(&mut *run.oracle());
     Box::pin(verify::check(&stack, &mut oracle, &receiver)).await;
     report(&stack, &plan, &run, &oracle, &receiver, began)
 }
 
-/// All callers, until the run is over.
+/// All callers, until the load and the retries have ended.
 async fn load(stack: &Stack, run: &Run) {
     let (events, records, advisors) = CALLERS;
     let callers = (0..events + records + advisors).map(|number| -> BoxFuture<'_, ()> {

@@ -37,7 +37,8 @@ pub(super) struct SentWrite {
 /// A balance of corporate credit that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Credit {
-    /// Both its time and its amount, so that they cannot be mixed.
+    /// Time and amount are both derived from this number, so that a row with the time of one balance and the amount of another is
+    /// detected.
     pub(super) number: i64,
     pub(super) is_confirmed: bool,
 }
@@ -78,8 +79,8 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    /// Notes a violation.
-    pub(super) fn violation(&mut self, what: String) {
+    /// Adds a violation.
+    pub(super) fn add_violation(&mut self, what: String) {
         if self.violations.len() < VIOLATIONS {
             self.violations.push(what);
         } else {
@@ -96,7 +97,7 @@ impl Oracle {
     pub(super) fn note_result(&mut self, email: Option<&str>, result: &Value) {
         let id = text(&result["eventId"]);
         let Some(event) = self.events.get_mut(id) else {
-            return self.violation(format!("a result names an event that was not sent: {result}"));
+            return self.add_violation(format!("a result names an event that was not sent: {result}"));
         };
         let ids = ["clientId", "leadId", "tripId"].map(|field| result[field].as_str().map(str::to_owned));
         let status = text(&result["status"]);
@@ -104,21 +105,21 @@ impl Oracle {
             ("failed", true) if result["error"] == "contact_not_found" => return,
             ("accepted", false) => event.accepted += 1,
             ("duplicate", false) => {}
-            _ => return self.violation(format!("unexpected result: {result}")),
+            _ => return self.add_violation(format!("unexpected result: {result}")),
         }
         let (tenant, accepted) = (event.tenant, event.accepted);
         let first = event.ids.get_or_insert_with(|| ids.clone()).clone();
         if first != ids {
-            self.violation(format!("results of {id} differ: {first:?} and {ids:?}"));
+            self.add_violation(format!("results of {id} differ: {first:?} and {ids:?}"));
         }
         if accepted > 1 {
-            self.violation(format!("{id} was accepted {accepted} times"));
+            self.add_violation(format!("{id} was accepted {accepted} times"));
         }
         if let (Some(email), Some(client)) = (email, &ids[0]) {
             let known = self.people.entry((tenant, email.to_owned())).or_insert_with(|| client.clone());
             if known != client {
                 let known = known.clone();
-                self.violation(format!("{email} is client {known}, and client {client} in {id}"));
+                self.add_violation(format!("{email} is client {known}, and client {client} in {id}"));
             }
         }
     }
@@ -129,7 +130,7 @@ impl Oracle {
         let Some(confirmed) = confirmed else { return };
         let first = sent.confirmed.get_or_insert_with(|| confirmed.to_owned()).clone();
         if first != confirmed {
-            self.violation(format!("responses to {kind:?} {name} differ: {first} and {confirmed}"));
+            self.add_violation(format!("responses to {kind:?} {name} differ: {first} and {confirmed}"));
         }
     }
 }
@@ -145,7 +146,7 @@ pub(super) struct Totals {
     pub(super) duplicates: AtomicU64,
     /// Requests that got 503, and those whose connection failed.
     pub(super) unavailable: AtomicU64,
-    pub(super) broken: AtomicU64,
+    pub(super) failed_connections: AtomicU64,
 }
 
 impl Totals {
@@ -159,7 +160,7 @@ impl Totals {
             of(&self.writes),
             of(&self.actions),
             of(&self.unavailable),
-            of(&self.broken)
+            of(&self.failed_connections)
         )
     }
 }
@@ -170,10 +171,10 @@ pub(super) struct Run {
     pub(super) seed: u64,
     pub(super) totals: Totals,
     oracle: Mutex<Oracle>,
-    /// Whether no new operation and no new fault begins.
-    is_over: watch::Sender<bool>,
-    /// Whether operations that are not confirmed yet are not retried any more.
-    is_closed: AtomicBool,
+    /// Whether the load has ended: no new operation and no new fault begins.
+    load_ended: watch::Sender<bool>,
+    /// Whether the retries have ended: operations that are not confirmed yet are not sent again.
+    retries_ended: AtomicBool,
     /// The latest begin of a request that succeeded.
     success: watch::Sender<Option<Instant>>,
     /// Times to recover by kind of fault; `None` where there was no success in time.
@@ -186,8 +187,8 @@ impl Run {
             seed,
             totals: Totals::default(),
             oracle: Mutex::default(),
-            is_over: watch::Sender::new(false),
-            is_closed: AtomicBool::new(false),
+            load_ended: watch::Sender::new(false),
+            retries_ended: AtomicBool::new(false),
             success: watch::Sender::new(None),
             faults: Mutex::default(),
         }
@@ -198,27 +199,27 @@ impl Run {
         self.oracle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        *self.is_over.borrow()
+    pub(super) fn load_ended(&self) -> bool {
+        *self.load_ended.borrow()
     }
 
     /// Ends the load: operations that have begun are finished.
     pub(super) fn end_load(&self) {
-        self.is_over.send_replace(true);
+        self.load_ended.send_replace(true);
     }
 
     /// Waits until the load ends.
     pub(super) async fn until_over(&self) {
-        drop(self.is_over.subscribe().wait_for(|is_over| *is_over).await);
+        drop(self.load_ended.subscribe().wait_for(|load_ended| *load_ended).await);
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+    pub(super) fn retries_ended(&self) -> bool {
+        self.retries_ended.load(Ordering::Relaxed)
     }
 
     /// Ends the retries of operations that are not confirmed.
     pub(super) fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+        self.retries_ended.store(true, Ordering::Relaxed);
     }
 
     /// Notes that a request succeeded which began then.
@@ -246,8 +247,8 @@ impl Run {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         faults.entry(group(*kind)).or_default().push(recovered);
         drop(faults);
-        if recovered.is_none() && !self.is_over() {
-            self.oracle().violation(format!("no request succeeds after the fault: {kind}"));
+        if recovered.is_none() && !self.load_ended() {
+            self.oracle().add_violation(format!("no request succeeds after the fault: {kind}"));
         }
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 /// Creates, changes and reads records until the run is over.
 pub(super) async fn run(mut caller: Caller<'_>) {
     let mut operation = 0;
-    while !caller.run.is_over() {
+    while !caller.run.load_ended() {
         // An operation ends early if one of its steps is not confirmed.
         live(&mut caller, operation).await;
         operation += 1;
@@ -91,7 +91,7 @@ impl Life<'_, '_> {
         let data = self.data(&format!("GET {route}"), &response, 200)?;
         if data["name"] != *name {
             let what = format!("a read after the confirmed change to {name} shows {data}");
-            self.caller.run.oracle().violation(what);
+            self.caller.run.oracle().add_violation(what);
         }
         Some(())
     }

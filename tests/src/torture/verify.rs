@@ -11,8 +11,8 @@ use tokio_postgres::Client;
 /// Rows of each query that a report shows.
 const SHOWN: usize = 5;
 
-/// Queries that must return no row.
-const NOTHING: [(&str, &str); 14] = [
+/// Queries that must return no row, and what a row means.
+const QUERIES_WITHOUT_ROWS: [(&str, &str); 14] = [
     (
         "an event is on timelines twice",
         "SELECT event_id FROM timeline GROUP BY tenant_id, event_id HAVING count(*) > 1",
@@ -136,11 +136,11 @@ pub(super) async fn check(stack: &Stack, oracle: &mut Oracle, receiver: &Failing
     writes(&client, oracle, &tenants).await;
     enquiry_numbers(&client, oracle).await;
     credits(&client, oracle, &tenants).await;
-    for (what, query) in NOTHING {
+    for (what, query) in QUERIES_WITHOUT_ROWS {
         let rows = client.query(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
         if !rows.is_empty() {
             let shown: Vec<String> = rows.iter().take(SHOWN).map(|row| row.get(0)).collect();
-            oracle.violation(format!("{what}: {} times, such as {}", rows.len(), shown.join(", ")));
+            oracle.add_violation(format!("{what}: {} times, such as {}", rows.len(), shown.join(", ")));
         }
     }
     webhooks(&client, oracle, &tenants, receiver).await;
@@ -157,10 +157,12 @@ async fn events(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, us
         match sent {
             Some((tenant, false, told)) if tenants.get(row.get::<_, &str>(0)) == Some(&tenant) => {
                 if told.is_some_and(|told| told != ids) {
-                    oracle.violation(format!("{id} has other ids in the ledger than in its result: {ids:?}"));
+                    oracle.add_violation(format!(
+                        "{id} has other ids in the ledger than in its result: {ids:?}"
+                    ));
                 }
             }
-            Some(_) | None => oracle.violation(format!("{id} is in the ledger, and must not be")),
+            Some(_) | None => oracle.add_violation(format!("{id} is in the ledger, and must not be")),
         }
         applied.insert(id);
     }
@@ -168,7 +170,7 @@ async fn events(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, us
     let lost: Vec<String> =
         confirmed.map(|(id, _)| id).filter(|id| !applied.contains(*id)).cloned().collect();
     for id in lost {
-        oracle.violation(format!("{id} was confirmed and is not in the ledger"));
+        oracle.add_violation(format!("{id} was confirmed and is not in the ledger"));
     }
 }
 
@@ -201,7 +203,7 @@ async fn writes(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, us
             violations.push(format!("{kind:?} {name} was confirmed as {confirmed} and is {ids:?}"));
         }
     }
-    violations.into_iter().for_each(|what| oracle.violation(what));
+    violations.into_iter().for_each(|what| oracle.add_violation(what));
 }
 
 async fn enquiry_numbers(client: &Client, oracle: &mut Oracle) {
@@ -210,7 +212,7 @@ async fn enquiry_numbers(client: &Client, oracle: &mut Oracle) {
     let shown = std::mem::take(&mut oracle.enquiry_numbers);
     for (lead, number) in shown.iter().filter(|(lead, number)| stored.get(*lead) != Some(*number)) {
         let stored = stored.get(lead);
-        oracle.violation(format!("the number of lead {lead} was shown as {number} and is {stored:?}"));
+        oracle.add_violation(format!("the number of lead {lead} was shown as {number} and is {stored:?}"));
     }
 }
 
@@ -235,7 +237,7 @@ async fn credits(client: &Client, oracle: &mut Oracle, tenants: &HashMap<&str, u
                 .push(format!("the credit of {person:?} is {stored:?}; the newest confirmed is {newest:?}")),
         }
     }
-    violations.into_iter().for_each(|what| oracle.violation(what));
+    violations.into_iter().for_each(|what| oracle.add_violation(what));
 }
 
 async fn webhooks(
@@ -244,7 +246,7 @@ async fn webhooks(
     tenants: &HashMap<&str, usize>,
     receiver: &FailingReceiver,
 ) {
-    receiver.violations().into_iter().take(SHOWN).for_each(|what| oracle.violation(what));
+    receiver.violations().into_iter().take(SHOWN).for_each(|what| oracle.add_violation(what));
     let (mut receipts, subscriptions) = (receiver.receipts(), receiver.subscriptions());
     let query = "SELECT slug, event_id::text, key_prefix FROM outbox JOIN tenants USING (tenant_id)";
     let mut emitted: i64 = 0;
@@ -257,13 +259,18 @@ async fn webhooks(
             match receipts.remove(&(one.path.clone(), event.clone())) {
                 Some(receipt) if receipt.succeeded > 0 => {}
                 receipt => {
-                    oracle.violation(format!("event {event} was not delivered to {}: {receipt:?}", one.path));
+                    oracle.add_violation(format!(
+                        "event {event} was not delivered to {}: {receipt:?}",
+                        one.path
+                    ));
                 }
             }
         }
     }
     for ((path, event), receipt) in receipts.into_iter().take(SHOWN) {
-        oracle.violation(format!("{path} received event {event}, which was not emitted to it: {receipt:?}"));
+        oracle.add_violation(format!(
+            "{path} received event {event}, which was not emitted to it: {receipt:?}"
+        ));
     }
     let states = "SELECT count(*), count(*) FILTER (WHERE state = 'delivered') FROM deliveries";
     let row = client.query_one(states, &[]).await.expect("the deliveries");
@@ -271,6 +278,6 @@ async fn webhooks(
     if (recorded, delivered) != (emitted, emitted) {
         let what =
             format!("{emitted} deliveries were emitted, {recorded} are recorded, {delivered} as delivered");
-        oracle.violation(what);
+        oracle.add_violation(what);
     }
 }

@@ -152,7 +152,7 @@ impl FailingReceiver {
             lock(&self.subscriptions).iter().find(|one| one.path == path).map(|one| one.secret.clone());
         let verified = secret.map(|secret| verify_webhook(secret.as_bytes(), signature, body, crate::now()));
         if !matches!(verified, Some(Ok(()))) {
-            self.violation(format!("{path}: the signature of {delivery} is wrong: {verified:?}"));
+            self.add_violation(format!("{path}: the signature of {delivery} is wrong: {verified:?}"));
         }
         let mut receipts = lock(&self.receipts);
         let first = || Receipt { delivery: delivery.to_owned(), body: hash(body), requests: 0, succeeded: 0 };
@@ -160,12 +160,14 @@ impl FailingReceiver {
         receipt.requests += 1;
         if receipt.delivery != delivery || receipt.body != hash(body) {
             let first = receipt.delivery.clone();
-            self.violation(format!("{path}: requests for {event} differ: deliveries {first} and {delivery}"));
+            self.add_violation(format!(
+                "{path}: requests for {event} differ: deliveries {first} and {delivery}"
+            ));
         }
         event
     }
 
-    fn violation(&self, what: String) {
+    fn add_violation(&self, what: String) {
         lock(&self.violations).push(what);
     }
 }

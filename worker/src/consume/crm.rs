@@ -60,10 +60,10 @@ impl CrmHandler {
         let parent = trace_parent(sent.or(message.traceparent.as_deref()));
         let parsed = parse_action(message);
         let request_id = request_id(message, &parsed);
-        let mut traced = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
-        let request_context = RequestContext { request_id, context: traced.context() };
+        let mut trace_span = TraceSpan::begin_named_like(request_id, parent, "action", SpanKind::Consumer);
+        let request_context = RequestContext { request_id, context: trace_span.context() };
         let RequestContext { request_id, context: TraceContext { trace_id, .. } } = request_context;
-        traced.set("connect.request_id", || request_id.to_string());
+        trace_span.set("connect.request_id", || request_id.to_string());
         let span = tracing::error_span!("action", %request_id, %trace_id);
         let applying = async {
             let (label, outcome) = match parsed {
@@ -72,10 +72,12 @@ impl CrmHandler {
                 }
                 Err(refusal) => ("unknown", ActionOutcome::Malformed(refusal)),
             };
-            tracing::debug!(action = label, "advisor action finished");
+            if !matches!(outcome, ActionOutcome::Interrupted) {
+                tracing::debug!(action = label, "advisor action finished");
+            }
             observe(meta.as_ref(), label, &outcome, started);
             if matches!(outcome, ActionOutcome::Failed | ActionOutcome::Interrupted) {
-                traced.fail();
+                trace_span.fail();
             }
             message_outcome(message, label, &outcome, request_context)
         };
@@ -162,10 +164,10 @@ fn message_outcome(
     let reply_refusal =
         |refusal: &WriteRefusal| MessageOutcome::Done { reply: json(&refusal.body()), request_context };
     match outcome {
-        ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.done), request_context },
+        ActionOutcome::Applied(acted) => MessageOutcome::Done { reply: json(&acted.reply), request_context },
         ActionOutcome::Refused(refusal) => {
             let code = refusal.body()["code"].clone();
-            limited!(LOG_LIMITS[1], warn, action = label, %code, message_id = message.message_id, "advisor action refused; replying with the reason");
+            limited!(LOG_LIMITS[1], warn, action = label, %code, message_id = message.message_id, "advisor action refused; replying with the reason if a reply is wanted");
             reply_refusal(refusal)
         }
         ActionOutcome::Malformed(refusal) if message.wants_reply => reply_refusal(refusal),
@@ -176,7 +178,7 @@ fn message_outcome(
         ActionOutcome::Failed => {
             MessageOutcome::DeadLetter { reason: "internal", reply: None, request_context }
         }
-        ActionOutcome::Interrupted => MessageOutcome::Leave,
+        ActionOutcome::Interrupted => MessageOutcome::LeaveUnacknowledged,
     }
 }
 

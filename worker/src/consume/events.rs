@@ -1,7 +1,7 @@
 //! The events queue: several waiting messages are applied as one unit. A unit that fails is applied in halves, and a half that
 //! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions.
 
-use super::batch::{Batch, Part, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
+use super::events_message::{EventsMessage, Part, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
 use super::unit_span;
 use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
@@ -48,7 +48,7 @@ impl EventsHandler {
         Self { pipeline, shutdown }
     }
 
-    /// Applies the events as one unit and returns the result of each event, in their order.
+    /// Applies the events as one unit and returns the result of each event, in their order (D7).
     async fn apply(
         &self,
         events: &[UnitEvent<'_>],
@@ -60,11 +60,11 @@ impl EventsHandler {
         let results = match self.apply_when_available(events, false).await? {
             Ok(results) => results,
             Err(error) => {
-                limited!(LOG_LIMITS[0], warn, %error, events = events.len(), "unit of events failed; applying it in halves");
+                limited!(LOG_LIMITS[0], warn, %error, events = events.len(), "unit of events failed; applying it again, in halves if it has several events");
                 self.apply_in_halves(events).await?
             }
         };
-        tracing::debug!(batches = requests, events = events.len(), "unit of events applied");
+        tracing::debug!(requests, events = events.len(), "unit of events applied");
         Ok(results)
     }
 
@@ -72,19 +72,20 @@ impl EventsHandler {
     /// transactions; where all fail, 2 *n*.
     async fn apply_in_halves(&self, events: &[UnitEvent<'_>]) -> Result<Vec<EventResult>, Interrupted> {
         let mut results = Vec::with_capacity(events.len());
-        // A stack of the parts that remain to be applied. Each part belongs to a larger part that failed.
-        let mut parts = halves(events);
-        while let Some(part) = parts.pop() {
-            if let [event] = part {
+        // A stack of what remains to be applied, the next one on top. Each is a half of something that failed.
+        let mut remaining = halves(events);
+        remaining.reverse();
+        while let Some(half) = remaining.pop() {
+            if let [event] = half {
                 let span = batch_span(event.request_context);
                 results.push(self.apply_single(*event).instrument(span).await?);
                 continue;
             }
-            match self.apply_when_available(part, false).await? {
+            match self.apply_when_available(half, false).await? {
                 Ok(applied) => results.extend(applied),
                 Err(error) => {
-                    tracing::debug!(%error, events = part.len(), "part of a unit of events failed; applying it in halves");
-                    parts.extend(halves(part));
+                    tracing::debug!(%error, events = half.len(), "half of a unit of events failed; applying it in halves");
+                    remaining.extend(halves(half).into_iter().rev());
                 }
             }
         }
@@ -107,7 +108,8 @@ impl EventsHandler {
         })
     }
 
-    /// Applies a unit; waits for the database without a time limit. A returned error is permanent: a retry would fail again.
+    /// Applies a unit; waits for the database without a time limit. A returned error is permanent, or a conflict after all
+    /// retries.
     async fn apply_when_available(
         &self,
         events: &[UnitEvent<'_>],
@@ -135,26 +137,27 @@ impl UnitHandler for EventsHandler {
 
     async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
         let started = Instant::now();
-        let mut batches: Vec<Result<Batch<'_>, UnreadableMessage>> = unit.iter().map(Batch::parse).collect();
-        let parts: Vec<&Part<'_>> = batches.iter().flatten().flat_map(|batch| &batch.parts).collect();
-        let events: Vec<UnitEvent<'_>> = batches.iter().flatten().flat_map(Batch::events).collect();
+        let mut messages: Vec<Result<EventsMessage<'_>, UnreadableMessage>> =
+            unit.iter().map(EventsMessage::parse).collect();
+        let parts: Vec<&Part<'_>> = messages.iter().flatten().flat_map(|message| &message.parts).collect();
+        let events: Vec<UnitEvent<'_>> = messages.iter().flatten().flat_map(EventsMessage::events).collect();
         let applied = self.apply(&events, parts.len()).instrument(unit_span_of(&parts)).await;
         let Ok(results) = applied else {
-            batches
+            messages
                 .iter_mut()
                 .flatten()
-                .flat_map(|batch| &mut batch.parts)
-                .for_each(|part| part.traced.fail());
-            return vec![MessageOutcome::Leave; unit.len()];
+                .flat_map(|message| &mut message.parts)
+                .for_each(|part| part.trace_span.fail());
+            return vec![MessageOutcome::LeaveUnacknowledged; unit.len()];
         };
-        observe(&batches, &events, &results, started);
+        observe(&messages, &events, &results, started);
         let mut results = results.into_iter();
-        batches.into_iter().map(|batch| message_outcome(batch, &mut results)).collect()
+        messages.into_iter().map(|message| message_outcome(message, &mut results)).collect()
     }
 }
 
-/// Splits a unit into two parts, the second one first, as near to the middle as possible: between two requests if there
-/// are several. A single event is not split.
+/// Splits a unit into two halves, as near to the middle as possible: between two requests if there are several. A single event is
+/// returned whole: it is applied a second time by itself, which may succeed after a conflict, and may leave its discovery out.
 fn halves<'u, 'e>(events: &'u [UnitEvent<'e>]) -> Vec<&'u [UnitEvent<'e>]> {
     if events.len() < 2 {
         return vec![events];
@@ -164,30 +167,30 @@ fn halves<'u, 'e>(events: &'u [UnitEvent<'e>]) -> Vec<&'u [UnitEvent<'e>]> {
         |at: &usize| events[at - 1].request_context.request_id != events[*at].request_context.request_id;
     let between = (1..events.len()).filter(is_between).min_by_key(|at| at.abs_diff(middle));
     let (first, second) = events.split_at(between.unwrap_or(middle));
-    vec![second, first]
+    vec![first, second]
 }
 
 /// The outcome of a message. `results` begins with the result of the message's first event.
 fn message_outcome(
-    batch: Result<Batch<'_>, UnreadableMessage>,
+    message: Result<EventsMessage<'_>, UnreadableMessage>,
     results: &mut impl Iterator<Item = EventResult>,
 ) -> MessageOutcome {
-    let mut batch = match batch {
-        Ok(batch) => batch,
+    let mut message = match message {
+        Ok(message) => message,
         Err(UnreadableMessage { reason, request_context }) => {
             return MessageOutcome::DeadLetter { reason, reply: None, request_context };
         }
     };
-    let mut of_parts = Vec::with_capacity(batch.parts.len());
-    for part in &mut batch.parts {
+    let mut of_parts = Vec::with_capacity(message.parts.len());
+    for part in &mut message.parts {
         let own: Vec<EventResult> = results.take(part.envelopes.len()).collect();
         if own.iter().any(is_internal_error) {
-            part.traced.fail();
+            part.trace_span.fail();
         }
         of_parts.push(own);
     }
-    let (reply, request_context) = (batch.reply(of_parts), batch.request_context());
-    match batch.take_unreadable() {
+    let (reply, request_context) = (message.reply(of_parts), message.request_context());
+    match message.take_unreadable() {
         unreadable if unreadable.is_empty() => MessageOutcome::Done { reply, request_context },
         unreadable => MessageOutcome::Partial { reply, unreadable },
     }
@@ -216,7 +219,7 @@ fn is_internal_error(result: &EventResult) -> bool {
 }
 
 fn observe(
-    batches: &[Result<Batch<'_>, UnreadableMessage>],
+    messages: &[Result<EventsMessage<'_>, UnreadableMessage>],
     events: &[UnitEvent<'_>],
     results: &[EventResult],
     started: Instant,
@@ -224,11 +227,11 @@ fn observe(
     let queue = Queue::Events.as_str();
     metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
     let now = clock::now();
-    for batch in batches.iter().flatten() {
-        let lag = (now - batch.meta.published_at).to_std().unwrap_or_default();
+    for message in messages.iter().flatten() {
+        let lag = (now - message.meta.published_at).to_std().unwrap_or_default();
         // Recorded once for each request of a bundle, as all metrics of batches are.
-        metrics::histogram!(QUEUE_LAG, "queue" => queue).record_many(lag, batch.parts.len());
-        activity::note_taken(Queue::Events, batch.meta.published_at);
+        metrics::histogram!(QUEUE_LAG, "queue" => queue).record_many(lag, message.parts.len());
+        activity::note_taken(Queue::Events, message.meta.published_at);
     }
     let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {

@@ -1,8 +1,8 @@
 //! A handler for each queue. It returns an outcome for each message; `common::broker` acknowledges, replies and dead-letters.
 
-mod batch;
 mod crm;
 mod events;
+mod events_message;
 mod records;
 
 pub(crate) use crm::CrmHandler;

@@ -36,7 +36,7 @@ pub(crate) struct RecordsHandler {
 /// A message of the records queue whose metadata could be parsed.
 struct WriteMessage<'m> {
     meta: WriteMeta,
-    traced: TraceSpan,
+    trace_span: TraceSpan,
     context: TraceContext,
     body: &'m [u8],
     /// The parsed body, or why it is invalid.
@@ -47,11 +47,11 @@ impl<'m> WriteMessage<'m> {
     fn parse(message: &'m Message) -> Option<Self> {
         let meta = serde_json::from_str::<WriteMeta>(message.meta.as_deref()?).ok()?;
         let parent = trace_parent(meta.traceparent.as_deref());
-        let mut traced = TraceSpan::begin(parent, "write", SpanKind::Consumer);
-        traced.set("connect.request_id", || meta.request_id.to_string());
-        let context = traced.context();
+        let mut trace_span = TraceSpan::begin(parent, "write", SpanKind::Consumer);
+        trace_span.set("connect.request_id", || meta.request_id.to_string());
+        let context = trace_span.context();
         let write = parse_write(meta.target, &message.body);
-        Some(Self { meta, traced, context, body: &message.body, write })
+        Some(Self { meta, trace_span, context, body: &message.body, write })
     }
 
     /// The write; `None` if the body is invalid.
@@ -77,8 +77,8 @@ impl<'m> WriteMessage<'m> {
     /// The outcome of the message: its reply.
     fn message_outcome(mut self, results: &mut impl Iterator<Item = WriteResult>) -> MessageOutcome {
         let reply = self.reply(results);
-        if is_internal_error(&reply) {
-            self.traced.fail();
+        if is_server_error(&reply) {
+            self.trace_span.fail();
         }
         let lag = (clock::now() - self.meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => Queue::Records.as_str()).record(lag);
@@ -100,18 +100,18 @@ impl RecordsHandler {
     async fn write_all(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         let now = clock::now();
         let has_expired = |write: &&ReceivedWrite<'_>| now >= write.meta.deadline;
-        let due: Vec<_> = writes.iter().filter(|write| !has_expired(write)).copied().collect();
-        let mut results = self.write_due(&due).await.into_iter();
-        let of_due = |write| if has_expired(&write) { None } else { results.next() };
+        let in_time: Vec<_> = writes.iter().filter(|write| !has_expired(write)).copied().collect();
+        let mut results = self.write_in_time(&in_time).await.into_iter();
+        let result_in_time = |write| if has_expired(&write) { None } else { results.next() };
         writes
             .iter()
-            .map(of_due)
+            .map(result_in_time)
             .map(|result| result.unwrap_or(Err(WriteRefusal::ProcessingTimeout)))
             .collect()
     }
 
-    /// Applies writes, unit by unit.
-    async fn write_due(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
+    /// Applies writes whose deadline has not passed, unit by unit.
+    async fn write_in_time(&self, writes: &[ReceivedWrite<'_>]) -> Vec<WriteResult> {
         let mut results = Vec::with_capacity(writes.len());
         let mut rest = writes;
         while !rest.is_empty() {
@@ -155,13 +155,12 @@ impl RecordsHandler {
                 Err(error) => error,
             };
             let is_permanent = !matches!(error, TxError::Unavailable(_));
-            if is_permanent && (skip_itinerary || !has_itinerary(write)) {
+            let Some(skip_next) = skip_next(is_permanent, has_itinerary(write), skip_itinerary) else {
                 limited!(LOG_LIMITS[1], error, %error, "records write failed; replying with an error");
                 return Err(failure_refusal(write));
-            }
-            // The rest of the change is stored even when the itinerary cannot be (D21b).
-            skip_itinerary = is_permanent;
-            if skip_itinerary {
+            };
+            skip_itinerary = skip_next;
+            if is_permanent {
                 limited!(LOG_LIMITS[2], warn, %error, "records write failed; retrying in 100 ms without its itinerary");
             } else {
                 limited!(LOG_LIMITS[3], warn, %error, "records write failed; retrying in 100 ms");
@@ -193,6 +192,16 @@ fn has_itinerary(write: &Write) -> bool {
     matches!(write, Write::Trip(_, patch) if patch.itinerary.is_sent())
 }
 
+/// Whether the attempt after a failed one skips the itinerary; `None` if there is no further attempt. The rest of the change is
+/// stored even when the itinerary cannot be (D21b). An itinerary that failed for good stays skipped after an outage.
+const fn skip_next(is_permanent: bool, has_itinerary: bool, was_skipped: bool) -> Option<bool> {
+    match is_permanent {
+        true if was_skipped || !has_itinerary => None,
+        true => Some(true),
+        false => Some(was_skipped),
+    }
+}
+
 const fn failure_refusal(write: &Write) -> WriteRefusal {
     match write {
         Write::NewLead(_) => WriteRefusal::LeadCreateFailed,
@@ -202,8 +211,8 @@ const fn failure_refusal(write: &Write) -> WriteRefusal {
     }
 }
 
-/// Whether a write failed because of an internal error, and not because of its caller.
-fn is_internal_error(reply: &WriteReply) -> bool {
+/// Whether the status of the reply is a 5xx.
+fn is_server_error(reply: &WriteReply) -> bool {
     matches!(reply, WriteReply::Refused(refusal) if refusal.status_and_message().0 >= 500)
 }
 
@@ -237,5 +246,24 @@ impl UnitHandler for RecordsHandler {
             None => MessageOutcome::DeadLetter { reason: "metadata", reply: None, request_context: None },
         };
         received.into_iter().map(message_outcome).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::skip_next;
+
+    #[test]
+    fn an_itinerary_that_failed_for_good_stays_skipped_after_an_outage() {
+        assert_eq!(skip_next(false, true, false), Some(false), "an outage says nothing about the itinerary");
+        assert_eq!(skip_next(true, true, false), Some(true));
+        assert_eq!(skip_next(false, true, true), Some(true));
+    }
+
+    #[test]
+    fn a_write_fails_when_nothing_is_left_to_skip() {
+        assert_eq!(skip_next(true, true, true), None);
+        assert_eq!(skip_next(true, false, false), None);
+        assert_eq!(skip_next(false, false, false), Some(false));
     }
 }

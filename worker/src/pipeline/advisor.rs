@@ -24,7 +24,7 @@ pub(crate) struct ReceivedAction<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AppliedAction {
     /// The content of the reply.
-    pub(crate) done: ActionReply,
+    pub(crate) reply: ActionReply,
     /// Whether an earlier delivery of the message had applied it already.
     pub(crate) repeated: bool,
 }
@@ -92,8 +92,8 @@ impl UnitOfWork for ActionUnit<'_> {
         let done =
             unit_ctx.apply(loaded, self.tenant, false, |state, ctx| advisor::apply(state, &request, ctx))?;
         Ok(match done.map_err(refusal) {
-            Ok(done) => {
-                Decision::Commit(Outcome::Finished(Ok(AppliedAction { done, repeated: false })), Vec::new())
+            Ok(reply) => {
+                Decision::Commit(Outcome::Finished(Ok(AppliedAction { reply, repeated: false })), Vec::new())
             }
             Err(refusal) => Decision::Discard(Outcome::Finished(Err(refusal))),
         })
@@ -113,8 +113,8 @@ impl ActionUnit<'_> {
         if state.leads.get(&lead).is_none() {
             return Some(Outcome::AppliedBefore(lead));
         }
-        let done = advisor::done(state, lead, action).map_err(|error| refusal(error.into()));
-        Some(Outcome::Finished(done.map(|done| AppliedAction { done, repeated: true })))
+        let reply = advisor::reply_to(state, lead, action).map_err(|error| refusal(error.into()));
+        Some(Outcome::Finished(reply.map(|reply| AppliedAction { reply, repeated: true })))
     }
 }
 

@@ -1,8 +1,8 @@
 //! People who were erased: an event that names one of them and did not occur after the erasure is refused (D32).
 //!
-//! Only events that are older than the tenant's last erasure are looked up. A worker learns of an erasure from the tenant's row,
-//! which each unit loads: then the unit runs again if one of its events may be concerned, and further ones look their events up
-//! at once.
+//! Only events that are not newer than the tenant's last erasure are looked up. A worker learns of an erasure from the tenant's
+//! row, which each unit loads. That unit runs again if one of its events is not newer than the erasure; later units look such
+//! events up with their first loads.
 
 use crate::rules::Event;
 use crate::store::{ErasedIdentities, TenantErasures, load_erased_identities};
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug)]
 pub(super) struct KnownErasures {
     master_keys: MasterKeys,
-    known: Arc<Mutex<Known>>,
+    learned: Arc<Mutex<LearnedErasures>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct LearnedErasures {
     /// The last erasure of each tenant that has erased people.
     last: HashMap<TenantId, DateTime<Utc>>,
     /// The key of the hashes, once it is needed.
@@ -33,33 +33,33 @@ struct Known {
 /// The events of a unit that may name people who were erased.
 #[derive(Debug, Default)]
 pub(super) struct ErasureCheck {
-    /// For each event the hashes by which it would be refused; `None` if it was newer than every known erasure. Empty if all
-    /// events were.
+    /// An entry for each event: the hashes of its identities, or `None` if it is newer than the last known erasure of its
+    /// tenant. Empty if that holds for all events.
     hashes: Vec<Option<Vec<(TenantId, IdentityHash)>>>,
     found: ErasedIdentities,
 }
 
 impl KnownErasures {
     pub(super) fn new(master_keys: MasterKeys) -> Self {
-        Self { master_keys, known: Arc::default() }
+        Self { master_keys, learned: Arc::default() }
     }
 
     /// The check of a unit's events.
     pub(super) fn check(&self, events: &[Event<'_>]) -> ErasureCheck {
-        let known = self.lock();
-        let Some(key) = known.key.as_ref().filter(|_| known.concern(events)) else {
+        let learned = self.lock();
+        let Some(key) = learned.key.as_ref().filter(|_| learned.any_needs_look_up(events)) else {
             return ErasureCheck::default();
         };
         let hashes = |event: &Event<'_>| {
             let tenant = event.caller.tenant_id;
-            let named = known.concerns(event).then(|| identities(&event.envelope.actor))?;
+            let named = learned.needs_look_up(event).then(|| identities(&event.envelope.actor))?;
             Some(named.map(|identity| (tenant, key.hash(tenant, identity))).collect())
         };
         ErasureCheck { hashes: events.iter().map(hashes).collect(), found: ErasedIdentities::new() }
     }
 
-    /// Takes note of what a unit has loaded. Fails with [`TxError::Stale`] if its events have to be looked up, and were not: that
-    /// another unit has learned of the erasure meanwhile does not help this one.
+    /// Records the erasures that a unit has loaded. Fails with [`TxError::Stale`] if one of its events had to be looked up and
+    /// was not, even if another unit has recorded the erasure in the meantime.
     pub(super) fn learn(
         &self,
         check: &ErasureCheck,
@@ -67,38 +67,38 @@ impl KnownErasures {
         events: &[Event<'_>],
     ) -> Result<(), TxError> {
         for (tenant, TenantErasures { last_at, sealed_key }) in loaded {
-            let mut known = self.lock();
-            if known.key.is_none() {
+            let mut learned = self.lock();
+            if learned.key.is_none() {
                 let opened = self.master_keys.open(sealed_key, ERASURE_KEY_BINDING).ok();
                 let key = opened.as_ref().and_then(ErasureKey::parse);
                 let unreadable =
                     || TxError::Abandoned("the key of erased identities cannot be opened".to_owned());
-                known.key = Some(key.ok_or_else(unreadable)?);
+                learned.key = Some(key.ok_or_else(unreadable)?);
             }
-            let last = known.last.entry(*tenant).or_insert(*last_at);
+            let last = learned.last.entry(*tenant).or_insert(*last_at);
             *last = (*last).max(*last_at);
         }
-        let known = self.lock();
+        let learned = self.lock();
         let is_missing =
-            |(index, event): (usize, &Event<'_>)| known.concerns(event) && !check.has_looked_up(index);
+            |(index, event): (usize, &Event<'_>)| learned.needs_look_up(event) && !check.has_looked_up(index);
         if events.iter().enumerate().any(is_missing) {
             return Err(TxError::Stale("a person was erased"));
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LearnedErasures> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn concern(&self, events: &[Event<'_>]) -> bool {
-        !self.last.is_empty() && events.iter().any(|event| self.concerns(event))
+impl LearnedErasures {
+    fn any_needs_look_up(&self, events: &[Event<'_>]) -> bool {
+        !self.last.is_empty() && events.iter().any(|event| self.needs_look_up(event))
     }
 
     /// Whether an event is not newer than the last erasure of its tenant.
-    fn concerns(&self, event: &Event<'_>) -> bool {
+    fn needs_look_up(&self, event: &Event<'_>) -> bool {
         let last = self.last.get(&event.caller.tenant_id);
         last.is_some_and(|last| event.envelope.occurred_at <= *last)
     }
@@ -122,15 +122,15 @@ impl ErasureCheck {
         self.hashes.get(index).is_some_and(Option::is_some)
     }
 
-    /// Whether the event at `index` names a person who was erased when it occurred or later.
+    /// Whether the event at `index` names a person who was erased at or after the time of the event.
     pub(super) fn is_erased(&self, index: usize, event: &Event<'_>) -> bool {
         let erased = |hash| self.found.get(hash).is_some_and(|at| event.envelope.occurred_at <= *at);
         self.hashes.get(index).and_then(Option::as_ref).is_some_and(|hashes| hashes.iter().any(erased))
     }
 }
 
-/// The identities by which an event brings a person back: email and external id; the phone of somebody who is matched by it
-/// (D10). A phone beside other identities does not count, because families share phones.
+/// The identities under which an event would create an erased person again: email, external id, and the phone if it is the only
+/// identity (D10). A phone beside other identities does not count, because families share phones.
 fn identities(actor: &Actor) -> impl Iterator<Item = PersonIdentity<'_>> {
     let email = actor.email.as_ref().map(|email| PersonIdentity::Email(email.key()));
     let external_id = actor.external_id.as_deref().map(PersonIdentity::ExternalId);

@@ -2,7 +2,7 @@
 
 use super::{Decision, Pipeline, UnitContext, UnitOfWork};
 use crate::rules::{self, Event};
-use crate::store::{LoadRequest, Loaded, is_related};
+use crate::store::{LoadRequest, Loaded, locks_its_client};
 use common::db::TxError;
 use common::event::{Envelope, EventResult};
 use common::message::BatchMeta;
@@ -22,7 +22,7 @@ pub(crate) struct UnitEvent<'a> {
 }
 
 impl Pipeline {
-    /// Applies `events` in their order, all of them or none, and returns a result for each.
+    /// Applies `events` in their order, all of them or none, and returns a result for each, in the same order (D7).
     ///
     /// `skip_discovery` leaves out the discovery part, for a retry after it could not be stored.
     pub(crate) async fn apply_events(
@@ -95,7 +95,7 @@ fn require_lock(loaded: &Loaded, event: &Event<'_>, result: &EventResult) -> Res
             || state.clients().is_new(&client)
             || !state.ledger_added.contains(&event.envelope.event_id)
     };
-    if !is_related(event.envelope.event_type) || is_held() {
+    if !locks_its_client(event.envelope.event_type) || is_held() {
         return Ok(());
     }
     Err(TxError::Stale("an identity has moved to another client"))

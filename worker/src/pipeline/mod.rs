@@ -36,8 +36,8 @@ use uuid::Uuid;
 /// Limits the log lines about broken invariants of writes and actions.
 static BROKEN_INVARIANTS: LogLimit<1> = LogLimit::new();
 
-/// Runs units of work. Clones share the reserve of enquiry numbers, the notifier, the tenant directory and what is known of
-/// erasures.
+/// Runs units of work. Clones share the reserve of enquiry numbers, the notifier, the tenant directory and what this process has
+/// learned of erasures.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     database: Database,
@@ -62,8 +62,9 @@ trait UnitOfWork: Sync {
         &[]
     }
 
-    /// Statements to send before the loads; [`Loaded::own`] has their rows.
-    fn own_queries(&self) -> Vec<Query<'static>> {
+    /// Statements that claim what the unit needs, such as idempotency keys. They are sent before the loads; [`Loaded::claims`]
+    /// has their rows.
+    fn claim_queries(&self) -> Vec<Query<'static>> {
         Vec::new()
     }
 
@@ -78,7 +79,7 @@ trait UnitOfWork: Sync {
     ) -> Result<Decision<Self::Output>, TxError>;
 
     /// Result of the unit when one of its own last statements fails with this SQLSTATE; `None` if the unit fails.
-    fn refused(&self, _sql_state: &str) -> Option<Self::Output> {
+    fn result_of_failure(&self, _sql_state: &str) -> Option<Self::Output> {
         None
     }
 }
@@ -119,8 +120,8 @@ impl UnitContext {
 }
 
 impl Pipeline {
-    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, which need not be durable. The master keys open
-    /// the key of the hashes of erased identities.
+    /// A pipeline on `database`. Enquiry numbers are reserved through `counters`, a pool whose commits need not wait for the
+    /// disk. The master keys open the key of the hashes of erased identities.
     pub(crate) fn new(
         database: Database,
         counters: Database,
@@ -136,7 +137,7 @@ impl Pipeline {
         }
     }
 
-    /// A pipeline on other connections that shares the reserve of enquiry numbers, the notifier and the tenant directory.
+    /// A pipeline that shares everything but the connections.
     pub(crate) fn with_connections(&self, database: Database, counters: Database) -> Self {
         Self { database, numbers: self.numbers.with_connections(counters), ..self.clone() }
     }
@@ -150,7 +151,7 @@ impl Pipeline {
                 }
                 Ok(output)
             }
-            Err(error) => error.sql_state().and_then(|code| unit.refused(code)).ok_or(error),
+            Err(error) => error.sql_state().and_then(|code| unit.result_of_failure(code)).ok_or(error),
         }
     }
 }
@@ -185,15 +186,15 @@ impl<U: UnitOfWork> UnitRun<'_, U> {
         let Self { pipeline, unit } = self;
         let locking = if attempt == 1 { Locking::Related } else { Locking::Everything };
         let check = pipeline.erasures.check(unit.events());
-        let load = Load::new(unit.request(), locking, unit.own_queries(), check.query());
+        let load = Load::new(unit.request(), locking, unit.claim_queries(), check.query());
         let mut transaction = database.pipelined().await?;
         let max_new_leads = unit.max_new_leads();
         let reserved =
             pipeline.numbers.reserve(&max_new_leads, clock::now().year(), transaction.connected_at());
         let (rows, numbers) = try_join(transaction.begin(load.queries()), reserved).await?;
         let mut loaded = load.into_loaded(rows)?;
-        pipeline.erasures.learn(&check, &loaded.erasures, unit.events())?;
-        let erasures = check.with_found(std::mem::take(&mut loaded.erased));
+        pipeline.erasures.learn(&check, &loaded.tenant_erasures, unit.events())?;
+        let erasures = check.with_found(std::mem::take(&mut loaded.erased_identities));
         let mut unit_ctx = UnitContext { now: clock::now(), numbers, erasures };
         let decision = catch_unwind(AssertUnwindSafe(|| unit.decide(&mut loaded, &mut unit_ctx)))
             .unwrap_or_else(|_| Err(TxError::Abandoned("the rules panicked".to_owned())));

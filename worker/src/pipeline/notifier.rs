@@ -18,7 +18,7 @@ const NOTIFY: &str = "SELECT pg_notify('connect_outbox', '')";
 pub(crate) struct OutboxNotifier(Arc<Notify>);
 
 impl OutboxNotifier {
-    /// Notifies through `database`, which need not be durable.
+    /// Notifies through `database`, a pool whose commits need not wait for the disk.
     pub(crate) fn start(database: Database) -> Self {
         let notifier = Self(Arc::new(Notify::new()));
         tokio::spawn(run(database, Arc::clone(&notifier.0)));

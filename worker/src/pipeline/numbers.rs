@@ -16,9 +16,9 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Most pairs of tenant and year with numbers in reserve, and most numbers of each. Excess numbers are dropped, which
-/// leaves a gap.
-const MAX_TENANTS: usize = 10_000;
+/// Most pairs of tenant and year with numbers in reserve. Once there are more, the whole reserve is dropped, which leaves gaps.
+const MAX_PAIRS: usize = 10_000;
+/// Most numbers in reserve of one pair. Excess ones are dropped, which leaves a gap.
 const MAX_NUMBERS: usize = 1_000;
 
 /// Reserved numbers that no unit holds.
@@ -130,7 +130,7 @@ impl SharedReserve {
     /// Returns unused numbers to the reserve.
     fn return_unused(&self, blocks: impl Iterator<Item = (TenantId, NumberBlock)>, since: Instant) {
         let mut reserve = self.lock();
-        if reserve.numbers.len() > MAX_TENANTS {
+        if reserve.numbers.len() > MAX_PAIRS {
             *reserve = Reserve::default();
         }
         for (tenant, block) in blocks {
@@ -164,7 +164,8 @@ impl ReservedNumbers {
         requested.iter().filter_map(missing).collect()
     }
 
-    /// Adds numbers. `false` when the block holds some of them already.
+    /// Adds numbers. `false` if those of a tenant are not higher than the last number of its block; then they are not added,
+    /// nor are those of the tenants after it.
     fn add(&mut self, added: Vec<(TenantId, RangeInclusive<i32>)>) -> bool {
         let year = self.year;
         let mut add = |(tenant, numbers)| {

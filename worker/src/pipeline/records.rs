@@ -65,8 +65,8 @@ impl Pipeline {
         skip_itinerary: bool,
     ) -> Result<Vec<WriteResult>, TxError> {
         let mut request = LoadRequest::default();
-        let writes: Vec<RecordWrite<'_>> = received.iter().map(|write| RecordWrite::of(*write)).collect();
-        for RecordWrite { received, event_id, .. } in &writes {
+        let writes: Vec<UnitWrite<'_>> = received.iter().map(|write| UnitWrite::of(*write)).collect();
+        for UnitWrite { received, event_id, .. } in &writes {
             request.add_single(received.tenant(), event_id.clone());
             add_write(&mut request, received.tenant(), received.write);
         }
@@ -81,11 +81,11 @@ pub(crate) fn is_quota_or_deadline_error(error: &TxError) -> bool {
 
 struct WriteUnit<'a> {
     request: LoadRequest,
-    writes: Vec<RecordWrite<'a>>,
+    writes: Vec<UnitWrite<'a>>,
     skip_itinerary: bool,
 }
 
-struct RecordWrite<'a> {
+struct UnitWrite<'a> {
     received: ReceivedWrite<'a>,
     /// Its event id in the ledger: `connect-api:<request id>` (D17).
     event_id: String,
@@ -111,14 +111,14 @@ impl UnitOfWork for WriteUnit<'_> {
         &self.request
     }
 
-    fn own_queries(&self) -> Vec<Query<'static>> {
+    fn claim_queries(&self) -> Vec<Query<'static>> {
         let keys = self.writes.iter().filter_map(|write| write.idempotency.as_ref());
         store::claim_keys(keys.map(|(key, _)| key))
     }
 
     fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
         let mut counts = BTreeMap::new();
-        for RecordWrite { received, .. } in &self.writes {
+        for UnitWrite { received, .. } in &self.writes {
             if matches!(received.write, Write::NewLead(_)) {
                 *counts.entry(received.tenant()).or_insert(0) += 1;
             }
@@ -131,7 +131,7 @@ impl UnitOfWork for WriteUnit<'_> {
         loaded: &mut Loaded,
         unit_ctx: &mut UnitContext,
     ) -> Result<Decision<Self::Output>, TxError> {
-        let responses = StoredResponses::parse(&loaded.own)?;
+        let responses = StoredResponses::parse(&loaded.claims)?;
         let mut closing = ClosingStatements::default();
         let mut results = Vec::with_capacity(self.writes.len());
         for write in &self.writes {
@@ -140,7 +140,7 @@ impl UnitOfWork for WriteUnit<'_> {
         Ok(Decision::Commit(results, closing.queries(unit_ctx.now)))
     }
 
-    fn refused(&self, sql_state: &str) -> Option<Self::Output> {
+    fn result_of_failure(&self, sql_state: &str) -> Option<Self::Output> {
         if self.writes.len() != 1 {
             // The SQLSTATE does not say which write is refused; the caller applies them one by one.
             return None;
@@ -159,7 +159,7 @@ impl UnitOfWork for WriteUnit<'_> {
 impl WriteUnit<'_> {
     fn decide_write(
         &self,
-        write: &RecordWrite<'_>,
+        write: &UnitWrite<'_>,
         responses: &StoredResponses,
         loaded: &mut Loaded,
         unit_ctx: &mut UnitContext,
@@ -187,7 +187,7 @@ impl WriteUnit<'_> {
 }
 
 impl ClosingStatements {
-    fn add(&mut self, write: &RecordWrite<'_>, written: &Written, deadline: DateTime<Utc>) {
+    fn add(&mut self, write: &UnitWrite<'_>, written: &Written, deadline: DateTime<Utc>) {
         if let Some((key, request_hash)) = write.idempotency.clone() {
             self.responses.push((key, StoredResponse { request_hash, written: written.clone() }));
         }
@@ -204,7 +204,7 @@ impl ClosingStatements {
     }
 }
 
-impl<'a> RecordWrite<'a> {
+impl<'a> UnitWrite<'a> {
     fn of(received: ReceivedWrite<'a>) -> Self {
         let ReceivedWrite { meta, body, .. } = received;
         // Two requests are the same if path and JSON value are (D17).
@@ -259,7 +259,7 @@ impl<'a> RecordWrite<'a> {
         Ok(record.map(|record| self.written(state, record)).transpose()?.map(Ok))
     }
 
-    /// The response to a write that left `record`.
+    /// The response to a write whose result is `record`.
     fn written(&self, state: &TenantState, record: Record) -> Result<Written, InternalError> {
         let (body, updated_at) = record_body::render(state, record)?;
         let is_new = matches!(self.received.write, Write::NewClient(_) | Write::NewLead(_));
@@ -284,7 +284,7 @@ pub(crate) fn add_write(request: &mut LoadRequest, tenant: TenantId, write: &Wri
             request.add_person(tenant, &identity_of(body));
             request.clients.ids.add(tenant, id.0);
             if let Some(email) = body.email.get() {
-                request.given_emails.add(tenant, email.key().to_owned());
+                request.assigned_emails.add(tenant, email.key().to_owned());
             }
             request.with_travelers = true;
         }

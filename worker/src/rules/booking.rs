@@ -4,7 +4,7 @@
 use super::invoice::{self, Confirmation};
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, trimmed};
 use super::warnings::{BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
-use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, stage};
+use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, stage};
 use crate::state::{Lead, TenantState};
 use common::model::{ClientId, LeadId, Stage, TripId, text};
 use serde_json::value::RawValue;
@@ -23,11 +23,11 @@ pub(crate) enum LeadReference {
 }
 
 /// `booking.started`: advances the open lead to `proposal_approved`; never moves it back.
-pub(super) fn started(
+pub(super) fn apply_started(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
     let target = target.map(|lead| (lead.id, lead.stage));
@@ -40,11 +40,11 @@ pub(super) fn started(
 }
 
 /// `booking.abandoned`: flags the open lead for follow-up.
-pub(super) fn abandoned(
+pub(super) fn apply_abandoned(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let target = booking.target(state, |client| state.open_lead(client)).filter(|lead| lead.stage.is_open());
     let target = target.map(|lead| (lead.id, lead.follow_up));
@@ -56,11 +56,11 @@ pub(super) fn abandoned(
 
 /// `booking.completed`: moves the lead from any stage to `trip_booked`, and with a `bookingRef` makes its invoice and
 /// emits `booking.confirmed` (D12).
-pub(super) fn completed(
+pub(super) fn apply_completed(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let newest = |client| state.open_lead(client).or_else(|| state.leads_of(client).next_back());
     let target = booking.target(state, newest).map(|lead| lead.id);
@@ -148,9 +148,15 @@ impl<'a> BookingEvent<'a> {
         Ok(())
     }
 
-    fn applied(self, state: &TenantState, lead_id: Option<LeadId>) -> Applied {
+    fn applied(self, state: &TenantState, lead_id: Option<LeadId>) -> EventEffects {
         let trip_id = lead_id.and_then(|lead_id| lead::trip_id(state, lead_id));
-        Applied { client_id: self.client_id, lead_id, trip_id, discovery_id: None, warnings: self.warnings }
+        EventEffects {
+            client_id: self.client_id,
+            lead_id,
+            trip_id,
+            discovery_id: None,
+            warnings: self.warnings,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Company accounts and the colleagues listed on them (D13).
 
-use super::contact::Identity;
+use super::contact::ContactIdentity;
 use crate::state::{AccountContact, Client, TenantState};
 use chrono::{DateTime, Utc};
 use common::clock::next_version;
@@ -33,26 +33,26 @@ pub(crate) fn account_of(state: &TenantState, email: &Email) -> Option<Account> 
     Some(Account { id: account.id, name: account.name.clone() })
 }
 
-/// Lists a client on an account under the email that was sent. Name and phone are updated if they were sent.
-pub(crate) fn list_client(
+/// Adds a client to the contacts of an account, under the email that was sent. Name and phone are updated if they were sent.
+pub(crate) fn add_client_as_contact(
     state: &mut TenantState,
     account: ClientId,
     client: ClientId,
-    identity: &Identity<'_>,
+    identity: &ContactIdentity<'_>,
     now: DateTime<Utc>,
 ) {
     let Some(email) = identity.email else { return };
-    upsert_entry(state, account, email, now, |contact| {
+    upsert_contact(state, account, email, now, |contact| {
         patch(contact, identity);
         contact.client_id = Some(client);
     });
 }
 
-/// Applies a `contact.updated` of a client on an account to their entry there as well.
-pub(crate) fn patch_colleague(
+/// Applies a `contact.updated` of a client on an account to their contact there as well.
+pub(crate) fn patch_contact(
     state: &mut TenantState,
     client: ClientId,
-    identity: &Identity<'_>,
+    identity: &ContactIdentity<'_>,
     now: DateTime<Utc>,
 ) {
     let Some((account, email)) =
@@ -60,33 +60,33 @@ pub(crate) fn patch_colleague(
     else {
         return;
     };
-    upsert_entry(state, account, &email, now, |contact| {
+    upsert_contact(state, account, &email, now, |contact| {
         patch(contact, identity);
         contact.client_id = Some(client);
     });
 }
 
-/// Applies a `contact.updated` of a person who is not a client: if their email's domain has an account, their entry there
+/// Applies a `contact.updated` of a person who is not a client: if their email's domain has an account, their contact there
 /// is added or changed. Returns the account; `None`, without a change, if there is none.
-pub(crate) fn list_non_client(
+pub(crate) fn add_stranger_as_contact(
     state: &mut TenantState,
-    identity: &Identity<'_>,
+    identity: &ContactIdentity<'_>,
     now: DateTime<Utc>,
 ) -> Option<ClientId> {
     let email = identity.email?;
     let account = account_of(state, email)?;
-    upsert_entry(state, account.id, email, now, |contact| patch(contact, identity));
+    upsert_contact(state, account.id, email, now, |contact| patch(contact, identity));
     Some(account.id)
 }
 
 /// Sets name and phone, if they were sent.
-fn patch(contact: &mut AccountContact, identity: &Identity<'_>) {
+fn patch(contact: &mut AccountContact, identity: &ContactIdentity<'_>) {
     contact.name = identity.name.map(str::to_owned).or(contact.name.take());
     contact.phone = identity.phone.cloned().or(contact.phone.take());
 }
 
-/// Adds or changes an entry. Its version increases only if a field is different afterwards.
-fn upsert_entry(
+/// Adds or changes a contact. Its version increases only if a field is different afterwards.
+fn upsert_contact(
     state: &mut TenantState,
     account: ClientId,
     email: &Email,

@@ -1,6 +1,6 @@
 //! Matches, creates and updates the client whom an event is about (D10, D13).
 
-use super::{Applied, Context, Event, Refusal, Warnings, company, warnings};
+use super::{Context, Event, EventEffects, Refusal, Warnings, company, warnings};
 use crate::state::{Client, ClientType, TenantState};
 use chrono::{DateTime, Utc};
 use common::clock::next_version;
@@ -9,7 +9,7 @@ use common::model::{ClientId, Email, Phone, text};
 
 /// A person as a caller names them. At least one of email, phone and external id is present.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Identity<'a> {
+pub(crate) struct ContactIdentity<'a> {
     /// The identity that matching tries first.
     pub(crate) email: Option<&'a Email>,
     /// The identity that matching tries last; clients may share it.
@@ -30,7 +30,7 @@ pub(crate) enum MatchKey<'a> {
     Phone(&'a str),
 }
 
-impl<'a> From<&'a Actor> for Identity<'a> {
+impl<'a> From<&'a Actor> for ContactIdentity<'a> {
     fn from(actor: &'a Actor) -> Self {
         Self {
             email: actor.email.as_ref(),
@@ -41,7 +41,7 @@ impl<'a> From<&'a Actor> for Identity<'a> {
     }
 }
 
-impl<'a> Identity<'a> {
+impl<'a> ContactIdentity<'a> {
     /// The identity to match by: the first one of email, external id and phone that was sent (D10).
     pub(crate) fn key(&self) -> Option<MatchKey<'a>> {
         let email = self.email.map(|email| MatchKey::Email(email.key()));
@@ -59,7 +59,7 @@ impl<'a> Identity<'a> {
 }
 
 /// The client that matches an identity (D10). A phone matches the oldest client that has it.
-pub(crate) fn find<'s>(state: &'s TenantState, identity: &Identity<'_>) -> Option<&'s Client> {
+pub(crate) fn find<'s>(state: &'s TenantState, identity: &ContactIdentity<'_>) -> Option<&'s Client> {
     match identity.key()? {
         MatchKey::Email(key) => state.client_by_email(key),
         MatchKey::ExternalId(id) => state.client_by_external_id(id),
@@ -71,7 +71,7 @@ pub(crate) fn find<'s>(state: &'s TenantState, identity: &Identity<'_>) -> Optio
 /// (specification: `contact.identified`; D10, D13).
 pub(crate) fn upsert(
     state: &mut TenantState,
-    identity: &Identity<'_>,
+    identity: &ContactIdentity<'_>,
     warnings: &mut Warnings,
     ctx: &mut Context<'_>,
 ) -> ClientId {
@@ -101,7 +101,7 @@ pub(crate) fn upsert(
         }
     };
     if let Some(account) = &account {
-        company::list_client(state, account.id, client_id, identity, ctx.now);
+        company::add_client_as_contact(state, account.id, client_id, identity, ctx.now);
     }
     client_id
 }
@@ -123,33 +123,39 @@ pub(crate) fn change(
 }
 
 /// `contact.identified`, and every event that only upserts the contact and appears on the timeline.
-pub(super) fn identified(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Applied {
+pub(super) fn apply_identified(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> EventEffects {
     let mut warnings = Warnings::default();
     let client_id = upsert(state, &event.identity(), &mut warnings, ctx);
-    Applied::for_client(client_id, warnings)
+    EventEffects::for_client(client_id, warnings)
 }
 
 /// `contact.updated`: patches name and phone of the matched client, or of a colleague on a company account
 /// who is not a client. Never creates a client (D13).
-pub(super) fn updated(
+pub(super) fn apply_updated(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let identity = event.identity();
     let client_id = match find(state, &identity).map(|client| client.id) {
         Some(client_id) => {
             change(state, client_id, ctx.now, |client| patch(client, &identity));
-            company::patch_colleague(state, client_id, &identity, ctx.now);
+            company::patch_contact(state, client_id, &identity, ctx.now);
             client_id
         }
-        None => company::list_non_client(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?,
+        None => {
+            company::add_stranger_as_contact(state, &identity, ctx.now).ok_or(Refusal::ContactNotFound)?
+        }
     };
-    Ok(Applied::for_client(client_id, Warnings::default()))
+    Ok(EventEffects::for_client(client_id, Warnings::default()))
 }
 
 /// Sets name and phone, if they were sent.
-fn patch(client: &mut Client, identity: &Identity<'_>) {
+fn patch(client: &mut Client, identity: &ContactIdentity<'_>) {
     if let Some(name) = identity.name {
         name.clone_into(&mut client.name);
     }
@@ -161,7 +167,7 @@ fn patch(client: &mut Client, identity: &Identity<'_>) {
 /// The external id that was sent, unless another client has it (D10).
 fn free_external_id<'i>(
     state: &TenantState,
-    identity: &Identity<'i>,
+    identity: &ContactIdentity<'i>,
     own: Option<ClientId>,
     warnings: &mut Warnings,
 ) -> Option<&'i str> {
@@ -174,7 +180,7 @@ fn free_external_id<'i>(
     Some(external_id)
 }
 
-fn new(identity: &Identity<'_>, ctx: &mut Context<'_>) -> Client {
+fn new(identity: &ContactIdentity<'_>, ctx: &mut Context<'_>) -> Client {
     Client {
         id: ClientId((ctx.next_id)()),
         name: identity.label().chars().take(text::NAME).collect(),

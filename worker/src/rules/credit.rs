@@ -3,7 +3,7 @@
 
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, parse, trimmed, typed};
 use super::warnings::CREDIT_FIELD;
-use super::{Applied, Context, Event, InternalError, Refusal, Warnings, contact, lead, money, notify};
+use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notify};
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
 use common::clock::next_version;
 use common::model::{ClientId, TripId, text};
@@ -20,11 +20,11 @@ pub(crate) enum InvoiceReference {
 
 /// `booking.credit_applied`: confirms the credit of an invoice. If the invoice counted more as paid, the difference is due
 /// again, and the lead's owner is notified. The event concerns the invoice's client, whoever the actor is.
-pub(super) fn applied(
+pub(super) fn apply_credit_applied(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let invoice = invoice_reference(&payload)
         .and_then(|name| find(state, &name))
@@ -45,7 +45,7 @@ pub(super) fn applied(
     if due > Money(0) && due != invoice.balance_due {
         notify_owner(state, &invoice, due, ctx)?;
     }
-    Ok(Applied {
+    Ok(EventEffects {
         client_id: invoice.client_id,
         lead_id: Some(invoice.lead_id),
         trip_id: invoice.trip_id,
@@ -56,18 +56,18 @@ pub(super) fn applied(
 
 /// `employee.credit_updated`: refreshes the credit shown for a client; the newest `asOf` wins. Times with different offsets are
 /// compared as instants.
-pub(super) fn updated(
+pub(super) fn apply_credit_updated(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
     if let Some(sent) = parse_credit(client_id, &payload, &mut warnings) {
         refresh(state, sent);
     }
-    Ok(Applied::for_client(client_id, warnings))
+    Ok(EventEffects::for_client(client_id, warnings))
 }
 
 /// How a payload names its invoice. An invalid field names none; null and blank fields count as absent.

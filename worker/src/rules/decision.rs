@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// The effects of an accepted event that its result reports.
 #[derive(Debug)]
-pub(super) struct Applied {
+pub(super) struct EventEffects {
     pub(super) client_id: ClientId,
     pub(super) lead_id: Option<LeadId>,
     pub(super) trip_id: Option<TripId>,
@@ -15,16 +15,16 @@ pub(super) struct Applied {
     pub(super) warnings: Warnings,
 }
 
-impl Applied {
+impl EventEffects {
     /// An event that concerns no lead.
     pub(super) fn for_client(client_id: ClientId, warnings: Warnings) -> Self {
         Self { client_id, lead_id: None, trip_id: None, discovery_id: None, warnings }
     }
 }
 
-/// A broken invariant: the unit of work fails (D8). The text is the invariant.
+/// A violated invariant: the unit of work fails (D8). The text is the invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("broken invariant: {0}")]
+#[error("invariant violated, expected: {0}")]
 pub struct InternalError(pub &'static str);
 
 /// Why a records write or an advisor action is not applied.
@@ -32,7 +32,7 @@ pub struct InternalError(pub &'static str);
 pub(crate) enum WriteError {
     /// The rules refuse it; the caller is told why.
     Refused(WriteRefusal),
-    /// A broken invariant: the state must be discarded.
+    /// A violated invariant: the state must be discarded.
     Internal(InternalError),
 }
 
@@ -66,7 +66,8 @@ pub enum Refusal {
     /// The payload lacks a field without which the event cannot be applied.
     #[error("the payload lacks a required field, or it is invalid")]
     InvalidPayload,
-    /// A broken invariant (D8).
+    /// A violated invariant (D8): it fails the unit, and never becomes a result of the rules. Callers get the `internal_error` of
+    /// `consume::events` for an event that fails alone.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }

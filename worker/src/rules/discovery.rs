@@ -5,7 +5,7 @@ use super::payload::{
     FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, verbatim, within,
 };
 use super::warnings::{DISCOVERY_FAILED, DISCOVERY_FIELD, DISCOVERY_NOT_ENABLED};
-use super::{Applied, Context, Event, Refusal, Warnings, brief, contact, lead};
+use super::{Context, Event, EventEffects, Refusal, Warnings, brief, contact, lead};
 use crate::state::{Discovery, TenantState, TravellerProfile};
 use chrono::{DateTime, Utc};
 use common::clock::next_version;
@@ -25,11 +25,11 @@ const PROFILE: &Checks = &[("constraints", constraints), ("styleDefaults", objec
 
 /// Upserts the contact, reuses the open lead or opens one, and stores the discovery if it is enabled. The event is accepted
 /// even if the discovery part is not stored.
-pub(super) fn upserted(
+pub(super) fn apply_upserted(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
@@ -39,7 +39,7 @@ pub(super) fn upserted(
     };
     let discovery_id = record(state, (client_id, lead_id), &payload, &mut warnings, ctx);
     let trip_id = lead::trip_id(state, lead_id);
-    Ok(Applied { client_id, lead_id: Some(lead_id), trip_id, discovery_id, warnings })
+    Ok(EventEffects { client_id, lead_id: Some(lead_id), trip_id, discovery_id, warnings })
 }
 
 /// The id of the record that the caller wants to update.

@@ -2,7 +2,7 @@
 //!
 //! A failed event does not change the state: rules detect failures before they change anything.
 
-use super::{Applied, Context, Event, InternalError, Refusal};
+use super::{Context, Event, EventEffects, InternalError, Refusal};
 use super::{booking, contact, credit, discovery, ledger, new_lead, timeline};
 use crate::state::TenantState;
 use common::event::{EventResult, InboundType};
@@ -35,7 +35,11 @@ pub(crate) fn refuse_erased(event: &Event<'_>) -> EventResult {
     ledger::failed_result(event, &Refusal::ContactErased)
 }
 
-fn decide(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> Result<Applied, Refusal> {
+fn decide(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    ctx: &mut Context<'_>,
+) -> Result<EventEffects, Refusal> {
     let kind = event.envelope.event_type;
     if kind.needs_credit_scope() && !event.caller.scopes.has(Scope::CreditWrite) {
         return Err(Refusal::InsufficientScope);
@@ -44,14 +48,14 @@ fn decide(state: &mut TenantState, event: &Event<'_>, ctx: &mut Context<'_>) -> 
         InboundType::ContactIdentified
         | InboundType::TripPlanningStarted
         | InboundType::TripDraftUpdated
-        | InboundType::QuoteRequested => Ok(contact::identified(state, event, ctx)),
-        InboundType::ContactUpdated => contact::updated(state, event, ctx),
-        InboundType::EnquirySubmitted => new_lead::enquiry_submitted(state, event, ctx),
-        InboundType::DiscoveryUpserted => discovery::upserted(state, event, ctx),
-        InboundType::BookingStarted => booking::started(state, event, ctx),
-        InboundType::BookingAbandoned => booking::abandoned(state, event, ctx),
-        InboundType::BookingCompleted => booking::completed(state, event, ctx),
-        InboundType::BookingCreditApplied => credit::applied(state, event, ctx),
-        InboundType::EmployeeCreditUpdated => credit::updated(state, event, ctx),
+        | InboundType::QuoteRequested => Ok(contact::apply_identified(state, event, ctx)),
+        InboundType::ContactUpdated => contact::apply_updated(state, event, ctx),
+        InboundType::EnquirySubmitted => new_lead::apply_enquiry_submitted(state, event, ctx),
+        InboundType::DiscoveryUpserted => discovery::apply_upserted(state, event, ctx),
+        InboundType::BookingStarted => booking::apply_started(state, event, ctx),
+        InboundType::BookingAbandoned => booking::apply_abandoned(state, event, ctx),
+        InboundType::BookingCompleted => booking::apply_completed(state, event, ctx),
+        InboundType::BookingCreditApplied => credit::apply_credit_applied(state, event, ctx),
+        InboundType::EmployeeCreditUpdated => credit::apply_credit_updated(state, event, ctx),
     }
 }

@@ -1,6 +1,6 @@
 //! What the rules are given: an event, its cause, and time, ids and numbers.
 
-use super::contact::Identity;
+use super::contact::ContactIdentity;
 use super::payload::Payload;
 use super::{InternalError, NumberBlock};
 use chrono::{DateTime, Utc};
@@ -58,8 +58,8 @@ impl Cause {
 }
 
 impl Event<'_> {
-    pub(super) fn identity(&self) -> Identity<'_> {
-        Identity::from(&self.envelope.actor)
+    pub(super) fn identity(&self) -> ContactIdentity<'_> {
+        ContactIdentity::from(&self.envelope.actor)
     }
 
     pub(super) fn payload(&self) -> Result<Payload<'_>, InternalError> {

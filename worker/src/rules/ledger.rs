@@ -1,6 +1,6 @@
 //! Results of events, and their ledger entries, which are the results of duplicates (D7).
 
-use super::{Applied, Event, Refusal};
+use super::{Event, EventEffects, Refusal};
 use crate::state::{LedgerEntry, TenantState};
 use common::event::{EventResult, EventStatus, TravellerDiscovery};
 
@@ -12,7 +12,11 @@ pub(super) fn repeated_result(entry: &LedgerEntry, event: &Event<'_>) -> EventRe
 }
 
 /// Adds an applied event to the ledger and returns its result.
-pub(super) fn record_applied(state: &mut TenantState, event: &Event<'_>, applied: Applied) -> EventResult {
+pub(super) fn record_applied(
+    state: &mut TenantState,
+    event: &Event<'_>,
+    applied: EventEffects,
+) -> EventResult {
     let entry = LedgerEntry {
         event_id: event.envelope.event_id.clone(),
         event_type: event.envelope.event_type.as_str().to_owned(),
@@ -24,7 +28,7 @@ pub(super) fn record_applied(state: &mut TenantState, event: &Event<'_>, applied
         trip_id: applied.trip_id,
         discovery_id: applied.discovery_id,
         warnings: applied.warnings.into_vec(),
-        trace_id: event.request_context.and_then(|context| context.trace_beside(event.request_id)),
+        trace_id: event.request_context.and_then(|context| context.trace_id_unless(event.request_id)),
     };
     let result = result(&entry, EventStatus::Accepted);
     state.add_to_ledger(entry);

@@ -47,4 +47,4 @@ pub use numbers::NumberBlock;
 pub(crate) use numbers::can_open_lead;
 pub(crate) use warnings::Warnings;
 
-use decision::Applied;
+use decision::EventEffects;

@@ -2,7 +2,7 @@
 
 use super::payload::{FieldReader, Payload, trimmed, verbatim};
 use super::warnings::{BRIEF_FIELD, ITINERARY_REJECTED};
-use super::{Applied, Cause, Context, Event, InternalError, Refusal, Warnings, brief, contact, routing};
+use super::{Cause, Context, Event, EventEffects, InternalError, Refusal, Warnings, brief, contact, routing};
 use crate::state::{InboxKind, InboxMessage, Itinerary, Lead, Proposal, TenantState, Trip};
 use common::model::{Brief, ClientId, LeadId, ProposalId, Stage, TripId, text};
 use serde_json::Value;
@@ -109,17 +109,17 @@ pub(crate) fn open(
 }
 
 /// Applies an `enquiry.submitted` event: upserts the contact and opens a lead.
-pub(super) fn enquiry_submitted(
+pub(super) fn apply_enquiry_submitted(
     state: &mut TenantState,
     event: &Event<'_>,
     ctx: &mut Context<'_>,
-) -> Result<Applied, Refusal> {
+) -> Result<EventEffects, Refusal> {
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
     let new = NewLead::parse(client_id, &payload, &mut warnings);
     let OpenedLead { lead_id, trip_id } = open(state, new, &event.cause(), ctx)?;
-    Ok(Applied { client_id, lead_id: Some(lead_id), trip_id, discovery_id: None, warnings })
+    Ok(EventEffects { client_id, lead_id: Some(lead_id), trip_id, discovery_id: None, warnings })
 }
 
 /// The title that was sent, else one made of the destination or of the client's name.

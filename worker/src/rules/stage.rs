@@ -9,8 +9,9 @@ use common::write::WriteRefusal;
 const REASON_MIN: usize = 5;
 
 /// Refuses moves that no caller may request: to `lost` without a reason, or to work on a proposal without a trip
-/// (specification: States and transitions; D21). `reason` must be trimmed.
-pub(crate) fn check(
+/// (specification: States and transitions). `reason` must be trimmed. The API may set fewer stages than an advisor, see
+/// `records::lead::check_stage_of_api` (D21).
+pub(crate) fn check_move(
     state: &TenantState,
     lead_id: LeadId,
     to: Stage,

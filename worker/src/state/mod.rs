@@ -157,7 +157,7 @@ impl TenantState {
         self.client(*self.by_domain.get(domain)?)
     }
 
-    /// The client's leads, oldest first.
+    /// The client's loaded leads, oldest first: those that a rule can look up.
     pub(crate) fn leads_of(&self, client: ClientId) -> impl DoubleEndedIterator<Item = &Lead> {
         self.leads.values().filter(move |lead| lead.client_id == client)
     }

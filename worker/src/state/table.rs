@@ -81,7 +81,8 @@ impl<K: Ord, V> Table<K, V> {
         self.rows.values().filter(move |row| row.state == state).map(|row| &row.value)
     }
 
-    /// The loaded rows that were changed, by key, each with its loaded version.
+    /// The loaded rows that were changed, by key, each with its loaded version. A row that was loaded without one gets a version
+    /// that no stored row has, so that its update is stale instead of overwriting a change of another unit.
     pub(crate) fn changed(&self) -> impl Iterator<Item = (&V, DateTime<Utc>)> {
         let changed = self.rows.values().filter(|row| row.state == RowState::Changed);
         changed.map(|row| (&row.value, row.version.unwrap_or_default()))

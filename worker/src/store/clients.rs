@@ -209,7 +209,7 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
 
 /// Loads the clients that are named by id, lead or booking.
 pub(super) fn load_named(request: &LoadRequest) -> Option<Query<'static>> {
-    let no_people = super::Identities::default();
+    let no_people = super::WantedIdentities::default();
     (!request.clients.is_empty())
         .then(|| bind_found(Query::new(LOAD_NAMED), &no_people, request.events, &request.clients))
 }
@@ -232,7 +232,7 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
         let account = client.account_id;
         state.load_client(client);
         if let Some(account) = account {
-            company::fill_entry(state, account, &mut columns)?;
+            company::fill_contact(state, account, &mut columns)?;
         }
     }
     Ok(())

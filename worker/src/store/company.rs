@@ -76,13 +76,13 @@ pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
 /// Loads the entries of emails that the unit assigns to clients, if it has several writes: one may look up the entry of an
 /// email that another assigned. A single write looks it up only on the account of the email's domain, which [`load`] loads.
 pub(super) fn load_moved(request: &LoadRequest) -> Option<Query<'static>> {
-    if request.events < 2 || request.given_emails.is_empty() {
+    if request.events < 2 || request.assigned_emails.is_empty() {
         return None;
     }
     let (client_tenants, clients) = request.clients.ids.columns();
     let (domain_tenants, pairs) = request.company_emails.columns();
     let domains: Vec<String> = pairs.into_iter().map(|(_, domain)| domain).collect();
-    let (email_tenants, emails) = request.given_emails.columns();
+    let (email_tenants, emails) = request.assigned_emails.columns();
     let accounts =
         Query::new(LOAD_MOVED).bind(client_tenants).bind(clients).bind(domain_tenants).bind(domains);
     Some(accounts.bind(email_tenants).bind(emails))
@@ -94,7 +94,7 @@ pub(super) fn fill_moved(states: &mut States, rows: &[Row]) -> Result<(), TxErro
         let mut columns = Columns::of(row);
         let Some(state) = states.get_mut(&TenantId(columns.take())) else { continue };
         let account = ClientId(columns.take());
-        fill_entry(state, account, &mut columns)?;
+        fill_contact(state, account, &mut columns)?;
     }
     Ok(())
 }
@@ -123,13 +123,13 @@ pub(super) fn fill(states: &mut States, rows: &[Row]) -> Result<(), TxError> {
                 updated_at,
             });
         }
-        fill_entry(state, account, &mut columns)?;
+        fill_contact(state, account, &mut columns)?;
     }
     Ok(())
 }
 
 /// Adds the entry on `account` to the state, if there is one.
-pub(super) fn fill_entry(
+pub(super) fn fill_contact(
     state: &mut TenantState,
     account: ClientId,
     columns: &mut Columns<'_>,

@@ -48,11 +48,11 @@ common::statements! {
 
 /// Loads and locks the invoices that the unit names.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
-    if request.booking_refs.is_empty() && request.booking_trips.is_empty() {
+    if request.booking_refs.is_empty() && request.invoices_by_trip.is_empty() {
         return None;
     }
     let (ref_tenants, refs) = request.booking_refs.columns();
-    let (trip_tenants, trips) = request.booking_trips.columns();
+    let (trip_tenants, trips) = request.invoices_by_trip.columns();
     Some(Query::new(LOAD).bind(ref_tenants).bind(refs).bind(trip_tenants).bind(trips))
 }
 

@@ -1,8 +1,8 @@
 //! Leads, each with its trip; on request also with the trip's newest proposal and the discovery record.
 
 use super::{
-    ClientReferences, Columns, Identities, LoadRequest, States, bind_found, discoveries, found, proposals,
-    rows, trips,
+    ClientReferences, Columns, LoadRequest, States, WantedIdentities, bind_found, discoveries, found,
+    proposals, rows, trips,
 };
 use super::{unreadable, write_rows};
 use crate::state::{Lead, RowState};
@@ -127,23 +127,23 @@ const PROPOSAL_COLUMNS: usize = 8;
 /// Loads the leads that the unit may look up.
 pub(super) fn load(request: &LoadRequest) -> Option<Query<'static>> {
     let is_named = !request.leads.is_empty()
-        || !request.trips.is_empty()
+        || !request.leads_by_trip.is_empty()
         || !request.booking_refs.is_empty()
-        || !request.booking_trips.is_empty();
+        || !request.invoices_by_trip.is_empty();
     if !request.with_leads && !is_named {
         return None;
     }
-    let no_people = Identities::default();
+    let no_people = WantedIdentities::default();
     let people = if request.with_leads { &request.related } else { &no_people };
     let query = bind_found(Query::new(LOAD), people, request.events, &ClientReferences::default());
-    let (external_tenants, external_ids) = request.lead_external_ids.columns();
+    let (external_tenants, external_ids) = request.leads_by_external_id.columns();
     let (lead_tenants, leads) = request.leads.columns();
-    let (trip_tenants, trips) = request.trips.columns();
+    let (trip_tenants, trips) = request.leads_by_trip.columns();
     let (ref_tenants, refs) = request.booking_refs.columns();
-    let (booking_tenants, booking_trips) = request.booking_trips.columns();
+    let (booking_tenants, invoices_by_trip) = request.invoices_by_trip.columns();
     let query = query.bind(request.closing_events).bind(external_tenants).bind(external_ids);
     let query = query.bind(lead_tenants).bind(leads).bind(trip_tenants).bind(trips);
-    let query = query.bind(ref_tenants).bind(refs).bind(booking_tenants).bind(booking_trips);
+    let query = query.bind(ref_tenants).bind(refs).bind(booking_tenants).bind(invoices_by_trip);
     Some(query.bind(request.with_proposals).bind(request.with_discoveries))
 }
 

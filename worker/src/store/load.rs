@@ -11,7 +11,7 @@ use common::model::{ClientId, TenantId};
 use std::collections::HashSet;
 use tokio_postgres::Row;
 
-/// Which clients a unit locks, besides the identities of people who do not exist yet.
+/// Which existing clients a unit locks. Identities without a client are locked in either case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locking {
     /// The related clients. Other clients are updated only if their version is unchanged.
@@ -23,7 +23,7 @@ pub(crate) enum Locking {
 /// The purpose of a statement of the round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoadStep {
-    Own,
+    Claims,
     Erased,
     Locks,
     LockedClients,
@@ -33,7 +33,7 @@ enum LoadStep {
     Ledger,
     Clients,
     Accounts,
-    MovedEntries,
+    MovedContacts,
     Leads,
     Discoveries,
     Profiles,
@@ -57,30 +57,30 @@ pub(crate) struct Loaded {
     pub(crate) server_time: Option<DateTime<Utc>>,
     /// The clients that are locked until the transaction ends.
     pub(crate) locked: HashSet<(TenantId, ClientId)>,
-    /// The tenants of the unit that have erased people.
-    pub(crate) erasures: Vec<(TenantId, TenantErasures)>,
+    /// The last erasure of each tenant of the unit that has erased people, and the key of the hashes.
+    pub(crate) tenant_erasures: Vec<(TenantId, TenantErasures)>,
     /// Of the identities that were looked up, those that belonged to people who were erased.
-    pub(crate) erased: ErasedIdentities,
-    /// The rows of the unit's own statements, in their order.
-    pub(crate) own: Vec<Vec<Row>>,
+    pub(crate) erased_identities: ErasedIdentities,
+    /// The rows of the statements that claim what the unit needs, in their order.
+    pub(crate) claims: Vec<Vec<Row>>,
 }
 
 impl Load {
-    /// The statements for a request. The tenants come first, with the lock that excludes erasures, then the unit's `own`
-    /// statements, and then the other locks, because rows must be read while the locks are held. Lock order of all units: tenants by
+    /// The statements for a request. The tenants come first, with the lock that excludes erasures, then the unit's `claims`,
+    /// and then the other locks, because rows must be read while the locks are held. Lock order of all units: tenants by
     /// id, other advisory locks, clients by id, invoices by reference.
     ///
     /// `erased` looks up which identities belonged to people who were erased.
     pub(crate) fn new(
         request: &LoadRequest,
         locking: Locking,
-        own: Vec<Query<'static>>,
+        claims: Vec<Query<'static>>,
         erased: Option<Query<'static>>,
     ) -> Self {
         let mut load = Self { steps: Vec::with_capacity(12), queries: Vec::with_capacity(12) };
         load.add(LoadStep::Tenants, Some(tenants::load(request)));
         load.add(LoadStep::Erased, erased);
-        own.into_iter().for_each(|query| load.add(LoadStep::Own, Some(query)));
+        claims.into_iter().for_each(|query| load.add(LoadStep::Claims, Some(query)));
         load.add(LoadStep::Locks, locks::take(request, locking));
         load.add(LoadStep::LockedClients, clients::lock(request, locking));
         load.add(LoadStep::Invoices, invoices::load(request));
@@ -89,7 +89,7 @@ impl Load {
         load.add(LoadStep::Clients, clients::load(request));
         load.add(LoadStep::Clients, clients::load_named(request));
         load.add(LoadStep::Accounts, company::load(request));
-        load.add(LoadStep::MovedEntries, company::load_moved(request));
+        load.add(LoadStep::MovedContacts, company::load_moved(request));
         load.add(LoadStep::Leads, leads::load(request));
         load.add(LoadStep::Discoveries, discoveries::load_named(request));
         load.add(LoadStep::Profiles, discoveries::load_profiles(request));
@@ -115,9 +115,15 @@ impl Load {
         let tenants = self.steps.iter().position(|step| *step == LoadStep::Tenants);
         let states = tenants.map(|at| tenants::states(&rows[at])).unwrap_or_default();
         let server_time = tenants.and_then(|at| tenants::server_time(&rows[at]));
-        let erasures = tenants.map(|at| tenants::erasures(&rows[at])).unwrap_or_default();
-        let (locked, erased) = (HashSet::new(), ErasedIdentities::new());
-        let mut loaded = Loaded { states, server_time, locked, erasures, erased, own: Vec::new() };
+        let tenant_erasures = tenants.map(|at| tenants::erasures(&rows[at])).unwrap_or_default();
+        let mut loaded = Loaded {
+            states,
+            server_time,
+            locked: HashSet::new(),
+            tenant_erasures,
+            erased_identities: ErasedIdentities::new(),
+            claims: Vec::new(),
+        };
         for (step, rows) in self.steps.into_iter().zip(rows) {
             loaded.fill(step, rows)?;
         }
@@ -129,8 +135,8 @@ impl Loaded {
     fn fill(&mut self, step: LoadStep, rows: Vec<Row>) -> Result<(), TxError> {
         let states = &mut self.states;
         match step {
-            LoadStep::Own => self.own.push(rows),
-            LoadStep::Erased => self.erased = erased_identities::erased(&rows),
+            LoadStep::Claims => self.claims.push(rows),
+            LoadStep::Erased => self.erased_identities = erased_identities::erased(&rows),
             LoadStep::Locks | LoadStep::Tenants => {}
             LoadStep::LockedClients => self.locked = clients::locked(&rows),
             LoadStep::Invoices => invoices::fill(states, &rows)?,
@@ -138,7 +144,7 @@ impl Loaded {
             LoadStep::Ledger => ledger::fill(states, &rows),
             LoadStep::Clients => clients::fill(states, &rows)?,
             LoadStep::Accounts => company::fill(states, &rows)?,
-            LoadStep::MovedEntries => company::fill_moved(states, &rows)?,
+            LoadStep::MovedContacts => company::fill_moved(states, &rows)?,
             LoadStep::Leads => leads::fill(states, &rows)?,
             LoadStep::Discoveries => discoveries::fill_named(states, &rows)?,
             LoadStep::Profiles => discoveries::fill_profiles(states, &rows)?,

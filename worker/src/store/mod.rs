@@ -36,8 +36,8 @@ pub(crate) use idempotency::{
 };
 pub(crate) use leads::ENQUIRY_NUMBER_KEY;
 pub(crate) use load::{Load, Loaded, Locking};
-pub(crate) use related_people::is_related;
-pub(crate) use request::{ClientReferences, Identities, LoadRequest};
+pub(crate) use related_people::locks_its_client;
+pub(crate) use request::{ClientReferences, LoadRequest, WantedIdentities};
 pub(crate) use sealed_values::count_sealed_values;
 pub(crate) use tenants::{TenantErasures, find_tenant};
 pub(crate) use usage::{DEADLINE_PASSED, QUOTA_USED_UP, count_writes, until_next_month};
@@ -109,7 +109,7 @@ use found;
 /// Binds what [`found!`] takes, `$1` to `$13`.
 fn bind_found<'a>(
     query: common::db::Query<'a>,
-    people: &Identities,
+    people: &WantedIdentities,
     events: i64,
     named: &ClientReferences,
 ) -> common::db::Query<'a> {

@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 
 /// One identity of a person within a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Identity<'a> {
+enum IdentityKey<'a> {
     Email(&'a str),
     ExternalId(&'a str),
     Phone(&'a str),
 }
 
 /// Whether an event looks up leads, discoveries or credit of its client, or changes them: its client is locked.
-pub(crate) const fn is_related(kind: InboundType) -> bool {
+pub(crate) const fn locks_its_client(kind: InboundType) -> bool {
     match kind {
         InboundType::DiscoveryUpserted
         | InboundType::BookingStarted
@@ -32,12 +32,12 @@ pub(crate) const fn is_related(kind: InboundType) -> bool {
     }
 }
 
-/// The actors of the events that are [related](is_related), and of those that share an identity with one of them,
+/// The actors of the events that are [related](locks_its_client), and of those that share an identity with one of them,
 /// directly or through others: an event may give its client an identity by which a later one finds that client.
 pub(super) fn related<'e>(
     events: impl Iterator<Item = (TenantId, &'e Envelope<'e>)> + Clone,
 ) -> Vec<(TenantId, &'e Actor)> {
-    if !events.clone().any(|(_, event)| is_related(event.event_type)) {
+    if !events.clone().any(|(_, event)| locks_its_client(event.event_type)) {
         return Vec::new();
     }
     let mut groups = Groups::default();
@@ -47,7 +47,7 @@ pub(super) fn related<'e>(
         .map(|(tenant, event)| (tenant, &event.event_type, &event.actor, groups.join(tenant, &event.actor)))
         .collect();
     for (_, kind, _, group) in &members {
-        if let (true, Some(group)) = (is_related(**kind), group) {
+        if let (true, Some(group)) = (locks_its_client(**kind), group) {
             roots.insert(groups.root(*group));
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn related<'e>(
 /// Identities in groups, as a union-find.
 #[derive(Default)]
 struct Groups<'a> {
-    numbers: HashMap<(TenantId, Identity<'a>), usize>,
+    numbers: HashMap<(TenantId, IdentityKey<'a>), usize>,
     parents: Vec<usize>,
 }
 
@@ -68,9 +68,9 @@ impl<'a> Groups<'a> {
     /// Merges all identities of a person into one group, and returns the group.
     fn join(&mut self, tenant: TenantId, actor: &'a Actor) -> Option<usize> {
         let keys = [
-            actor.email.as_ref().map(|email| Identity::Email(email.key())),
-            actor.external_id.as_deref().map(Identity::ExternalId),
-            actor.phone.as_ref().map(|phone| Identity::Phone(phone.digits())),
+            actor.email.as_ref().map(|email| IdentityKey::Email(email.key())),
+            actor.external_id.as_deref().map(IdentityKey::ExternalId),
+            actor.phone.as_ref().map(|phone| IdentityKey::Phone(phone.digits())),
         ];
         let mut first = None;
         for key in keys.into_iter().flatten() {

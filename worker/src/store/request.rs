@@ -43,7 +43,7 @@ impl<K: Ord + Clone> TenantKeys<K> {
 
 /// Identities of people (D10).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Identities {
+pub(crate) struct WantedIdentities {
     /// Emails in lower case.
     pub(crate) emails: TenantKeys<String>,
     /// External ids, each with the lower-case email that was sent with it; `None` if there was none, or different ones.
@@ -52,7 +52,7 @@ pub(crate) struct Identities {
     pub(crate) phones: TenantKeys<String>,
 }
 
-impl Identities {
+impl WantedIdentities {
     /// Adds a person: the identity that they are matched by, and the external id that they would be given.
     pub(crate) fn add(&mut self, tenant: TenantId, actor: &Actor) {
         let email = actor.email.as_ref().map(|email| email.key().to_owned());
@@ -101,36 +101,37 @@ impl ClientReferences {
 /// Everything that a unit of work must load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadRequest {
-    /// Number of events, writes or actions. As many clients with one phone number can be matched one after the other,
-    /// because each event may change which client the next one finds.
+    /// Number of events, writes or actions. It bounds how many clients with one phone number are loaded: each event may change
+    /// which of them the next one matches.
     pub(crate) events: i64,
-    /// Number of events that can close a lead. As many leads of a client can be its newest open one, one after the other.
+    /// Number of events that can close a lead. It bounds how many open leads of a client are loaded: when one is closed, the
+    /// next newest becomes the newest open one.
     pub(crate) closing_events: i64,
     /// Tenants of the unit.
     pub(crate) tenants: BTreeSet<Uuid>,
     /// Event ids to look up in the ledger.
     pub(crate) event_ids: TenantKeys<String>,
     /// All people who are named by an identity.
-    pub(crate) people: Identities,
+    pub(crate) people: WantedIdentities,
     /// Of these, the people whose leads, discoveries or credit the unit looks up, and those who may turn out to be the
     /// same person within the unit. Their clients are locked.
-    pub(crate) related: Identities,
+    pub(crate) related: WantedIdentities,
     /// Lower-case emails on domains that may belong to a company, with the domain.
     pub(crate) company_emails: TenantKeys<(String, String)>,
     /// Lower-case emails that writes assign to existing clients.
-    pub(crate) given_emails: TenantKeys<String>,
+    pub(crate) assigned_emails: TenantKeys<String>,
     /// Clients that are referred to by id, lead or booking; locked.
     pub(crate) clients: ClientReferences,
     /// Leads named by id.
     pub(crate) leads: TenantKeys<Uuid>,
     /// Leads named by their trip.
-    pub(crate) trips: TenantKeys<Uuid>,
+    pub(crate) leads_by_trip: TenantKeys<Uuid>,
     /// Leads named by their external id.
-    pub(crate) lead_external_ids: TenantKeys<String>,
+    pub(crate) leads_by_external_id: TenantKeys<String>,
     /// Invoices named by their booking reference.
     pub(crate) booking_refs: TenantKeys<String>,
     /// Invoices named by their trip.
-    pub(crate) booking_trips: TenantKeys<Uuid>,
+    pub(crate) invoices_by_trip: TenantKeys<Uuid>,
     /// Discovery records named by id.
     pub(crate) discoveries: TenantKeys<Uuid>,
     /// Whether to load leads of the related people.
@@ -224,7 +225,7 @@ impl LoadRequest {
                 self.with_members = true;
                 match credit::invoice_reference(&payload(event)) {
                     Some(InvoiceReference::Ref(booking_ref)) => self.booking_refs.add(tenant, booking_ref),
-                    Some(InvoiceReference::Trip(trip)) => self.booking_trips.add(tenant, trip.0),
+                    Some(InvoiceReference::Trip(trip)) => self.invoices_by_trip.add(tenant, trip.0),
                     None => {}
                 }
             }
@@ -236,8 +237,8 @@ impl LoadRequest {
         self.with_leads = true;
         match booking::lead_reference(payload) {
             Some(LeadReference::Lead(id)) => self.leads.add(tenant, id.0),
-            Some(LeadReference::Trip(id)) => self.trips.add(tenant, id.0),
-            Some(LeadReference::External(id)) => self.lead_external_ids.add(tenant, id),
+            Some(LeadReference::Trip(id)) => self.leads_by_trip.add(tenant, id.0),
+            Some(LeadReference::External(id)) => self.leads_by_external_id.add(tenant, id),
             Some(LeadReference::Unreadable) | None => {}
         }
         if let Ok(Some(booking_ref)) = payload.read("bookingRef", booking::booking_ref) {
@@ -272,10 +273,10 @@ mod tests {
         let payload = format!(r#"{{"leadId": "{lead}", "tripId": "{trip}", "externalLeadId": "x"}}"#);
         let booking = request("booking.started", &payload);
         assert_eq!(booking.leads.columns().1, [lead]);
-        assert!(booking.trips.is_empty() && booking.lead_external_ids.is_empty());
+        assert!(booking.leads_by_trip.is_empty() && booking.leads_by_external_id.is_empty());
         let payload = format!(r#"{{"bookingRef": "B-1", "tripId": "{trip}", "appliedRupees": 1}}"#);
         let credit = request("booking.credit_applied", &payload);
         assert_eq!(credit.booking_refs.columns().1, ["B-1"]);
-        assert!(credit.booking_trips.is_empty());
+        assert!(credit.invoices_by_trip.is_empty());
     }
 }

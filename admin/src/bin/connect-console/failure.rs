@@ -58,7 +58,7 @@ impl From<TxError> for Failure {
 }
 
 impl Failure {
-    const fn status(&self) -> StatusCode {
+    fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -67,7 +67,13 @@ impl Failure {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Operation(_) | Self::Database(_) | Self::Provider(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Operation(error) => match error.kind() {
+                ErrorKind::NotFound => StatusCode::NOT_FOUND,
+                ErrorKind::Refused => StatusCode::CONFLICT,
+                ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+                ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+            Self::Database(_) | Self::Provider(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -97,15 +103,12 @@ impl Failure {
                 format!("Wait {} seconds before you try to sign in again.", wait.as_secs().max(1)),
             ),
             Self::Operation(error) if error.kind() == ErrorKind::Refused => {
-                return (StatusCode::CONFLICT, "Not possible", format!("{error}."));
+                ("Not possible", format!("{error}."))
             }
-            Self::Operation(error) if error.kind() == ErrorKind::Internal => {
-                return (
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "Something went wrong",
-                    "The operator finds the reason in the log, by the id below.".to_owned(),
-                );
-            }
+            Self::Operation(error) if error.kind() == ErrorKind::Internal => (
+                "Something went wrong",
+                "The operator finds the reason in the log, by the id below.".to_owned(),
+            ),
             Self::Operation(_) | Self::Database(_) => (
                 "Temporarily unavailable",
                 "The database or the message broker does not respond. Try again in a moment.".to_owned(),

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::request::Request;
-use admin::console::{GroupRoles, Person, Session, SignInMethod};
+use admin::console::{GroupRoles, Session, SignInMethod, VerifiedPerson};
 use admin::input::{Name, TenantSlug};
 use common::limited;
 use common::log_limit::LogLimit;
@@ -87,7 +87,7 @@ fn missing(name: &str) -> SettingError {
 impl Proxy {
     /// Whom the proxy names in a request; `None` if it names nobody, or if the request did not come from it. A header that is
     /// repeated is refused: the person may have sent one of them.
-    pub(crate) fn person(&self, request: &Request) -> Result<Option<Person>, Failure> {
+    pub(crate) fn person(&self, request: &Request) -> Result<Option<VerifiedPerson>, Failure> {
         let headers = &request.headers;
         if !self.networks.contains(request.peer) {
             if headers.contains_key(&self.user) || headers.contains_key(&self.groups) {
@@ -102,7 +102,7 @@ impl Proxy {
             Name::parse(&user).map_err(|_| Failure::BadRequest("the header of the proxy names no person"))?;
         let groups = groups.unwrap_or_default();
         let groups = groups.split(',').map(|group| group.trim().to_owned()).collect();
-        Ok(Some(Person { name, groups, method: SignInMethod::Proxy }))
+        Ok(Some(VerifiedPerson { name, groups, method: SignInMethod::Proxy }))
     }
 
     /// Whether the proxy still names the person of a session that began with its headers, in groups with the same rights. So
@@ -122,12 +122,12 @@ impl Proxy {
     }
 }
 
-/// The value of a header that stands at most once.
+/// The value of a header that occurs at most once.
 fn single(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Failure> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Failure::BadRequest("a header of the proxy stands twice"));
+        return Err(Failure::BadRequest("a header of the proxy occurs twice"));
     }
     let text = std::str::from_utf8(value.as_bytes());
     text.map(|text| Some(text.trim().to_owned()))

@@ -42,10 +42,10 @@ pub(crate) async fn serve(
     drain_within: Duration,
     shutdown: &CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (threads, tasks) = (LocalPoolHandle::new(THREADS), TaskTracker::new());
     // The semaphore is never closed, so there is no error.
-    while let Some(Ok(place)) = shutdown.run_until_cancelled(Arc::clone(&places).acquire_owned()).await {
+    while let Some(Ok(permit)) = shutdown.run_until_cancelled(Arc::clone(&permits).acquire_owned()).await {
         let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await else { break };
         let Ok((socket, peer)) = accepted else {
             sleep(ACCEPT_RETRY).await;
@@ -55,7 +55,7 @@ pub(crate) async fn serve(
         let shutdown = shutdown.clone();
         tasks.spawn(async move {
             serve_connection(socket, routes, &shutdown).await;
-            drop(place);
+            drop(permit);
         });
     }
     drop(listener);
@@ -104,8 +104,8 @@ fn routes(
     })
 }
 
-/// Reads the body and lets a thread handle the request. The operation ends even if its client disconnects: a change is made
-/// completely or not at all.
+/// Reads the body and lets a thread handle the request. The operation runs to completion even if its client disconnects: a change
+/// is made completely or not at all.
 async fn respond<S, B, E>(
     app: Arc<App>,
     threads: LocalPoolHandle,

@@ -70,7 +70,6 @@ pub(crate) async fn run(settings: Settings) -> io::Result<()> {
     tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
     health.set(ACCEPTING, true);
     serve(listener, app, settings.service.shutdown_timeout, &shutdown).await;
-    tracing::info!("graceful shutdown complete");
     Ok(())
 }
 

@@ -17,7 +17,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         }
         Command::EndSessions { name, .. } => {
             let person = name.as_deref().map(Name::parse).transpose()?;
-            let ended = console::end_sessions(&mut context.database, &context.actor, person.as_ref()).await?;
+            let ended =
+                console::end_sessions_by_name(&mut context.database, &context.actor, person.as_ref()).await?;
             context.output.print_one(&ended)
         }
     }

@@ -73,7 +73,7 @@ async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<
     let output = context.output;
     let Context { database, actor, .. } = context;
     let tenant = tenants::find(database, &slug.unwrap_or_default()).await?;
-    let state = job.state.or_else(|| dead.then_some(DeliveryState::Dead));
+    let state = job.state.or_else(|| dead.then_some(DeliveryState::DeadLettered));
     let JobArgs { event_type, ref subscription, .. } = job;
     let subscription = subscription.as_deref().map(subscriptions::parse_id).transpose()?;
     let query =

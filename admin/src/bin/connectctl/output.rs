@@ -1,7 +1,7 @@
 //! Prints results: one JSON value for programs, a table for people.
 
 use crate::arguments::Limit;
-use admin::{Newest, Notice, Observer, Step};
+use admin::{Newest, Notice, Observer, ProgressStep};
 use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
@@ -121,15 +121,15 @@ pub(crate) struct OutputObserver {
 }
 
 impl Observer for OutputObserver {
-    fn begin(&mut self, step: Step, total: u64) {
+    fn begin(&mut self, step: ProgressStep, total: u64) {
         let what = match step {
-            Step::ApplyMigrations => "migrations applied:",
-            Step::RequeueDeadLetters => "requeued",
-            Step::DropDeadLetters => "dropped",
-            Step::CheckDeadLetters => "dead letters checked:",
-            Step::ReplayDeliveries => "replayed",
-            Step::RewrapSecrets => "values rewrapped:",
-            Step::RemoveExpired => "removed",
+            ProgressStep::ApplyMigrations => "migrations applied:",
+            ProgressStep::RequeueDeadLetters => "requeued",
+            ProgressStep::DeleteDeadLetters => "dropped",
+            ProgressStep::CheckDeadLetters => "dead letters checked:",
+            ProgressStep::ReplayDeliveries => "replayed",
+            ProgressStep::RewrapSecrets => "values rewrapped:",
+            ProgressStep::RemoveExpired => "removed",
         };
         let begin = if self.output.json { Progress::begin_quietly } else { Progress::begin };
         self.progress = Some(begin(what, total));

@@ -5,7 +5,7 @@ use crate::confirm::confirm;
 use crate::context::{Context, connect_database, open_broker};
 use crate::output::{Output, Show};
 use admin::queues::{
-    self, DeadLetterDrop, DeadLetterView, DropReport, LetterMetadata, QueueView, RequeueReport,
+    self, DeadLetterDeletion, DeadLetterView, DeletionReport, LetterMetadata, QueueView, RequeueReport,
 };
 use common::broker::{OperatorConnection, Queue};
 use common::settings::{BrokerSettings, DatabaseSettings, Environment, Section as _};
@@ -15,7 +15,8 @@ use tokio::time::timeout;
 /// Longest time for the ages of queues, which are in the database: the list is needed most while that does not respond.
 const AGES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Runs a command. Connects to the database only for commands that change something, which need it for their audit record.
+/// Runs a command. Connects to the database for `requeue` and `drop`, which add an audit record, and, if it can, for `list`,
+/// which shows ages.
 pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
     let output = Output::new(json);
     let environment = Environment::from_process();
@@ -73,10 +74,14 @@ async fn requeue(
     Ok(requeued)
 }
 
-async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) -> anyhow::Result<DropReport> {
+async fn discard(
+    broker: &OperatorConnection,
+    json: bool,
+    dropped: &DropArgs,
+) -> anyhow::Result<DeletionReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let queue = dropped.named.queue();
-    let drop = DeadLetterDrop::begin(broker, queue).await?;
+    let drop = DeadLetterDeletion::begin(broker, queue).await?;
     if drop.count() > 0 && !dropped.yes {
         let (count, name) = (drop.count(), broker.queue_name(queue));
         confirm(&format!("Drop {count} dead letters of {name} for good?"), "nothing is dropped").await?;
@@ -103,7 +108,7 @@ impl Show for DeadLetterView {
     const COLUMNS: &'static [&'static str] = &["Dead since", "Why", "Type", "Request or delivery", "Bytes"];
 
     fn cells(&self) -> Vec<Option<String>> {
-        let LetterMetadata { kind, request_id, delivery_id, .. } = &self.about;
+        let LetterMetadata { kind, request_id, delivery_id, .. } = &self.metadata;
         vec![
             self.at.clone(),
             Some(self.why.to_owned()),
@@ -122,7 +127,7 @@ impl Show for RequeueReport {
     }
 }
 
-impl Show for DropReport {
+impl Show for DeletionReport {
     const COLUMNS: &'static [&'static str] = &["Dropped"];
 
     fn cells(&self) -> Vec<Option<String>> {

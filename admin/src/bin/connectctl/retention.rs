@@ -3,7 +3,7 @@
 use crate::arguments::retention::Command;
 use crate::context::Context;
 use crate::output::Show;
-use admin::retention::{self, DueReport, RemovedReport};
+use admin::retention::{self, ExpiredReport, RemovedReport};
 use common::clock;
 use common::settings::{RetentionPeriod, RetentionSettings};
 
@@ -33,11 +33,11 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     Ok(())
 }
 
-impl Show for DueReport {
+impl Show for ExpiredReport {
     const COLUMNS: &'static [&'static str] = &["What", "Keep", "Due"];
 
     fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.what.to_owned()), Some(self.keep.clone()), Some(self.due.to_string())]
+        vec![Some(self.what.to_owned()), Some(self.keep.clone()), Some(self.expired.to_string())]
     }
 }
 

@@ -23,7 +23,7 @@ pub(in super::super) enum Placement {
 
 impl<J> SubscriptionLanes<J> {
     /// The placement of the next delivery to a subscription.
-    pub(in super::super) fn place(&self, id: Uuid, now: Instant) -> Placement {
+    pub(in super::super) fn placement(&self, id: Uuid, now: Instant) -> Placement {
         if self.is_closed {
             return Placement::Queue;
         }
@@ -35,7 +35,7 @@ impl<J> SubscriptionLanes<J> {
         }
         match lane.class(now) {
             LaneClass::Fast if wait <= EXPECTED_WAIT_MAX_WHEN_FULL => Placement::FastLane,
-            LaneClass::New if lane.waiting.len() + lane.began.len() >= NEW_LANE_DIRECT_MAX => {
+            LaneClass::New if lane.waiting.len() + lane.running.len() >= NEW_LANE_DIRECT_MAX => {
                 Placement::Queue
             }
             LaneClass::Fast | LaneClass::Slow | LaneClass::New => Placement::SlowOrNewLane,

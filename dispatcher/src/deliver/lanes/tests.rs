@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const BOUNDS: LaneLimits = LaneLimits { in_all: 8, each: 4, open: 100 };
+const BOUNDS: LaneBounds = LaneBounds { in_all: 8, each: 4, unacknowledged: 100 };
 
 struct World {
     lanes: SubscriptionLanes<u32>,
@@ -17,7 +17,7 @@ fn id(n: u128) -> Uuid {
 }
 
 impl World {
-    fn new(bounds: LaneLimits) -> Self {
+    fn new(bounds: LaneBounds) -> Self {
         let congestion = Congestion::default();
         Self {
             lanes: SubscriptionLanes::new(bounds, congestion.clone()),
@@ -81,7 +81,7 @@ fn attempts_are_bounded_for_each_lane_and_for_all_together() {
 
 #[test]
 fn receivers_that_hang_do_not_block_the_others() {
-    let mut world = World::new(LaneLimits { in_all: 16, each: 8, open: 100 });
+    let mut world = World::new(LaneBounds { in_all: 16, each: 8, unacknowledged: 100 });
     world.make_fast(1..=4);
     world.offer(id(1), 0..8);
     world.offer(id(2), 8..16);
@@ -97,7 +97,7 @@ fn receivers_that_hang_do_not_block_the_others() {
 
 #[test]
 fn lanes_start_jobs_in_round_robin_order() {
-    let mut world = World::new(LaneLimits { in_all: 12, ..BOUNDS });
+    let mut world = World::new(LaneBounds { in_all: 12, ..BOUNDS });
     world.make_fast(1..=2);
     world.offer(id(1), 0..4);
     world.offer(id(2), 4..8);
@@ -106,7 +106,7 @@ fn lanes_start_jobs_in_round_robin_order() {
 
 #[test]
 fn a_fast_receiver_keeps_a_long_backlog() {
-    let mut world = World::new(LaneLimits { open: 10_000, ..BOUNDS });
+    let mut world = World::new(LaneBounds { unacknowledged: 10_000, ..BOUNDS });
     for round in 0..100 {
         assert_eq!(world.offer(id(1), round * 10..round * 10 + 10), 0, "round {round}");
         world.start();
@@ -138,7 +138,7 @@ fn jobs_of_an_unresponsive_receiver_are_evicted() {
 
 #[test]
 fn a_failing_lane_has_a_small_share_until_it_recovers() {
-    let mut world = World::new(LaneLimits { in_all: 100, each: 16, open: 1_000 });
+    let mut world = World::new(LaneBounds { in_all: 100, each: 16, unacknowledged: 1_000 });
     world.make_fast(1..=1);
     world.offer(id(1), 0..16);
     assert_eq!(world.start().len(), 16);
@@ -155,7 +155,7 @@ fn a_failing_lane_has_a_small_share_until_it_recovers() {
 
 #[test]
 fn slow_and_new_lanes_have_limited_shares() {
-    let mut world = World::new(LaneLimits { in_all: 8, each: 2, open: 1_000 });
+    let mut world = World::new(LaneBounds { in_all: 8, each: 2, unacknowledged: 1_000 });
     for lane in 1..=8 {
         world.offer(id(lane), 0..1);
         world.start();
@@ -184,7 +184,7 @@ fn slow_and_new_lanes_have_limited_shares() {
 
 #[test]
 fn an_attempt_that_takes_longer_than_usual_makes_its_lane_slow_at_once() {
-    let mut world = World::new(LaneLimits { in_all: 100, each: 16, open: 1_000 });
+    let mut world = World::new(LaneBounds { in_all: 100, each: 16, unacknowledged: 1_000 });
     world.make_fast(1..=1);
     world.offer(id(1), 0..1);
     world.start();
@@ -231,7 +231,7 @@ fn jobs_that_cannot_be_started_are_evicted() {
 
 #[test]
 fn an_emptied_lane_is_not_full() {
-    let mut world = World::new(LaneLimits { in_all: 8, each: 2, open: 1_000 });
+    let mut world = World::new(LaneBounds { in_all: 8, each: 2, unacknowledged: 1_000 });
     world.make_fast(1..=1);
     world.lanes.lanes.get_mut(&id(1)).expect("a lane").mean = Some(Duration::from_secs(2));
     world.lanes.running_slow = 3;

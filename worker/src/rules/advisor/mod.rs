@@ -3,7 +3,7 @@
 //!
 //! A refused action does not change the state: rules refuse before they change anything.
 
-use super::contact::{self, Identity};
+use super::contact::{self, ContactIdentity};
 use super::invoice::{self, Booking};
 use super::new_lead::{self, NewLead};
 use super::proposal::{self, Offer};
@@ -40,21 +40,21 @@ pub(crate) fn apply(
     let ActionRequest { action, event_id, request_context } = *request;
     let cause = Cause { request_context: Some(request_context), ..Cause::crm(ctx.now) };
     let lead = act(state, action, &cause, ctx)?;
-    let done = done(state, lead, action)?;
+    let reply = reply_to(state, lead, action)?;
     state.add_to_ledger(LedgerEntry {
         event_id: event_id.to_owned(),
         event_type: action.name().ledger_event_type().to_owned(),
         key_prefix: SENDER.to_owned(),
         request_id: request_context.request_id,
         ordinal: 0,
-        client_id: Some(done.client_id),
-        lead_id: Some(done.lead_id),
-        trip_id: done.trip_id,
+        client_id: Some(reply.client_id),
+        lead_id: Some(reply.lead_id),
+        trip_id: reply.trip_id,
         discovery_id: None,
         warnings: Vec::new(),
-        trace_id: request_context.trace_beside(request_context.request_id),
+        trace_id: request_context.trace_id_unless(request_context.request_id),
     });
-    Ok(done)
+    Ok(reply)
 }
 
 /// Applies an action and returns its lead.
@@ -97,8 +97,8 @@ pub(crate) fn act(
     }
 }
 
-/// The content of the reply: the lead as the action left it.
-pub(crate) fn done(
+/// The content of the reply to an action: the lead as the action left it.
+pub(crate) fn reply_to(
     state: &TenantState,
     lead_id: LeadId,
     action: &Action,
@@ -135,7 +135,8 @@ fn open(
             client.map(|client| client.id).ok_or(WriteRefusal::NotFound)?
         }
         LeadClient::Contact { email, name } => {
-            let identity = Identity { email: Some(email), name: name.as_deref(), ..Identity::default() };
+            let identity =
+                ContactIdentity { email: Some(email), name: name.as_deref(), ..ContactIdentity::default() };
             contact::upsert(state, &identity, &mut Warnings::default(), ctx)
         }
     };
@@ -148,7 +149,7 @@ fn open(
     Ok(new_lead::open(state, lead, cause, ctx)?.lead_id)
 }
 
-/// Moves the lead to any stage, if [`stage::check`] allows it.
+/// Moves the lead to any stage, if [`stage::check_move`] allows it.
 fn move_to(
     state: &mut TenantState,
     to: &StageChange,
@@ -157,7 +158,7 @@ fn move_to(
 ) -> Result<LeadId, WriteError> {
     let id = find_lead(state, &to.lead)?;
     let reason = to.reason.get().map(|reason| reason.as_str().trim()).filter(|reason| !reason.is_empty());
-    stage::check(state, id, to.stage, reason)?;
+    stage::check_move(state, id, to.stage, reason)?;
     stage::move_to(state, id, to.stage, reason, cause, ctx)?;
     Ok(id)
 }

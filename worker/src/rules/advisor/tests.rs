@@ -43,7 +43,7 @@ impl AdvisorFixture {
         let cause = Cause::crm(self.world.now);
         self.world.run(|state, ctx| {
             let lead = act(state, &action, &cause, ctx).map_err(refusal)?;
-            Ok(done(state, lead, &action).unwrap())
+            Ok(reply_to(state, lead, &action).unwrap())
         })
     }
 

@@ -1,7 +1,7 @@
 //! `POST /clients` and `PATCH /clients/{clientId}`.
 
 use super::{Record, check_version};
-use crate::rules::contact::{self, Identity};
+use crate::rules::contact::{self, ContactIdentity};
 use crate::rules::{Context, Warnings, company};
 use crate::state::{Client, ClientType, Roster, TenantState};
 use common::model::ClientId;
@@ -64,16 +64,16 @@ pub(super) fn change(
         }
     });
     if let Some(account) = &account {
-        company::list_client(state, account.id, id, &identity, ctx.now);
+        company::add_client_as_contact(state, account.id, id, &identity, ctx.now);
     } else if identity.email.is_none() && (identity.name.is_some() || identity.phone.is_some()) {
-        company::patch_colleague(state, id, &identity, ctx.now);
+        company::patch_contact(state, id, &identity, ctx.now);
     }
     set_roster(state, id, body);
     Ok(Record::Client(id))
 }
 
-fn identity(body: &ClientBody) -> Identity<'_> {
-    Identity {
+fn identity(body: &ClientBody) -> ContactIdentity<'_> {
+    ContactIdentity {
         email: body.email.get(),
         phone: body.phone.get(),
         external_id: body.external_id.get().map(Line::as_str),
@@ -84,7 +84,7 @@ fn identity(body: &ClientBody) -> Identity<'_> {
 /// Refuses an email or external id of another client: both are unique within the tenant (D10).
 fn check_free(
     state: &TenantState,
-    identity: &Identity<'_>,
+    identity: &ContactIdentity<'_>,
     own: Option<ClientId>,
 ) -> Result<(), WriteRefusal> {
     let by_email = identity.email.and_then(|email| state.client_by_email(email.key()));

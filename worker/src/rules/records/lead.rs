@@ -1,7 +1,7 @@
 //! `POST /leads` and `PATCH /leads/{leadId}`.
 
 use super::{Record, check_version};
-use crate::rules::contact::{self, Identity};
+use crate::rules::contact::{self, ContactIdentity};
 use crate::rules::new_lead::{self, NewLead};
 use crate::rules::{Cause, Context, InternalError, Warnings, WriteError, lead, routing, stage};
 use crate::state::{Lead, TenantState};
@@ -39,7 +39,7 @@ fn client(state: &mut TenantState, body: &LeadBody, ctx: &mut Context<'_>) -> Re
         return state.client(id).map(|client| client.id).ok_or(WriteRefusal::NotFound);
     }
     let contact: Actor = body.contact.get().cloned().map(Actor::from).unwrap_or_default();
-    let identity = Identity::from(&contact);
+    let identity = ContactIdentity::from(&contact);
     if identity.key().is_none() {
         return Err(WriteRefusal::IdentityRequired);
     }
@@ -60,7 +60,7 @@ pub(super) fn change(
     let reason = patch.reason.get().map(|reason| reason.as_str().trim());
     let to = patch.stage.get().copied();
     if let Some(to) = to {
-        check_stage(state, id, to, reason)?;
+        check_stage_of_api(state, id, to, reason)?;
     }
     let owner = patch.owner.get().map(|owner| owner.key().to_owned());
     if let Some(owner) = &owner {
@@ -95,10 +95,15 @@ fn set_fields(
 }
 
 /// Refuses stages that the API may not set (specification: States and transitions; D21).
-fn check_stage(state: &TenantState, id: LeadId, to: Stage, reason: Option<&str>) -> Result<(), WriteRefusal> {
+fn check_stage_of_api(
+    state: &TenantState,
+    id: LeadId,
+    to: Stage,
+    reason: Option<&str>,
+) -> Result<(), WriteRefusal> {
     match to {
         Stage::Inquiry | Stage::FollowUp | Stage::BuildingProposal | Stage::Negotiation | Stage::Lost => {
-            stage::check(state, id, to, reason)
+            stage::check_move(state, id, to, reason)
         }
         Stage::ProposalApproved | Stage::TripBooked | Stage::Travelled | Stage::Archived => {
             Err(WriteRefusal::StageNotAllowed)

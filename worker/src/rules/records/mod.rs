@@ -158,7 +158,7 @@ pub(crate) fn apply(
         trip_id: lead_id.and_then(|id| leads::trip_id(state, id)),
         discovery_id: None,
         warnings: record.warnings(),
-        trace_id: cause.request_context.and_then(|context| context.trace_beside(request.request_id)),
+        trace_id: cause.request_context.and_then(|context| context.trace_id_unless(request.request_id)),
     });
     Ok(record)
 }

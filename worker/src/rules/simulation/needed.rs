@@ -2,7 +2,7 @@
 
 use super::{Simulation, load};
 use crate::state::{Client, Discovery, TenantState};
-use crate::store::{Identities, LoadRequest};
+use crate::store::{LoadRequest, WantedIdentities};
 use common::model::{ClientId, DiscoveryId, LeadId, TripId};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ impl Simulation {
     }
 
     /// The clients that match these identities.
-    fn found(&self, people: &Identities, wanted: &LoadRequest) -> BTreeSet<ClientId> {
+    fn found(&self, people: &WantedIdentities, wanted: &LoadRequest) -> BTreeSet<ClientId> {
         let n = usize::try_from(wanted.events).unwrap();
         let emails = set(people.emails.iter());
         let external_ids = set(people.external_ids.keys());
@@ -84,7 +84,7 @@ impl Simulation {
                 state.load_client(client.clone());
             }
         }
-        let given = if wanted.events > 1 { set(wanted.given_emails.iter()) } else { BTreeSet::new() };
+        let given = if wanted.events > 1 { set(wanted.assigned_emails.iter()) } else { BTreeSet::new() };
         let own = |client: &Client| Some((client.account_id?, client.email.as_ref()?.key().to_owned()));
         let own: BTreeSet<_> = state.clients().values().filter_map(own).collect();
         load(&mut state.account_contacts, &self.rows.contacts, |key, _| {
@@ -95,7 +95,7 @@ impl Simulation {
     fn needed_invoices(&self, state: &mut TenantState, wanted: &LoadRequest) {
         let refs = set(wanted.booking_refs.iter());
         load(&mut state.invoices, &self.rows.invoices, |booking_ref, _| refs.contains(booking_ref));
-        for trip in set(wanted.booking_trips.iter()) {
+        for trip in set(wanted.invoices_by_trip.iter()) {
             let of_trip = self.rows.invoices.values().filter(|invoice| invoice.trip_id == Some(TripId(trip)));
             let newest = of_trip.max_by_key(|invoice| (invoice.created_at, &invoice.booking_ref));
             newest.into_iter().for_each(|row| state.invoices.load(row.booking_ref.clone(), row.clone()));
@@ -104,9 +104,10 @@ impl Simulation {
 
     fn needed_leads(&self, state: &mut TenantState, wanted: &LoadRequest, related: &BTreeSet<ClientId>) {
         let open = usize::try_from(wanted.closing_events).unwrap() + 1;
-        let external_ids = set(wanted.lead_external_ids.iter());
+        let external_ids = set(wanted.leads_by_external_id.iter());
         let mut ids: BTreeSet<Uuid> = set(wanted.leads.iter());
-        let trips = set(wanted.trips.iter()).into_iter().filter_map(|id| self.rows.trips.get(&TripId(id)));
+        let trips =
+            set(wanted.leads_by_trip.iter()).into_iter().filter_map(|id| self.rows.trips.get(&TripId(id)));
         ids.extend(trips.map(|trip| trip.lead_id.0));
         ids.extend(state.invoices.values().map(|invoice| invoice.lead_id.0));
         for client in related.iter().filter(|_| wanted.with_leads) {

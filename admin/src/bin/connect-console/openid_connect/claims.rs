@@ -1,7 +1,7 @@
 //! What an ID token says of a person.
 
 use admin::AdminError;
-use admin::console::{Person, SignInMethod};
+use admin::console::{SignInMethod, VerifiedPerson};
 use admin::input::Name;
 use openidconnect::core::{
     CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
@@ -66,12 +66,12 @@ pub(super) type OidcClient = Client<
 
 /// The person whom verified claims are about. Their name is their email, unless the provider says that it was not verified:
 /// anybody could enter somebody else's. Otherwise it is their id at the provider.
-pub(super) fn person(claims: &Claims, groups_claim: &str) -> Result<Person, AdminError> {
+pub(super) fn person(claims: &Claims, groups_claim: &str) -> Result<VerifiedPerson, AdminError> {
     let is_unverified = claims.email_verified() == Some(false);
     let email = claims.email().filter(|_| !is_unverified).and_then(|email| Name::parse(email).ok());
     let name = email.map_or_else(|| Name::parse(claims.subject()), Ok)?;
     let groups = groups(claims.additional_claims().all.get(groups_claim));
-    Ok(Person { name, groups, method: SignInMethod::OpenIdConnect })
+    Ok(VerifiedPerson { name, groups, method: SignInMethod::OpenIdConnect })
 }
 
 /// Some providers send a text instead of a list if there is one group.

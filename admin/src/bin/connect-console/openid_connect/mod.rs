@@ -4,6 +4,7 @@ mod claims;
 mod provider;
 mod settings;
 mod transport;
+mod verify_token;
 
 pub(crate) use provider::{Provider, ProviderError};
 pub(crate) use settings::{OidcSettings, OptionalOidcSettings};

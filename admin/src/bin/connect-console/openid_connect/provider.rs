@@ -1,18 +1,16 @@
-//! The provider: its discovery document, where people are sent, and what it says of them.
+//! The provider: its discovery document, where people are sent, and the code that it sends them back with.
 
-use super::claims::{self, Claims, OidcClient, Token, TokenResponse};
+use super::claims::{self, OidcClient, TokenResponse};
 use super::settings::OidcSettings;
 use super::transport::{Transport, TransportError, is_allowed};
-use admin::console::{PendingSignIn, Person};
+use super::verify_token::verify_token;
+use admin::console::{PendingSignIn, VerifiedPerson};
 use common::settings::ConsoleUrl;
 use hyper::Uri;
-use openidconnect::core::{
-    CoreAuthenticationFlow, CoreClientAuthMethod, CoreJwsSigningAlgorithm, CoreProviderMetadata,
-};
+use openidconnect::core::{CoreAuthenticationFlow, CoreClientAuthMethod, CoreProviderMetadata};
 use openidconnect::{
-    AccessTokenHash, AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken,
-    DiscoveryError, Nonce, OAuth2TokenResponse as _, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
-    RequestTokenError, SignatureVerificationError, TokenResponse as _,
+    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, DiscoveryError,
+    Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, SignatureVerificationError,
 };
 use std::error::Error;
 use std::sync::Arc;
@@ -28,19 +26,6 @@ const FRESH: Duration = Duration::from_secs(60 * 60);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Longest text of an error that is kept, in characters.
 const ERROR_MAX: usize = 300;
-/// Algorithms whose keys only the provider has. Those of the client secret (HS256 and others) are refused.
-const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
-    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
-    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
-    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
-    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
-    CoreJwsSigningAlgorithm::EdDsa,
-];
-
 /// Why a person cannot sign in through the provider.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum ProviderError {
@@ -105,15 +90,19 @@ impl Provider {
     }
 
     /// Redeems the code that the provider has sent for a sign-in, and verifies who it is.
-    pub(crate) async fn person(&self, pending: &PendingSignIn, code: &str) -> Result<Person, ProviderError> {
+    pub(crate) async fn person(
+        &self,
+        pending: &PendingSignIn,
+        code: &str,
+    ) -> Result<VerifiedPerson, ProviderError> {
         let client = self.client(FRESH).await?;
         let response = self.redeem(&client, pending, code).await?;
         let nonce = Nonce::new(pending.nonce.clone());
-        let verified = match verify(&client, &response, &nonce) {
+        let verified = match verify_token(&client, &response, &nonce) {
             // The provider may have new keys.
             Err(ClaimsVerificationError::SignatureVerification(
                 SignatureVerificationError::NoMatchingKey,
-            )) => verify(&self.client(RETRY_AFTER).await?, &response, &nonce),
+            )) => verify_token(&self.client(RETRY_AFTER).await?, &response, &nonce),
             verified => verified,
         };
         let claims = verified.map_err(|error| ProviderError::Refused(describe(&error)))?;
@@ -179,30 +168,8 @@ fn auth_type(metadata: &CoreProviderMetadata) -> AuthType {
     }
 }
 
-/// Verifies issuer, audience, expiry, nonce and signature of the ID token, and that the access token belongs to it.
-fn verify(
-    client: &OidcClient,
-    response: &TokenResponse,
-    nonce: &Nonce,
-) -> Result<Claims, ClaimsVerificationError> {
-    let token: &Token =
-        response.id_token().ok_or_else(|| ClaimsVerificationError::Other("no ID token".to_owned()))?;
-    let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
-    let claims = token.claims(&verifier, nonce)?;
-    if let Some(expected) = claims.access_token_hash() {
-        let wrong = |error: &dyn Error| ClaimsVerificationError::Other(error.to_string());
-        let algorithm = token.signing_alg().map_err(|error| wrong(&error))?;
-        let key = token.signing_key(&verifier).map_err(|error| wrong(&error))?;
-        let actual = AccessTokenHash::from_token(response.access_token(), algorithm, key);
-        if actual.map_err(|error| wrong(&error))? != *expected {
-            return Err(ClaimsVerificationError::Other("the access token is another one".to_owned()));
-        }
-    }
-    Ok(claims.clone())
-}
-
 /// An error with its causes, bounded. The errors of the library contain no token.
-fn describe(error: &dyn Error) -> String {
+pub(super) fn describe(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -211,6 +178,3 @@ fn describe(error: &dyn Error) -> String {
     }
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ERROR_MAX).collect()
 }
-
-#[cfg(test)]
-mod tests;

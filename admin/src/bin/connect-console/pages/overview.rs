@@ -21,7 +21,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let active: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();
     let receivers = subscriptions::list(view.client(), &tenant.slug).await?;
     let usage = usage::of_this_month(view.client(), &tenant.slug).await?;
-    let failed = DeliveryQuery { state: Some(DeliveryState::Dead), ..DeliveryQuery::default() };
+    let failed = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
     let failed = deliveries::page(view.client(), tenant.id, &failed, DEAD_READ).await?;
     let paused = receivers.iter().filter(|receiver| receiver.state == SubscriptionState::Paused).count();
     let is_exhausted = usage.quota.is_some_and(|quota| usage.writes >= quota);

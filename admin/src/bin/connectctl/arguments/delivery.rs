@@ -139,7 +139,7 @@ fn states() -> impl TypedValueParser<Value = DeliveryState> {
 
 fn ended_states() -> impl TypedValueParser<Value = DeliveryState> {
     let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
-    PossibleValuesParser::new([DeliveryState::Dead, DeliveryState::Delivered].map(value))
+    PossibleValuesParser::new([DeliveryState::DeadLettered, DeliveryState::Delivered].map(value))
         .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
 }
 
@@ -157,7 +157,7 @@ const fn meaning(state: DeliveryState) -> &'static str {
     match state {
         DeliveryState::Pending => "Further attempts will be made",
         DeliveryState::Delivered => "The receiver has accepted it",
-        DeliveryState::Dead => "All its attempts have failed",
+        DeliveryState::DeadLettered => "All its attempts have failed",
         DeliveryState::Dropped => "Its subscription was removed before it was delivered",
     }
 }

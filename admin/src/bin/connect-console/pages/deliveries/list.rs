@@ -23,7 +23,8 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let receivers = subscriptions::list(view.client(), &tenant.slug).await?;
     let listed = deliveries::page(view.client(), tenant.id, &filter.query, PAGE).await?;
     let base = view.tenant_path("/deliveries");
-    let can_replay = matches!(filter.query.state, Some(DeliveryState::Dead | DeliveryState::Delivered));
+    let can_replay =
+        matches!(filter.query.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
     let content = html! {
         (form(&base, &filter, &receivers))
         @for fault in &filter.faults { p.fault { (fault) ". It was ignored." } }

@@ -14,7 +14,7 @@ const fn meaning(state: DeliveryState) -> (&'static str, &'static str) {
     match state {
         DeliveryState::Pending => ("warn", "pending: another attempt follows"),
         DeliveryState::Delivered => ("good", "delivered"),
-        DeliveryState::Dead => ("bad", "dead-lettered: all attempts failed"),
+        DeliveryState::DeadLettered => ("bad", "dead-lettered: all attempts failed"),
         DeliveryState::Dropped => ("soft", "dropped: the subscription was removed"),
     }
 }

@@ -24,7 +24,8 @@ const RATE: &str = "50";
 /// Refuses a filter that is not understood completely, so that nothing is replayed that the person did not choose, and one
 /// without a state, which would repeat what was delivered beside what failed.
 fn check(filter: Filter) -> Result<Filter, Failure> {
-    let has_state = matches!(filter.query.state, Some(DeliveryState::Dead | DeliveryState::Delivered));
+    let has_state =
+        matches!(filter.query.state, Some(DeliveryState::DeadLettered | DeliveryState::Delivered));
     if !filter.faults.is_empty() || !has_state {
         return Err(Failure::BadRequest("choose the state dead or delivered, and correct the filter"));
     }

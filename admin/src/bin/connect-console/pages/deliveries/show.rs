@@ -21,7 +21,7 @@ pub(super) async fn find(client: &Client, tenant: TenantId, id: &str) -> Result<
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let delivery = find(view.client(), view.tenant()?.id, view.id()?).await?;
     let envelope = deliveries::envelope(view.client(), delivery.tenant, delivery.event_id).await?;
-    let can_replay = matches!(delivery.state, DeliveryState::Dead | DeliveryState::Delivered);
+    let can_replay = matches!(delivery.state, DeliveryState::DeadLettered | DeliveryState::Delivered);
     let content = html! {
         (facts(&view, &delivery))
         @if can_replay && view.may(Role::Admin) {

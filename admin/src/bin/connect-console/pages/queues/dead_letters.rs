@@ -45,10 +45,10 @@ fn table(listed: &[DeadLetterView]) -> Markup {
             tbody {
                 @for letter in listed {
                     tr {
-                        th scope="row" { (letter.about.kind.as_deref().unwrap_or("unknown")) }
+                        th scope="row" { (letter.metadata.kind.as_deref().unwrap_or("unknown")) }
                         td { (letter.why) }
                         td { (letter.at.as_deref().map_or_else(|| html! { "-" }, time_text)) }
-                        td { (time_or(letter.about.published_at.as_deref(), "-")) }
+                        td { (time_or(letter.metadata.published_at.as_deref(), "-")) }
                         td {
                             @for (name, id) in ids(letter) { (name) " " code { (id) } br; }
                         }
@@ -61,7 +61,7 @@ fn table(listed: &[DeadLetterView]) -> Markup {
 }
 
 fn ids(letter: &DeadLetterView) -> Vec<(&'static str, String)> {
-    let about = &letter.about;
+    let about = &letter.metadata;
     let ids = [
         ("request", about.request_id.map(|id| id.to_string())),
         ("delivery", about.delivery_id.map(|id| id.to_string())),

@@ -8,14 +8,14 @@ use crate::layout;
 use crate::pages::form::confirmation;
 use crate::response::redirect;
 use admin::SilentObserver;
-use admin::queues::DeadLetterDrop;
+use admin::queues::DeadLetterDeletion;
 use maud::html;
 use warp::reply::Response;
 
 pub(crate) async fn confirm(view: View<'_>) -> Result<Response, Failure> {
     let queue = queue(&view)?;
     let broker = view.app.broker().await?;
-    let counted = DeadLetterDrop::begin(&broker.connection, queue).await.map(|drop| drop.count());
+    let counted = DeadLetterDeletion::begin(&broker.connection, queue).await.map(|drop| drop.count());
     broker.close().await;
     let count = number(counted?.into());
     let page = format!("/queues/{}", queue.as_str());
@@ -30,7 +30,7 @@ pub(crate) async fn delete(mut change: Change<'_>) -> Result<Response, Failure> 
     let queue = queue(&context)?;
     let broker = context.app.broker().await?;
     let (client, actor) = change.operation();
-    let dropped = match DeadLetterDrop::begin(&broker.connection, queue).await {
+    let dropped = match DeadLetterDeletion::begin(&broker.connection, queue).await {
         Ok(letters) => letters.run(client, actor, &mut SilentObserver).await,
         Err(error) => Err(error),
     };

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::openid_connect::ProviderError;
 use crate::request::Request;
 use crate::response::redirect_to_provider;
-use admin::console::{PendingSignIn, SignIn, SpentState, sign_in_person};
+use admin::console::{OneTimeSignIn, PendingSignIn, SignIn, sign_in_person};
 use common::clock;
 use common::limited;
 use common::log_limit::LogLimit;
@@ -85,13 +85,13 @@ async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
         Err(error @ ProviderError::Unavailable(_)) => return Err(Failure::Provider(error)),
     };
     let replaced = SESSION.of(&request.headers, &app.url);
-    let spent = SpentState { state: &pending.state, expires_at: pending.expires_at };
+    let one_time = OneTimeSignIn { state: &pending.state, expires_at: pending.expires_at };
     let mut client = app.database.client().await?;
     let attempt =
-        sign_in_person(&mut client, &app.groups, &person, Some(spent), replaced.as_deref(), app.limits)
+        sign_in_person(&mut client, &app.groups, &person, Some(one_time), replaced.as_deref(), app.limits)
             .await?;
     Ok(match attempt {
-        SignIn::Done(session) => signed_in(app, &session),
+        SignIn::SignedIn(session) => signed_in(app, &session),
         SignIn::NoAccess => no_access(app, request, person.name.as_str(), &provider.host()),
         SignIn::Replayed => {
             refuse(app, request, &html! { p { "This sign-in was completed before. Begin again." } })

@@ -19,7 +19,7 @@ pub(crate) async fn here(mut change: Change<'_>) -> Result<Response, Failure> {
 /// Ends all sessions of the person.
 pub(crate) async fn everywhere(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
-    console::end_all_sessions(change.client(), context.session).await?;
+    console::sign_out_everywhere(change.client(), context.session).await?;
     Ok(signed_out(context.app))
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn sign_in(
     let attempt =
         sign_in_person(&mut client, &app.groups, &person, None, replaced.as_deref(), app.limits).await?;
     match attempt {
-        SignIn::Done(session) => Ok(signed_in(app, &session)),
+        SignIn::SignedIn(session) => Ok(signed_in(app, &session)),
         SignIn::NoAccess | SignIn::Replayed => {
             Ok(no_access(app, request, person.name.as_str(), "The proxy before Connect"))
         }

@@ -11,7 +11,7 @@ use common::message::{BatchMeta, BatchPart};
 use common::trace::{RequestContext, SpanKind, TraceSpan};
 
 /// A message of the events queue whose metadata could be parsed.
-pub(super) struct Batch<'m> {
+pub(super) struct EventsMessage<'m> {
     pub(super) meta: BatchMeta,
     /// One part for each request; a message that is no bundle has one part.
     pub(super) parts: Vec<Part<'m>>,
@@ -19,7 +19,7 @@ pub(super) struct Batch<'m> {
 
 /// The events of one request.
 pub(super) struct Part<'m> {
-    pub(super) traced: TraceSpan,
+    pub(super) trace_span: TraceSpan,
     pub(super) request_context: RequestContext,
     /// Index of its first event within the message.
     pub(super) first_ordinal: i16,
@@ -36,7 +36,7 @@ pub(super) struct UnreadableMessage {
     pub(super) request_context: Option<RequestContext>,
 }
 
-/// A part has not as many events as its metadata says.
+/// The number of events of a part differs from its metadata.
 struct EventCountMismatch;
 
 /// `reason` of a dead letter whose metadata cannot be parsed, or does not match its body.
@@ -50,7 +50,7 @@ static INCONSISTENT_BUNDLES: LogLimit<1> = LogLimit::new();
 /// The reasons of all dead letters.
 pub(super) const UNREADABLE_REASONS: &[&str] = &[REASON_METADATA, REASON_BODY];
 
-impl<'m> Batch<'m> {
+impl<'m> EventsMessage<'m> {
     pub(super) fn parse(message: &'m Message) -> Result<Self, UnreadableMessage> {
         let meta = parse_meta(message)
             .ok_or(UnreadableMessage { reason: REASON_METADATA, request_context: None })?;
@@ -91,13 +91,13 @@ impl<'m> Batch<'m> {
 
 /// Parses the batch of a single request as one part.
 fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, UnreadableMessage> {
-    let (mut traced, request_context) = begin_span(meta, None);
+    let (mut trace_span, request_context) = begin_span(meta, None);
     match parse_batch(&message.body, &meta.caller.tenant) {
         Ok(envelopes) => {
-            Ok(vec![Part { traced, request_context, first_ordinal: 0, envelopes, unreadable: None }])
+            Ok(vec![Part { trace_span, request_context, first_ordinal: 0, envelopes, unreadable: None }])
         }
         Err(_) => {
-            traced.fail();
+            trace_span.fail();
             Err(UnreadableMessage { reason: REASON_BODY, request_context: Some(request_context) })
         }
     }
@@ -134,16 +134,16 @@ fn parse_part<'m>(
     text: &'m [u8],
     first_ordinal: i16,
 ) -> Result<Part<'m>, EventCountMismatch> {
-    let (mut traced, request_context) = begin_span(meta, Some(part));
+    let (mut trace_span, request_context) = begin_span(meta, Some(part));
     match parse_events(text, &meta.caller.tenant) {
         Ok(envelopes) if envelopes.len() == usize::from(part.events) => {
-            Ok(Part { traced, request_context, first_ordinal, envelopes, unreadable: None })
+            Ok(Part { trace_span, request_context, first_ordinal, envelopes, unreadable: None })
         }
         Ok(_) => Err(EventCountMismatch),
         Err(_) => {
-            traced.fail();
+            trace_span.fail();
             let unreadable = Some(unreadable_part(meta, part, text, request_context));
-            Ok(Part { traced, request_context, first_ordinal, envelopes: Vec::new(), unreadable })
+            Ok(Part { trace_span, request_context, first_ordinal, envelopes: Vec::new(), unreadable })
         }
     }
 }
@@ -178,11 +178,11 @@ fn begin_span(meta: &BatchMeta, part: Option<&BatchPart>) -> (TraceSpan, Request
         Some(part) => (part.request_id, part.events, &part.traceparent),
         None => (meta.request_id, meta.events, &meta.traceparent),
     };
-    let mut traced = TraceSpan::begin(trace_parent(sent.as_deref()), "batch", SpanKind::Consumer);
-    traced.set("connect.request_id", || request_id.to_string());
-    traced.set("connect.events", || i64::from(events));
-    let request_context = RequestContext { request_id, context: traced.context() };
-    (traced, request_context)
+    let mut trace_span = TraceSpan::begin(trace_parent(sent.as_deref()), "batch", SpanKind::Consumer);
+    trace_span.set("connect.request_id", || request_id.to_string());
+    trace_span.set("connect.events", || i64::from(events));
+    let request_context = RequestContext { request_id, context: trace_span.context() };
+    (trace_span, request_context)
 }
 
 pub(super) fn parse_meta(message: &Message) -> Option<BatchMeta> {

@@ -1,7 +1,7 @@
 //! People whose identity an identity provider or a proxy has verified.
 
 use super::sessions::{self, NewSession};
-use super::{GroupRoles, Identity, SessionLimits, SignInMethod, TokenHash};
+use super::{GroupRoles, SessionLimits, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::input::Name;
 use crate::{AdminError, tenants};
@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 
 /// Somebody whose identity was verified.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct VerifiedPerson {
     /// Their email, or their id at the provider.
     pub name: Name,
     /// The groups that they are in.
@@ -21,10 +21,10 @@ pub struct Person {
 
 /// A sign-in that begins at most one session.
 #[derive(Clone, Copy, Debug)]
-pub struct SpentState<'a> {
+pub struct OneTimeSignIn<'a> {
     /// The text that names it.
     pub state: &'a str,
-    /// From when on it is refused because of its age.
+    /// When it expires.
     pub expires_at: DateTime<Utc>,
 }
 
@@ -32,7 +32,7 @@ pub struct SpentState<'a> {
 #[derive(Debug)]
 pub enum SignIn {
     /// The person is signed in.
-    Done(NewSession),
+    SignedIn(NewSession),
     /// None of the person's groups gives access. This was recorded.
     NoAccess,
     /// The sign-in has begun a session before.
@@ -44,8 +44,8 @@ pub enum SignIn {
 pub async fn sign_in_person(
     client: &mut Client,
     roles: &GroupRoles,
-    person: &Person,
-    spent: Option<SpentState<'_>>,
+    person: &VerifiedPerson,
+    one_time: Option<OneTimeSignIn<'_>>,
     replaced: Option<&str>,
     limits: SessionLimits,
 ) -> Result<SignIn, AdminError> {
@@ -67,14 +67,16 @@ pub async fn sign_in_person(
             Err(error) => return Err(error),
         },
     };
-    let identity = Identity { role: grant.role, tenant, person: person.name.clone() };
-    let spent = spent.map(|spent| (TokenHash::of(spent.state), spent.expires_at));
-    let begun = sessions::begin_for(client, &identity, person.method, spent, replaced, limits).await?;
-    Ok(begun.map_or(SignIn::Replayed, SignIn::Done))
+    let identity = SignedInIdentity { role: grant.role, tenant, person: person.name.clone() };
+    let one_time = one_time.map(|sign_in| (TokenHash::of(sign_in.state), sign_in.expires_at));
+    let begun =
+        sessions::begin_verified_session(client, &identity, person.method, one_time, replaced, limits)
+            .await?;
+    Ok(begun.map_or(SignIn::Replayed, SignIn::SignedIn))
 }
 
 /// Records that a person has no access. The record belongs to no tenant, because the person belongs to none.
-async fn refuse(client: &mut Client, person: &Person, why: &str) -> Result<SignIn, AdminError> {
+async fn refuse(client: &mut Client, person: &VerifiedPerson, why: &str) -> Result<SignIn, AdminError> {
     let actor = Actor::signed_in(person.name.as_str());
     let target = format!("{}: {why}", person.method.as_str());
     record_before(client, &actor, AuditAction::RefuseSignIn, &target, None).await?;

@@ -1,4 +1,4 @@
-//! The end of a run: all faults end, and everything that waits is processed.
+//! The end of a run: all faults end, and the programs come to rest, with nothing that waits.
 
 use super::oracle::Run;
 use super::plan::PROGRAMS;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Longest that queues, outbox and deliveries may take to be processed.
-const SETTLED: Duration = Duration::from_secs(180);
+const AT_REST_WITHIN: Duration = Duration::from_secs(180);
 /// Longest that a dispatcher may take to compare all events with their deliveries.
 const COMPARED: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(500);
@@ -44,9 +44,9 @@ pub(super) async fn heal(stack: &Stack) {
 }
 
 /// Waits until nothing waits any more. Dead-lettered deliveries are replayed, as an operator does.
-pub(super) async fn until_settled(stack: &Stack, run: &Run, receiver: &FailingReceiver) {
+pub(super) async fn until_at_rest(stack: &Stack, run: &Run, receiver: &FailingReceiver) {
     receiver.become_healthy();
-    let deadline = Instant::now() + SETTLED;
+    let deadline = Instant::now() + AT_REST_WITHIN;
     let mut seen = String::new();
     while Instant::now() < deadline {
         let row = stack.database.connect().await.query_one(WAITING, &[]).await.expect("the numbers");
@@ -69,12 +69,12 @@ pub(super) async fn until_settled(stack: &Stack, run: &Run, receiver: &FailingRe
         }
         sleep(PAUSE).await;
     }
-    run.oracle().violation(format!("not processed {SETTLED:?} after the faults: {seen}"));
+    run.oracle().add_violation(format!("not processed {AT_REST_WITHIN:?} after the faults: {seen}"));
 }
 
 /// Waits until each dispatcher has compared all events with their deliveries, and checks that none is missing.
 pub(super) async fn check_conservation(stack: &Stack, run: &Run) {
-    // Younger ones need not receive an event.
+    // The gauge ignores a subscription that was created less than a minute before an event, so they are made older.
     stack.database.execute("UPDATE subscriptions SET created_at = created_at - interval '1 hour'").await;
     for (number, name) in PROGRAMS.iter().enumerate().filter(|(_, name)| **name == "connect-dispatcher") {
         // A new one shows no number before it has compared all events.
@@ -89,7 +89,7 @@ pub(super) async fn check_conservation(stack: &Stack, run: &Run) {
                 break;
             }
             if Instant::now() > deadline {
-                run.oracle().violation(format!("{UNACCOUNTED} of {name} is {missing:?} at rest"));
+                run.oracle().add_violation(format!("{UNACCOUNTED} of {name} is {missing:?} at rest"));
                 break;
             }
             sleep(PAUSE).await;

@@ -1,4 +1,4 @@
-//! Deliveries that have ended, and their replay.
+//! Deliveries that can be replayed, and their replay.
 
 use super::{all, exactly_one, execute, one};
 use crate::AdminError;
@@ -13,7 +13,7 @@ common::statements! {
     const FIND = "-- deliveries.find_to_replay
     SELECT tenant_id, subscription_id, state FROM deliveries WHERE uuid_send(delivery_id) = uuid_send($1) LIMIT 1";
 
-    const COUNT = "-- deliveries.count_finished
+    const COUNT = "-- deliveries.count_replayable
     SELECT coalesce(sum(d.counted), 0)::bigint
     FROM unnest($2::uuid[]) AS s (subscription_id) CROSS JOIN unnest($3::text[]) AS w (state)
     CROSS JOIN LATERAL (
@@ -23,7 +23,7 @@ common::statements! {
             AND ($4::timestamptz IS NULL OR d.created_at >= $4) AND ($5::timestamptz IS NULL OR d.created_at < $5)
     ) d";
 
-    const NEXT = "-- deliveries.next_finished
+    const NEXT = "-- deliveries.next_replayable
     SELECT d.delivery_id, d.subscription_id
     FROM unnest($2::uuid[]) AS s (subscription_id) CROSS JOIN unnest($3::text[]) AS w (state)
     CROSS JOIN LATERAL (
@@ -37,7 +37,7 @@ common::statements! {
 
     /// Guarded by the state, so that what was replayed meanwhile, or is on its way, isn't replayed again. Given and locked in
     /// the order of the keys.
-    const LOCK = "-- deliveries.lock_finished
+    const LOCK = "-- deliveries.lock_replayable
     SELECT d.delivery_id, d.state = 'dead' AS was_dead
     FROM unnest($2::uuid[]) AS wanted (delivery_id)
     CROSS JOIN LATERAL (
@@ -119,7 +119,7 @@ pub(crate) async fn next(
 }
 
 /// Locks those of the deliveries that are in one of `states` and whose subscription is one of `subscriptions`. Returns
-/// their ids, each with whether it is dead.
+/// their ids, each with whether it is dead-lettered.
 pub(crate) async fn lock(
     tx: &Transaction<'_>,
     tenant: TenantId,

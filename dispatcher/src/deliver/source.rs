@@ -1,4 +1,4 @@
-//! Where a delivery came from, which decides what is settled once it is recorded.
+//! Where a delivery came from, which decides what follows once it is recorded.
 
 use super::in_flight::EventInFlight;
 use common::broker::{AckHandle, Queue, UnacknowledgedGuard};
@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 /// Where a delivery came from.
 #[derive(Debug)]
-pub(super) enum Origin {
+pub(super) enum DeliverySource {
     /// A message of the webhooks queue, to be acknowledged.
     Queue(AckHandle),
     /// Directly from the outbox: its event is marked as relayed when its last delivery is recorded.

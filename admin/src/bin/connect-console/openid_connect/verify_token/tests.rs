@@ -1,10 +1,11 @@
 //! Which ID tokens are accepted. The end-to-end tests have a real provider, which cannot be made to issue wrong ones.
 
+use super::super::provider::describe;
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use openidconnect::core::{CoreEdDsaPrivateSigningKey, CoreHmacKey};
-use openidconnect::{JsonWebKeyId, JsonWebKeySet, PrivateSigningKey};
+use openidconnect::core::{CoreEdDsaPrivateSigningKey, CoreHmacKey, CoreProviderMetadata};
+use openidconnect::{ClientId, ClientSecret, JsonWebKeyId, JsonWebKeySet, PrivateSigningKey};
 use serde_json::{Value, json};
 
 const ISSUER: &str = "https://login.example.com";
@@ -62,7 +63,7 @@ fn with_key(seed: u8, claims: &Value) -> String {
 fn verified(token: &str) -> Result<Claims, String> {
     let response = json!({"access_token": "at-1", "token_type": "bearer", "id_token": token});
     let response: TokenResponse = serde_json::from_value(response).map_err(|error| error.to_string())?;
-    verify(&client(), &response, &Nonce::new(NONCE.to_owned())).map_err(|error| describe(&error))
+    verify_token(&client(), &response, &Nonce::new(NONCE.to_owned())).map_err(|error| describe(&error))
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_token_with_a_wrong_claim_is_refused() {
         (json!({"exp": now - 1}), "Expired"),
         (json!({"nonce": "n-2"}), "nonce"),
         (json!({"nonce": null}), "nonce"),
-        (json!({"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}), "another one"),
+        (json!({"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}), "at_hash differs"),
     ] {
         let refused = verified(&with_key(1, &claims(wrong.clone()))).unwrap_err();
         assert!(refused.contains(reason), "{wrong}: {refused}");

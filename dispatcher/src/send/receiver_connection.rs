@@ -49,7 +49,7 @@ enum Phase {
 
 /// The receiver had closed the connection before a request was sent on it: nothing of the request was sent.
 #[derive(Clone, Copy, Debug, Error)]
-#[error("the connection was closed before the request")]
+#[error("the receiver closed the idle connection before the request was sent")]
 pub(super) struct NotBegun;
 
 /// Left is plain, right is TLS.
