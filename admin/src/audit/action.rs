@@ -65,6 +65,8 @@ pub enum AuditAction {
     EndSessions,
     /// A person signed in to the settings area.
     SignIn,
+    /// A person signed out of the settings area, here or everywhere.
+    SignOut,
     /// A person whose identity was verified has no access to the settings area.
     RefuseSignIn,
     /// Everything that is stored of a client was shown.
@@ -112,6 +114,7 @@ impl AuditAction {
             Self::RevokePartners => "console.revoke-partners",
             Self::EndSessions => "console.end-sessions",
             Self::SignIn => "console.sign-in",
+            Self::SignOut => "console.sign-out",
             Self::RefuseSignIn => "console.sign-in-refused",
             Self::ExportClient => "client.export",
             Self::EraseClient => "client.erase",

@@ -124,9 +124,14 @@ pub async fn find_session(
     Ok(found)
 }
 
-/// Ends the session with this token.
-pub async fn end_session(client: &mut Client, token: &str) -> Result<(), AdminError> {
-    store::console_sessions::end(&*client, &TokenHash::of(token)).await
+/// Ends a session, given with its token. Recorded as `console.sign-out`.
+pub async fn end_session(client: &mut Client, session: &Session, token: &str) -> Result<(), AdminError> {
+    let hash = TokenHash::of(token);
+    transact(client, async |tx| {
+        store::console_sessions::end(tx, &hash).await?;
+        record_sign_out(tx, session, "this browser").await
+    })
+    .await
 }
 
 /// How many sessions were ended.
@@ -153,7 +158,16 @@ pub async fn end_sessions_by_name(
 }
 
 /// Ends all sessions of the person with the same rights, who signed in in the same way: a partner's name may be that of
-/// somebody else. Returns how many.
-pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<u64, AdminError> {
-    store::console_sessions::end_of_identity(client, &session.identity, session.method).await
+/// somebody else. Recorded as `console.sign-out`.
+pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<(), AdminError> {
+    transact(client, async |tx| {
+        store::console_sessions::end_of_identity(tx, &session.identity, session.method).await?;
+        record_sign_out(tx, session, "everywhere").await
+    })
+    .await
+}
+
+async fn record_sign_out(tx: &Transaction<'_>, session: &Session, target: &str) -> Result<(), AdminError> {
+    let identity = &session.identity;
+    record(tx, &identity.actor(session.method), AuditAction::SignOut, target, identity.tenant).await
 }

@@ -87,15 +87,16 @@ pub(crate) async fn end(on: &impl GenericClient, hash: &TokenHash) -> Result<(),
     Ok(())
 }
 
-/// Ends the sessions of a person with the same rights, who signed in in the same way. Returns how many.
+/// Ends the sessions of a person with the same rights, who signed in in the same way.
 pub(crate) async fn end_of_identity(
-    client: &Client,
+    tx: &Transaction<'_>,
     identity: &SignedInIdentity,
     method: SignInMethod,
-) -> Result<u64, AdminError> {
+) -> Result<(), AdminError> {
     let (person, role) = (identity.person.as_str(), identity.role.as_str());
     let tenant = identity.tenant.map(|tenant| tenant.0);
-    execute(client, END_ALL, &[&person, &role, &tenant, &method.as_str()]).await
+    execute(tx, END_ALL, &[&person, &role, &tenant, &method.as_str()]).await?;
+    Ok(())
 }
 
 /// Ends the sessions of a tenant's partners. Returns how many.

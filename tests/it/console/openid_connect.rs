@@ -84,7 +84,10 @@ async fn what_a_person_does_is_recorded_under_their_name() {
     visitor.change("/agencies/acme/settings", &[("discovery", "true")]).await;
     let records = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
     let last = records.last().expect("a record");
-    assert_eq!((text(&last["action"]), text(&last["who"])), ("tenant.set", "id-eve (admin)"));
+    assert_eq!(
+        (text(&last["action"]), text(&last["who"])),
+        ("tenant.set", "id-eve (email not verified: boss@example.com) (admin)")
+    );
 }
 
 #[tokio::test]

@@ -110,3 +110,17 @@ async fn repeated_headers_and_people_without_a_group_are_refused() {
     assert_eq!((text(&last["action"]), text(&last["who"])), ("console.sign-in-refused", "zoe@example.com"));
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0);
 }
+
+#[tokio::test]
+async fn a_person_who_signs_in_too_often_waits() {
+    let console = behind("127.0.0.0/8").await;
+    for _ in 0..10 {
+        let visitor = &mut console.visitor();
+        assert_eq!(sign_in(visitor, "ana@example.com", "acme-admins").await.status, 303);
+    }
+    let refused = sign_in(&mut console.visitor(), "ana@example.com", "acme-admins").await;
+    assert_eq!(refused.status, 429, "{}", body(&refused));
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|seconds| seconds <= 60));
+    assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 10);
+    assert_eq!(sign_in(&mut console.visitor(), "ben@example.com", "acme-admins").await.status, 303);
+}

@@ -87,6 +87,13 @@ async fn a_session_ends_after_its_limits_and_when_it_is_signed_out() {
         assert_eq!(ended.get("/").await.header("location"), "/sign-in");
     }
     assert_eq!(admin.get("/agencies/acme").await.status, 200, "somebody else stays signed in");
+    admin.change("/sign-out", &[]).await;
+    let records = console.world.connectctl.list(&["audit"]).await;
+    let signed_out = records.iter().filter(|record| record["action"] == "console.sign-out");
+    let signed_out: Vec<_> =
+        signed_out.map(|record| (text(&record["who"]), text(&record["target"]))).collect();
+    let expected = [("operator", "this browser"), ("operator", "everywhere"), ("admin", "this browser")];
+    assert_eq!(signed_out, expected);
 }
 
 #[tokio::test]

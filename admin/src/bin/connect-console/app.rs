@@ -10,6 +10,7 @@ use common::db::Database;
 use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, ConsoleUrl};
+use std::net::IpAddr;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Most connections to the broker at once; further operations wait.
@@ -27,8 +28,10 @@ pub(crate) struct App {
     pub(crate) proxy: Option<Proxy>,
     /// The rights of groups of the provider or the proxy.
     pub(crate) groups: GroupRoles,
-    pub(crate) link_sign_ins: SignInLimit,
-    pub(crate) identity_sign_ins: SignInLimit,
+    pub(crate) link_sign_ins: SignInLimit<IpAddr>,
+    pub(crate) identity_sign_ins: SignInLimit<IpAddr>,
+    /// Successful ones, by the name that the provider or the proxy verified.
+    pub(crate) verified_sign_ins: SignInLimit<String>,
     broker: BrokerSettings,
     broker_connections: Semaphore,
 }
@@ -76,6 +79,7 @@ impl App {
             groups,
             link_sign_ins: SignInLimit::default(),
             identity_sign_ins: SignInLimit::default(),
+            verified_sign_ins: SignInLimit::default(),
             broker,
             broker_connections: Semaphore::new(BROKER_CONNECTIONS),
         }

@@ -64,12 +64,16 @@ pub(super) type OidcClient = Client<
     EndpointMaybeSet,
 >;
 
-/// The person whom verified claims are about. Their name is their email, unless the provider says that it was not verified:
-/// anybody could enter somebody else's. Otherwise it is their id at the provider.
+/// The person whom verified claims are about. Their name is their email if the provider says that it has verified it: otherwise
+/// anybody could enter somebody else's. Without that it is their id at the provider, followed by the email for readers.
 pub(super) fn person(claims: &Claims, groups_claim: &str) -> Result<VerifiedPerson, AdminError> {
-    let is_unverified = claims.email_verified() == Some(false);
-    let email = claims.email().filter(|_| !is_unverified).and_then(|email| Name::parse(email).ok());
-    let name = email.map_or_else(|| Name::parse(claims.subject()), Ok)?;
+    let id = claims.subject().as_str();
+    let name = match (claims.email(), claims.email_verified()) {
+        (Some(email), Some(true)) => email.to_string(),
+        (Some(email), Some(false) | None) => format!("{id} (email not verified: {})", email.as_str()),
+        (None, _) => id.to_owned(),
+    };
+    let name = Name::parse(&name).or_else(|_| Name::parse(id))?;
     let groups = groups(claims.additional_claims().all.get(groups_claim));
     Ok(VerifiedPerson { name, groups, method: SignInMethod::OpenIdConnect })
 }
@@ -100,9 +104,11 @@ mod tests {
     #[test]
     fn a_person_is_named_by_their_verified_email_or_by_their_id() {
         let name = |claims: Value| read(&claims).0;
-        assert_eq!(name(json!({"email": "ana@example.com"})), "ana@example.com");
+        let unverified = "id-1 (email not verified: ana@example.com)";
+        assert_eq!(name(json!({"email": "ana@example.com"})), unverified);
         assert_eq!(name(json!({"email": "ana@example.com", "email_verified": true})), "ana@example.com");
-        assert_eq!(name(json!({"email": "ana@example.com", "email_verified": false})), "id-1");
+        assert_eq!(name(json!({"email": "ana@example.com", "email_verified": false})), unverified);
+        assert_eq!(name(json!({"email": "a\nb", "email_verified": true})), "id-1");
         assert_eq!(name(json!({"email": "a\nb"})), "id-1");
         assert_eq!(name(json!({})), "id-1");
     }

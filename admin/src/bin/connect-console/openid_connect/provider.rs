@@ -5,6 +5,8 @@ use super::settings::OidcSettings;
 use super::transport::{Transport, TransportError, is_allowed};
 use super::verify_token::verify_token;
 use admin::console::{PendingSignIn, VerifiedPerson};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::settings::ConsoleUrl;
 use hyper::Uri;
 use openidconnect::core::{CoreAuthenticationFlow, CoreClientAuthMethod, CoreProviderMetadata};
@@ -22,8 +24,13 @@ use tokio::sync::Mutex;
 const CALLBACK: &str = "/sign-in/oidc/callback";
 /// How long a discovery document and the keys that it names are used.
 const FRESH: Duration = Duration::from_secs(60 * 60);
+/// How long they are used while they cannot be read again: a provider may withdraw a key.
+const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How soon they are read again when a token is signed with an unknown key, and how long a failure to read them stands.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Limits the log lines about discovery documents that cannot be read.
+static DISCOVERY_FAILED: LogLimit<1> = LogLimit::new();
+
 /// Longest text of an error that is kept, in characters.
 const ERROR_MAX: usize = 300;
 /// Why a person cannot sign in through the provider.
@@ -43,14 +50,16 @@ pub(crate) struct Provider {
     settings: OidcSettings,
     redirect: RedirectUrl,
     transport: Transport,
-    discovered: Mutex<Option<Discovered>>,
+    discovered: Mutex<Discovered>,
 }
 
-/// What the last attempt to read the discovery document has brought.
-#[derive(Clone, Debug)]
+/// What attempts to read the discovery document have brought.
+#[derive(Clone, Debug, Default)]
 struct Discovered {
-    at: Instant,
-    result: Result<Arc<CoreProviderMetadata>, ProviderError>,
+    /// The last document that was read, with the keys, and when.
+    metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
+    /// The last failure after that.
+    failure: Option<(Instant, ProviderError)>,
 }
 
 impl Provider {
@@ -58,7 +67,7 @@ impl Provider {
     pub(crate) fn new(settings: OidcSettings, console: &ConsoleUrl) -> Result<Self, String> {
         let transport = Transport::new(&settings)?;
         let redirect = RedirectUrl::new(format!("{console}{CALLBACK}")).map_err(|error| error.to_string())?;
-        Ok(Self { settings, redirect, transport, discovered: Mutex::new(None) })
+        Ok(Self { settings, redirect, transport, discovered: Mutex::default() })
     }
 
     /// The provider's host, as people know it.
@@ -139,21 +148,43 @@ impl Provider {
         Ok(client.set_redirect_uri(self.redirect.clone()).set_auth_type(auth_type(&metadata)))
     }
 
-    /// The discovery document and the keys. One request reads them at a time; the others wait, and use what it has read.
+    /// The discovery document and the keys, read again if they are older than `max_age`. While that fails the last ones are used
+    /// for [`STALE`]. One request reads them at a time; the others wait, and use what it has read.
     async fn metadata(&self, max_age: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
         let mut discovered = self.discovered.lock().await;
-        if let Some(known) = &*discovered {
-            let max_age = if known.result.is_ok() { max_age } else { RETRY_AFTER };
-            if known.at.elapsed() < max_age {
-                return known.result.clone();
+        if let Some((at, metadata)) = &discovered.metadata
+            && at.elapsed() < max_age
+        {
+            return Ok(Arc::clone(metadata));
+        }
+        if let Some((at, error)) = discovered.failure.clone()
+            && at.elapsed() < RETRY_AFTER
+        {
+            return discovered.not_stale().ok_or(error);
+        }
+        match CoreProviderMetadata::discover_async(self.settings.issuer.clone(), &self.transport).await {
+            Ok(metadata) => {
+                let metadata = Arc::new(metadata);
+                let read = Some((Instant::now(), Arc::clone(&metadata)));
+                *discovered = Discovered { metadata: read, failure: None };
+                Ok(metadata)
+            }
+            Err(error) => {
+                let error: DiscoveryError<TransportError> = error;
+                let error = ProviderError::Unavailable(describe(&error));
+                limited!(DISCOVERY_FAILED[0], warn, %error, "reading the discovery document of the OpenID Connect provider failed; using the last one for a day");
+                discovered.failure = Some((Instant::now(), error.clone()));
+                discovered.not_stale().ok_or(error)
             }
         }
-        let found = CoreProviderMetadata::discover_async(self.settings.issuer.clone(), &self.transport).await;
-        let result = found
-            .map(Arc::new)
-            .map_err(|error: DiscoveryError<TransportError>| ProviderError::Unavailable(describe(&error)));
-        *discovered = Some(Discovered { at: Instant::now(), result: result.clone() });
-        result
+    }
+}
+
+impl Discovered {
+    /// The last document, if it may still be used without being read again.
+    fn not_stale(&self) -> Option<Arc<CoreProviderMetadata>> {
+        let (at, metadata) = self.metadata.as_ref()?;
+        (at.elapsed() < STALE).then(|| Arc::clone(metadata))
     }
 }
 
@@ -177,4 +208,51 @@ pub(super) fn describe(error: &dyn Error) -> String {
         cause = error.source();
     }
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ERROR_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::sealed::Secret;
+    use openidconnect::IssuerUrl;
+    use serde_json::json;
+
+    /// A provider that does not respond.
+    fn provider() -> Provider {
+        let settings = OidcSettings {
+            issuer: IssuerUrl::new("http://127.0.0.1:9".to_owned()).unwrap(),
+            client_id: "connect".to_owned(),
+            client_secret: Secret::new("secret".to_owned()),
+            scopes: Vec::new(),
+            groups_claim: "groups".to_owned(),
+            ca_file: None,
+        };
+        Provider::new(settings, &ConsoleUrl::of("127.0.0.1:8090".parse().unwrap())).unwrap()
+    }
+
+    fn document() -> Arc<CoreProviderMetadata> {
+        let document = json!({
+            "issuer": "http://127.0.0.1:9",
+            "authorization_endpoint": "http://127.0.0.1:9/authorize",
+            "token_endpoint": "http://127.0.0.1:9/token",
+            "jwks_uri": "http://127.0.0.1:9/jwks",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["EdDSA"],
+        });
+        Arc::new(serde_json::from_value(document).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_last_document_is_used_while_it_cannot_be_read_again() {
+        let provider = provider();
+        assert!(matches!(provider.metadata(FRESH).await, Err(ProviderError::Unavailable(_))));
+        let read = Some((Instant::now(), document()));
+        *provider.discovered.lock().await = Discovered { metadata: read, failure: None };
+        for _ in 0..2 {
+            let found = provider.metadata(Duration::ZERO).await.unwrap();
+            assert_eq!(found.issuer().as_str(), "http://127.0.0.1:9");
+            assert!(provider.discovered.lock().await.failure.is_some(), "it was read again in vain");
+        }
+    }
 }

@@ -13,16 +13,28 @@ use crate::layout;
 use crate::request::Request;
 use crate::response::{html as respond, redirect};
 use crate::sign_in_limit::SignInLimit;
-use admin::console::NewSession;
+use admin::console::{NewSession, VerifiedPerson};
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
+use std::net::IpAddr;
 use std::time::Instant;
 use warp::reply::Response;
 
 /// Refuses an address that has failed too often.
-fn check_limit(limit: &SignInLimit, request: &Request) -> Result<(), Failure> {
-    limit.wait(request.peer, Instant::now()).map_or(Ok(()), |wait| Err(Failure::TooManyAttempts(wait)))
+fn check_limit(limit: &SignInLimit<IpAddr>, request: &Request) -> Result<(), Failure> {
+    limit.wait(&request.peer, Instant::now()).map_or(Ok(()), |wait| Err(Failure::TooManyAttempts(wait)))
+}
+
+/// Counts the sign-in of a person whose identity was verified, and refuses one who signs in too often: each sign-in adds a session
+/// and an audit record.
+fn check_person(app: &App, person: &VerifiedPerson) -> Result<(), Failure> {
+    let (name, now) = (person.name.as_str().to_owned(), Instant::now());
+    if let Some(wait) = app.verified_sign_ins.wait(&name, now) {
+        return Err(Failure::TooManyAttempts(wait));
+    }
+    app.verified_sign_ins.count(name, now);
+    Ok(())
 }
 
 /// The start page, with the cookie of a new session. Nothing in a request names another page to go to.
@@ -34,13 +46,13 @@ fn signed_in(app: &App, session: &NewSession) -> Response {
 
 /// A page that says why somebody is not signed in, which counts as a failed attempt at this way to sign in.
 fn refuse(
-    limit: &SignInLimit,
+    limit: &SignInLimit<IpAddr>,
     request: &Request,
     status: StatusCode,
     heading: &str,
     why: &Markup,
 ) -> Response {
-    limit.count_failure(request.peer, Instant::now());
+    limit.count(request.peer, Instant::now());
     explain(request, status, heading, why)
 }
 

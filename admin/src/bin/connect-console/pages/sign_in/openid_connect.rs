@@ -1,6 +1,6 @@
 //! Signing in by OpenID Connect: to the provider, and back.
 
-use super::{check_limit, explain, no_access, signed_in};
+use super::{check_limit, check_person, explain, no_access, signed_in};
 use crate::app::App;
 use crate::cookies::{SESSION, SIGN_IN};
 use crate::failure::Failure;
@@ -84,6 +84,7 @@ async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
         }
         Err(error @ ProviderError::Unavailable(_)) => return Err(Failure::Provider(error)),
     };
+    check_person(app, &person)?;
     let replaced = SESSION.of(&request.headers, &app.url);
     let one_time = OneTimeSignIn { state: &pending.state, expires_at: pending.expires_at };
     let mut client = app.database.client().await?;

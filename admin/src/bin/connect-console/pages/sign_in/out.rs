@@ -12,7 +12,7 @@ use warp::reply::Response;
 /// Ends the session.
 pub(crate) async fn here(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
-    console::end_session(change.client(), context.token).await?;
+    console::end_session(change.client(), context.session, context.token).await?;
     Ok(signed_out(context.app))
 }
 

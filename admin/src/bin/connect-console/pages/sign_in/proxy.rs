@@ -1,6 +1,6 @@
 //! Signing in as the person whom a proxy names.
 
-use super::{check_limit, no_access, signed_in};
+use super::{check_limit, check_person, no_access, signed_in};
 use crate::app::App;
 use crate::cookies::SESSION;
 use crate::csrf::SameOrigin;
@@ -22,6 +22,7 @@ pub(crate) async fn sign_in(
     check_limit(&app.identity_sign_ins, request)?;
     // Without the headers the route does not exist: nobody but the proxy can use it.
     let person = proxy.person(request)?.ok_or(Failure::NotFound)?;
+    check_person(app, &person)?;
     let replaced = SESSION.of(&request.headers, &app.url);
     let mut client = app.database.client().await?;
     let attempt =
