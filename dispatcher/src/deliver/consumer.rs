@@ -40,7 +40,7 @@ pub(super) struct DeliveryConsumer {
 impl MessageHandler for DeliveryConsumer {
     const DEAD_LETTER_REASONS: &'static [&'static str] = &["metadata", "attempts", "record"];
 
-    async fn handle_unit(&mut self, unit: Vec<Received>) {
+    async fn handle_messages(&mut self, unit: Vec<Received>) {
         let mut messages = Vec::with_capacity(unit.len());
         for Received { message, ack } in unit {
             let meta =

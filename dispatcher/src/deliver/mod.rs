@@ -163,7 +163,7 @@ impl DeliveryService {
         let evictions =
             common::critical_task::spawn("lanes", Arc::clone(&scheduler).run_evictions(shutdown.clone()));
         let open =
-            run_message_consumer(&broker, Queue::Webhooks, (prefetch, UNIT), &mut consumer, &shutdown).await;
+            run_message_consumer(&broker, Queue::Webhooks, prefetch, UNIT, &mut consumer, &shutdown).await;
 
         drop((consumer, direct));
         scheduler.drain().await;

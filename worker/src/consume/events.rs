@@ -187,9 +187,9 @@ fn message_outcome(
         of_parts.push(own);
     }
     let (reply, request_context) = (batch.reply(of_parts), batch.request_context());
-    match batch.take_unreadable() {
-        unreadable if unreadable.is_empty() => MessageOutcome::Done { reply, request_context },
-        unreadable => MessageOutcome::Partial { reply, unreadable },
+    match batch.take_malformed() {
+        malformed if malformed.is_empty() => MessageOutcome::Done { reply, request_context },
+        malformed => MessageOutcome::Partial { reply, malformed },
     }
 }
 
@@ -228,7 +228,7 @@ fn observe(
         let lag = (now - batch.meta.published_at).to_std().unwrap_or_default();
         // Recorded once for each request of a bundle, as all metrics of batches are.
         metrics::histogram!(QUEUE_LAG, "queue" => queue).record_many(lag, batch.parts.len());
-        activity::note_taken(Queue::Events, batch.meta.published_at);
+        activity::note_handled(Queue::Events, batch.meta.published_at);
     }
     let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {

@@ -26,10 +26,11 @@ pub(crate) mod routing;
 pub(crate) mod stage;
 pub(crate) mod timeline;
 
-mod decision;
+mod applied;
 mod input;
 mod ledger;
 mod numbers;
+mod refusal;
 mod warnings;
 
 #[cfg(test)]
@@ -39,12 +40,12 @@ mod simulation;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use decision::WriteError;
-pub use decision::{InternalError, Refusal};
 pub(crate) use input::Cause;
 pub use input::{Context, Event};
 pub use numbers::NumberBlock;
 pub(crate) use numbers::can_open_lead;
+pub(crate) use refusal::WriteError;
+pub use refusal::{InternalError, Refusal};
 pub(crate) use warnings::Warnings;
 
-use decision::Applied;
+use applied::Applied;
