@@ -46,11 +46,11 @@ pub(crate) struct QueueObservation {
 /// What is known of a queue since the last write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueNotes {
-    /// The last look.
+    /// The last observation.
     pub(super) last: Option<QueueObservation>,
-    /// Most messages that waited at a look.
+    /// Most messages that waited at an observation.
     pub(super) max_ready: u32,
-    /// The last look at which none waited.
+    /// The time of the last observation at which none waited.
     pub(super) empty_at: Option<DateTime<Utc>>,
     /// When the newest handled message was published.
     pub(super) newest_handled_published_at: Option<DateTime<Utc>>,
@@ -59,9 +59,9 @@ pub(super) struct QueueNotes {
 impl QueueNotes {
     const NONE: Self = Self { last: None, max_ready: 0, empty_at: None, newest_handled_published_at: None };
 
-    /// Whether nothing has changed since the look that was written but the time.
+    /// Whether nothing has changed since the observation that was written but the time.
     fn is_idle(&self, written: Option<QueueObservation>) -> bool {
-        let seen = |look: QueueObservation| (look.ready, look.consumers, look.dead);
+        let seen = |seen: QueueObservation| (seen.ready, seen.consumers, seen.dead);
         let is_same = self.last.is_none() || self.last.map(seen) == written.map(seen);
         self.max_ready == 0 && self.newest_handled_published_at.is_none() && is_same
     }
@@ -81,7 +81,7 @@ pub(super) struct PendingActivity {
     all: ActivityCounts,
     tenants: BTreeMap<TenantId, ActivityCounts>,
     queues: [QueueNotes; Queue::ALL.len()],
-    /// The looks that were written last.
+    /// The observations that were written last.
     written: [Option<QueueObservation>; Queue::ALL.len()],
     idle_writes: u32,
 }
@@ -120,12 +120,12 @@ impl PendingActivity {
         notes.newest_handled_published_at = notes.newest_handled_published_at.max(Some(published_at));
     }
 
-    pub(super) fn observe(&mut self, queue: Queue, look: QueueObservation) {
+    pub(super) fn observe(&mut self, queue: Queue, observation: QueueObservation) {
         let notes = &mut self.queues[queue as usize];
-        notes.last = Some(look);
-        notes.max_ready = notes.max_ready.max(look.ready);
-        if look.ready == 0 {
-            notes.empty_at = Some(look.at);
+        notes.last = Some(observation);
+        notes.max_ready = notes.max_ready.max(observation.ready);
+        if observation.ready == 0 {
+            notes.empty_at = Some(observation.at);
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
         ActivityCounts { applied, ..ActivityCounts::default() }
     }
 
-    fn look(second: i64, ready: u32) -> QueueObservation {
+    fn observation(second: i64, ready: u32) -> QueueObservation {
         QueueObservation { at: DateTime::from_timestamp(second, 0).unwrap(), ready, consumers: 1, dead: 0 }
     }
 
@@ -206,39 +206,39 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_keeps_its_last_look_its_most_and_when_it_was_empty() {
+    fn a_queue_keeps_its_last_observation_its_most_messages_and_when_it_was_empty() {
         let mut notes = PendingActivity::new();
         for (second, ready) in [(1, 7), (2, 0), (3, 4)] {
-            notes.observe(Queue::Events, look(second, ready));
+            notes.observe(Queue::Events, observation(second, ready));
         }
-        notes.handled(Queue::Events, look(9, 0).at);
-        notes.handled(Queue::Events, look(8, 0).at);
+        notes.handled(Queue::Events, observation(9, 0).at);
+        notes.handled(Queue::Events, observation(8, 0).at);
         let due = notes.take_due();
         let [(Queue::Events, events)] = due.queues[..] else { panic!("{due:?}") };
         let expected = QueueNotes {
-            last: Some(look(3, 4)),
+            last: Some(observation(3, 4)),
             max_ready: 7,
-            empty_at: Some(look(2, 0).at),
-            newest_handled_published_at: Some(look(9, 0).at),
+            empty_at: Some(observation(2, 0).at),
+            newest_handled_published_at: Some(observation(9, 0).at),
         };
         assert_eq!(events, expected);
         notes.put_back(due);
-        notes.observe(Queue::Events, look(4, 1));
+        notes.observe(Queue::Events, observation(4, 1));
         let due = notes.take_due();
-        assert_eq!(due.queues, [(Queue::Events, QueueNotes { last: Some(look(4, 1)), ..expected })]);
+        assert_eq!(due.queues, [(Queue::Events, QueueNotes { last: Some(observation(4, 1)), ..expected })]);
     }
 
     #[test]
     fn idle_queues_are_written_seldom() {
         let mut notes = PendingActivity::new();
         let written = (0..12).filter(|second| {
-            notes.observe(Queue::Crm, look(*second, 0));
+            notes.observe(Queue::Crm, observation(*second, 0));
             !notes.take_due().is_empty()
         });
-        assert_eq!(written.count(), 2, "the first look, and every sixth after it");
-        notes.observe(Queue::Crm, QueueObservation { dead: 1, ..look(12, 0) });
+        assert_eq!(written.count(), 2, "the first observation, and every sixth after it");
+        notes.observe(Queue::Crm, QueueObservation { dead: 1, ..observation(12, 0) });
         assert!(!notes.take_due().is_empty(), "a change is written at once");
-        notes.observe(Queue::Crm, look(13, 1));
+        notes.observe(Queue::Crm, observation(13, 1));
         assert!(!notes.take_due().is_empty(), "messages that wait are written at once");
     }
 }

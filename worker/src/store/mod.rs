@@ -1,7 +1,7 @@
 //! SQL of the worker. A module for each table: it builds the statements that load and write the records of a unit of
 //! work, and adds loaded rows to the states. It sends nothing itself; the pipeline does.
 //!
-//! These have statements for several tables: `named_clients` (the clients that a unit names, with which other statements begin),
+//! These are not for one table: `named_clients` (the clients that a unit names, with which other statements begin),
 //! `streams` (timeline, inbox, notifications and outbox, to which a unit only appends), `discoveries` (with profiles), `proposals` (with
 //! itineraries), `tenants` (with members), `locks` (advisory locks).
 //!
