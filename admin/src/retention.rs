@@ -50,7 +50,7 @@ pub async fn plan(
     for rule in Rule::all() {
         let period = rule.period(settings);
         let expired = match period.cutoff(now) {
-            Some(cutoff) => rule.count_due(client, cutoff).await?,
+            Some(cutoff) => rule.count_expired(client, cutoff).await?,
             None => rule.tables().into_iter().map(|table| (table, 0)).collect(),
         };
         let report = |(what, expired)| ExpiredReport { what, keep: period.to_string(), expired };

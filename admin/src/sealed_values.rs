@@ -7,7 +7,7 @@ use crate::{AdminError, Observer, ProgressStep, master_key, secrets, store};
 use common::db::rewrap_canary;
 use common::erasure::ERASURE_KEY_BINDING;
 use common::model::TenantId;
-use common::sealed::{KeyRole, MasterKeys};
+use common::sealed::{MasterKeyRole, MasterKeys};
 use serde::Serialize;
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -34,7 +34,7 @@ pub struct SealedCount {
     /// The id of the key; null for values of releases that sealed without ids.
     pub key_id: Option<String>,
     /// Which key it is.
-    pub key: KeyRole,
+    pub key: MasterKeyRole,
     /// The number of values.
     pub values: u64,
 }
@@ -108,7 +108,11 @@ pub async fn rotate(
 /// The number of values that are not sealed under the current key.
 async fn count_to_rewrap(client: &Client, master_keys: &MasterKeys) -> Result<u64, AdminError> {
     let counts = count(client, master_keys).await?;
-    Ok(counts.iter().filter(|counted| counted.key != KeyRole::Current).map(|counted| counted.values).sum())
+    Ok(counts
+        .iter()
+        .filter(|counted| counted.key != MasterKeyRole::Current)
+        .map(|counted| counted.values)
+        .sum())
 }
 
 /// Seals the key of erased identities under the current key, and returns the number of values that it has changed.

@@ -41,23 +41,23 @@ pub fn split<'b>(body: &'b [u8], meta: &BatchMeta) -> Option<Vec<&'b [u8]>> {
     rest.is_empty().then_some(texts)
 }
 
-/// The reply to a bundle. Without rejected parts it is a [`BatchResult`] like that of any batch.
+/// The reply to a bundle. Without malformed parts it is a [`BatchResult`] like that of any batch.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Reply<'r> {
     #[serde(flatten)]
     result: &'r BatchResult,
-    /// Places of the parts that have no results, because their events could not be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    rejected_parts: Vec<usize>,
+    /// Indexes of the parts that have no results, because their events could not be read.
+    #[serde(rename = "rejectedParts", skip_serializing_if = "Vec::is_empty")]
+    malformed_parts: Vec<usize>,
 }
 
 /// The reply to a bundle whose parts had these results; `None` for a part that was dead-lettered.
 pub fn write_reply(parts: Vec<Option<Vec<EventResult>>>) -> Vec<u8> {
-    let is_rejected = |(at, part): (usize, &Option<Vec<EventResult>>)| part.is_none().then_some(at);
-    let rejected_parts = parts.iter().enumerate().filter_map(is_rejected).collect();
+    let is_malformed = |(at, part): (usize, &Option<Vec<EventResult>>)| part.is_none().then_some(at);
+    let malformed_parts = parts.iter().enumerate().filter_map(is_malformed).collect();
     let result = &BatchResult::new(parts.into_iter().flatten().flatten().collect());
-    serde_json::to_vec(&Reply { result, rejected_parts }).expect("results have string keys")
+    serde_json::to_vec(&Reply { result, malformed_parts }).expect("results have string keys")
 }
 
 /// The fields of a reply that are needed to split it.
@@ -66,8 +66,8 @@ pub fn write_reply(parts: Vec<Option<Vec<EventResult>>>) -> Vec<u8> {
 struct SentReply<'r> {
     #[serde(borrow)]
     results: Vec<&'r RawValue>,
-    #[serde(default)]
-    rejected_parts: Vec<usize>,
+    #[serde(rename = "rejectedParts", default)]
+    malformed_parts: Vec<usize>,
 }
 
 /// A result's status; its other fields are not parsed.
@@ -79,11 +79,11 @@ struct Status {
 /// Splits the reply to a bundle into each part's own: JSON of a `BatchResult`, or `None` for a part that was
 /// dead-lettered. `None` when the reply does not fit the parts.
 pub fn split_reply(reply: &[u8], parts: &[BatchPart]) -> Option<Vec<Option<Vec<u8>>>> {
-    let SentReply { results, rejected_parts } = serde_json::from_slice(reply).ok()?;
+    let SentReply { results, malformed_parts } = serde_json::from_slice(reply).ok()?;
     let mut rest = results.as_slice();
     let mut replies = Vec::with_capacity(parts.len());
     for (at, part) in parts.iter().enumerate() {
-        if rejected_parts.contains(&at) {
+        if malformed_parts.contains(&at) {
             replies.push(None);
             continue;
         }

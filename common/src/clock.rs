@@ -17,21 +17,3 @@ pub fn to_text(at: DateTime<Utc>) -> String {
 pub fn serialize<S: serde::Serializer>(at: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&to_text(*at))
 }
-
-/// The version after `previous`: the current time, but at least a millisecond later (D19).
-pub fn next_version(previous: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
-    now.max(previous + chrono::TimeDelta::milliseconds(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_grows_even_when_the_clock_stands_still_or_goes_back() {
-        let first = now();
-        let second = next_version(first, first);
-        let third = next_version(second, first - chrono::TimeDelta::seconds(5));
-        assert!(first < second && second < third);
-    }
-}

@@ -22,7 +22,7 @@ pub struct EgressSettings {
 }
 
 /// Most ports in the setting.
-const MOST_PORTS: usize = 64;
+const PORTS_MAX: usize = 64;
 
 impl Section for EgressSettings {
     const VARIABLES: &'static [Variable] = &[
@@ -44,7 +44,7 @@ impl Section for EgressSettings {
         let read = |port: &str| port.trim().parse::<u16>().ok().filter(|port| *port > 0);
         let ports: Option<Vec<u16>> = listed.split(',').map(read).collect();
         let ports = ports
-            .filter(|ports| ports.len() <= MOST_PORTS)
+            .filter(|ports| ports.len() <= PORTS_MAX)
             .ok_or_else(|| error(PORTS, "must be ports from 1 to 65535, separated by commas, 64 at most"))?;
         Ok(Self { allow_private: env.get::<Self, _>("CONNECT_WEBHOOK_ALLOW_PRIVATE")?, ports })
     }
@@ -113,12 +113,8 @@ mod tests {
         let vectors: Vectors = serde_json::from_str(include_str!("../../tests/vectors/ssrf.json")).unwrap();
         for case in &vectors.cases {
             let verdict = verdict(case);
-            let expected = if verdict.is_ok() { "allowed" } else { "refused" };
-            assert_eq!(
-                case.expect, expected,
-                "{} ({:?} {:?}): {verdict:?}",
-                case.why, case.url, case.address
-            );
+            let found = if verdict.is_ok() { "allowed" } else { "refused" };
+            assert_eq!(found, case.expect, "{} ({:?} {:?}): {verdict:?}", case.why, case.url, case.address);
         }
         assert!(vectors.cases.len() >= 60);
     }

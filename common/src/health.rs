@@ -7,6 +7,7 @@ use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,14 +71,12 @@ impl Health {
     }
 }
 
-/// Serves the operator's port in the background for as long as the program runs. Returns the bound address.
-pub async fn serve(
-    addr: SocketAddr,
-    health: Health,
-    metrics: PrometheusHandle,
-) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind(addr).await?;
-    let bound = listener.local_addr()?;
+/// Serves the operator's port in the background for as long as the program runs. The error is one of [`cannot_listen`].
+pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) -> io::Result<()> {
+    let bind_error = |error| cannot_listen("CONNECT_METRICS_ADDR", addr, &error);
+    let listener = TcpListener::bind(addr).await.map_err(bind_error)?;
+    let bound = listener.local_addr().map_err(bind_error)?;
+    tracing::info!(addr = %bound, "listening for metrics and health requests");
     let upkeep = metrics.clone();
     tokio::spawn(async move {
         let mut every = tokio::time::interval(Duration::from_secs(5));
@@ -101,7 +100,12 @@ pub async fn serve(
     // D34: HEAD gets the same response as GET, without the body.
     let routes = warp::get().or(warp::head()).unify().and(metrics.or(livez).or(readyz));
     tokio::spawn(accept(listener, routes));
-    Ok(bound)
+    Ok(())
+}
+
+/// The error of an address that cannot be listened on, with the setting that names it.
+pub fn cannot_listen(setting: &str, addr: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("setting {setting}: cannot listen on {addr}: {error}"))
 }
 
 async fn accept<F>(listener: TcpListener, routes: F)
@@ -110,9 +114,9 @@ where
     F::Extract: Reply,
     F::Future: Send,
 {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // The semaphore is never closed, so there is no error.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
         let Ok((socket, _)) = listener.accept().await else {
             sleep(ACCEPT_RETRY).await;
             continue;
@@ -129,7 +133,7 @@ where
                 connection.as_mut().graceful_shutdown();
                 drop(timeout(HEADER_TIMEOUT, connection).await);
             }
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -1,5 +1,5 @@
 //! The library that the programs of Connect share: the domain types, the messages on the queues, the broker, the access to
-//! the database, and the operator's interface (settings, logs, metrics, health). It contains no rule about the effect of an
+//! the database, and what operators see of every program (settings, logs, metrics, health). It contains no rule about the effect of an
 //! event, and no SQL on tables except for the master key's canary, the history of migrations, the counts of the last minutes, and
 //! the removal of expired rows.
 
@@ -34,5 +34,6 @@ pub mod telemetry;
 pub mod tls;
 pub mod trace;
 pub mod unread_body;
+pub mod version;
 pub mod view;
 pub mod write;

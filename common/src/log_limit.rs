@@ -11,14 +11,14 @@ pub struct LogLimit<const REASONS: usize>([Reason; REASONS]);
 
 #[derive(Debug)]
 struct Reason {
-    /// The second after the one of the last line; 0 before the first.
+    /// The first second in which the next line may be logged; 0 before the first line.
     next: AtomicU64,
     suppressed: AtomicU64,
 }
 
 /// The permission to log a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admitted {
+pub struct LogPermit {
     /// Lines of its reason that were suppressed since the last one; `None` for none, so that the field is left out.
     pub suppressed: Option<u64>,
 }
@@ -30,12 +30,12 @@ impl<const REASONS: usize> LogLimit<REASONS> {
     }
 
     /// Whether a line of this reason may be logged now. Reasons beyond `REASONS` share the limits of the others.
-    pub fn admit(&self, reason: usize) -> Option<Admitted> {
+    pub fn admit(&self, reason: usize) -> Option<LogPermit> {
         static BEGUN: OnceLock<Instant> = OnceLock::new();
         self.admit_at(reason, BEGUN.get_or_init(Instant::now).elapsed().as_secs())
     }
 
-    fn admit_at(&self, reason: usize, second: u64) -> Option<Admitted> {
+    fn admit_at(&self, reason: usize, second: u64) -> Option<LogPermit> {
         let reason = self.0.get(reason % REASONS.max(1))?;
         let next = reason.next.load(Ordering::Relaxed);
         let is_due = second >= next
@@ -45,7 +45,7 @@ impl<const REASONS: usize> LogLimit<REASONS> {
             return None;
         }
         let suppressed = reason.suppressed.swap(0, Ordering::Relaxed);
-        Some(Admitted { suppressed: (suppressed > 0).then_some(suppressed) })
+        Some(LogPermit { suppressed: (suppressed > 0).then_some(suppressed) })
     }
 }
 
@@ -61,7 +61,7 @@ impl<const REASONS: usize> Default for LogLimit<REASONS> {
 macro_rules! limited {
     ($limit:ident $(. $field:ident)* [$reason:expr], $level:ident, $($line:tt)+) => {
         match $limit $(. $field)* .admit($reason) {
-            Some(admitted) => tracing::$level!(suppressed = admitted.suppressed, $($line)+),
+            Some(permit) => tracing::$level!(suppressed = permit.suppressed, $($line)+),
             None => tracing::debug!($($line)+),
         }
     };
@@ -74,16 +74,16 @@ mod tests {
     #[test]
     fn admits_one_line_a_second_and_reason_and_counts_the_others() {
         let limit = LogLimit::<2>::new();
-        let none_suppressed = Some(Admitted { suppressed: None });
+        let none_suppressed = Some(LogPermit { suppressed: None });
         assert_eq!(limit.admit_at(0, 0), none_suppressed);
         assert_eq!(limit.admit_at(1, 0), none_suppressed);
         for _ in 0..3 {
             assert_eq!(limit.admit_at(0, 0), None);
         }
-        assert_eq!(limit.admit_at(0, 1), Some(Admitted { suppressed: Some(3) }));
+        assert_eq!(limit.admit_at(0, 1), Some(LogPermit { suppressed: Some(3) }));
         assert_eq!(limit.admit_at(0, 1), None);
         assert_eq!(limit.admit_at(1, 9), none_suppressed);
-        assert_eq!(limit.admit_at(0, 9), Some(Admitted { suppressed: Some(1) }));
+        assert_eq!(limit.admit_at(0, 9), Some(LogPermit { suppressed: Some(1) }));
     }
 
     #[test]

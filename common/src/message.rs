@@ -12,7 +12,7 @@ use uuid::{Builder, Uuid};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchMeta {
-    /// The request's id; also the message's correlation id.
+    /// The id of the request, or of the bundle if there are `parts`; also the message's correlation id.
     pub request_id: Uuid,
     /// The caller of the request.
     pub caller: Caller,
@@ -33,7 +33,7 @@ pub struct BatchMeta {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchPart {
-    /// The request that the message belongs to.
+    /// The id of the part's own request.
     pub request_id: Uuid,
     /// Its trace context, as a W3C `traceparent`.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The names of all metrics (the operator's contract). No label contains a tenant's, key's or person's data.
+//! The names of all metrics (docs/operators.md). No label contains a tenant's, key's or person's data.
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::sync::OnceLock;

@@ -12,9 +12,9 @@ const BAR: &str = "{prefix} [{bar:40}] {human_pos} of {human_len}, {elapsed} so 
 /// The progress of one command.
 #[derive(Debug)]
 pub struct Progress {
-    what: &'static str,
+    done_word: &'static str,
     total: u64,
-    begun: u64,
+    started_items: u64,
     shown: Shown,
 }
 
@@ -29,17 +29,17 @@ enum Shown {
 }
 
 impl Progress {
-    /// Begins to show that `total` things are being `what`, a participle such as "requeued".
-    pub fn begin(what: &'static str, total: u64) -> Self {
-        let bar = bar(what, total);
+    /// Begins to show the progress of `total` items. `done_word`, such as "requeued", is printed before the numbers.
+    pub fn begin(done_word: &'static str, total: u64) -> Self {
+        let bar = bar(done_word, total);
         // Hidden when standard error is not a terminal, or is a terminal without cursor control.
         let shown = if bar.is_hidden() { Shown::Lines { last: Instant::now() } } else { Shown::Bar(bar) };
-        Self { what, total, begun: 0, shown }
+        Self { done_word, total, started_items: 0, shown }
     }
 
     /// Like [`begin`](Self::begin), but shows nothing if standard error is not a terminal: for commands that a program runs.
-    pub fn begin_quietly(what: &'static str, total: u64) -> Self {
-        let begun = Self::begin(what, total);
+    pub fn begin_quietly(done_word: &'static str, total: u64) -> Self {
+        let begun = Self::begin(done_word, total);
         match begun.shown {
             Shown::Lines { .. } => Self { shown: Shown::Nothing, ..begun },
             Shown::Bar(_) | Shown::Nothing => begun,
@@ -52,7 +52,7 @@ impl Progress {
             Shown::Bar(bar) => bar.set_position(done),
             Shown::Lines { last } if last.elapsed() >= BETWEEN_LINES => {
                 *last = Instant::now();
-                eprintln!("{} {done} of {}", self.what, self.total);
+                eprintln!("{} {done} of {}", self.done_word, self.total);
             }
             Shown::Lines { .. } | Shown::Nothing => {}
         }
@@ -61,12 +61,12 @@ impl Progress {
     /// Starts the next item, after those before it are finished. For few items that take long and have a name.
     pub fn next(&mut self, name: &str) {
         if let Shown::Bar(bar) = &self.shown {
-            bar.set_position(self.begun);
+            bar.set_position(self.started_items);
             bar.set_message(format!("({name})"));
         }
-        self.begun += 1;
+        self.started_items += 1;
         if let Shown::Lines { .. } = self.shown {
-            eprintln!("{} of {}: {name}", self.begun, self.total);
+            eprintln!("{} of {}: {name}", self.started_items, self.total);
         }
     }
 
@@ -83,7 +83,7 @@ impl Progress {
     }
 
     /// Runs `print`, which writes to the terminal, with the bar hidden meanwhile.
-    pub fn beside<R>(&self, print: impl FnOnce() -> R) -> R {
+    pub fn with_bar_hidden<R>(&self, print: impl FnOnce() -> R) -> R {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(print),
             Shown::Lines { .. } | Shown::Nothing => print(),
@@ -94,14 +94,14 @@ impl Progress {
     pub fn end(self, done: u64) {
         match self.shown {
             Shown::Bar(bar) => bar.finish_and_clear(),
-            Shown::Lines { .. } if self.total > 0 => eprintln!("{} {done} of {}", self.what, self.total),
+            Shown::Lines { .. } if self.total > 0 => eprintln!("{} {done} of {}", self.done_word, self.total),
             Shown::Lines { .. } | Shown::Nothing => {}
         }
     }
 }
 
-fn bar(what: &'static str, total: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_prefix(what);
+fn bar(done_word: &'static str, total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_prefix(done_word);
     bar.enable_steady_tick(TICK);
     match ProgressStyle::with_template(BAR) {
         Ok(style) => bar.with_style(style),

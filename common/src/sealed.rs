@@ -47,7 +47,7 @@ impl fmt::Debug for Secret {
 }
 
 /// The associated data that binds the sealed secret of an API key to its row.
-pub fn key_binding(tenant: TenantId, prefix: &str) -> String {
+pub fn api_key_binding(tenant: TenantId, prefix: &str) -> String {
     format!("key/{tenant}/{prefix}")
 }
 
@@ -64,9 +64,9 @@ pub fn subscription_url_binding(tenant: TenantId, subscription: Uuid) -> String 
 /// Names a master key without revealing it: the first four bytes of a value that is derived from the key. It is stored in
 /// what the key seals, and shown to operators in logs, metrics and commands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct KeyId([u8; ID_BYTES]);
+pub struct MasterKeyId([u8; ID_BYTES]);
 
-impl KeyId {
+impl MasterKeyId {
     /// The id that a stored value names; `None` for a value of a release that sealed without ids.
     pub fn of_sealed(sealed: &[u8]) -> Option<Self> {
         let rest = sealed.strip_prefix(MAGIC)?.strip_prefix(&[VERSION])?;
@@ -74,13 +74,13 @@ impl KeyId {
     }
 }
 
-impl fmt::Display for KeyId {
+impl fmt::Display for MasterKeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))
     }
 }
 
-impl fmt::Debug for KeyId {
+impl fmt::Debug for MasterKeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -91,7 +91,7 @@ impl fmt::Debug for KeyId {
 pub struct MasterKey {
     cipher: Aes256Gcm,
     derivation: Hmac<Sha256>,
-    id: KeyId,
+    id: MasterKeyId,
 }
 
 /// Secret decryption failed: the value was sealed under another master key or for another row, or was changed.
@@ -106,11 +106,11 @@ impl MasterKey {
         let cipher = Aes256Gcm::new_from_slice(&bytes).map_err(|_| "must be 32 bytes in base64")?;
         let derivation = Hmac::<Sha256>::new_from_slice(&bytes).expect("HMAC takes keys of any length");
         let [a, b, c, d, ..] = expand(&derivation, "connect/key-id/v1");
-        Ok(Self { cipher, derivation, id: KeyId([a, b, c, d]) })
+        Ok(Self { cipher, derivation, id: MasterKeyId([a, b, c, d]) })
     }
 
     /// Names the key without revealing it.
-    pub const fn id(&self) -> KeyId {
+    pub const fn id(&self) -> MasterKeyId {
         self.id
     }
 
@@ -181,12 +181,13 @@ impl fmt::Debug for MasterKey {
 pub struct MasterKeys {
     /// Seals and signs.
     pub current: MasterKey,
-    /// Only opens and verifies: the key before the current one, or, while programs are prepared for a rotation, the next one.
+    /// `CONNECT_MASTER_KEY_PREVIOUS`, which only opens and verifies: the key before the current one, or, while programs are prepared
+    /// for a rotation, the next one.
     pub previous: Option<MasterKey>,
 }
 
 impl MasterKeys {
-    /// Opens a value with the key that it names, or, if it names none, with whichever key opens it.
+    /// Tries the current key, then the previous one. A value with a header is opened only by the key whose id the header has.
     pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, DecryptionFailed> {
         self.open_with(sealed, binding).map(|(secret, _)| secret)
     }
@@ -201,7 +202,7 @@ impl MasterKeys {
 /// Which master key a value was sealed under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum KeyRole {
+pub enum MasterKeyRole {
     /// `CONNECT_MASTER_KEY`.
     Current,
     /// `CONNECT_MASTER_KEY_PREVIOUS`.
@@ -212,7 +213,7 @@ pub enum KeyRole {
     Unversioned,
 }
 
-impl KeyRole {
+impl MasterKeyRole {
     /// The name in JSON and in labels.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -226,13 +227,13 @@ impl KeyRole {
 
 impl MasterKeys {
     /// Which key has the id that a value names.
-    pub fn role_of(&self, id: Option<&str>) -> KeyRole {
+    pub fn role_of(&self, id: Option<&str>) -> MasterKeyRole {
         let is = |key: &MasterKey| id == Some(key.id.to_string().as_str());
         match id {
-            None => KeyRole::Unversioned,
-            Some(_) if is(&self.current) => KeyRole::Current,
-            Some(_) if self.previous.as_ref().is_some_and(is) => KeyRole::Previous,
-            Some(_) => KeyRole::Other,
+            None => MasterKeyRole::Unversioned,
+            Some(_) if is(&self.current) => MasterKeyRole::Current,
+            Some(_) if self.previous.as_ref().is_some_and(is) => MasterKeyRole::Previous,
+            Some(_) => MasterKeyRole::Other,
         }
     }
 }
@@ -273,7 +274,7 @@ mod tests {
         let sealed = sealed_without_header(&key(1), "s3cret", "a/b");
         assert_eq!(key(1).open(&sealed, "a/b"), Ok(Secret::new("s3cret".to_owned())));
         assert_eq!(key(1).open(&sealed, "a/c"), Err(DecryptionFailed));
-        assert_eq!(KeyId::of_sealed(&sealed), None);
+        assert_eq!(MasterKeyId::of_sealed(&sealed), None);
         // Even if its nonce begins like a header of the same key.
         let mut nonce = [0; 12];
         nonce[..HEADER_BYTES].copy_from_slice(&key(1).header());
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn a_value_names_its_key_and_its_header_cannot_be_changed() {
         let mut sealed = key(1).seal(&Secret::new("s3cret".to_owned()), "a/b", [7; 12]);
-        assert_eq!(KeyId::of_sealed(&sealed), Some(key(1).id()));
+        assert_eq!(MasterKeyId::of_sealed(&sealed), Some(key(1).id()));
         assert_ne!(key(1).id(), key(2).id());
         assert_eq!(key(1).open(&sealed[HEADER_BYTES..], "a/b"), Err(DecryptionFailed), "without the header");
         sealed[HEADER_BYTES - 1] ^= 1;

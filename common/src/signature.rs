@@ -1,9 +1,9 @@
 //! Request and webhook signatures (specification: Authentication; D2). Pure: the caller brings the clock.
 
-mod form;
+mod diagnosis;
 mod webhook;
 
-pub use form::{SentMac, malformation, skew};
+pub use diagnosis::{SentMac, malformation, skew};
 pub use webhook::{sign_webhook, verify_webhook};
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -130,8 +130,8 @@ impl Signature {
     }
 }
 
-/// Whether `mac` is the HMAC-SHA256 of `text` under `secret`; compares in constant time. For checks that say what was signed
-/// instead of the text that was expected: nothing returns that MAC.
+/// Whether `mac` is the HMAC-SHA256 of `text` under `secret`; compares in constant time. For the signature check, which
+/// finds out by trial which text was signed. No function returns the MAC of a text that somebody else chooses.
 pub fn is_mac_of(mac: &[u8; 32], secret: &[u8], text: &[u8]) -> bool {
     let mut keyed = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes keys of any length");
     keyed.update(text);

@@ -9,7 +9,8 @@ use tokio::time::timeout;
 const DISCARD: (usize, Duration) = (16 << 20, Duration::from_secs(2));
 
 /// Discards in the background what the caller of a refused request is still sending, so that it can read the response
-/// instead of getting a reset connection. Bounded in bytes (16 MiB) and time (2 seconds), and at most one for a connection.
+/// instead of getting a reset connection. Bounded in bytes (16 MiB) and time (2 seconds); a body that exceeds them closes its
+/// connection. A connection has at most one such task, because its next request comes after the whole body.
 pub fn discard<S, B, E>(mut stream: S)
 where
     S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,

@@ -36,8 +36,8 @@ const QUEUES: QueueUse = QueueUse { publishes: &[], consumes: &[Queue::Webhooks]
 /// Why the dispatcher cannot run.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The metrics server's port cannot be opened.
-    #[error("setting CONNECT_METRICS_ADDR: cannot listen on this address: {0}")]
+    /// The operator's port cannot be opened.
+    #[error("{0}")]
     Listen(std::io::Error),
     /// Signal handlers cannot be installed.
     #[error("signal handlers cannot be installed: {0}")]
@@ -53,8 +53,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let health = Health::new(&["broker", "consuming", "master_key", "postgres", "publishing"]);
     let sender = Sender::new(&settings.sender)?;
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
-    let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
-    tracing::info!(addr = %bound, "listening for metrics and health requests");
+    health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
     if settings.sender.egress.allow_private {
         tracing::warn!(
             "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses"

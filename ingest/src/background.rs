@@ -66,15 +66,15 @@ pub(crate) async fn watch_readiness(
         health.set(BROKER, queues.iter().all(QueuePublisher::is_ready));
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let is_migrated = store::run_until(&db, deadline, schema::is_migrated).await.unwrap_or(false);
-        // A demoted server still answers look-ups of keys and records, but with an outdated state.
-        let is_migrated = is_migrated && db.is_writable(POSTGRES_WITHIN).await;
-        health.set(POSTGRES, is_migrated);
+        // A demoted server still serves look-ups of keys and records, but with an outdated state.
+        let is_usable = is_migrated && db.is_writable(POSTGRES_WITHIN).await;
+        health.set(POSTGRES, is_usable);
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let is_writable = store::run_until(&db, deadline, replay_entries::check).await.unwrap_or(false);
-        health.set(REPLAY_STORE, is_migrated && is_writable);
+        health.set(REPLAY_STORE, is_usable && is_writable);
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let verify = async |client: &Client| verify_master_key(client, &masters).await;
         let verified = store::run_until(&db, deadline, verify).await;
-        health.set(MASTER_KEY, is_migrated && is_verified(verified, &masters));
+        health.set(MASTER_KEY, is_usable && is_verified(verified, &masters));
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Outage {
     /// Locked while it is set, so that its last value is the current state.
     gauge: Mutex<Gauge>,
     is_down: AtomicBool,
-    /// Bounds the log lines of a dependency that alternates between working and failing.
+    /// Limits the log lines of a dependency that alternates between working and failing.
     transitions: LogLimit<2>,
 }
 
@@ -53,16 +53,16 @@ impl Outage {
     pub(crate) fn report_failure(&self, error: &impl fmt::Display) {
         metrics::counter!(OUTAGE_FAILURES, "what" => self.what).increment(1);
         if self.is_down.swap(true, Ordering::Relaxed) {
-            tracing::debug!(what = self.what, %error, "dependency still unavailable");
+            tracing::debug!(what = self.what, %error, "Postgres is still unavailable");
         } else {
             self.show();
             let what = self.what;
             match self.effect {
                 Effect::TaskRetries => {
-                    limited!(self.transitions[0], warn, what, %error, "dependency of a background task unavailable; retrying");
+                    limited!(self.transitions[0], warn, what, %error, "a background task cannot use Postgres; retrying");
                 }
                 Effect::RequestsFail => {
-                    limited!(self.transitions[0], warn, what, %error, "dependency unavailable; responding 503 to requests");
+                    limited!(self.transitions[0], warn, what, %error, "Postgres is unavailable; responding 503 to requests that need it");
                 }
             }
         }
@@ -78,7 +78,7 @@ impl Outage {
         // Reading first keeps the cache line shared: this is called for every use.
         if self.is_down.load(Ordering::Relaxed) && self.is_down.swap(false, Ordering::Relaxed) {
             self.show();
-            limited!(self.transitions[1], info, what = self.what, "dependency available again");
+            limited!(self.transitions[1], info, what = self.what, "Postgres is available again");
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum OverloadReason {
     Network,
     /// `CONNECT_MAX_IN_FLIGHT` requests are under way.
     InFlight,
-    /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the tenant are under way, or an equal part of
+    /// `CONNECT_MAX_IN_FLIGHT_PER_TENANT` requests of the tenant are under way, or an equal share of
     /// `CONNECT_MAX_IN_FLIGHT`.
     InFlightPerTenant,
     /// More work waits to be applied than the worker does in `CONNECT_BACKLOG_TARGET`.
@@ -36,8 +36,9 @@ pub enum OverloadReason {
     PublishQueue,
     /// The broker is not connected, or blocks publishers.
     Broker,
-    /// The queue is full, or does not exist.
-    Queue,
+    /// The broker's queue is full, or does not exist.
+    #[strum(serialize = "queue")]
+    BrokerQueue,
 }
 
 impl OverloadReason {

@@ -28,13 +28,14 @@ impl ReadPools {
     pub(crate) fn new(connections: usize, pool: impl Fn(usize) -> Database) -> Self {
         let reserved = RecordKind::ALL.len();
         if connections < reserved {
-            let common = pool(connections);
-            let sources = RecordKind::ALL.map(|_| ConnectionSource::from(common.clone()));
-            return Self { sources, pools: vec![common] };
+            let shared_pool = pool(connections);
+            let sources = RecordKind::ALL.map(|_| ConnectionSource::from(shared_pool.clone()));
+            return Self { sources, pools: vec![shared_pool] };
         }
-        let common = (connections > reserved).then(|| pool(connections - reserved));
-        let sources = RecordKind::ALL.map(|_| ConnectionSource { pool: pool(1), overflow: common.clone() });
-        let pools = sources.iter().map(|source| source.pool.clone()).chain(common).collect();
+        let shared_pool = (connections > reserved).then(|| pool(connections - reserved));
+        let sources =
+            RecordKind::ALL.map(|_| ConnectionSource { pool: pool(1), overflow: shared_pool.clone() });
+        let pools = sources.iter().map(|source| source.pool.clone()).chain(shared_pool).collect();
         Self { sources, pools }
     }
 

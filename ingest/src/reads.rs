@@ -9,7 +9,7 @@ use crate::outage::Outage;
 use crate::overload::OverloadReason;
 use crate::read_pools::ReadPools;
 use crate::refusal::Refusal;
-use crate::replay::round_trips::{StoreReply, StoreRequest, StoreRoundTrips, await_reply};
+use crate::replay::round_trips::{StoreRequest, StoreResult, StoreRoundTrips, await_result};
 use crate::replay::{Admission, ReplayStore};
 use crate::store::RowError;
 use crate::store::records::{RecordKind, RecordLookup};
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// Bounds the log lines of failed reads.
+/// Limits the log lines of failed reads.
 static FAULTS: LogLimit<2> = LogLimit::new();
 
 /// Reads of one kind that may wait. With the default settings fewer are ever under way.
@@ -99,11 +99,11 @@ impl RecordReader {
         entry: Option<ReplayEntry>,
         lookup: RecordLookup,
         deadline: Instant,
-    ) -> Result<StoreReply, ReadError> {
+    ) -> Result<StoreResult, ReadError> {
         let ReadsOfKind { queue, round_trips } = &self.kinds[lookup.query.kind() as usize];
         let is_by_id = lookup.query.is_by_id();
         let (request, receiver) = StoreRequest::new(entry, Some(lookup));
-        let reply = await_reply(receiver, deadline);
+        let reply = await_result(receiver, deadline);
         if is_by_id {
             queue.push(request).map_err(|_| ReadError::QueueFull)?;
             return reply.await.map_err(|_| ReadError::TimedOut);
@@ -114,7 +114,7 @@ impl RecordReader {
     }
 
     /// The rows of a read. 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the database is
-    /// unavailable, 500 when it rejected the query.
+    /// unavailable, 500 when it refused the query.
     pub(crate) fn rows(&self, found: ReadResult) -> Result<Vec<Row>, Refusal> {
         match found {
             Ok(rows) => {
@@ -133,8 +133,8 @@ impl RecordReader {
                 self.outage.report_failure(error);
                 Refusal::ReplayStoreUnavailable
             }
-            TxError::Refused(_) | TxError::Abandoned(_) => {
-                limited!(FAULTS[0], error, %error, "the database rejected a records query; responding 500");
+            TxError::StatementFailed(_) | TxError::Abandoned(_) => {
+                limited!(FAULTS[0], error, %error, "the database refused a records query; responding 500");
                 Refusal::Internal
             }
         }

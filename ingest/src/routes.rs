@@ -19,7 +19,7 @@ use warp::path::FullPath;
 use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
 
-/// Bounds the log lines of unhandled rejections.
+/// Limits the log lines of unhandled rejections.
 static UNROUTED: LogLimit<1> = LogLimit::new();
 
 /// All routes. Unknown paths are refused here as well, so that warp never responds by itself.

@@ -36,7 +36,7 @@ const IDLE_CHECK: Duration = Duration::from_millis(500);
 /// these are a quarter of a gigabyte for all connections.
 const READ_BUFFER: usize = 64 * 1024;
 
-/// Bounds the log lines of failures to accept.
+/// Limits the log lines of failures to accept.
 static ACCEPT_FAILURES: LogLimit<1> = LogLimit::new();
 
 /// How connections are served.

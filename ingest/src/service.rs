@@ -13,7 +13,7 @@ use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::read_pools::ReadPools;
 use crate::reads::RecordReader;
-use crate::refused::RefusedRequests;
+use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
 use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
 use crate::routes::routes;
@@ -52,12 +52,11 @@ pub async fn run(settings: Settings) -> io::Result<()> {
     let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
     let recorder = metrics::install();
     register_counters();
-    let bound = health::serve(metrics_addr, health.clone(), recorder).await;
-    let bound = bound.map_err(|error| cannot_listen("CONNECT_METRICS_ADDR", metrics_addr, &error))?;
-    tracing::info!(addr = %bound, "listening for metrics and health requests");
+    health::serve(metrics_addr, health.clone(), recorder).await?;
     let addr = settings.ingest.addr;
-    let listener =
-        TcpListener::bind(addr).await.map_err(|error| cannot_listen("CONNECT_INGEST_ADDR", addr, &error))?;
+    let listener = TcpListener::bind(addr)
+        .await
+        .map_err(|error| health::cannot_listen("CONNECT_INGEST_ADDR", addr, &error))?;
 
     // Cancelled only after the drain: requests under way need the broker until then.
     let broker_closes = CancellationToken::new();
@@ -84,7 +83,7 @@ fn start_services(
     broker: &Broker,
     health: &Health,
     broker_closes: &CancellationToken,
-) -> (Arc<Services>, KeyUses, RefusedRequests) {
+) -> (Arc<Services>, KeyUses, KeyRequestRecorder) {
     let ingest = &settings.ingest;
     let (url, read_url) = (&settings.database.url, &settings.database.read_url);
     let key_db = pool(url, "ingest_keys", KEY_CONNECTIONS, ingest.store_timeout);
@@ -108,7 +107,7 @@ fn start_services(
     tokio::spawn(maintain_partitions(partitions));
     let uses = KeyUses::new(replay_db.clone());
     tokio::spawn(uses.clone().write_regularly());
-    let refused = RefusedRequests::new(replay_db.clone());
+    let refused = KeyRequestRecorder::new(replay_db.clone());
     tokio::spawn(refused.clone().write_regularly());
     tokio::spawn(background::return_freed_memory());
     tokio::spawn(background::observe_pools(pools));
@@ -131,8 +130,8 @@ fn start_services(
 fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) -> Database {
     // Replay entries need not wait for the disk. Everything that their requests change is committed later, and durably, so a
     // crash of the server can only lose entries of requests that were not applied either.
-    let settled = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };
-    Database::new(url, settled)
+    let pool_settings = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };
+    Database::new(url, pool_settings)
 }
 
 fn server_settings(settings: &Settings) -> ServerSettings {
@@ -148,10 +147,6 @@ fn server_settings(settings: &Settings) -> ServerSettings {
 async fn unready_when_draining(shutdown: CancellationToken, health: Health) {
     shutdown.cancelled().await;
     health.set(ACCEPTING, false);
-}
-
-fn cannot_listen(setting: &str, addr: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("setting {setting}: can't listen on {addr}: {error}"))
 }
 
 async fn wait_until_closed(broker: &Broker) {

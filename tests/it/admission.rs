@@ -13,17 +13,16 @@ use tests::{
 };
 use tests::{event, eventually, text};
 
-/// The statement that writes the replay entries of requests.
 const INSERT_ENTRIES: &str = "replay_entries.insert";
 
-/// A world whose tenant may have `places` requests in flight, with an ingest behind a recorder.
+/// A world whose tenant may have `in_flight` requests in flight, with an ingest behind a recorder.
 async fn world_with_recorder(
-    places: usize,
+    in_flight: usize,
     settings: impl Fn(WorldBuilder) -> WorldBuilder,
 ) -> (World, StatementRecorder) {
-    let places = places.to_string();
+    let in_flight = in_flight.to_string();
     let world = World::with().ingests(0).set("CONNECT_BACKLOG_TARGET", "60s");
-    let world = settings(world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", &places));
+    let world = settings(world.set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", &in_flight));
     let mut world = world.start().await;
     let recorder = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_URL", recorder.url());
@@ -43,16 +42,16 @@ async fn send_concurrently(
     let lock = "BEGIN; LOCK TABLE replay_entries IN ACCESS EXCLUSIVE MODE";
     blocker.batch_execute(lock).await.expect("the table can be locked");
     let http = HttpClient::new(world.http().address());
-    let send = async |place: usize| (place, http.send(&requests[place]).await);
+    let send = async |index: usize| (index, http.send(&requests[index]).await);
     let mut waiting: FuturesUnordered<_> = (0..requests.len()).map(send).collect();
-    let (refused_place, refused) = waiting.next().await.expect("a request is refused");
+    let (refused_index, refused) = waiting.next().await.expect("a request is refused");
     refused.assert_error(503, "overloaded");
     then().await;
     blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
     let mut responses = vec![None; requests.len()];
-    while let Some((place, response)) = waiting.next().await {
-        assert_ne!(place, refused_place);
-        responses[place] = Some(response);
+    while let Some((index, response)) = waiting.next().await {
+        assert_ne!(index, refused_index);
+        responses[index] = Some(response);
     }
     responses
 }
@@ -85,11 +84,11 @@ async fn concurrent_requests_share_round_trips_and_keep_their_own_results() {
     requests.extend((0..5).map(|i| world.key.events(format!("{{\"events\":[{i}]}}"))));
     requests.extend(vec![same; 6]);
     let responses = send_concurrently(&world, &requests, async || ()).await;
-    for (place, response) in responses.iter().enumerate().take(35) {
-        let expected = if place < 30 { 200 } else { 400 };
+    for (index, response) in responses.iter().enumerate().take(35) {
+        let expected = if index < 30 { 200 } else { 400 };
         assert!(
             response.as_ref().is_none_or(|response| response.status == expected),
-            "{place}: {response:?}"
+            "{index}: {response:?}"
         );
     }
     let same: Vec<u16> = responses[35..].iter().flatten().map(|response| response.status).collect();
@@ -114,9 +113,9 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
     statements(&recorder, "ingest_replay");
     let requests: Vec<_> = (0..31).map(|i| read(&world.key, &shown[i % 3].0, i)).collect();
     let responses = send_concurrently(&world, &requests, async || ()).await;
-    for (place, response) in responses.iter().enumerate() {
+    for (index, response) in responses.iter().enumerate() {
         if let Some(response) = response {
-            assert_eq!(record(response, 200), shown[place % 3].1);
+            assert_eq!(record(response, 200), shown[index % 3].1);
         }
     }
     let round_trips = statements(&recorder, "ingest_reads");
@@ -143,7 +142,7 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
             recorder.take("ingest_reads");
             assert_eq!(get(&world, &route).await.status, 200, "{route}");
             let round_trips: Vec<_> =
-                recorder.take("ingest_reads").into_iter().map(|f| f.statements).collect();
+                recorder.take("ingest_reads").into_iter().map(|round_trip| round_trip.statements).collect();
             if round_trips == [[INSERT_ENTRIES, statement]] {
                 Ok(())
             } else {
@@ -221,7 +220,7 @@ async fn callers_that_disconnect_cancel_no_other_request_of_their_round_trip() {
     let (_, refused) = waiting.next().await.expect("a request is refused").expect("nobody has hung up");
     refused.assert_error(503, "overloaded");
     hang_ups.iter().take(10).for_each(AbortHandle::abort);
-    blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
+    blocker.batch_execute("ROLLBACK").await.expect("the lock is released");
     let mut passed = 0;
     while let Some(response) = waiting.next().await {
         if let Ok((i, response)) = response {
@@ -247,12 +246,12 @@ async fn an_outage_during_a_round_trip_fails_each_request_with_503_and_applies_n
     world.proxies().postgres.restore();
     world.ingests[0].until_ready().await;
     let again = send().await;
-    let accepted = again.iter().take(10).filter(|response| response.status == 200).count();
+    let ingested = again.iter().take(10).filter(|response| response.status == 200).count();
     for response in again.iter().filter(|response| response.status != 200) {
         response.assert_error(401, "unauthorized");
     }
     let applied = world.database.count("SELECT count(*) FROM timeline").await - before;
-    assert_eq!(applied, i64::try_from(accepted).expect("few"), "requests that got 503 were not ingested");
+    assert_eq!(applied, i64::try_from(ingested).expect("few"), "requests that got 503 were not ingested");
     for response in send().await {
         response.assert_error(401, "unauthorized");
     }

@@ -186,7 +186,7 @@ async fn a_quiet_tenant_is_served_while_others_burst_and_disconnect() {
     // 16,000 events a second for 60 ms in each of two ingests, of which each of two tenants may hold half; the limit falls
     // from there on. Prefetched messages count as well.
     assert!(deepest <= 20, "{deepest} batches waited before those of the quiet tenant");
-    assert!(refusals(&world, "backlog_share").await > 0.0, "nothing was held back");
+    assert!(refusals(&world, "backlog_share").await > 0.0, "no request of the others was refused");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The Markdown documents lead where they say.
+//! The Markdown documents lead where they say, and the files that ARCHITECTURE.md names exist.
 
 use std::path::{Path, PathBuf};
 
@@ -45,4 +45,64 @@ fn every_link_between_documents_leads_to_a_file_and_heading_that_exist() {
         }
     }
     assert!(links > 100, "{links} links");
+}
+
+/// The directories in which the files are that ARCHITECTURE.md names.
+const DIRECTORIES: [&str; 9] =
+    ["admin", "common", "dispatcher", "docs", "ingest", "ops", "sql", "tests", "worker"];
+
+/// The decision that no file implements; "Known limits" says so.
+const NOT_IMPLEMENTED: &str = "D30";
+
+fn architecture() -> String {
+    read(&Path::new(ROOT).join("ARCHITECTURE.md"))
+}
+
+/// The paths in backticks, without those of patterns, modules and commands.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let prose = text.split("```").step_by(2);
+    let quoted = prose.flat_map(|prose| prose.lines()).flat_map(|line| line.split('`').skip(1).step_by(2));
+    quoted.filter(|quoted| {
+        let is_path = quoted.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+        let is_in_directory =
+            quoted.split_once('/').is_some_and(|(directory, _)| DIRECTORIES.contains(&directory));
+        is_path && (is_in_directory || quoted.ends_with(".rs"))
+    })
+}
+
+#[test]
+fn every_path_in_the_architecture_exists() {
+    let text = architecture();
+    let missing: Vec<&str> = paths(&text).filter(|path| !Path::new(ROOT).join(path).exists()).collect();
+    assert_eq!(missing, [""; 0], "write whole paths");
+    assert!(paths(&text).count() > 100, "{} paths", paths(&text).count());
+}
+
+/// Whether a text cites a decision: `D2` is not cited by `D21` or `D2a`.
+fn cites(text: &str, decision: &str) -> bool {
+    let is_apart = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    text.match_indices(decision).any(|(at, _)| {
+        let is_begin = !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+        is_begin && is_apart(&text[at + decision.len()..])
+    })
+}
+
+#[test]
+fn every_decision_is_cited_in_the_files_that_implement_it() {
+    let text = architecture();
+    let section = text.split("\n## ").find(|section| section.starts_with("Where each rule is implemented"));
+    let rows = section.expect("the section").lines().filter_map(|line| line.strip_prefix("| D"));
+    let mut numbers = Vec::new();
+    for row in rows {
+        let (number, files) = row.split_once(" | ").expect("columns");
+        let decision = format!("D{number}");
+        if number.bytes().all(|byte| byte.is_ascii_digit()) {
+            numbers.push(number.parse::<u32>().expect("a number"));
+        }
+        assert_eq!(paths(files).next().is_none(), decision == NOT_IMPLEMENTED, "{decision}");
+        for path in paths(files) {
+            assert!(cites(&read(&Path::new(ROOT).join(path)), &decision), "{path} does not cite {decision}");
+        }
+    }
+    assert_eq!(numbers, (1..=35).collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! SIGTERM: a program finishes what is under way and loses nothing (the operator's contract).
+//! SIGTERM: a program finishes what is under way and loses nothing (docs/operators.md).
 
 use crate::burst;
 use futures_util::future::join_all;

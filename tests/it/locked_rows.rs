@@ -9,7 +9,7 @@ use tests::{Event, World, event, text};
 async fn while_locked<T>(world: &World, table: &str, work: impl Future<Output = T>) -> T {
     let other = world.database.connect().await;
     let change = format!("BEGIN; UPDATE {table} SET updated_at = now()");
-    other.batch_execute(&change).await.expect("nobody has them");
+    other.batch_execute(&change).await.expect("no row is locked");
     let commit = async {
         world.database.until_lock_wait().await;
         other.batch_execute("COMMIT").await.expect("a commit");
@@ -18,24 +18,25 @@ async fn while_locked<T>(world: &World, table: &str, work: impl Future<Output = 
 }
 
 /// Events of one contact, each by another identity and each with a change, so that the worker writes the client.
-fn events_by_each_identity(of: usize) -> [Event; 3] {
-    let ([email, phone], told) = (identities(of), |name| event("contact.updated").name(name));
+fn events_by_each_identity(number: usize) -> [Event; 3] {
+    let ([email, phone], renamed) = (identities(number), |name| event("contact.updated").name(name));
     [
-        told("Ana by email").email(&email),
-        told("Ana by phone").phone(&phone),
-        told("Ana by id").external_id(&format!("user-{of}")),
+        renamed("Ana by email").email(&email),
+        renamed("Ana by phone").phone(&phone),
+        renamed("Ana by id").external_id(&format!("user-{number}")),
     ]
 }
 
 /// Email and phone of a contact.
-fn identities(of: usize) -> [String; 2] {
-    [format!("{of}@example.com"), format!("+44 20 7946 00{of:02}")]
+fn identities(number: usize) -> [String; 2] {
+    [format!("{number}@example.com"), format!("+44 20 7946 00{number:02}")]
 }
 
 /// Creates a contact with all its identities and a lead.
-async fn contact(world: &World, of: usize) -> Value {
-    let [email, phone] = identities(of);
-    let enquiry = event("enquiry.submitted").email(&email).phone(&phone).external_id(&format!("user-{of}"));
+async fn contact(world: &World, number: usize) -> Value {
+    let [email, phone] = identities(number);
+    let enquiry =
+        event("enquiry.submitted").email(&email).phone(&phone).external_id(&format!("user-{number}"));
     world.accept(enquiry.name("Ana")).await
 }
 
@@ -79,22 +80,21 @@ async fn records_writes_find_a_locked_client_and_its_lead() {
 #[tokio::test]
 async fn credit_events_find_their_locked_invoices() {
     let world = World::start().await;
-    for of in 0..2 {
-        contact(&world, of).await;
-        let booked =
-            json!({"bookingRef": format!("BR-{of}"), "amount": 1000, "currency": "INR", "creditUsed": 500});
+    for number in 0..2 {
+        contact(&world, number).await;
+        let booked = json!({"bookingRef": format!("BR-{number}"), "amount": 1000, "currency": "INR", "creditUsed": 500});
         world
             .accept(
-                events_by_each_identity(of)[0]
+                events_by_each_identity(number)[0]
                     .clone()
                     .payload(booked)
                     .with("eventType", json!("booking.completed")),
             )
             .await;
     }
-    let credits = [0, 1].map(|of| {
-        let applied = json!({"bookingRef": format!("BR-{of}"), "appliedRupees": 500});
-        event("booking.credit_applied").email(&identities(of)[0]).payload(applied)
+    let credits = [0, 1].map(|number| {
+        let applied = json!({"bookingRef": format!("BR-{number}"), "appliedRupees": 500});
+        event("booking.credit_applied").email(&identities(number)[0]).payload(applied)
     });
     for result in while_locked(&world, "invoices", world.results(&credits)).await {
         assert_eq!((&result["status"], result.get("warnings")), (&json!("accepted"), None), "{result}");

@@ -13,7 +13,7 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, PublisherConfirm};
 
-/// The queues of the operator's contract, without prefix.
+/// The four queues (docs/operators.md), without prefix.
 const NAMES: [&str; 4] = ["events", "records", "crm", "webhooks"];
 /// Delivery mode of messages that survive a restart of the broker.
 const PERSISTENT: u8 = 2;

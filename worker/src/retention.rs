@@ -115,7 +115,7 @@ impl Retention {
         while !self.shutdown.is_cancelled() {
             let (mut has_more, mut is_clean) = (false, true);
             for progress in &mut rules {
-                if progress.rule.follows_another() && !is_clean {
+                if progress.rule.needs_previous_rule_done() && !is_clean {
                     progress.clean.set_gauge();
                     continue;
                 }

@@ -5,7 +5,7 @@ use common::db::Database;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::SEALED_VALUES;
-use common::sealed::{KeyRole, MasterKeys};
+use common::sealed::{MasterKeyRole, MasterKeys};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -35,12 +35,12 @@ pub(crate) async fn observe(database: Database, masters: MasterKeys, verified: C
 }
 
 /// The labels that were exported, so that a key without values is exported as 0.
-struct Shown(BTreeMap<(String, KeyRole), i64>);
+struct Shown(BTreeMap<(String, MasterKeyRole), i64>);
 
 impl Shown {
     fn new(masters: &MasterKeys) -> Self {
-        let keys = [(&masters.current, KeyRole::Current)].into_iter();
-        let keys = keys.chain(masters.previous.as_ref().map(|previous| (previous, KeyRole::Previous)));
+        let keys = [(&masters.current, MasterKeyRole::Current)].into_iter();
+        let keys = keys.chain(masters.previous.as_ref().map(|previous| (previous, MasterKeyRole::Previous)));
         Self(keys.map(|(key, role)| ((key.id().to_string(), role), 0)).collect())
     }
 

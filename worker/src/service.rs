@@ -6,7 +6,7 @@ use crate::retention::Retention;
 use crate::sealed_values;
 use crate::settings::Settings;
 use common::broker::{
-    Broker, MessageKeys, Queue, QueueUse, UnitBounds, UnitHandler, observe_queues, run_unit_consumer,
+    Broker, GroupBounds, MessageKeys, Queue, QueueUse, UnitHandler, observe_queues, run_unit_consumer,
 };
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
@@ -45,7 +45,7 @@ const QUEUES: QueueUse =
 #[derive(Debug, Error)]
 pub enum ServiceError {
     /// The metrics server's port cannot be opened.
-    #[error("setting CONNECT_METRICS_ADDR: cannot listen: {0}")]
+    #[error("{0}")]
     Listen(std::io::Error),
     /// A lane's thread cannot be started.
     #[error("cannot start a thread: {0}")]
@@ -61,8 +61,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     consume::register_event_counters();
     let health = Health::new(&["accepting", "broker", "consuming", "master_key", "postgres", "publishing"]);
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
-    let bound = health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
-    tracing::info!(addr = %bound, "listening for metrics and health requests");
+    health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;
     let shutdown = shutdown::on_signal().map_err(ServiceError::Signals)?;
 
     // The broker outlives the lanes: they still reply and acknowledge while they drain.
@@ -141,21 +140,21 @@ impl<'a> Lanes<'a> {
         let (settings, shutdown) = (self.settings.worker, self.shutdown.clone());
         let weight = settings.unit_events as usize;
         let messages = usize::from(PREFETCH);
-        let bounds = UnitBounds { prefetch: PREFETCH, messages, weight, bytes: UNIT_BYTES, priority: 0 };
+        let bounds = GroupBounds { prefetch: PREFETCH, messages, weight, bytes: UNIT_BYTES, priority: 0 };
         for _ in 0..settings.event_lanes {
             let handler = EventsHandler::new(self.pipeline("worker"), shutdown.clone());
             self.start("events lane", Queue::Events, bounds, handler)?;
         }
         let messages = usize::from(UNIT_WRITES);
-        let writes = UnitBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
+        let writes = GroupBounds { prefetch: UNIT_WRITES, messages, weight: messages, ..bounds };
         for lane in 0..settings.record_lanes {
             // A second lane only helps once a full unit waits for the first one: smaller units cost more for each write.
-            let writes = UnitBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
+            let writes = GroupBounds { priority: if lane == 0 { 0 } else { -1 }, ..writes };
             let handler = RecordsHandler::new(self.pipeline("records"));
             self.start("records lane", Queue::Records, writes, handler)?;
         }
         // One message at a time; it is accepted whatever its size.
-        let single = UnitBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1, priority: 0 };
+        let single = GroupBounds { prefetch: 2, messages: 1, weight: 1, bytes: 1, priority: 0 };
         for _ in 0..settings.crm_lanes {
             let handler = CrmHandler::new(self.pipeline("records"), shutdown.clone());
             self.start("crm lane", Queue::Crm, single, handler)?;
@@ -185,7 +184,7 @@ impl<'a> Lanes<'a> {
         &mut self,
         name: &'static str,
         queue: Queue,
-        bounds: UnitBounds,
+        bounds: GroupBounds,
         handler: H,
     ) -> io::Result<()> {
         let [broker, replies] = self.brokers.clone();
@@ -213,7 +212,7 @@ fn message_keys(settings: &Settings) -> MessageKeys {
     tracing::warn!(
         "CONNECT_CRM_UNSIGNED is allow: whoever can publish to the crm queue can act as an advisor of any tenant"
     );
-    keys.accepting_unsigned(Queue::Crm)
+    keys.with_unsigned_queue(Queue::Crm)
 }
 
 /// A pool of one connection. A lane keeps its connection, and tells by its age whether the server may have crashed since

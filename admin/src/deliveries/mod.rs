@@ -157,7 +157,7 @@ pub async fn find(client: &Client, id: &str) -> Result<Delivery, AdminError> {
 
 /// The body of an outbound event's deliveries, as it is sent; `None` if the event is no longer stored.
 pub async fn envelope(client: &Client, tenant: TenantId, event: Uuid) -> Result<Option<String>, AdminError> {
-    store::deliveries::envelope(client, tenant, event).await
+    store::outbox::envelope(client, tenant, event).await
 }
 
 /// Parses the id of a delivery. One of another form counts as unknown.

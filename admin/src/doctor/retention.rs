@@ -15,7 +15,7 @@ pub(super) async fn check(client: &Client, settings: &RetentionSettings) -> Resu
     let mut findings = Vec::new();
     for rule in Rule::all() {
         let Some(cutoff) = rule.period(settings).cutoff(clock::now() - LATE) else { continue };
-        for (table, due) in rule.count_due(client, cutoff).await? {
+        for (table, due) in rule.count_expired(client, cutoff).await? {
             if due > 0 {
                 findings.push(Finding::warning(
                     format!("{due} rows of {table} expired more than {} hours ago and were not removed", LATE.num_hours()),

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::{AdminError, sealed_values};
 use common::db::{MasterKeyState, read_master_key_state};
-use common::sealed::{KeyRole, MasterKeys};
+use common::sealed::{MasterKeyRole, MasterKeys};
 use tokio_postgres::Client;
 
 pub(super) async fn check(client: &Client, keys: &MasterKeys) -> Result<Vec<Finding>, AdminError> {
@@ -17,16 +17,16 @@ pub(super) async fn check(client: &Client, keys: &MasterKeys) -> Result<Vec<Find
     for counted in sealed_values::count(client, keys).await? {
         let (id, values) = (counted.key_id.as_deref().unwrap_or("no key id"), counted.values);
         findings.extend(match counted.key {
-            KeyRole::Current => None,
-            KeyRole::Previous => Some(Finding::warning(
+            MasterKeyRole::Current => None,
+            MasterKeyRole::Previous => Some(Finding::warning(
                 format!("{values} values are still sealed under the previous master key {id}"),
                 "Run connectctl secrets rotate",
             )),
-            KeyRole::Unversioned => Some(Finding::warning(
+            MasterKeyRole::Unversioned => Some(Finding::warning(
                 format!("{values} values are sealed by an earlier release, without a key id"),
                 "Run connectctl secrets rotate, once no program of that release runs",
             )),
-            KeyRole::Other => Some(Finding::error(
+            MasterKeyRole::Other => Some(Finding::error(
                 format!("{values} values are sealed under another master key, {id}"),
                 "Set CONNECT_MASTER_KEY_PREVIOUS to that key and run connectctl secrets rotate. If it is lost, rotate the secrets of the keys and subscriptions concerned",
             )),

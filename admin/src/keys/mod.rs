@@ -14,7 +14,7 @@ use crate::{AdminError, master_key, secrets, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
-use common::sealed::{MasterKeys, key_binding};
+use common::sealed::{MasterKeys, api_key_binding};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
@@ -103,7 +103,7 @@ pub async fn create(
     master_key::verify(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
     let (prefix, secret) = (secrets::new_prefix()?, secrets::new_secret("cs_")?);
-    let sealed = secrets::seal(master_keys, &secret, &key_binding(tenant, &prefix))?;
+    let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, &prefix))?;
     let created_at = clock::now();
     let expires_at = new.expires_in.map(|span| expiry(created_at, span)).transpose()?;
     let row = KeyRow { prefix: &prefix, sealed: &sealed, created_at, expires_at };

@@ -5,7 +5,7 @@ use crate::audit::{Actor, AuditAction, record};
 use crate::transaction::transact;
 use crate::{AdminError, master_key, secrets, store};
 use common::clock;
-use common::sealed::{MasterKeys, key_binding};
+use common::sealed::{MasterKeys, api_key_binding};
 use serde::Serialize;
 use std::time::Duration;
 use tokio_postgres::Client;
@@ -35,7 +35,7 @@ pub async fn rotate_secret(
         return Err(AdminError::KeyNotFound(prefix.to_owned()));
     };
     let secret = secrets::new_secret("cs_")?;
-    let sealed = secrets::seal(master_keys, &secret, &key_binding(tenant, prefix))?;
+    let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, prefix))?;
     transact(client, async |tx| {
         if !store::api_keys::rotate_secret(tx, prefix, &sealed, until, now).await? {
             return Err(AdminError::KeyRevoked(prefix.to_owned()));

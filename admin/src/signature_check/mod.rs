@@ -17,7 +17,7 @@ use crate::{AdminError, store};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{KeyPrefix, TenantId};
-use common::sealed::{MasterKeys, Secret, key_binding};
+use common::sealed::{MasterKeys, Secret, api_key_binding};
 use tokio_postgres::Client;
 
 /// Largest body that is checked, in bytes.
@@ -55,7 +55,7 @@ pub async fn check(
         Some(prefix) => store::api_keys::sealed(client, prefix.as_str()).await?,
         None => None,
     };
-    let binding = key_binding(tenant, &request.key);
+    let binding = api_key_binding(tenant, &request.key);
     let open = |sealed: &[u8]| master_keys.open(sealed, &binding).ok();
     let key = key.filter(|key| key.tenant == tenant).map(|key| CheckedKey {
         is_revoked: key.revoked_at.is_some(),

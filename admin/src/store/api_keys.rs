@@ -9,7 +9,7 @@ use crate::signature_check::SealedKey;
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
-use common::sealed::key_binding;
+use common::sealed::api_key_binding;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 
@@ -193,7 +193,7 @@ pub(crate) async fn page_to_rewrap(
 ) -> Result<Vec<SealedRow>, AdminError> {
     let read = |row: &Row| {
         let (tenant, prefix): (_, String) = (TenantId(row.try_get("tenant_id")?), row.try_get("prefix")?);
-        let binding = key_binding(tenant, &prefix);
+        let binding = api_key_binding(tenant, &prefix);
         let values = vec![
             SealedValue::stored(binding.clone(), Some(row.try_get("secret_sealed")?)),
             SealedValue::stored(binding, row.try_get("old_secret_sealed")?),

@@ -87,9 +87,6 @@ common::statements! {
         shown!("SELECT * FROM deliveries WHERE uuid_send(delivery_id) = uuid_send($1) LIMIT 1")
     );
 
-    const ENVELOPE = "-- outbox.envelope
-    SELECT envelope::text FROM outbox WHERE tenant_id = $1 AND event_id = $2";
-
     /// The limit is more attempts than a delivery can have.
     const ATTEMPTS = "-- attempts.of_deliveries
     SELECT a.delivery_id, a.at, a.status, a.error, CASE WHEN $3 THEN a.response END AS response, a.duration_ms
@@ -172,15 +169,6 @@ pub(crate) async fn page_of(
 /// A delivery without its attempts.
 pub(crate) async fn find(client: &Client, id: Uuid) -> Result<Option<Delivery>, AdminError> {
     one(client, FIND, &[&id], delivery).await
-}
-
-/// The envelope of an outbound event.
-pub(crate) async fn envelope(
-    client: &Client,
-    tenant: TenantId,
-    event: Uuid,
-) -> Result<Option<String>, AdminError> {
-    one(client, ENVELOPE, &[&tenant.0, &event], |row| Ok(row.try_get(0)?)).await
 }
 
 pub(crate) async fn backlogs(client: &Client) -> Result<Vec<SubscriptionBacklog>, AdminError> {

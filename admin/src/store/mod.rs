@@ -1,5 +1,9 @@
 //! SQL of the operators' commands. A module for each table; each statement is named in its first line.
 //!
+//! These serve one operation on several tables: `activity` (the overview), `found` (finding an event or record by an id), `people` and
+//! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping). The
+//! table `deliveries` has three modules: `deliveries` lists and shows, `replayable_deliveries` replays, `pending_deliveries` drops.
+//!
 //! A statement finds its rows by an index, whatever the planner knows of the tables, except those that list or count the
 //! rows of all tenants.
 
@@ -20,6 +24,7 @@ pub(crate) mod invoices;
 pub(crate) mod leads;
 pub(crate) mod members;
 pub(crate) mod notifications;
+pub(crate) mod outbox;
 pub(crate) mod pending_deliveries;
 pub(crate) mod people;
 pub(crate) mod person_tables;
@@ -32,7 +37,6 @@ pub(crate) mod roles;
 pub(crate) mod sealed_values;
 pub(crate) mod subscriptions;
 pub(crate) mod tenants;
-pub(crate) mod test_events;
 pub(crate) mod timeline;
 pub(crate) mod usage_counters;
 
@@ -63,6 +67,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
     leads::STATEMENTS,
     members::STATEMENTS,
     notifications::STATEMENTS,
+    outbox::STATEMENTS,
     pending_deliveries::STATEMENTS,
     people::STATEMENTS,
     person_tables::STATEMENTS,
@@ -74,7 +79,6 @@ pub const STATEMENTS: &[&[Sql]] = &[
     sealed_values::STATEMENTS,
     subscriptions::STATEMENTS,
     tenants::STATEMENTS,
-    test_events::STATEMENTS,
     timeline::STATEMENTS,
     usage_counters::STATEMENTS,
 ];

@@ -1,4 +1,5 @@
-//! A client as a person, and the keys of the rows that are about them.
+//! A client as a person: what an export or an erasure reads of them, the keys of the rows that are about them, and what an erasure
+//! changes in `deliveries` and `replay_entries`.
 
 use super::{Parameters, all, execute, one};
 use crate::AdminError;

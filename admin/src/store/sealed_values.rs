@@ -1,4 +1,4 @@
-//! The values that are sealed under a master key, in whatever table they are.
+//! What all tables with values that are sealed under a master key have in common; their statements are in the modules of the tables.
 
 use super::{Parameters, all};
 use crate::AdminError;

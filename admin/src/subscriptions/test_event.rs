@@ -3,7 +3,7 @@
 use super::{parse_id, refusal};
 use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::{self, Delivery};
-use crate::store::test_events::{self, TestEventRow};
+use crate::store::outbox::{self, TestEventRow};
 use crate::transaction::transact;
 use crate::{AdminError, store};
 use common::clock;
@@ -43,7 +43,7 @@ pub async fn send_test(client: &mut Client, actor: &Actor, id: &str) -> Result<T
         }
         let envelope = envelope(event, subscription, &slug);
         let row = TestEventRow { tenant, event, subscription, origin: ORIGIN, envelope: &envelope };
-        test_events::insert(tx, &row).await?;
+        outbox::insert_test(tx, &row).await?;
         record(tx, actor, AuditAction::TestSubscription, &subscription.to_string(), Some(tenant)).await
     };
     transact(client, send).await?;

@@ -1,11 +1,11 @@
-//! What happened in each of the last minutes, for the overview of the settings area: requests, events, attempts at webhooks, and
+//! What happened in each of the last minutes, for the overview of the settings area: requests, events, delivery attempts, and
 //! the lengths of queues.
 //!
 //! The programs note in memory what they do, after they have done it, and write the sums every few seconds with one statement
 //! for all tenants. So nothing that is counted waits for its count, and a page reads at most 64 rows. The counts of the last
 //! seconds before a program is killed are missing; nothing but charts and hints depends on them.
 
-mod notes;
+mod pending;
 mod store;
 
 use crate::broker::Queue;
@@ -15,8 +15,8 @@ use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::model::TenantId;
 use chrono::{DateTime, Utc};
-pub(crate) use notes::QueueLook;
-use notes::{Counts, Notes};
+pub(crate) use pending::QueueObservation;
+use pending::{ActivityCounts, PendingActivity};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -30,39 +30,39 @@ const EVERY: Duration = Duration::from_secs(5);
 const WITHIN: Duration = Duration::from_secs(5);
 
 /// One for the process, as the metrics are.
-static NOTES: Mutex<Notes> = Mutex::new(Notes::new());
+static PENDING: Mutex<PendingActivity> = Mutex::new(PendingActivity::new());
 
 /// Limits the log lines about failed writes.
 static FAILED: LogLimit<1> = LogLimit::new();
 
-fn notes() -> MutexGuard<'static, Notes> {
-    NOTES.lock().unwrap_or_else(PoisonError::into_inner)
+fn pending() -> MutexGuard<'static, PendingActivity> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts requests of a tenant that were accepted and refused.
 pub fn count_requests(tenant: TenantId, accepted: u64, refused: u64) {
-    notes().count(tenant, Counts { accepted, refused, ..Counts::default() });
+    pending().count(tenant, ActivityCounts { accepted, refused, ..ActivityCounts::default() });
 }
 
 /// Counts events of a tenant that were applied and failed.
 pub fn count_events(tenant: TenantId, applied: u64, failed: u64) {
-    notes().count(tenant, Counts { applied, failed, ..Counts::default() });
+    pending().count(tenant, ActivityCounts { applied, failed, ..ActivityCounts::default() });
 }
 
-/// Counts an attempt at a webhook of a tenant.
+/// Counts a delivery attempt of a tenant.
 pub fn count_attempt(tenant: TenantId, is_delivered: bool) {
     let (delivered, undelivered) = (u64::from(is_delivered), u64::from(!is_delivered));
-    notes().count(tenant, Counts { delivered, undelivered, ..Counts::default() });
+    pending().count(tenant, ActivityCounts { delivered, undelivered, ..ActivityCounts::default() });
 }
 
 /// Notes that a message of a queue that was published at this time has been handled.
-pub fn note_taken(queue: Queue, published_at: DateTime<Utc>) {
-    notes().taken(queue, published_at);
+pub fn note_handled(queue: Queue, published_at: DateTime<Utc>) {
+    pending().handled(queue, published_at);
 }
 
 /// Notes what the broker said of a queue.
-pub(crate) fn note_queue(queue: Queue, look: QueueLook) {
-    notes().look(queue, look);
+pub(crate) fn note_queue(queue: Queue, observation: QueueObservation) {
+    pending().observe(queue, observation);
 }
 
 /// Writes what is noted every few seconds, until the program ends.
@@ -75,10 +75,10 @@ pub async fn write_regularly(database: Database) {
     }
 }
 
-/// Writes what is noted. What cannot be written is added to the next minute that can; what got no response in time is not, as it
+/// Writes what is noted. Counts whose write failed are kept and added to a later minute. After a timeout they are dropped, because they
 /// may have been written.
 pub async fn write(database: &Database) {
-    let mut due = notes().take_due();
+    let mut due = pending().take_due();
     if due.is_empty() {
         return;
     }
@@ -86,7 +86,7 @@ pub async fn write(database: &Database) {
         Ok(Ok(client)) => match timeout(WITHIN, store::write(&client, &mut due, clock::now())).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => {
-                notes().put_back(due);
+                pending().put_back(due);
                 error.to_string()
             }
             Err(_) => {
@@ -96,11 +96,11 @@ pub async fn write(database: &Database) {
             }
         },
         Ok(Err(error)) => {
-            notes().put_back(due);
+            pending().put_back(due);
             error.to_string()
         }
         Err(_) => {
-            notes().put_back(due);
+            pending().put_back(due);
             format!("no connection within {} s", WITHIN.as_secs())
         }
     };

@@ -1,6 +1,6 @@
 //! `activity_minutes`, `queue_minutes` and `queue_states`.
 
-use super::notes::{Counts, DueNotes, QueueNotes};
+use super::pending::{ActivityCounts, DueNotes, QueueNotes};
 use crate::broker::Queue;
 use crate::db::{Client, TxError, column};
 use crate::model::TenantId;
@@ -76,20 +76,21 @@ crate::statements! {
 /// Writes what is due, as of `now`, and removes what was written from it.
 pub(super) async fn write(client: &Client, due: &mut DueNotes, now: DateTime<Utc>) -> Result<(), TxError> {
     while due.tenants.len() > CHUNK {
-        let chunk: Vec<(TenantId, Counts)> =
+        let chunk: Vec<(TenantId, ActivityCounts)> =
             due.tenants.iter().take(CHUNK).map(|(tenant, counts)| (*tenant, *counts)).collect();
-        let rows: Vec<(Uuid, Counts)> = chunk.iter().map(|(tenant, counts)| (tenant.0, *counts)).collect();
+        let rows: Vec<(Uuid, ActivityCounts)> =
+            chunk.iter().map(|(tenant, counts)| (tenant.0, *counts)).collect();
         write_counts(client, &rows, now).await?;
         for (tenant, _) in chunk {
             due.tenants.remove(&tenant);
         }
     }
-    if due.all != Counts::default() {
+    if due.all != ActivityCounts::default() {
         let all = std::iter::once((Uuid::nil(), due.all));
-        let rows: Vec<(Uuid, Counts)> =
+        let rows: Vec<(Uuid, ActivityCounts)> =
             all.chain(due.tenants.iter().map(|(tenant, counts)| (tenant.0, *counts))).collect();
         write_counts(client, &rows, now).await?;
-        due.all = Counts::default();
+        due.all = ActivityCounts::default();
         due.tenants.clear();
     }
     if !due.queues.is_empty() {
@@ -99,8 +100,12 @@ pub(super) async fn write(client: &Client, due: &mut DueNotes, now: DateTime<Utc
     Ok(())
 }
 
-async fn write_counts(client: &Client, rows: &[(Uuid, Counts)], now: DateTime<Utc>) -> Result<(), TxError> {
-    let counts = |count: fn(&Counts) -> u64| column(rows, |(_, counts)| number(count(counts)));
+async fn write_counts(
+    client: &Client,
+    rows: &[(Uuid, ActivityCounts)],
+    now: DateTime<Utc>,
+) -> Result<(), TxError> {
+    let counts = |count: fn(&ActivityCounts) -> u64| column(rows, |(_, counts)| number(count(counts)));
     let tenants = column(rows, |(tenant, _)| *tenant);
     let (accepted, refused) = (counts(|counts| counts.accepted), counts(|counts| counts.refused));
     let (applied, failed) = (counts(|counts| counts.applied), counts(|counts| counts.failed));
@@ -124,13 +129,13 @@ async fn write_queues(
     let looks: Vec<_> =
         queues.iter().filter_map(|(queue, notes)| notes.last.map(|look| (*queue, *notes, look))).collect();
     let names = column(&looks, |(queue, ..)| queue.as_str());
-    let most = column(&looks, |(_, notes, _)| i64::from(notes.most));
+    let most = column(&looks, |(_, notes, _)| i64::from(notes.max_ready));
     let at = column(&looks, |(.., look)| look.at);
     let ready = column(&looks, |(.., look)| i64::from(look.ready));
     let consumers = column(&looks, |(.., look)| i64::from(look.consumers));
     let dead = column(&looks, |(.., look)| i64::from(look.dead));
     let empty_at = column(&looks, |(_, notes, _)| notes.empty_at);
-    let taken_of = column(&looks, |(_, notes, _)| notes.taken_of);
+    let taken_of = column(&looks, |(_, notes, _)| notes.newest_handled_published_at);
     let statement = client.prepare_cached(QUEUES.as_str()).await?;
     client
         .execute(&statement, &[&now, &names, &most, &at, &ready, &consumers, &dead, &empty_at, &taken_of])

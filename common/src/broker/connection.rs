@@ -182,7 +182,7 @@ async fn supervise(target: Target, link: watch::Sender<Option<Arc<Link>>>, shutd
                 }
             }
             Ok(Err(error)) => tracing::warn!(%error, "connecting to the broker failed; retrying"),
-            Err(_) => tracing::warn!("the broker did not respond in time; retrying"),
+            Err(_) => tracing::warn!("connecting to the broker timed out; retrying"),
         }
         waits.wait_unless_shutdown(&shutdown).await;
     }

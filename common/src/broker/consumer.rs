@@ -1,6 +1,6 @@
-//! A consumer of one queue: waits for the connection, opens a channel with a prefetch, forms units of the messages that wait,
-//! opens again after the channel was lost, and drains or closes. What a unit is and what happens to it is up to a
-//! [`UnitProcessor`]: [`super::unit_consumer`] and [`super::message_consumer`].
+//! A consumer of one queue: waits for the connection, opens a channel with a prefetch, forms groups of the messages that wait,
+//! opens again after the channel was lost, and drains or closes. What happens to a group is up to a
+//! [`GroupProcessor`]: [`super::unit_consumer`] and [`super::message_consumer`].
 
 use super::connection::{Broker, Link};
 use super::consumer_log::{log_cannot_consume, log_consumer_lost};
@@ -28,37 +28,37 @@ const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
 /// How much a consumer receives ahead and handles at once.
 #[derive(Clone, Copy, Debug)]
-pub struct UnitBounds {
+pub struct GroupBounds {
     /// Prefetch: messages that the broker delivers ahead of their acknowledgement.
     pub prefetch: u16,
-    /// Most messages of a unit.
+    /// Most messages of a group.
     pub messages: usize,
-    /// Most weight of a unit; a single message may be heavier.
+    /// Most weight of a group; a single message may be heavier.
     pub weight: usize,
-    /// Most bytes of a unit's bodies; a single message may be larger.
+    /// Most bytes of a group's bodies; a single message may be larger.
     pub bytes: usize,
     /// Consumer priority: the broker delivers to this consumer only while the prefetch of all consumers of a higher
     /// priority is used up.
     pub priority: i8,
 }
 
-/// What a consumer consumes.
+/// What a consumer consumes, and within which bounds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Consumption<'a> {
+pub(super) struct ConsumerSettings<'a> {
     /// The connection to consume on.
     pub(super) broker: &'a Broker,
-    /// A connection without which nothing is consumed.
-    pub(super) also_needed: Option<&'a Broker>,
+    /// The connection of the replies, without which nothing is consumed.
+    pub(super) reply_connection: Option<&'a Broker>,
     pub(super) queue: Queue,
-    pub(super) bounds: UnitBounds,
+    pub(super) bounds: GroupBounds,
 }
 
-/// Collects the messages of a unit and processes it.
-pub(super) trait UnitProcessor: Send {
+/// Collects the messages of a group and processes it: a unit of work, or messages that are handled one by one.
+pub(super) trait GroupProcessor: Send {
     /// The reasons with which it dead-letters messages.
     const DEAD_LETTER_REASONS: &'static [&'static str];
-    /// The messages of a unit.
-    type Unit: Default + Send;
+    /// The messages of a group.
+    type Group: Default + Send;
 
     /// Called when consuming begins, each time on a new channel.
     fn opened(&mut self);
@@ -66,29 +66,29 @@ pub(super) trait UnitProcessor: Send {
     /// Called when consuming ends: at shutdown, or because the channel was lost.
     fn ended(&mut self);
 
-    /// The weight of a message, counted against [`UnitBounds::weight`].
+    /// The weight of a message, counted against [`GroupBounds::weight`].
     fn weigh(&self, message: &Message) -> usize;
 
-    /// Adds a verified message to a unit. `link` is the connection that it was received on.
-    fn add(&self, unit: &mut Self::Unit, link: &Arc<Link>, delivery: Delivery, message: Message);
+    /// Adds a verified message to a group. `link` is the connection that it was received on.
+    fn add(&self, group: &mut Self::Group, link: &Arc<Link>, delivery: Delivery, message: Message);
 
-    /// Processes a unit; the next one is formed when it returns. Never canceled. An error says that the channel was lost.
-    fn process(&mut self, unit: Self::Unit) -> impl Future<Output = lapin::Result<()>> + Send;
+    /// Processes a group; the next one is formed when it returns. Never canceled. An error says that the channel was lost.
+    fn process(&mut self, group: Self::Group) -> impl Future<Output = lapin::Result<()>> + Send;
 }
 
 /// Consumes until `shutdown`, and again after each reconnect. Returns the open consumer, if there is one; its messages can be
 /// acknowledged until it is closed.
-pub(super) async fn run_consumer<P: UnitProcessor>(
-    consumption: Consumption<'_>,
+pub(super) async fn run_consumer<P: GroupProcessor>(
+    settings: ConsumerSettings<'_>,
     processor: &mut P,
     shutdown: &CancellationToken,
 ) -> Option<OpenConsumer> {
-    let queue = consumption.queue;
+    let queue = settings.queue;
     unacknowledged::register(queue);
     register_counters(queue, P::DEAD_LETTER_REASONS);
     let mut waits = REOPEN_WAITS;
-    while let Some(Some(link)) = shutdown.run_until_cancelled(consumption.link()).await {
-        match OpenConsumer::open(link, &consumption).await {
+    while let Some(Some(link)) = shutdown.run_until_cancelled(settings.link()).await {
+        match OpenConsumer::open(link, &settings).await {
             Ok(mut open) => {
                 processor.opened();
                 let ended = open.run(processor, shutdown).await;
@@ -105,12 +105,12 @@ pub(super) async fn run_consumer<P: UnitProcessor>(
     None
 }
 
-impl Consumption<'_> {
+impl ConsumerSettings<'_> {
     /// Waits for the connections. `None` once the program shuts down.
     async fn link(&self) -> Option<Arc<Link>> {
         let link = self.broker.link().await?;
-        if let Some(also_needed) = self.also_needed {
-            also_needed.link().await?;
+        if let Some(reply_connection) = self.reply_connection {
+            reply_connection.link().await?;
         }
         Some(link)
     }
@@ -122,9 +122,9 @@ pub struct OpenConsumer {
     consumer: Consumer,
     queue: Queue,
     keys: MessageKeys,
-    bounds: UnitBounds,
-    /// A message that exceeded the bounds of the unit before, and begins the next one.
-    held: Option<(Delivery, Message)>,
+    bounds: GroupBounds,
+    /// A message that exceeded the bounds of the previous group, and begins the next one.
+    carried_over: Option<(Delivery, Message)>,
     /// Keeps the connection open while the consumer uses it.
     link: Arc<Link>,
 }
@@ -136,61 +136,61 @@ impl std::fmt::Debug for OpenConsumer {
 }
 
 impl OpenConsumer {
-    async fn open(link: Arc<Link>, consumption: &Consumption<'_>) -> lapin::Result<Self> {
-        let Consumption { broker, queue, bounds, .. } = *consumption;
+    async fn open(link: Arc<Link>, settings: &ConsumerSettings<'_>) -> lapin::Result<Self> {
+        let ConsumerSettings { broker, queue, bounds, .. } = *settings;
         let channel = link.connection.create_channel().await?;
         channel.basic_qos(bounds.prefetch, BasicQosOptions::default()).await?;
         let (name, options) = (broker.queue_name(queue), BasicConsumeOptions::default());
         let mut arguments = FieldTable::default();
         arguments.insert("x-priority".into(), AMQPValue::ShortShortInt(bounds.priority));
         let consumer = channel.basic_consume(name.into(), "".into(), options, arguments).await?;
-        Ok(Self { channel, consumer, queue, keys: broker.keys().clone(), bounds, held: None, link })
+        Ok(Self { channel, consumer, queue, keys: broker.keys().clone(), bounds, carried_over: None, link })
     }
 
     /// `Ok` at shutdown, `Err` when the channel is gone.
-    async fn run<P: UnitProcessor>(
+    async fn run<P: GroupProcessor>(
         &mut self,
         processor: &mut P,
         shutdown: &CancellationToken,
     ) -> lapin::Result<()> {
-        while let Some(unit) = self.next_unit(processor, shutdown).await? {
-            processor.process(unit).await?;
+        while let Some(group) = self.next_group(processor, shutdown).await? {
+            processor.process(group).await?;
         }
         Ok(())
     }
 
     /// Waits for the next message and adds what else is waiting, within the bounds. `None` at shutdown.
-    async fn next_unit<P: UnitProcessor>(
+    async fn next_group<P: GroupProcessor>(
         &mut self,
         processor: &mut P,
         shutdown: &CancellationToken,
-    ) -> lapin::Result<Option<P::Unit>> {
+    ) -> lapin::Result<Option<P::Group>> {
         if shutdown.is_cancelled() {
             return Ok(None);
         }
         let Some((delivery, message)) = self.first(shutdown).await? else { return Ok(None) };
         let (mut weight, mut bytes) = (processor.weigh(&message), message.body.len());
-        let mut unit = P::Unit::default();
-        processor.add(&mut unit, &self.link, delivery, message);
+        let mut group = P::Group::default();
+        processor.add(&mut group, &self.link, delivery, message);
         for _ in 1..self.bounds.messages {
             let Some(Some(waiting)) = self.consumer.next().now_or_never() else { break };
-            // The unit ends here, so that a flood of forged messages does not delay the messages before it.
+            // A forged message ends the group (`None`): a flood of them must not delay the messages that are already in it.
             let Some((delivery, message)) = self.receive(waiting?).await? else { break };
             weight += processor.weigh(&message);
             bytes += message.body.len();
             if weight > self.bounds.weight || bytes > self.bounds.bytes {
-                self.held = Some((delivery, message));
+                self.carried_over = Some((delivery, message));
                 break;
             }
-            processor.add(&mut unit, &self.link, delivery, message);
+            processor.add(&mut group, &self.link, delivery, message);
         }
-        Ok(Some(unit))
+        Ok(Some(group))
     }
 
-    /// The first message of a unit, waited for. `None` at shutdown.
+    /// The first message of a group, waited for. `None` at shutdown.
     async fn first(&mut self, shutdown: &CancellationToken) -> lapin::Result<Option<(Delivery, Message)>> {
-        if let Some(held) = self.held.take() {
-            return Ok(Some(held));
+        if let Some(carried_over) = self.carried_over.take() {
+            return Ok(Some(carried_over));
         }
         while let Some(delivery) = shutdown.run_until_cancelled(self.consumer.next()).await {
             let ended =
@@ -219,7 +219,7 @@ impl OpenConsumer {
             return;
         }
         let requeue = BasicRejectOptions { requeue: true };
-        if let Some((delivery, _)) = self.held.take() {
+        if let Some((delivery, _)) = self.carried_over.take() {
             drop(delivery.reject(requeue).await);
         }
         while let Ok(Some(Ok(delivery))) = timeout(CLOSE_TIMEOUT, self.consumer.next()).await {

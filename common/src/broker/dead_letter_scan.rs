@@ -1,6 +1,6 @@
 //! Scanning a dead-letter queue.
 //!
-//! AMQP has no way to read a message without consuming it. A [`DeadLetterScan`] takes messages window by window and keeps those
+//! AMQP has no way to read a message without consuming it. A [`DeadLetterScan`] fetches messages window by window and keeps those
 //! that stay until the scan ends, because they would be delivered again otherwise. The broker requeues them when their channel
 //! closes, for whatever reason. A message that is requeued into its original queue is acknowledged only after the broker has
 //! confirmed it there: a crash in between leaves it in both queues, which consumers tolerate, and never in neither.
@@ -79,11 +79,11 @@ pub struct DeadLetterScan<'v> {
     queue: String,
     dead: String,
     /// In the order in which they were opened: the messages of an earlier channel are older.
-    taking: Vec<Channel>,
+    consuming_channels: Vec<Channel>,
     publishing: ConfirmChannel,
     /// Dead letters that have not been fetched yet.
-    left: u32,
-    taken: FetchTotals,
+    remaining: u32,
+    fetched: FetchTotals,
     counts: DeadLetterCounts,
 }
 
@@ -107,7 +107,7 @@ impl std::fmt::Debug for DeadLetterScan<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DeadLetterScan")
             .field("dead", &self.dead)
-            .field("left", &self.left)
+            .field("remaining", &self.remaining)
             .finish_non_exhaustive()
     }
 }
@@ -132,10 +132,10 @@ impl OperatorConnection {
             operator_connection: self,
             queue: self.queue_name(queue),
             dead,
-            taking: Vec::new(),
+            consuming_channels: Vec::new(),
             publishing,
-            left: depth.ready.min(most.unwrap_or(u32::MAX)),
-            taken: FetchTotals::default(),
+            remaining: depth.ready.min(most.unwrap_or(u32::MAX)),
+            fetched: FetchTotals::default(),
             counts: DeadLetterCounts::default(),
         })
     }
@@ -144,7 +144,7 @@ impl OperatorConnection {
 impl<'v> DeadLetterScan<'v> {
     /// The upper limit of dead letters that are still to come.
     pub const fn remaining(&self) -> u32 {
-        self.left
+        self.remaining
     }
 
     /// The counts of the windows settled so far.
@@ -154,17 +154,17 @@ impl<'v> DeadLetterScan<'v> {
 
     /// The next dead letters; `None` at the end. Those of the previous window that were not settled stay in the queue.
     pub async fn next_window(&mut self) -> Result<Option<Window<'_, 'v>>, OperatorConnectionError> {
-        let wanted = self.taken.next_window(self.left);
+        let wanted = self.fetched.next_window(self.remaining);
         if wanted == 0 {
             return Ok(None);
         }
         let channel = self.channel().await?;
-        let deliveries = self.take(&channel, wanted).await?;
+        let deliveries = self.fetch(&channel, wanted).await?;
         if deliveries.is_empty() {
-            self.left = 0;
+            self.remaining = 0;
             return Ok(None);
         }
-        self.left -= u32::try_from(deliveries.len()).unwrap_or(self.left).min(self.left);
+        self.remaining -= u32::try_from(deliveries.len()).unwrap_or(self.remaining).min(self.remaining);
         let read =
             |delivery: &Delivery| DeadLetter::from_properties(&delivery.properties, delivery.data.len());
         let letters = deliveries.iter().map(read).collect();
@@ -173,51 +173,51 @@ impl<'v> DeadLetterScan<'v> {
 
     /// The channel of the next window.
     async fn channel(&mut self) -> Result<Channel, OperatorConnectionError> {
-        let is_full = self.taken.windows.is_multiple_of(WINDOWS_PER_CHANNEL);
-        if let Some(current) = self.taking.last().filter(|_| !is_full) {
+        let is_full = self.fetched.windows.is_multiple_of(WINDOWS_PER_CHANNEL);
+        if let Some(current) = self.consuming_channels.last().filter(|_| !is_full) {
             return Ok(current.clone());
         }
         let channel = self.operator_connection.connection.create_channel().await?;
         // A transaction sends the acknowledgements of a window together. Outside of one the queue processes only about 30
         // at a time, and those that still wait when the channel closes would be lost.
         channel.tx_select().await?;
-        self.taking.push(channel.clone());
+        self.consuming_channels.push(channel.clone());
         Ok(channel)
     }
 
     /// Fetches the next `wanted` messages, or fewer when the queue is empty. Each window has its own consumer, so that the
     /// broker delivers no more than that, even after some of them are acknowledged.
-    async fn take(
+    async fn fetch(
         &mut self,
         channel: &Channel,
         wanted: u16,
     ) -> Result<Vec<Delivery>, OperatorConnectionError> {
         // The broker requeues the messages of several consumers in the order of their tags.
-        let tag = format!("scan-{:06}", self.taken.windows);
-        self.taken.windows += 1;
+        let tag = format!("scan-{:06}", self.fetched.windows);
+        self.fetched.windows += 1;
         channel.basic_qos(wanted, BasicQosOptions::default()).await?;
         let (queue, tag) = (self.dead.as_str().into(), tag.as_str());
         let consumer =
             channel.basic_consume(queue, tag.into(), BasicConsumeOptions::default(), FieldTable::default());
         let mut consumer = consumer.await?;
-        let mut taken = Vec::with_capacity(wanted.into());
+        let mut deliveries = Vec::with_capacity(wanted.into());
         let mut idle = 0;
-        while taken.len() < usize::from(wanted) {
+        while deliveries.len() < usize::from(wanted) {
             match timeout(IDLE, consumer.next()).await {
                 Ok(Some(delivery)) => {
                     let delivery = delivery?;
-                    self.taken.add(&delivery);
-                    taken.push(delivery);
+                    self.fetched.add(&delivery);
+                    deliveries.push(delivery);
                 }
                 Ok(None) => return Err(OperatorConnectionError::NoQueue(self.dead.clone())),
-                // Another consumer has taken them.
+                // Another consumer has received them.
                 Err(_) if self.is_empty().await? => break,
                 Err(_) if idle == IDLES_MAX => return Err(OperatorConnectionError::Stuck),
                 Err(_) => idle += 1,
             }
         }
         channel.basic_cancel(tag.into(), BasicCancelOptions::default()).await?;
-        Ok(taken)
+        Ok(deliveries)
     }
 
     async fn is_empty(&self) -> Result<bool, OperatorConnectionError> {
@@ -234,7 +234,7 @@ impl<'v> DeadLetterScan<'v> {
     pub async fn finish(self) -> Result<DeadLetterCounts, OperatorConnectionError> {
         self.publishing.close("done").await?;
         // The oldest first.
-        for channel in self.taking {
+        for channel in self.consuming_channels {
             channel.close(200, "done".into()).await?;
         }
         Ok(self.counts)
@@ -247,13 +247,13 @@ impl FetchTotals {
         self.bytes += u64::try_from(delivery.data.len()).unwrap_or(u64::MAX);
     }
 
-    /// The size of the next window when `left` messages are left: as many of the average size so far as fit.
-    fn next_window(self, left: u32) -> u16 {
+    /// The size of the next window when `remaining` messages remain: as many of the average size so far as fit.
+    fn next_window(self, remaining: u32) -> u16 {
         let fit = match self.bytes.checked_div(self.messages) {
             None => WINDOW_FIRST,
             Some(average) => (WINDOW_BYTES / average.max(1)).clamp(1, WINDOW_MESSAGES),
         };
-        u16::try_from(fit.min(left.into())).unwrap_or(u16::MAX)
+        u16::try_from(fit.min(remaining.into())).unwrap_or(u16::MAX)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::connection::{Broker, QueueDepth};
 use super::topology::{Queue, dead_queue_name, retry_label};
 use super::unacknowledged;
-use crate::activity::{self, QueueLook};
+use crate::activity::{self, QueueObservation};
 use crate::clock;
 use crate::metrics::{QUEUE_CONSUMERS, QUEUE_DELAYED, QUEUE_MAX_LENGTH, QUEUE_READY};
 use crate::settings::BrokerSettings;
@@ -14,7 +14,7 @@ use tokio::time::{interval, sleep};
 /// How often the queues' lengths are read.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// How often it is checked whether there is a connection at the start.
+/// How often the connection is polled until it is first established.
 const CONNECTED_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Updates the gauges of all queues and of unacknowledged messages for as long as the program runs. Every program does so,
@@ -34,7 +34,7 @@ async fn observe_depths(broker: Broker, settings: BrokerSettings) {
         every.tick().await;
         for queue in Queue::ALL {
             let dead = dead_queue_name(&settings.prefix, queue);
-            // Before the broker looks: what it does not see was published later.
+            // Taken before the request: a message that the broker does not count was published after this time.
             let at = clock::now();
             let found = broker.inspect(&broker.queue_name(queue)).await;
             set_gauges(queue.as_str().to_owned(), found, settings.max_length);
@@ -50,18 +50,18 @@ async fn observe_depths(broker: Broker, settings: BrokerSettings) {
     }
 }
 
-/// The broker's reply: `None` without one, `Some(None)` when the queue does not exist.
-type QueueReply = Option<Option<QueueDepth>>;
+/// What the broker said of a queue: `None` without a response, `Some(None)` when the queue does not exist.
+type QueueLookUp = Option<Option<QueueDepth>>;
 
 /// Notes the state of a queue for the overview of the settings area, if the broker has replied and the queue exists.
-fn note(queue: Queue, at: DateTime<Utc>, found: QueueReply, dead: QueueReply) {
+fn note(queue: Queue, at: DateTime<Utc>, found: QueueLookUp, dead: QueueLookUp) {
     if let Some(Some(QueueDepth { ready, consumers })) = found {
         let dead = dead.flatten().map_or(0, |depth| depth.ready);
-        activity::note_queue(queue, QueueLook { at, ready, consumers, dead });
+        activity::note_queue(queue, QueueObservation { at, ready, consumers, dead });
     }
 }
 
-fn set_gauges(label: String, found: QueueReply, max_length: u32) {
+fn set_gauges(label: String, found: QueueLookUp, max_length: u32) {
     let Some(found) = found else { return };
     // A deleted queue counts as empty and without consumers.
     let depth = found.unwrap_or(QueueDepth { ready: 0, consumers: 0 });
@@ -70,7 +70,7 @@ fn set_gauges(label: String, found: QueueReply, max_length: u32) {
     metrics::gauge!(QUEUE_MAX_LENGTH, "queue" => label).set(max_length);
 }
 
-fn set_delayed_gauges(label: String, found: QueueReply, max_length: u32) {
+fn set_delayed_gauges(label: String, found: QueueLookUp, max_length: u32) {
     let Some(found) = found else { return };
     metrics::gauge!(QUEUE_DELAYED, "queue" => label.clone()).set(found.map_or(0, |depth| depth.ready));
     metrics::gauge!(QUEUE_MAX_LENGTH, "queue" => label).set(max_length);

@@ -11,10 +11,10 @@ pub trait Hold: Debug + Send + Sync {
     fn replied(&self);
     /// How long the message may still wait for the worker, by the current estimate. Called when its caller gets a response
     /// before a reply has arrived.
-    fn unreplied_hold(&self) -> Duration;
-    /// Called after a reconnect: no reply can arrive, because the reply channel was lost, but the message may still be in
-    /// its queue. The reservation keeps itself for as long as that message may still wait.
-    fn keep_without_reply(self: Box<Self>);
+    fn unreplied_hold_time(&self) -> Duration;
+    /// Called after a reconnect, when no reply can arrive any more, because the reply channel was lost. Releases the reservation once
+    /// the message cannot be waiting in its queue any more.
+    fn release_after_longest_wait(self: Box<Self>);
 }
 
 /// The reservations for one message.

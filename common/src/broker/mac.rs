@@ -32,9 +32,9 @@ struct Keys {
     /// While the master key is rotated, programs with either key publish: what is signed under the other one is accepted.
     previous: Option<DerivedKeys>,
     /// Messages of the previous release are accepted, on every queue.
-    accepts_unsigned: bool,
+    accepts_unsigned_everywhere: bool,
     /// Queues whose publishers do not all have the master key: messages without a MAC are accepted.
-    accepting_unsigned: [bool; Queue::ALL.len()],
+    unsigned_queues: [bool; Queue::ALL.len()],
 }
 
 /// The keys that are derived from one master key, by queue.
@@ -90,15 +90,15 @@ impl MessageKeys {
         Self(Arc::new(Keys {
             current: DerivedKeys::new(&masters.current, prefix),
             previous: masters.previous.as_ref().map(|previous| DerivedKeys::new(previous, prefix)),
-            accepts_unsigned,
-            accepting_unsigned: [false; Queue::ALL.len()],
+            accepts_unsigned_everywhere: accepts_unsigned,
+            unsigned_queues: [false; Queue::ALL.len()],
         }))
     }
 
     /// The same keys, which also accept messages of `queue` without a MAC: their publishers do not have the master key.
-    pub fn accepting_unsigned(self, queue: Queue) -> Self {
+    pub fn with_unsigned_queue(self, queue: Queue) -> Self {
         let mut keys = Arc::unwrap_or_clone(self.0);
-        keys.accepting_unsigned[queue as usize] = true;
+        keys.unsigned_queues[queue as usize] = true;
         Self(Arc::new(keys))
     }
 
@@ -135,8 +135,8 @@ impl MessageKeys {
     }
 
     fn accepts_unsigned(&self, purpose: Purpose) -> bool {
-        self.0.accepts_unsigned
-            || matches!(purpose, Purpose::Message(queue) if self.0.accepting_unsigned[queue as usize])
+        self.0.accepts_unsigned_everywhere
+            || matches!(purpose, Purpose::Message(queue) if self.0.unsigned_queues[queue as usize])
     }
 }
 
@@ -281,7 +281,7 @@ mod tests {
         let crm = Purpose::Message(Queue::Crm);
         let refusing = keys(1, "p");
         assert_eq!(refusing.verify(crm, &unsigned, BODY), Err(MacError::Unsigned));
-        let accepting = refusing.accepting_unsigned(Queue::Crm);
+        let accepting = refusing.with_unsigned_queue(Queue::Crm);
         assert_eq!(accepting.verify(crm, &unsigned, BODY), Ok(()));
         assert_eq!(accepting.verify(EVENTS, &unsigned, BODY), Err(MacError::Unsigned));
         assert_eq!(accepting.verify(Purpose::Reply(Queue::Crm), &unsigned, BODY), Err(MacError::Unsigned));

@@ -1,7 +1,7 @@
 //! A consumer whose messages are handled concurrently and acknowledged one by one.
 
 use super::connection::{Broker, Link};
-use super::consumer::{Consumption, OpenConsumer, UnitBounds, UnitProcessor, run_consumer};
+use super::consumer::{ConsumerSettings, GroupBounds, GroupProcessor, OpenConsumer, run_consumer};
 use super::message::Message;
 use super::topology::Queue;
 use super::unacknowledged::UnacknowledgedGuard;
@@ -28,7 +28,7 @@ pub struct AckHandle {
     acker: Acker,
     queue: Queue,
     /// Counts the message as unacknowledged.
-    _held: UnacknowledgedGuard,
+    _unacknowledged: UnacknowledgedGuard,
     /// Keeps the connection open while the message is unacknowledged.
     _link: Arc<Link>,
 }
@@ -56,39 +56,41 @@ pub trait MessageHandler: Send {
     /// The reasons that it passes to [`AckHandle::dead_letter`].
     const DEAD_LETTER_REASONS: &'static [&'static str];
 
-    /// Handles the messages that were waiting, up to the bound, or passes them on. The next unit is received when it returns.
-    fn handle_messages(&mut self, unit: Vec<Received>) -> impl Future<Output = ()> + Send;
+    /// Handles the messages that were waiting, up to the bound, or passes them on. The next ones are received when it returns.
+    fn handle_messages(&mut self, messages: Vec<Received>) -> impl Future<Output = ()> + Send;
 
     /// Called when consuming begins and ends.
     fn set_consuming(&mut self, is_consuming: bool);
 }
 
 /// Consumes `queue` until `shutdown`, and again after each reconnect of `broker`. At most `prefetch` messages are
-/// unacknowledged, and at most `unit` are passed to the handler at once. At the end prefetched messages that were not handled
+/// unacknowledged, and at most `at_once` are passed to the handler at once. At the end prefetched messages that were not handled
 /// are requeued. Returns the open consumer, if there is one: messages can be acknowledged until it is closed.
-pub async fn run_message_consumer<I: MessageHandler>(
+pub async fn run_message_consumer<H: MessageHandler>(
     broker: &Broker,
     queue: Queue,
-    (prefetch, unit): (u16, usize),
-    handler: &mut I,
+    prefetch: u16,
+    at_once: usize,
+    handler: &mut H,
     shutdown: &CancellationToken,
 ) -> Option<OpenConsumer> {
-    let bounds = UnitBounds { prefetch, messages: unit, weight: usize::MAX, bytes: usize::MAX, priority: 0 };
-    let consumption = Consumption { broker, also_needed: None, queue, bounds };
-    let mut open = run_consumer(consumption, &mut HandOver { handler, queue }, shutdown).await?;
+    let bounds =
+        GroupBounds { prefetch, messages: at_once, weight: usize::MAX, bytes: usize::MAX, priority: 0 };
+    let settings = ConsumerSettings { broker, reply_connection: None, queue, bounds };
+    let mut open = run_consumer(settings, &mut HandingOver { handler, queue }, shutdown).await?;
     open.drain().await;
     Some(open)
 }
 
 /// Hands messages over to a handler, which acknowledges them later.
-struct HandOver<'a, I> {
-    handler: &'a mut I,
+struct HandingOver<'a, H> {
+    handler: &'a mut H,
     queue: Queue,
 }
 
-impl<I: MessageHandler> UnitProcessor for HandOver<'_, I> {
-    const DEAD_LETTER_REASONS: &'static [&'static str] = I::DEAD_LETTER_REASONS;
-    type Unit = Vec<Received>;
+impl<H: MessageHandler> GroupProcessor for HandingOver<'_, H> {
+    const DEAD_LETTER_REASONS: &'static [&'static str] = H::DEAD_LETTER_REASONS;
+    type Group = Vec<Received>;
 
     fn opened(&mut self) {
         self.handler.set_consuming(true);
@@ -102,13 +104,17 @@ impl<I: MessageHandler> UnitProcessor for HandOver<'_, I> {
         0
     }
 
-    fn add(&self, unit: &mut Vec<Received>, link: &Arc<Link>, delivery: Delivery, message: Message) {
-        let (queue, _held, _link) = (self.queue, UnacknowledgedGuard::new(self.queue), Arc::clone(link));
-        unit.push(Received { message, ack: AckHandle { acker: delivery.acker, queue, _held, _link } });
+    fn add(&self, group: &mut Vec<Received>, link: &Arc<Link>, delivery: Delivery, message: Message) {
+        let (queue, _unacknowledged, _link) =
+            (self.queue, UnacknowledgedGuard::new(self.queue), Arc::clone(link));
+        group.push(Received {
+            message,
+            ack: AckHandle { acker: delivery.acker, queue, _unacknowledged, _link },
+        });
     }
 
-    async fn process(&mut self, unit: Vec<Received>) -> lapin::Result<()> {
-        self.handler.handle_messages(unit).await;
+    async fn process(&mut self, group: Vec<Received>) -> lapin::Result<()> {
+        self.handler.handle_messages(group).await;
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ mod dial;
 mod gauges;
 mod hold;
 mod mac;
+mod malformed_part;
 mod message;
 mod message_consumer;
 mod operator_connection;
@@ -30,10 +31,9 @@ mod topology;
 mod transport;
 mod unacknowledged;
 mod unit_consumer;
-mod unreadable_part;
 
 pub use connection::{Broker, QueueDepth};
-pub use consumer::{OpenConsumer, UnitBounds};
+pub use consumer::{GroupBounds, OpenConsumer};
 pub use dead_letter_log::log_dead_letter;
 pub use dead_letter_scan::{
     DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window,
@@ -41,6 +41,7 @@ pub use dead_letter_scan::{
 pub use gauges::observe_queues;
 pub use hold::{Hold, Holds};
 pub use mac::{MacError, MessageKeys};
+pub use malformed_part::MalformedPart;
 pub use message::Message;
 pub use message_consumer::{AckHandle, MessageHandler, Received, run_message_consumer};
 pub use operator_connection::{OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus};
@@ -51,4 +52,3 @@ pub use tls_report::tls_reports;
 pub use topology::{Queue, QueueUse, dead_queue_name, queue_name, retry_queue_name};
 pub use unacknowledged::UnacknowledgedGuard;
 pub use unit_consumer::{UnitHandler, run_unit_consumer};
-pub use unreadable_part::UnreadablePart;

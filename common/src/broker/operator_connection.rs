@@ -90,7 +90,7 @@ impl OperatorConnection {
         settings: &BrokerSettings,
     ) -> Result<Vec<QueueArguments>, OperatorConnectionError> {
         let mut compared = Vec::new();
-        for (name, arguments) in topology::declared(settings, RETRY_QUEUES_MAX) {
+        for (name, arguments) in topology::declarations(settings, RETRY_QUEUES_MAX) {
             let depth = self.depth(&name).await?;
             if depth.is_none() && name.contains(".webhooks.retry.") {
                 break;

@@ -85,16 +85,16 @@ impl<'s> PendingCall<'s> {
 
 impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
-        let mut pending = self.reply_channel.pending();
-        let keeps = |pending: &PendingReply| self.is_published && !pending.holds.is_empty();
-        if let Some(pending) = pending.get_mut(&self.id).filter(|pending| keeps(pending)) {
+        let mut calls = self.reply_channel.pending();
+        let keeps = |call: &PendingReply| self.is_published && !call.holds.is_empty();
+        if let Some(call) = calls.get_mut(&self.id).filter(|call| keeps(call)) {
             let since = Instant::now();
-            let hold = pending.holds.iter().map(|hold| hold.unreplied_hold()).max().unwrap_or_default();
-            pending.abandoned = Some(Abandoned { since, until: since + hold });
+            let keep_for = call.holds.iter().map(|hold| hold.unreplied_hold_time()).max().unwrap_or_default();
+            call.abandoned = Some(Abandoned { since, until: since + keep_for });
         } else {
             // Dropped outside of the lock, because a reservation may take a lock of its own.
-            let ended = pending.remove(&self.id);
-            drop(pending);
+            let ended = calls.remove(&self.id);
+            drop(calls);
             drop(ended);
         }
     }
@@ -109,8 +109,8 @@ impl ReplyChannel {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes and waits for the broker's confirm. A late confirm is still awaited for the reservations: the broker may
-    /// refuse the message then.
+    /// Publishes and waits for the broker's confirm. If the confirm is late, a task goes on waiting for it, and drops the reservations
+    /// if the broker refuses the message after all.
     pub(super) async fn publish(
         self: &Arc<Self>,
         queue: &str,
@@ -139,7 +139,7 @@ impl ReplyChannel {
 
     async fn send(&self, queue: &str, request: RpcRequest<'_>) -> lapin::Result<PublisherConfirm> {
         let id = request.id.to_string();
-        let mac = work_on(request.body.len(), || {
+        let mac = run_cpu_bound(request.body.len(), || {
             let (id, meta) = (Some(id.as_str()), Some(request.meta.as_bytes()));
             let covered = SignedFields { message_id: id, correlation_id: id, meta, body: request.body };
             self.keys.sign(Purpose::Message(self.queue), covered)
@@ -172,8 +172,9 @@ impl ReplyChannel {
     }
 
     /// Drops the reservations of abandoned messages once the queue was found empty, because the messages were consumed then.
-    /// Their replies may have been lost, and dead-lettered messages may have none. Messages that a worker has received but not
-    /// applied are bounded by its prefetch. If the queue is never empty, reservations are dropped when their hold time has passed.
+    /// Their replies may have been lost, and dead-lettered messages may have none. A message that a
+    /// worker has received and not applied yet loses its reservation too early; the prefetch bounds how many. If the queue is never
+    /// empty, reservations are dropped when their hold time has passed.
     async fn drop_unreplied(&self, broker: &Broker) {
         let looked = Instant::now();
         if self.pending().values().all(|pending| pending.abandoned.is_none()) {
@@ -205,7 +206,7 @@ fn check(confirmation: &lapin::Result<Confirmation>) -> Result<(), CallError> {
 
 /// Runs `work` on a body of `size` bytes. For a large body a multi-threaded runtime moves the other tasks of this thread to
 /// another thread meanwhile.
-fn work_on<T>(size: usize, work: impl FnOnce() -> T) -> T {
+fn run_cpu_bound<T>(size: usize, work: impl FnOnce() -> T) -> T {
     let has_threads = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if size >= LARGE && has_threads() { tokio::task::block_in_place(work) } else { work() }
 }
@@ -218,15 +219,15 @@ pub(super) async fn run_reply_channel(
 ) {
     let (mut orphaned, mut waits) = (Holds::new(), REOPEN_WAITS);
     while let Some(Some(link)) = shutdown.run_until_cancelled(broker.link()).await {
-        // Only after a reconnect: while this program has no connection the worker may have none either.
+        // Only now, after a reconnect, does their hold time begin: without a broker the worker may have applied nothing meanwhile.
         for hold in orphaned.drain(..) {
-            hold.keep_without_reply();
+            hold.release_after_longest_wait();
         }
         if let Err(error) = serve(link, &broker, queue, &current, &shutdown).await {
             limited!(LOST[queue as usize], warn, queue = queue.as_str(), %error, "reply channel lost; reopening it");
         }
         // Pending calls cannot be replied to any more: dropping their senders tells the callers. Nothing is published while
-        // no channel is open, so at most the pending reservations are orphaned.
+        // no channel is open, so only reservations that are pending now are affected.
         if let Some(reply_channel) = current.send_replace(None) {
             let lost = std::mem::take(&mut *reply_channel.pending());
             orphaned.extend(lost.into_values().flat_map(|pending| pending.holds));

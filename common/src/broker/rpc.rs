@@ -21,7 +21,7 @@ pub(super) const META_HEADER: &str = "x-connect-meta";
 /// Messages survive a restart of the broker.
 pub(super) const PERSISTENT: u8 = 2;
 
-/// Calls one queue. The number of pending calls is bounded by the callers, each of which waits for its call.
+/// Publishes to one queue and waits for replies. It has no limit of its own: each caller waits for its call, and callers are limited.
 #[derive(Clone, Debug)]
 pub struct Rpc {
     reply_channel: watch::Receiver<Option<Arc<ReplyChannel>>>,
@@ -122,19 +122,19 @@ impl Rpc {
 
     /// Publishes and waits for the reply. `holds` are kept until it arrives, even after the request's deadline.
     pub async fn call(&self, request: RpcRequest<'_>, holds: Holds) -> Result<Vec<u8>, CallError> {
-        self.call_then(request, holds, || ()).await
+        self.call_with_on_confirm(request, holds, || ()).await
     }
 
-    /// Like [`call`](Self::call), and calls `confirmed` once the broker has confirmed the message, unless the reply or the
+    /// Like [`call`](Self::call), and calls `on_confirm` once the broker has confirmed the message, unless the reply or the
     /// end of the call comes first.
-    pub async fn call_then(
+    pub async fn call_with_on_confirm(
         &self,
         request: RpcRequest<'_>,
         holds: Holds,
-        confirmed: impl FnOnce() + Send,
+        on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let started = Instant::now();
-        let reply = self.try_call(request, holds, confirmed).await;
+        let reply = self.try_call(request, holds, on_confirm).await;
         self.count(reply.as_ref().map_or_else(|error| error.outcome(), |_| REPLIED));
         if reply.is_ok() {
             metrics::histogram!(REPLY_WAIT, "queue" => self.queue.as_str()).record(started.elapsed());
@@ -152,12 +152,12 @@ impl Rpc {
             self.reply_channel.borrow().clone().filter(|reply_channel| reply_channel.is_open());
         let reply_channel = reply_channel.ok_or(CallError::Unavailable)?;
         let mut pending_call = PendingCall::register(&reply_channel, request.id, holds);
-        let confirmed = reply_channel.publish(&self.queue_name, request);
+        let publishing = reply_channel.publish(&self.queue_name, request);
         tokio::select! {
             // The reply may arrive before the confirm: then the message is published.
             biased;
             reply = &mut pending_call.reply => return reply.map_err(|_| CallError::NoReply),
-            confirmed = confirmed => {
+            confirmed = publishing => {
                 pending_call.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
                 confirmed?;
             }

@@ -2,10 +2,10 @@
 
 use super::connection::Broker;
 use super::dead_letter_log::log_dead_letter;
+use super::malformed_part::{MalformedPart, dead_letter_parts};
 use super::message::Message;
 use super::reply::{Replies, Reply};
 use super::topology::Queue;
-use super::unreadable_part::{UnreadablePart, dead_letter_parts};
 use crate::metrics::DEAD_LETTERED;
 use crate::trace::{RequestContext, TraceContext};
 use lapin::message::Delivery;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::Span;
 
-/// Wait before requeueing a message whose unreadable parts could not be dead-lettered.
+/// Wait before requeueing a message whose malformed parts could not be dead-lettered.
 const REQUEUE_AFTER: Duration = Duration::from_millis(250);
 
 /// What the handler decides about a message. The consumer sends the reply and acknowledges or rejects accordingly.
@@ -32,7 +32,7 @@ pub enum MessageOutcome {
         /// Body of the reply.
         reply: Vec<u8>,
         /// The parts that cannot be read.
-        unreadable: Vec<UnreadablePart>,
+        malformed: Vec<MalformedPart>,
     },
     /// Cannot be handled: send the reply, if there is one, then reject to the dead-letter queue.
     DeadLetter {
@@ -72,18 +72,18 @@ pub(super) struct Settler {
     replies: Replies,
     queue: Queue,
     /// Whether a message of the current channel was left unacknowledged: acknowledging several at once would include it.
-    has_left: bool,
+    has_unsettled: bool,
 }
 
 impl Settler {
-    /// Settles messages of `queue`; replies and unreadable parts are published on the connection of `replies`.
-    pub(super) fn new(replies: &Broker, queue: Queue) -> Self {
-        Self { replies: Replies::new(replies.clone(), queue), queue, has_left: false }
+    /// Settles messages of `queue`; replies and malformed parts are published on `reply_connection`.
+    pub(super) fn new(reply_connection: &Broker, queue: Queue) -> Self {
+        Self { replies: Replies::new(reply_connection.clone(), queue), queue, has_unsettled: false }
     }
 
     /// Called when a new channel is consumed, of which no message is unacknowledged.
     pub(super) const fn begin_channel(&mut self) {
-        self.has_left = false;
+        self.has_unsettled = false;
     }
 
     /// Replies, then acknowledges or dead-letters.
@@ -93,7 +93,7 @@ impl Settler {
         for (message, outcome) in unit.messages.iter().zip(outcomes) {
             settlements.push(self.settlement(message, outcome).await);
         }
-        self.has_left |= settlements.contains(&Settlement::Leave);
+        self.has_unsettled |= settlements.contains(&Settlement::Leave);
         // Rejections go first: acknowledging several at once then covers only messages that are to be acknowledged.
         for (delivery, settlement) in unit.deliveries.iter().zip(&settlements) {
             let requeue = match settlement {
@@ -103,23 +103,23 @@ impl Settler {
             };
             delivery.reject(BasicRejectOptions { requeue }).await?;
         }
-        for (at, multiple) in acknowledgements(&settlements, self.has_left) {
-            unit.deliveries[at].ack(BasicAckOptions { multiple }).await?;
+        for (index, multiple) in acknowledgements(&settlements, self.has_unsettled) {
+            unit.deliveries[index].ack(BasicAckOptions { multiple }).await?;
         }
         Ok(())
     }
 
     /// Sends the replies of messages that ask for one.
     async fn reply_all(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) {
-        let (mut replies, mut spans) = (Vec::new(), Vec::new());
+        let (mut replies, mut replied) = (Vec::new(), Vec::new());
         for ((delivery, message), outcome) in unit.deliveries.iter().zip(&unit.messages).zip(outcomes) {
             if let Some(reply) = reply(delivery, outcome) {
                 replies.push(reply);
-                spans.push((message, outcome));
+                replied.push((message, outcome));
             }
         }
         let were_sent = self.replies.send_all(&replies).await;
-        for ((message, outcome), was_sent) in spans.into_iter().zip(were_sent) {
+        for ((message, outcome), was_sent) in replied.into_iter().zip(were_sent) {
             if !was_sent {
                 span(message, outcome)
                     .in_scope(|| tracing::debug!("a reply could not be sent; its caller will time out"));
@@ -127,12 +127,12 @@ impl Settler {
         }
     }
 
-    /// Decides how a message is settled; publishes its unreadable parts to the dead-letter queue first.
+    /// Decides how a message is settled; publishes its malformed parts to the dead-letter queue first.
     async fn settlement(&self, message: &Message, outcome: &MessageOutcome) -> Settlement {
         match outcome {
             MessageOutcome::Done { .. } => Settlement::Acknowledge,
-            MessageOutcome::Partial { unreadable, .. } => {
-                if dead_letter_parts(self.replies.broker(), self.queue, unreadable).await {
+            MessageOutcome::Partial { malformed, .. } => {
+                if dead_letter_parts(self.replies.broker(), self.queue, malformed).await {
                     return Settlement::Acknowledge;
                 }
                 sleep(REQUEUE_AFTER).await;
@@ -162,14 +162,14 @@ fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'
 
 /// The indexes of the messages to acknowledge, each with whether it acknowledges all messages before it as well. Rejected
 /// messages are settled already.
-fn acknowledgements(settlements: &[Settlement], has_left: bool) -> Vec<(usize, bool)> {
-    let places = settlements.iter().enumerate();
-    let mut places =
-        places.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(at, _)| at);
-    if has_left {
-        places.map(|at| (at, false)).collect()
+fn acknowledgements(settlements: &[Settlement], has_unsettled: bool) -> Vec<(usize, bool)> {
+    let indexes = settlements.iter().enumerate();
+    let mut indexes =
+        indexes.filter(|(_, settlement)| **settlement == Settlement::Acknowledge).map(|(index, _)| index);
+    if has_unsettled {
+        indexes.map(|index| (index, false)).collect()
     } else {
-        places.next_back().map(|at| (at, true)).into_iter().collect()
+        indexes.next_back().map(|index| (index, true)).into_iter().collect()
     }
 }
 

@@ -6,7 +6,7 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection};
 
-/// A queue of the operator's contract.
+/// One of the four queues (docs/operators.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
     /// Batches of inbound events.
@@ -116,9 +116,9 @@ fn arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
 /// Each scan of dead letters delivers them, and must not use up a delivery limit: since RabbitMQ 4.0 a queue without its own limit
 /// has one of 20, beyond which messages of this queue would be dropped.
 fn dead_arguments(settings: &BrokerSettings) -> FieldTable {
-    let mut kept = bounded(settings);
-    kept.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
-    kept
+    let mut arguments = bounded(settings);
+    arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
+    arguments
 }
 
 /// Each message carries its own TTL, so that a changed schedule needs no new queue. The broker expires only the oldest message
@@ -128,7 +128,7 @@ fn retry_arguments(settings: &BrokerSettings) -> FieldTable {
 }
 
 /// The full names of the four queues and their dead-letter queues, and of retry queues up to a level, with their arguments.
-pub(super) fn declared(settings: &BrokerSettings, retry_levels: u8) -> Vec<(String, FieldTable)> {
+pub(super) fn declarations(settings: &BrokerSettings, retry_levels: u8) -> Vec<(String, FieldTable)> {
     let mut all = Vec::new();
     for queue in Queue::ALL {
         all.push((queue_name(&settings.prefix, queue), arguments(settings, queue)));
@@ -156,10 +156,10 @@ pub(super) async fn difference(
 /// Arguments of a bounded queue whose messages go to the queue `to` when they are rejected or expire.
 fn forwarding(settings: &BrokerSettings, to: &str) -> FieldTable {
     let mut arguments = bounded(settings);
-    // Dead letters go through the default exchange to the queue of that name,
+    // The default exchange routes dead letters to the queue of that name. With `at-least-once` they stay in this queue until that
+    // one has confirmed them, which needs `reject-publish`.
     arguments.insert("x-dead-letter-exchange".into(), text(""));
     arguments.insert("x-dead-letter-routing-key".into(), text(to));
-    // and stay here until that queue has confirmed them; this needs reject-publish.
     arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
     arguments
 }

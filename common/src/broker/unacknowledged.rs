@@ -30,19 +30,19 @@ type ReceivedAt = (Instant, u64);
 #[derive(Debug)]
 pub struct UnacknowledgedGuard {
     queue: Queue,
-    taken: ReceivedAt,
+    received_at: ReceivedAt,
 }
 
 impl UnacknowledgedGuard {
     /// Starts to count a message of `queue` that was received now.
     pub fn new(queue: Queue) -> Self {
-        Self { queue, taken: UNACKNOWLEDGED.add(queue, Instant::now()) }
+        Self { queue, received_at: UNACKNOWLEDGED.add(queue, Instant::now()) }
     }
 }
 
 impl Drop for UnacknowledgedGuard {
     fn drop(&mut self) {
-        UNACKNOWLEDGED.remove(self.queue, self.taken);
+        UNACKNOWLEDGED.remove(self.queue, self.received_at);
     }
 }
 
@@ -68,22 +68,24 @@ impl UnacknowledgedMessages {
     }
 
     fn add(&self, queue: Queue, now: Instant) -> ReceivedAt {
-        let taken = (now, self.next.fetch_add(1, Ordering::Relaxed));
-        self.queues().entry(queue.as_str()).or_default().insert(taken);
-        taken
+        let received_at = (now, self.next.fetch_add(1, Ordering::Relaxed));
+        self.queues().entry(queue.as_str()).or_default().insert(received_at);
+        received_at
     }
 
-    fn remove(&self, queue: Queue, taken: ReceivedAt) {
-        if let Some(held) = self.queues().get_mut(queue.as_str()) {
-            held.remove(&taken);
+    fn remove(&self, queue: Queue, received_at: ReceivedAt) {
+        if let Some(received) = self.queues().get_mut(queue.as_str()) {
+            received.remove(&received_at);
         }
     }
 
     fn ages(&self, now: Instant) -> Vec<(&'static str, Duration)> {
-        let age = |held: &BTreeSet<ReceivedAt>| {
-            held.first().map_or(Duration::ZERO, |(taken, _)| now.saturating_duration_since(*taken))
+        let age = |received: &BTreeSet<ReceivedAt>| {
+            received
+                .first()
+                .map_or(Duration::ZERO, |(received_at, _)| now.saturating_duration_since(*received_at))
         };
-        self.queues().iter().map(|(queue, held)| (*queue, age(held))).collect()
+        self.queues().iter().map(|(queue, received)| (*queue, age(received))).collect()
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {

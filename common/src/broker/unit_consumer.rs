@@ -2,7 +2,7 @@
 //! acknowledges the messages.
 
 use super::connection::{Broker, Link};
-use super::consumer::{Consumption, UnitBounds, UnitProcessor, run_consumer};
+use super::consumer::{ConsumerSettings, GroupBounds, GroupProcessor, run_consumer};
 use super::message::Message;
 use super::settle::{MessageOutcome, Settler, Unit};
 use super::topology::Queue;
@@ -17,7 +17,7 @@ pub trait UnitHandler: Send {
     /// The reasons of its [`MessageOutcome::DeadLetter`].
     const DEAD_LETTER_REASONS: &'static [&'static str];
 
-    /// The weight of a message, counted against [`UnitBounds::weight`].
+    /// The weight of a message, counted against [`GroupBounds::weight`].
     fn weigh(&self, message: &Message) -> usize;
 
     /// Handles a unit and returns an outcome for each message, in their order. Returns only after everything that must be
@@ -25,25 +25,25 @@ pub trait UnitHandler: Send {
     fn handle(&mut self, unit: &[Message]) -> impl Future<Output = Vec<MessageOutcome>> + Send;
 }
 
-/// Consumes `queue` until `shutdown`, and again after each reconnect of `broker`. Replies are sent on the connection of
-/// `replies`.
+/// Consumes `queue` until `shutdown`, and again after each reconnect of `broker`. Replies are sent on
+/// `reply_connection`.
 ///
 /// `consuming` counts the consumers that are open now. At `shutdown` the unit under way is finished, and prefetched messages
 /// are requeued.
 pub async fn run_unit_consumer<H: UnitHandler>(
     broker: &Broker,
-    replies: &Broker,
+    reply_connection: &Broker,
     queue: Queue,
-    bounds: UnitBounds,
+    bounds: GroupBounds,
     handler: H,
     consuming: &AtomicUsize,
     shutdown: &CancellationToken,
 ) {
     // Both connections are needed: messages that are consumed must be replied to.
-    let consumption = Consumption { broker, also_needed: Some(replies), queue, bounds };
-    let settler = Settler::new(replies, queue);
+    let settings = ConsumerSettings { broker, reply_connection: Some(reply_connection), queue, bounds };
+    let settler = Settler::new(reply_connection, queue);
     let mut processor = SettlingProcessor { handler, queue, settler, consuming };
-    if let Some(open) = run_consumer(consumption, &mut processor, shutdown).await {
+    if let Some(open) = run_consumer(settings, &mut processor, shutdown).await {
         open.close().await;
     }
 }
@@ -56,9 +56,9 @@ struct SettlingProcessor<'a, H> {
     consuming: &'a AtomicUsize,
 }
 
-impl<H: UnitHandler> UnitProcessor for SettlingProcessor<'_, H> {
+impl<H: UnitHandler> GroupProcessor for SettlingProcessor<'_, H> {
     const DEAD_LETTER_REASONS: &'static [&'static str] = H::DEAD_LETTER_REASONS;
-    type Unit = Unit;
+    type Group = Unit;
 
     fn opened(&mut self) {
         self.settler.begin_channel();
@@ -79,7 +79,7 @@ impl<H: UnitHandler> UnitProcessor for SettlingProcessor<'_, H> {
     }
 
     async fn process(&mut self, unit: Unit) -> lapin::Result<()> {
-        let _held = UnacknowledgedGuard::new(self.queue);
+        let _unacknowledged = UnacknowledgedGuard::new(self.queue);
         let outcomes = self.handler.handle(&unit.messages).await;
         self.settler.settle(&unit, &outcomes).await
     }

@@ -1,27 +1,18 @@
 //! Connecting to one of several servers. Each has an equal share of the time, within which the session must be established: a
-//! server that accepts the connection and does not respond counts as unavailable. The server that worked last is tried first.
+//! server that accepts the connection and does not respond counts as unavailable. The server that worked last is tried first. A
+//! connection pooler that refuses the session's options is connected to without them.
 
 use super::error::describe;
 use super::tls::{EncryptedStream, PostgresTls};
-use crate::limited;
-use crate::log_limit::LogLimit;
 use crate::settings::DatabaseUrl;
-use deadpool_postgres::Connect;
-use futures_util::future::BoxFuture;
 use std::time::Duration;
 use thiserror::Error;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode};
 use tokio_postgres::{Client, Config, Connection, Socket};
 
 /// The driver of a connection: a future that must be polled for its client to make progress.
 pub type DriverConnection = Connection<Socket, EncryptedStream>;
-
-/// Limits the log lines about connections that were lost, and that could not be opened.
-static FAILED: LogLimit<2> = LogLimit::new();
-const LOST: usize = 0;
-const NOT_OPENED: usize = 1;
 
 /// TCP keepalive and user timeout: an unreachable server is detected within seconds, unless the URL sets other values.
 const KEEPALIVES_IDLE: Duration = Duration::from_secs(5);
@@ -81,12 +72,12 @@ pub async fn connect(
         LoadBalanceHosts::Disable | _ => url.preferred(),
     };
     let mut failures = Failures::default();
-    for place in (0..url.servers()).map(|next| (first + next) % url.servers()) {
+    for server_index in (0..url.servers()).map(|next| (first + next) % url.servers()) {
         // If the caller times out first, dropping the attempt makes the next one begin with the next server.
-        let attempt = ConnectAttempt { url, place, responded: false };
-        match timeout(share, connect_with_accepted_options(url, config, place, share)).await {
+        let attempt = ConnectAttempt { url, server_index, is_established: false };
+        match timeout(share, connect_with_accepted_options(url, config, server_index, share)).await {
             Ok(Ok(connected)) => {
-                attempt.responded();
+                attempt.established();
                 return Ok(connected);
             }
             Ok(Err(error)) => failures.add(error),
@@ -109,24 +100,24 @@ fn count(url: &DatabaseUrl) -> u32 {
     u32::try_from(url.servers()).unwrap_or(u32::MAX)
 }
 
-/// A connection attempt to one server. When it is dropped without a response the server is avoided.
+/// A connection attempt to one server. When it is dropped before a session was established, the server is avoided.
 struct ConnectAttempt<'a> {
     url: &'a DatabaseUrl,
-    place: usize,
-    responded: bool,
+    server_index: usize,
+    is_established: bool,
 }
 
 impl ConnectAttempt<'_> {
-    fn responded(mut self) {
-        self.responded = true;
-        self.url.prefer(self.place);
+    fn established(mut self) {
+        self.is_established = true;
+        self.url.prefer(self.server_index);
     }
 }
 
 impl Drop for ConnectAttempt<'_> {
     fn drop(&mut self) {
-        if !self.responded {
-            self.url.avoid(self.place);
+        if !self.is_established {
+            self.url.avoid(self.server_index);
         }
     }
 }
@@ -135,12 +126,12 @@ impl Drop for ConnectAttempt<'_> {
 async fn connect_with_accepted_options(
     url: &DatabaseUrl,
     config: &Config,
-    place: usize,
+    server_index: usize,
     within: Duration,
 ) -> Result<(Client, DriverConnection), ConnectError> {
     let with_options = url.accepts_options();
     // Boxed: an attempt's state is large, and every task that may connect would hold it.
-    let connected = Box::pin(connect_to(url, config, (place, with_options), within)).await;
+    let connected = Box::pin(connect_to(url, config, (server_index, with_options), within)).await;
     // Options of the URL are the operator's: without them the session would not be the one that was asked for.
     let is_refused = |failure: &ConnectError| {
         matches!(failure, ConnectError::Driver { error, .. } if refuses_options(error))
@@ -155,7 +146,7 @@ async fn connect_with_accepted_options(
             "a connection pooler refuses the session's options; its role must have these settings"
         );
     }
-    Box::pin(connect_to(url, config, (place, false), within)).await
+    Box::pin(connect_to(url, config, (server_index, false), within)).await
 }
 
 /// PgBouncer's error for a startup parameter that it does not pass on.
@@ -168,14 +159,15 @@ fn refuses_options(error: &tokio_postgres::Error) -> bool {
 async fn connect_to(
     url: &DatabaseUrl,
     config: &Config,
-    (place, with_options): (usize, bool),
+    (server_index, with_options): (usize, bool),
     within: Duration,
 ) -> Result<(Client, DriverConnection), ConnectError> {
-    let port = config.get_ports().get(place).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
-    let mut one = without_servers(config, with_options);
-    one.port(port);
-    let host = config.get_hosts().get(place);
-    let address = config.get_hostaddrs().get(place);
+    let port =
+        config.get_ports().get(server_index).or_else(|| config.get_ports().first()).copied().unwrap_or(5432);
+    let mut server_config = without_servers(config, with_options);
+    server_config.port(port);
+    let host = config.get_hosts().get(server_index);
+    let address = config.get_hostaddrs().get(server_index);
     let name = match (host, address) {
         (Some(Host::Tcp(name)), _) => name.clone(),
         (Some(Host::Unix(path)), _) => path.display().to_string(),
@@ -183,31 +175,31 @@ async fn connect_to(
         (None, None) => String::new(),
     };
     match host {
-        Some(Host::Unix(path)) => one.host_path(path),
+        Some(Host::Unix(path)) => server_config.host_path(path),
         // TLS needs a name to verify.
-        Some(Host::Tcp(_)) | None => one.host(&name),
+        Some(Host::Tcp(_)) | None => server_config.host(&name),
     };
     let server = if name.contains(':') { format!("[{name}]:{port}") } else { format!("{name}:{port}") };
-    let options = url.tls(config, place);
-    one.ssl_mode(if options.is_some() { SslMode::Require } else { SslMode::Disable });
+    let options = url.tls(config, server_index);
+    server_config.ssl_mode(if options.is_some() { SslMode::Require } else { SslMode::Disable });
     let tls = PostgresTls::load(options, &name, server.clone()).await;
     let failed = |error| ConnectError::Driver { earlier: String::new(), server: server.clone(), error };
     if let Some(address) = address {
-        one.hostaddr(*address);
-        return one.connect(tls).await.map_err(failed);
+        server_config.hostaddr(*address);
+        return server_config.connect(tls).await.map_err(failed);
     }
-    let Some(Host::Tcp(name)) = host else { return one.connect(tls).await.map_err(failed) };
+    let Some(Host::Tcp(name)) = host else { return server_config.connect(tls).await.map_err(failed) };
     // The driver reports a name that cannot be resolved.
     let addresses: Vec<_> = match tokio::net::lookup_host((name.as_str(), port)).await {
         Ok(addresses) => addresses.collect(),
-        Err(_) => return one.connect(tls).await.map_err(failed),
+        Err(_) => return server_config.connect(tls).await.map_err(failed),
     };
-    let each = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+    let time_for_each = within / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
     let mut failures = Failures::default();
     for address in addresses {
-        let mut one = one.clone();
-        one.hostaddr(address.ip());
-        match timeout(each, one.connect(tls.clone())).await {
+        let mut address_config = server_config.clone();
+        address_config.hostaddr(address.ip());
+        match timeout(time_for_each, address_config.connect(tls.clone())).await {
             Ok(Ok(connected)) => return Ok(connected),
             Ok(Err(error)) => failures.add(failed(error)),
             Err(_) => {}
@@ -216,7 +208,7 @@ async fn connect_to(
     Err(failures.into_error())
 }
 
-/// A copy without hosts and ports, which cannot be removed from a configuration.
+/// A copy of everything but hosts and ports, which cannot be removed from a `Config`.
 fn without_servers(from: &Config, with_options: bool) -> Config {
     let mut to = Config::new();
     to.channel_binding(from.get_channel_binding())
@@ -245,50 +237,4 @@ fn without_servers(from: &Config, with_options: bool) -> Config {
         to.keepalives_retries(retries);
     }
     to
-}
-
-/// Opens the connections of a pool, with failover between the servers of its URL.
-pub(super) struct FailoverConnect {
-    url: DatabaseUrl,
-    within: Duration,
-}
-
-impl FailoverConnect {
-    /// `within` as for [`connect`].
-    pub(super) fn new(url: &DatabaseUrl, within: Duration) -> Self {
-        Self { url: url.clone(), within }
-    }
-}
-
-impl Connect for FailoverConnect {
-    fn connect(
-        &self,
-        config: &Config,
-    ) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), tokio_postgres::Error>> {
-        let config = config.clone();
-        Box::pin(async move {
-            let (client, connection) = match connect(&self.url, &config, self.within).await {
-                Ok(connected) => connected,
-                Err(failure @ ConnectError::Driver { .. }) => {
-                    let why = failure.to_string();
-                    limited!(
-                        FAILED[NOT_OPENED],
-                        warn,
-                        error = why,
-                        "connecting to Postgres failed; the next use of the pool retries"
-                    );
-                    let ConnectError::Driver { error, .. } = failure else { unreachable!("matched above") };
-                    return Err(error);
-                }
-                // The pool's own timeout is no longer than this took, and reports it.
-                Err(ConnectError::TimedOut) => std::future::pending().await,
-            };
-            let driver = tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    limited!(FAILED[LOST], warn, %error, "database connection lost; the pool replaces it when needed");
-                }
-            });
-            Ok((client, driver))
-        })
-    }
 }

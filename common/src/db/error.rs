@@ -19,9 +19,9 @@ pub enum TxError {
     /// A row that the transaction had read was changed before it could be locked, after all retries.
     #[error("stale read: {0}")]
     Stale(&'static str),
-    /// The database refused a statement; a retry would fail again.
-    #[error("the database refused: {}", describe(.0))]
-    Refused(tokio_postgres::Error),
+    /// A statement failed, and would fail again.
+    #[error("a statement failed: {}", describe(.0))]
+    StatementFailed(tokio_postgres::Error),
     /// The transaction's own code aborted it; nothing was written.
     #[error("abandoned: {0}")]
     Abandoned(String),
@@ -37,15 +37,15 @@ impl TxError {
         match self {
             Self::Conflict(_) | Self::Stale(_) => "conflict",
             Self::Unavailable(_) => "unavailable",
-            Self::Refused(error) if error.code().is_some_and(is_refusal) => "refused",
-            Self::Refused(_) | Self::Abandoned(_) => "failed",
+            Self::StatementFailed(error) if error.code().is_some_and(is_refusal) => "refused",
+            Self::StatementFailed(_) | Self::Abandoned(_) => "failed",
         }
     }
 
     /// The SQLSTATE of the database's error; `None` where the database did not respond.
     pub fn sql_state(&self) -> Option<&str> {
         match self {
-            Self::Conflict(error) | Self::Refused(error) => error.code().map(SqlState::code),
+            Self::Conflict(error) | Self::StatementFailed(error) => error.code().map(SqlState::code),
             Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
         }
     }
@@ -53,7 +53,7 @@ impl TxError {
     /// The constraint that was violated, such as a unique key that another transaction wrote first.
     pub fn constraint(&self) -> Option<&str> {
         match self {
-            Self::Conflict(error) | Self::Refused(error) => error.as_db_error()?.constraint(),
+            Self::Conflict(error) | Self::StatementFailed(error) => error.as_db_error()?.constraint(),
             Self::Unavailable(_) | Self::Stale(_) | Self::Abandoned(_) => None,
         }
     }
@@ -65,10 +65,10 @@ impl From<tokio_postgres::Error> for TxError {
         match error.code() {
             Some(code) if is_conflict(code) => Self::Conflict(error),
             Some(code) if is_outage(code) => Self::Unavailable(describe(&error)),
-            Some(_) => Self::Refused(error),
+            Some(_) => Self::StatementFailed(error),
             None if is_broken(&error) => Self::Unavailable(describe(&error)),
             // Such as a parameter of the wrong type: a defect of the program, which a retry does not fix.
-            None => Self::Refused(error),
+            None => Self::StatementFailed(error),
         }
     }
 }
@@ -88,7 +88,7 @@ impl From<ConnectError> for TxError {
 impl From<PoolError> for TxError {
     fn from(error: PoolError) -> Self {
         match error {
-            // The causes are part of the text: the pool's own ends before them.
+            // The text of the driver's error has its causes, which the pool's `Display` leaves out.
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 Self::Unavailable(describe(&error))
             }
@@ -110,10 +110,14 @@ fn is_refusal(code: &SqlState) -> bool {
     code.code().starts_with(REFUSALS)
 }
 
-/// Temporary errors that are not caused by the statement: connection exceptions (08), a server that shuts down, starts, has no
-/// connections or disk left, or is read-only after a failover; and a database that is not set up yet for this program: no such
-/// table, function, database or right; and a pooler that mixes up the prepared statements of its clients. A statement that exceeded its time or memory is not among them, because a smaller unit
-/// may succeed.
+/// Temporary errors that are not caused by the statement:
+/// - connection exceptions (08);
+/// - a server that shuts down, starts, has no connections or disk left, or is read-only after a failover;
+/// - a database that is not set up for this program yet: a table, column, function, database or privilege is missing, or the user or
+///   password is not accepted;
+/// - a pooler that mixes up the prepared statements of its clients.
+///
+/// A statement that exceeded its time or memory is not among them, because a smaller unit may succeed.
 fn is_outage(code: &SqlState) -> bool {
     const TRANSIENT: [SqlState; 15] = [
         SqlState::ADMIN_SHUTDOWN,

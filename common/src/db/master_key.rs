@@ -10,7 +10,7 @@ use super::statement::Sql;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::model::TenantId;
-use crate::sealed::{KeyId, MasterKey, MasterKeys, Secret, key_binding, subscription_binding};
+use crate::sealed::{MasterKey, MasterKeyId, MasterKeys, Secret, api_key_binding, subscription_binding};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub enum MasterKeyState {
     /// The canary is sealed under the previous key: a rotation of the master key is not finished.
     MatchesPrevious,
     /// The canary is sealed under another key: this one, if the canary names it.
-    Differs(Option<KeyId>),
+    Differs(Option<MasterKeyId>),
     /// The database has no canary yet, and neither key decrypts its newest secret in use.
     DoesNotOpenNewestSecret,
 }
@@ -92,7 +92,7 @@ pub async fn rewrap_canary(client: &Client, keys: &MasterKeys) -> Result<bool, E
     let rows = client.query_typed(READ_CANARY.as_str(), &[]).await?;
     let Some(row) = rows.first() else { return Ok(false) };
     let sealed: &[u8] = row.try_get(0)?;
-    if KeyId::of_sealed(sealed) == Some(keys.current.id()) || keys.open(sealed, BINDING).is_err() {
+    if MasterKeyId::of_sealed(sealed) == Some(keys.current.id()) || keys.open(sealed, BINDING).is_err() {
         return Ok(false);
     }
     let Some(rewrapped) = seal_canary(&keys.current) else { return Ok(false) };
@@ -118,7 +118,7 @@ pub async fn read_master_key_state(
     Ok(Some(match keys.open_with(sealed, BINDING) {
         Ok((_, key)) if key.id() == keys.current.id() => MasterKeyState::Matches,
         Ok(_) => MasterKeyState::MatchesPrevious,
-        Err(_) => MasterKeyState::Differs(KeyId::of_sealed(sealed)),
+        Err(_) => MasterKeyState::Differs(MasterKeyId::of_sealed(sealed)),
     }))
 }
 
@@ -127,7 +127,7 @@ fn opener<'k>(keys: &'k MasterKeys, row: &Row) -> Result<Option<&'k MasterKey>, 
     let (kind, tenant, name): (&str, _, &str) = (row.try_get(0)?, TenantId(row.try_get(1)?), row.try_get(2)?);
     let binding = match Uuid::try_parse(name) {
         Ok(id) if kind == "subscription" => subscription_binding(tenant, id),
-        _ => key_binding(tenant, name),
+        _ => api_key_binding(tenant, name),
     };
     Ok(keys.open_with(row.try_get(3)?, &binding).ok().map(|(_, key)| key))
 }
@@ -144,7 +144,7 @@ pub fn is_verified(verified: Result<MasterKeyState, TxError>, keys: &MasterKeys)
                 sealed_under,
                 %current,
                 previous = keys.previous.as_ref().map(|key| tracing::field::display(key.id())),
-                "CONNECT_MASTER_KEY differs from the master key that the database was set up with; the program stays unready. If the key is being rotated, set CONNECT_MASTER_KEY_PREVIOUS to the key before it until connectctl secrets rotate has no values remaining"
+                "CONNECT_MASTER_KEY differs from the master key that the database was set up with; the program stays unready. If the key is being rotated, set CONNECT_MASTER_KEY_PREVIOUS to the earlier key until `connectctl secrets rotate` reports that no values remain"
             );
             false
         }

@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 type Parameter<'a> = Box<dyn ToSql + Sync + Send + 'a>;
-type Reply<'a> = BoxFuture<'a, Result<Vec<Row>, TxError>>;
+type StatementRows<'a> = BoxFuture<'a, Result<Vec<Row>, TxError>>;
 
 /// A statement with its parameters, ready to be sent. Prepared once for each connection.
 #[derive(Debug)]
@@ -80,24 +80,24 @@ impl PipelinedTransaction {
     pub async fn begin(&mut self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, TxError> {
         let statements = prepare(&self.client, queries).await?;
         self.is_open = true;
-        let mut round_trip: Vec<Reply<'_>> = vec![Box::pin(command(&self.client, "BEGIN"))];
-        round_trip.extend(sent(&self.client, queries, &statements));
+        let mut round_trip: Vec<StatementRows<'_>> = vec![Box::pin(command(&self.client, "BEGIN"))];
+        round_trip.extend(statement_futures(&self.client, queries, &statements));
         let mut rows = pipeline(round_trip).await?;
         rows.remove(0);
         Ok(rows)
     }
 
     /// Runs `queries` and commits in one round trip; a transaction that has not begun begins with it. On an error nothing
-    /// is committed, except that a connection which breaks ([`TxError::Unavailable`]) leaves it open whether the commit
-    /// happened. Once the statements are prepared everything is sent at once: dropping the future then cancels nothing.
+    /// is committed. After [`TxError::Unavailable`] it is unknown whether the commit happened. Once the statements are prepared
+    /// everything is sent at once: dropping the future then cancels nothing.
     pub async fn commit(mut self, queries: &[Query<'_>]) -> Result<(), TxError> {
         let statements = prepare(&self.client, queries).await?;
-        let mut round_trip: Vec<Reply<'_>> = Vec::with_capacity(queries.len() + 2);
+        let mut round_trip: Vec<StatementRows<'_>> = Vec::with_capacity(queries.len() + 2);
         if !self.is_open {
             self.is_open = true;
             round_trip.push(Box::pin(command(&self.client, "BEGIN")));
         }
-        round_trip.extend(sent(&self.client, queries, &statements));
+        round_trip.extend(statement_futures(&self.client, queries, &statements));
         round_trip.push(Box::pin(command(&self.client, "COMMIT")));
         pipeline(round_trip).await?;
         self.is_open = false;
@@ -114,11 +114,11 @@ impl Drop for PipelinedTransaction {
     }
 }
 
-fn sent<'a>(
+fn statement_futures<'a>(
     client: &'a Client,
     queries: &'a [Query<'_>],
     statements: &'a [Statement],
-) -> impl Iterator<Item = Reply<'a>> {
+) -> impl Iterator<Item = StatementRows<'a>> {
     queries.iter().zip(statements).map(|(query, statement)| query.run(client, statement).boxed())
 }
 
@@ -138,9 +138,9 @@ async fn prepare(client: &Client, queries: &[Query<'_>]) -> Result<Vec<Statement
 }
 
 /// Sends all statements in order, then waits for the replies, which arrive in the same order. Returns the first error.
-async fn pipeline(round_trip: Vec<Reply<'_>>) -> Result<Vec<Vec<Row>>, TxError> {
+async fn pipeline(round_trip: Vec<StatementRows<'_>>) -> Result<Vec<Vec<Row>>, TxError> {
     enum Step<'a> {
-        Waiting(Reply<'a>),
+        Waiting(StatementRows<'a>),
         Done(Result<Vec<Row>, TxError>),
     }
     let mut replies = Vec::with_capacity(round_trip.len());

@@ -1,10 +1,11 @@
 //! A bounded connection pool, and transactions that are retried after a conflict.
 
 use super::conflict_retries::ConflictRetries;
-use super::connect::{FailoverConnect, longest_connect};
+use super::connect::longest_connect;
 use super::demotion;
 use super::error::TxError;
-use super::session_settings::{MissingSetting, missing_settings, pool_options};
+use super::pool_connect::FailoverConnect;
+use super::session_settings::{WrongSetting, pool_options, wrong_settings};
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
@@ -217,15 +218,15 @@ fn verify_settings(settings: PoolSettings) -> Hook {
             if is_verified.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let missing = missing_settings(client, &settings).await.map_err(HookError::Backend)?;
+            let wrong_settings = wrong_settings(client, &settings).await.map_err(HookError::Backend)?;
             let remedy = "see docs/operators.md, PgBouncer";
-            if let Some(wrong) = missing.iter().find(|missing| missing.is_error) {
+            if let Some(wrong) = wrong_settings.iter().find(|wrong| wrong.is_error) {
                 let what = format!("{}; {remedy}", wrong.text);
                 limited!(WRONG_SETTING[0], error, pool = settings.name, "{what}");
                 return Err(HookError::message(what));
             }
             is_verified.store(true, Ordering::Relaxed);
-            for MissingSetting { text, .. } in &missing {
+            for WrongSetting { text, .. } in &wrong_settings {
                 tracing::warn!(pool = settings.name, "{text}; {remedy}");
             }
             Ok(())

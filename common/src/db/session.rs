@@ -21,7 +21,7 @@ const USER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a session is opened with.
 #[derive(Clone, Debug)]
-pub struct SessionSettings {
+pub struct DatabaseSessionConfig {
     /// The servers to connect to.
     pub url: DatabaseUrl,
     /// The `application_name`.
@@ -44,7 +44,7 @@ pub trait SessionWork: Send {
 /// Opens a session and works on it, and again with `waits` after each failure, until the work or the program ends. A shutdown
 /// interrupts opening a session; it is up to the work to end then.
 pub async fn run_session(
-    settings: &SessionSettings,
+    settings: &DatabaseSessionConfig,
     mut waits: RetryWaits,
     work: &mut impl SessionWork,
     shutdown: &CancellationToken,
@@ -81,8 +81,8 @@ struct Notifications {
 }
 
 impl DatabaseSession {
-    async fn open(settings: &SessionSettings) -> Result<Self, TxError> {
-        let SessionSettings { url, name, within, setup } = settings;
+    async fn open(settings: &DatabaseSessionConfig) -> Result<Self, TxError> {
+        let DatabaseSessionConfig { url, name, within, setup } = settings;
         let mut config = url.config();
         config.application_name(*name);
         if config.get_tcp_user_timeout().is_none() {
@@ -111,7 +111,7 @@ impl DatabaseSession {
     }
 
     /// Uses the session, which detects that it is lost and keeps the server from ending it as idle. Fails as well when the
-    /// server has become read-only: its locks and notifications are no longer those of the other programs.
+    /// server has become read-only: locks on it no longer exclude the other programs, and their notifications do not reach it.
     pub async fn keep_alive(&self) -> Result<(), TxError> {
         if self.response(demotion::is_read_only(&self.client)).await? {
             return Err(TxError::Unavailable("the server has become read-only".to_owned()));
@@ -193,7 +193,7 @@ mod tests {
             TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its address");
         let url = DatabaseUrl::parse_setting(&format!("postgres://user@{address}/none")).expect("a URL");
         let within = Duration::from_secs(5);
-        let settings = SessionSettings { url, name: "test", within, setup: "" };
+        let settings = DatabaseSessionConfig { url, name: "test", within, setup: "" };
         let shutdown = CancellationToken::new();
         let mut work = Failures { count: 0, shutdown: shutdown.clone() };
         let waits = RetryWaits::every(Duration::from_millis(1));

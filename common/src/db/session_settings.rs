@@ -27,7 +27,8 @@ const PLANNER: [SessionSetting; 6] = [
     SessionSetting::advised("enable_mergejoin", "off"),
 ];
 
-/// What a session has: in the unit of each setting, unlike with SHOW. It is not prepared: a pooler may not know prepared statements.
+/// The session's values, in the base unit of each setting; SHOW would format them. The query is not
+/// prepared: a pooler may not know prepared statements.
 const SETTINGS: &str = "-- session.settings
     SELECT lower(name), setting FROM pg_settings";
 
@@ -44,19 +45,19 @@ struct SessionSetting {
 enum Rule {
     /// Another value makes statements slow.
     Advised,
-    /// A limit in milliseconds. None, or a shorter one, is a risk.
+    /// A limit in milliseconds. 0 (no limit) or a shorter limit is a risk.
     AtLeast,
     /// `off` would lose commits that were confirmed.
     NotOff,
-    /// A faster value that may be missing.
+    /// Only makes statements faster; any other value is accepted.
     Optional,
     /// Another value makes results wrong.
     Required,
 }
 
-/// A setting that a session does not have.
+/// A setting of a session with another value than the programs need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingSetting {
+pub struct WrongSetting {
     /// Whether the program must not work with it.
     pub is_error: bool,
     /// What is wrong.
@@ -69,7 +70,7 @@ impl SessionSetting {
     }
 
     /// Compares the server's value.
-    fn missing(&self, found: Option<&str>) -> Option<MissingSetting> {
+    fn check(&self, found: Option<&str>) -> Option<WrongSetting> {
         let Self { name, value, rule } = self;
         let found = found.unwrap_or("unknown");
         let is_met = match rule {
@@ -82,7 +83,7 @@ impl SessionSetting {
                 number(found) >= number(value)
             }
         };
-        (!is_met).then(|| MissingSetting {
+        (!is_met).then(|| WrongSetting {
             is_error: matches!(rule, Rule::NotOff | Rule::Required),
             text: format!("the session has {name} = {found} instead of {value}"),
         })
@@ -134,7 +135,7 @@ pub fn role_settings() -> Vec<(&'static str, String)> {
 pub async fn missing_behind_pooler(
     url: &DatabaseUrl,
     within: Duration,
-) -> Result<Vec<MissingSetting>, ConnectError> {
+) -> Result<Vec<WrongSetting>, ConnectError> {
     let pool =
         PoolSettings { name: "connectctl", size: 1, wait: within, statement_timeout: within, durable: true };
     let mut config = url.config();
@@ -144,14 +145,11 @@ pub async fn missing_behind_pooler(
     tokio::spawn(connection);
     let failed =
         |error| ConnectError::Driver { earlier: String::new(), server: "the session".to_owned(), error };
-    missing_settings(&client, &pool).await.map_err(failed)
+    wrong_settings(&client, &pool).await.map_err(failed)
 }
 
 /// Compares the settings of a session with those that the sessions of a pool need.
-pub(super) async fn missing_settings(
-    client: &Client,
-    pool: &PoolSettings,
-) -> Result<Vec<MissingSetting>, Error> {
+pub(super) async fn wrong_settings(client: &Client, pool: &PoolSettings) -> Result<Vec<WrongSetting>, Error> {
     let rows = client.simple_query(SETTINGS).await?;
     let found = |name: &str| {
         rows.iter().find_map(|row| match row {
@@ -159,7 +157,7 @@ pub(super) async fn missing_settings(
             SimpleQueryMessage::Row(_) | _ => None,
         })
     };
-    Ok(of_pool(pool).iter().filter_map(|setting| setting.missing(found(setting.name))).collect())
+    Ok(of_pool(pool).iter().filter_map(|setting| setting.check(found(setting.name))).collect())
 }
 
 #[cfg(test)]
@@ -180,8 +178,8 @@ mod tests {
         };
         let all = of_pool(pool).into_iter();
         all.filter_map(|setting| {
-            let missing = setting.missing(value(setting.name))?;
-            Some((setting.name.to_owned(), missing.is_error))
+            let wrong = setting.check(value(setting.name))?;
+            Some((setting.name.to_owned(), wrong.is_error))
         })
         .collect()
     }

@@ -39,9 +39,9 @@ pub enum RetentionError {
 
 /// What a scan does with messages that have expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scan {
-    Removes,
-    OnlyCounts,
+enum Mode {
+    Remove,
+    Count,
 }
 
 /// The part of every message's metadata that says when it was published.
@@ -53,7 +53,7 @@ struct Published {
 
 /// Removes the dead letters that are older than `cutoff`, of a bounded number of the oldest ones of each queue, and returns
 /// their number. A message of a webhook stays as long as its delivery is dead-lettered or pending (D31), and one without a
-/// time stays. `None`, without an effect, while another copy is at work.
+/// time stays. `None`, without an effect, while another copy holds the lock.
 pub async fn expire_dead_letters(
     tx: &Transaction<'_>,
     broker: &OperatorConnection,
@@ -63,7 +63,7 @@ pub async fn expire_dead_letters(
     if !lock(tx).await? {
         return Ok(None);
     }
-    scan_all(tx, broker, cutoff, Scan::Removes).await.map(Some)
+    scan_all(tx, broker, cutoff, Mode::Remove).await.map(Some)
 }
 
 /// Counts the dead letters that [`expire_dead_letters`] would remove.
@@ -72,20 +72,20 @@ pub async fn count_dead_letters(
     broker: &OperatorConnection,
     cutoff: DateTime<Utc>,
 ) -> Result<u64, RetentionError> {
-    scan_all(tx, broker, cutoff, Scan::OnlyCounts).await
+    scan_all(tx, broker, cutoff, Mode::Count).await
 }
 
 async fn scan_all(
     tx: &Transaction<'_>,
     broker: &OperatorConnection,
     cutoff: DateTime<Utc>,
-    scan: Scan,
+    mode: Mode,
 ) -> Result<u64, RetentionError> {
     let mut expired = 0;
     for queue in Queue::ALL {
         let depth = broker.depth(&broker.dead_queue_name(queue)).await?;
         if depth.is_some_and(|depth| depth.ready > 0) {
-            expired += scan_queue(tx, broker, queue, cutoff, scan).await?;
+            expired += scan_queue(tx, broker, queue, cutoff, mode).await?;
         }
     }
     Ok(expired)
@@ -97,11 +97,11 @@ async fn scan_queue(
     broker: &OperatorConnection,
     queue: Queue,
     cutoff: DateTime<Utc>,
-    scan: Scan,
+    mode: Mode,
 ) -> Result<u64, RetentionError> {
-    let (mut letters, mut expired) = (broker.scan_dead_letters(queue, Some(SCAN_MESSAGES)).await?, 0);
+    let (mut scan, mut expired) = (broker.scan_dead_letters(queue, Some(SCAN_MESSAGES)).await?, 0);
     let name = broker.queue_name(queue);
-    while let Some(window) = letters.next_window().await? {
+    while let Some(window) = scan.next_window().await? {
         let open = open_deliveries(tx, queue, &window).await?;
         let is_old = |letter: &DeadLetter| dead_since(letter, &name).is_some_and(|since| since < cutoff);
         let has_recent = window.letters().iter().any(|letter| dead_since(letter, &name) >= Some(cutoff));
@@ -111,14 +111,14 @@ async fn scan_queue(
                 return DeadLetterAction::Keep;
             }
             expired += 1;
-            if scan == Scan::Removes { DeadLetterAction::Remove } else { DeadLetterAction::Keep }
+            if mode == Mode::Remove { DeadLetterAction::Remove } else { DeadLetterAction::Keep }
         };
         window.settle(action).await?;
         if has_recent {
             break;
         }
     }
-    letters.finish().await?;
+    scan.finish().await?;
     Ok(expired)
 }
 

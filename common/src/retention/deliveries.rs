@@ -12,7 +12,7 @@ pub(super) const ATTEMPTS_TABLE: &str = "attempts";
 
 crate::statements! {
     // A delivery that was replayed lately is old by its id, which has its event's time, and recent by its last attempt. It is kept.
-    // If a delivery is replayed while the statement runs, its row has moved, and is no longer found by its place. A delivery
+    // If a delivery is replayed while the statement runs, its ctid has changed, so that the statement does not remove it. A delivery
     // has fewer attempts than the limit. The limits keep the planner from reading a whole table once instead of a few rows for
     // each delivery, which it may do for EXISTS.
     const EXPIRE = "
@@ -62,7 +62,7 @@ pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Posi
     })
 }
 
-pub(super) async fn count_due(
+pub(super) async fn count_expired(
     client: &Client,
     cutoff: DateTime<Utc>,
 ) -> Result<Vec<(&'static str, u64)>, Error> {

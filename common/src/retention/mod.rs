@@ -1,7 +1,7 @@
 //! Removes rows and messages that have expired, in bounded steps, the oldest first.
 //!
 //! The worker does this by itself, and `connectctl retention` on demand. A [`Rule`] is a table whose rows expire. A step of a
-//! rule runs in a transaction of its own: it takes the lock that keeps two copies apart, reads the next rows in the order of
+//! rule runs in a transaction of its own: it takes the lock that only one copy at a time can hold, reads the next rows in the order of
 //! their age, and removes those that have expired. Each table has an index in that order, which contains only rows that can expire.
 //!
 //! Unfinished deliveries and dead-lettered ones never expire, whatever their age (D31), nor does an event of the outbox as long as

@@ -60,7 +60,7 @@ pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Posi
     })
 }
 
-pub(super) async fn count_due(
+pub(super) async fn count_expired(
     client: &Client,
     cutoff: DateTime<Utc>,
 ) -> Result<Vec<(&'static str, u64)>, Error> {

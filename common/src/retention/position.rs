@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-/// The place after which the next step of a rule reads: an id in tables whose rows are read in the order of ids, a time in the
+/// Where the next step of a rule begins: after this id, in tables whose rows are read in the order of ids; at this time, in the
 /// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {

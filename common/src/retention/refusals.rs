@@ -59,7 +59,7 @@ pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Posi
     Ok(Step { removed: vec![(TABLE, number(removed))], next: (removed >= STEP_ROWS).then_some(from) })
 }
 
-pub(super) async fn count_due(
+pub(super) async fn count_expired(
     client: &Client,
     cutoff: DateTime<Utc>,
 ) -> Result<Vec<(&'static str, u64)>, Error> {

@@ -72,14 +72,14 @@ impl Rule {
         }
     }
 
-    /// Whether it can only be applied once the rule before it has removed everything that has expired: rows that it passes
-    /// before are read again only when it begins with the oldest rows.
-    pub const fn follows_another(&self) -> bool {
+    /// Whether it must wait until the previous rule has no expired rows left. An event whose deliveries still exist is passed over, and
+    /// would not be read again before the next pass from the oldest row.
+    pub const fn needs_previous_rule_done(&self) -> bool {
         matches!(self.0, Kind::Outbox)
     }
 
     /// Removes the next rows that are older than `cutoff`, of a bounded number of rows that it reads after `from`. `None`,
-    /// without an effect, while another copy is at work.
+    /// without an effect, while another copy holds the lock.
     pub async fn step(
         &self,
         tx: &Transaction<'_>,
@@ -99,21 +99,21 @@ impl Rule {
     }
 
     /// Counts the rows that steps would remove now, for each of [`tables`](Self::tables). Reads all of these rows.
-    pub async fn count_due(
+    pub async fn count_expired(
         &self,
         client: &Client,
         cutoff: DateTime<Utc>,
     ) -> Result<Vec<(&'static str, u64)>, Error> {
         match self.0 {
-            Kind::Deliveries => deliveries::count_due(client, cutoff).await,
-            Kind::Outbox => outbox::count_due(client, cutoff).await,
-            Kind::Refusals => refusals::count_due(client, cutoff).await,
-            Kind::Timed(table) => timed::count_due(client, table, cutoff).await,
+            Kind::Deliveries => deliveries::count_expired(client, cutoff).await,
+            Kind::Outbox => outbox::count_expired(client, cutoff).await,
+            Kind::Refusals => refusals::count_expired(client, cutoff).await,
+            Kind::Timed(table) => timed::count_expired(client, table, cutoff).await,
         }
     }
 }
 
-/// Takes the lock that keeps two copies apart until the transaction ends. `false` if another copy has it.
+/// Takes the lock that only one copy at a time can hold, until the transaction ends. `false` if another copy holds it.
 pub(super) async fn lock(tx: &Transaction<'_>) -> Result<bool, Error> {
     tx.query_one(LOCK.as_str(), &[&LOCK_KEY]).await?.try_get(0)
 }

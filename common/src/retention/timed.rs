@@ -108,7 +108,7 @@ pub(super) async fn step(
     Ok(Step { removed: vec![(table.name, number(removed))], next })
 }
 
-pub(super) async fn count_due(
+pub(super) async fn count_expired(
     client: &Client,
     table: &TimedTable,
     cutoff: DateTime<Utc>,

@@ -1,5 +1,5 @@
 //! `DATABASE_URL`: read strictly. Options that this version does not support are refused at the start instead of being ignored
-//! (operator's contract, Settings).
+//! (docs/operators.md, Settings).
 
 use super::SettingValue;
 use super::database_tls::DatabaseTls;

@@ -162,9 +162,9 @@ impl DeliveryService {
         let recorder_task = common::critical_task::spawn("recorder", recorder.run(items));
         let evictions =
             common::critical_task::spawn("lanes", Arc::clone(&scheduler).run_evictions(shutdown.clone()));
-        let bounds = (prefetch, LOOKUP_MAX);
         let open_consumer =
-            run_message_consumer(&broker, Queue::Webhooks, bounds, &mut consumer, &shutdown).await;
+            run_message_consumer(&broker, Queue::Webhooks, prefetch, LOOKUP_MAX, &mut consumer, &shutdown)
+                .await;
 
         drop((consumer, direct));
         scheduler.drain().await;

@@ -188,7 +188,7 @@ impl DeliveryRecorder {
                     }
                     return Ok(());
                 }
-                Err(error @ (TxError::Refused(_) | TxError::Abandoned(_))) => return Err(error),
+                Err(error @ (TxError::StatementFailed(_) | TxError::Abandoned(_))) => return Err(error),
                 Err(error) => error,
             };
             // When all retries after conflicts are used up, the error is handled like an outage.

@@ -1,6 +1,6 @@
 //! Leadership of the relay, and the notifications that wake it up.
 
-use common::db::{DatabaseSession, SessionSettings, TxError};
+use common::db::{DatabaseSession, DatabaseSessionConfig, TxError};
 use common::settings::DatabaseUrl;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +34,9 @@ pub(super) struct RelayLeadership {
 
 impl RelayLeadership {
     /// The settings of the session that [`acquire`](Self::acquire) needs.
-    pub(super) fn session_settings(url: &DatabaseUrl) -> SessionSettings {
+    pub(super) fn session_settings(url: &DatabaseUrl) -> DatabaseSessionConfig {
         let (url, setup) = (url.clone(), SESSION_SETUP);
-        SessionSettings { url, name: "dispatcher_relay", within: RESPONSE_TIMEOUT, setup }
+        DatabaseSessionConfig { url, name: "dispatcher_relay", within: RESPONSE_TIMEOUT, setup }
     }
 
     /// Waits until this copy becomes the leader. Fails when the connection is lost.

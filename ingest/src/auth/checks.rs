@@ -47,7 +47,7 @@ pub(super) fn check_signature(
             return Ok(SecretKind::Current);
         }
         let by_old = signature.check_mac(old, signed);
-        // The dummy is not a secret of the key.
+        // The dummy is not a secret of the key. A correct MAC of an inactive key is `Ok` here; `active?` refuses it below.
         if has_old && by_old.is_ok() { Ok(SecretKind::Old) } else { by_current.map(|()| SecretKind::Current) }
     };
     let verdict =

@@ -1,4 +1,5 @@
-//! Why authentication failed, for the operator only: callers get `Invalid Connect credentials`.
+//! Why authentication failed. Callers get `Invalid Connect credentials`; operators see the reason in metrics, and the key's owner in
+//! the refused requests (D35).
 
 use crate::refusal::Refusal;
 use common::limited;
@@ -41,7 +42,7 @@ pub enum AuthFailure {
 
 static COUNTERS: Handles<Counter, { AuthFailure::COUNT }> = Handles::new();
 
-/// Bounds the log lines of refusals, by reason.
+/// Limits the log lines of refusals, by reason.
 static REFUSED: LogLimit<{ AuthFailure::COUNT }> = LogLimit::new();
 
 impl AuthFailure {

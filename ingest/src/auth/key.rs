@@ -17,7 +17,7 @@ pub(crate) struct ApiKey {
     pub(crate) secret_number: i32,
     /// The secret before the current one, while both verify (D33).
     pub(crate) old_secret: Option<OldSecret>,
-    /// When its secrets were last used.
+    /// The minutes in which uses of its secrets were last noted.
     pub(super) noted_minutes: NotedMinutes,
     /// The time from which it is refused.
     pub(crate) expires_at: Option<DateTime<Utc>>,

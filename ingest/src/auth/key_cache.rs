@@ -104,13 +104,18 @@ impl KeyCache {
         }
     }
 
-    /// To be called when a request with the key of `prefix` is refused. Returns a ticket when the database must be asked for
-    /// the key again, which happens as often as for an unknown prefix.
+    /// Whether the database must be asked again for the key of `prefix` when a request with it is refused, which happens as often as
+    /// for an unknown prefix.
+    pub(super) fn needs_recheck(&self, prefix: &KeyPrefix, now: Instant) -> bool {
+        self.begin_recheck(prefix, now).is_some()
+    }
+
+    /// The ticket for asking again, if that is still needed.
     pub(super) fn begin_recheck(&self, prefix: &KeyPrefix, now: Instant) -> Option<LookupTicket> {
         let mut state = self.state();
         let holds = state.freshness_check(now);
-        let is_known = state.refused.get(prefix).is_some_and(|refused| holds(refused.read));
-        (!is_known).then_some(LookupTicket { generation: state.generation, begun: now })
+        let is_recent = state.refused.get(prefix).is_some_and(|refused| holds(refused.read));
+        (!is_recent).then_some(LookupTicket { generation: state.generation, begun: now })
     }
 
     /// Records that the database was asked again for the key of a refused request.

@@ -1,7 +1,7 @@
 //! When the secrets of keys were last used, for the operator who wants to revoke one.
 //!
 //! A request only notes the use in memory, at most once a minute for each secret. Once a minute the notes are written
-//! together. A use that is not written because the process was killed, or because more than [`MAX_NOTED`] secrets were used
+//! together. A use that is not written because the process was killed, or because more than [`NOTED_MAX`] secrets were used
 //! within a minute, is noted again with the next request of a later minute.
 
 use super::key::{ApiKey, SecretKind};
@@ -19,12 +19,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// How often the notes are written.
 const EVERY: Duration = Duration::from_mins(1);
-/// How long writing one part of them may take.
+/// How long one statement may take.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Most secrets whose use is noted at once; about 100 bytes each.
-const MAX_NOTED: usize = 20_000;
+const NOTED_MAX: usize = 20_000;
 /// Most uses written by one statement.
-const MAX_WRITTEN: usize = 1_000;
+const WRITTEN_MAX: usize = 1_000;
 
 /// The minute in which the use of each secret of a key was last noted, so that most requests do not touch the notes.
 #[derive(Debug, Default)]
@@ -86,12 +86,12 @@ impl KeyUses {
             .into_iter()
             .map(|((tenant, key, secret_number), at)| KeyUse { tenant, key, secret_number, at })
             .collect();
-        for part in uses.chunks(MAX_WRITTEN) {
+        for chunk in uses.chunks(WRITTEN_MAX) {
             let deadline = Instant::now() + WITHIN;
-            let recorded = async |client: &Client| api_key_uses::record(client, part).await;
+            let recorded = async |client: &Client| api_key_uses::record(client, chunk).await;
             match store::run_until(&self.0.db, deadline, recorded).await {
                 Ok(()) => self.0.outage.report_success(),
-                Err(error) => self.keep(part, &error),
+                Err(error) => self.keep(chunk, &error),
             }
         }
     }
@@ -113,7 +113,7 @@ impl KeyUses {
 }
 
 fn insert(noted: &mut BTreeMap<SecretName, DateTime<Utc>>, name: SecretName, at: DateTime<Utc>) {
-    if noted.len() < MAX_NOTED || noted.contains_key(&name) {
+    if noted.len() < NOTED_MAX || noted.contains_key(&name) {
         noted.insert(name, at);
     }
 }
@@ -158,10 +158,10 @@ mod tests {
     fn the_notes_are_bounded() {
         let (mut notes, key) = (BTreeMap::new(), ApiKey::for_tests());
         let name = |number| (key.caller.tenant_id, key.caller.key.clone(), number);
-        for number in 0..=i32::try_from(MAX_NOTED).unwrap() {
+        for number in 0..=i32::try_from(NOTED_MAX).unwrap() {
             insert(&mut notes, name(number), at(0));
         }
-        assert_eq!(notes.len(), MAX_NOTED);
+        assert_eq!(notes.len(), NOTED_MAX);
         insert(&mut notes, name(0), at(0) + TimeDelta::minutes(1));
         assert_eq!(notes[&name(0)], at(60), "a noted secret is noted again");
     }

@@ -7,7 +7,7 @@
 use super::key_cache::{KeyCache, MAX_STALENESS};
 use crate::outage::Outage;
 use crate::store::key_revision;
-use common::db::{DatabaseSession, SessionSettings, SessionWork, TxError, run_session};
+use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, run_session};
 use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
 use std::convert::Infallible;
@@ -34,7 +34,7 @@ struct KeyWatch {
 /// Watches for as long as the program lives.
 pub(crate) async fn watch_keys(url: DatabaseUrl, cache: Arc<KeyCache>) {
     let setup = key_revision::LISTEN;
-    let settings = SessionSettings { url, name: "ingest_key_watch", within: MAX_STALENESS, setup };
+    let settings = DatabaseSessionConfig { url, name: "ingest_key_watch", within: MAX_STALENESS, setup };
     let mut watch = KeyWatch { cache, outage: Outage::new("key watch") };
     run_session(&settings, RECONNECT_WAITS, &mut watch, &CancellationToken::new()).await;
 }

@@ -15,12 +15,12 @@ use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{self as names, SECRET_DECRYPTION_FAILURES};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
-use common::sealed::{DecryptionFailed, MasterKeys, key_binding};
+use common::sealed::{DecryptionFailed, MasterKeys, api_key_binding};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
-/// Bounds the log lines about keys whose secret cannot be decrypted, and about unknown scopes.
+/// Limits the log lines about keys whose secret cannot be decrypted, and about unknown scopes.
 static KEYS: LogLimit<2> = LogLimit::new();
 
 /// The API keys in the database, behind a cache.
@@ -98,7 +98,7 @@ impl KeyStore {
         peer: IpAddr,
         deadline: Instant,
     ) -> Result<(), Refusal> {
-        if found.key.is_none() || self.cache.begin_recheck(prefix, Instant::now()).is_none() {
+        if found.key.is_none() || !self.cache.needs_recheck(prefix, Instant::now()) {
             return Ok(());
         }
         let _permit =
@@ -141,7 +141,7 @@ impl KeyStore {
     }
 
     fn open(&self, prefix: &KeyPrefix, row: api_keys::Row) -> Result<ApiKey, DecryptionFailed> {
-        let binding = key_binding(TenantId(row.tenant_id), prefix.as_str());
+        let binding = api_key_binding(TenantId(row.tenant_id), prefix.as_str());
         let secret = self.masters.open(&row.secret_sealed, &binding)?;
         // One whose overlap has ended is not needed, so it need not be readable.
         let old_secret = row.old_secret.filter(|(_, until)| clock::now() < *until);

@@ -26,7 +26,7 @@ use crate::http::RequestHead;
 use crate::http::idempotency_key::IdempotencyKey;
 use crate::reads::{ReadResult, RecordReader};
 use crate::refusal::Refusal;
-use crate::refused::RefusedRequests;
+use crate::refused::KeyRequestRecorder;
 use crate::replay::{Admission, ReplayStore};
 use crate::store::records::{RecordLookup, RecordQuery};
 use crate::store::replay_entries::ReplayEntry;
@@ -45,7 +45,7 @@ pub(crate) struct Auth {
     keys: KeyStore,
     uses: KeyUses,
     replays: ReplayStore,
-    refused: RefusedRequests,
+    refused: KeyRequestRecorder,
     within: Duration,
 }
 
@@ -84,7 +84,7 @@ impl Auth {
         keys: KeyStore,
         uses: KeyUses,
         replays: ReplayStore,
-        refused: RefusedRequests,
+        refused: KeyRequestRecorder,
         within: Duration,
     ) -> Self {
         Self { keys, uses, replays, refused, within }
@@ -146,16 +146,16 @@ impl Auth {
         check_admission(verified, self.replays.admit(entry, verified.deadline).await?)
     }
 
-    /// Step 7 of a read, and what it reads: in one round trip where the entry and the records are in the same database,
-    /// else both at the same time. Returns the result only if the signature is admitted; `None` when there is no query.
+    /// Uses up the signature of a read (step 7) and runs its query: in one round trip if both are in the same database, otherwise
+    /// concurrently in two databases. Returns the result only if the signature is admitted; `None` when there is no query.
     /// Refuses as [`admit`](Self::admit) does.
     pub(crate) async fn admit_read(
         &self,
         verified: &Verified,
         reads: &RecordReader,
-        lookup: Option<RecordQuery>,
+        query: Option<RecordQuery>,
     ) -> Result<Option<ReadResult>, Refusal> {
-        let Some(query) = lookup else {
+        let Some(query) = query else {
             self.admit(verified, None).await?;
             return Ok(None);
         };
@@ -167,7 +167,7 @@ impl Auth {
             return Ok(Some(found));
         }
         let entry = ReplayEntry::new(verified.caller(), &verified.signature, None);
-        if self.replays.is_used(&entry) {
+        if self.replays.is_known_replay(&entry) {
             check_admission(verified, Admission::Replayed)?;
         }
         let (admission, found) = reads.admit_and_find(entry, lookup, verified.deadline).await?;

@@ -38,10 +38,10 @@ use std::time::Instant;
 use table::{ConnectionId, ConnectionTable};
 use tokio_util::sync::CancellationToken;
 
-/// Bounds the log lines of refused connections.
+/// Limits the log lines of refused connections.
 static REFUSED: LogLimit<3> = LogLimit::new();
 
-/// Bounds the log lines of refused requests of peers behind a proxy.
+/// Limits the log lines of refused requests of peers behind a proxy.
 static REFUSED_REQUESTS: LogLimit<2> = LogLimit::new();
 
 /// All open connections; cheap to clone.

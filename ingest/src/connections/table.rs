@@ -2,7 +2,7 @@
 
 use super::limits::{ConnectionLimits, ConnectionRefusal};
 use super::shares::{ExhaustedShare, PeerShares};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -40,10 +40,10 @@ pub(super) struct ConnectionTable<C> {
     last: ConnectionId,
     entries: HashMap<ConnectionId, TableEntry<C>>,
     /// Idle connections, longest idle first: those that have had a request, and those that have not.
-    used: BTreeMap<(Instant, ConnectionId), ()>,
-    unused: BTreeMap<(Instant, ConnectionId), ()>,
+    used: BTreeSet<(Instant, ConnectionId)>,
+    unused: BTreeSet<(Instant, ConnectionId)>,
     /// Connections on which a body is arriving, by the time at which it began.
-    bodies: BTreeMap<(Instant, ConnectionId), ()>,
+    bodies: BTreeSet<(Instant, ConnectionId)>,
     shares: PeerShares,
 }
 
@@ -53,9 +53,9 @@ impl<C> ConnectionTable<C> {
             limits,
             last: 0,
             entries: HashMap::new(),
-            used: BTreeMap::new(),
-            unused: BTreeMap::new(),
-            bodies: BTreeMap::new(),
+            used: BTreeSet::new(),
+            unused: BTreeSet::new(),
+            bodies: BTreeSet::new(),
             shares: PeerShares::new(limits.per_peer, limits.per_network),
         }
     }
@@ -81,7 +81,7 @@ impl<C> ConnectionTable<C> {
         }
         self.last += 1;
         let id = self.last;
-        self.unused.insert((now, id), ());
+        self.unused.insert((now, id));
         self.entries
             .insert(id, TableEntry { peer, idle: Some((now, id)), body: None, is_used: false, closer });
         Ok((id, evicted))
@@ -102,9 +102,9 @@ impl<C> ConnectionTable<C> {
     /// Notes that a request begins. False when the connection was removed: the request must not begin.
     pub(super) fn begin(&mut self, id: ConnectionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
-        if let Some(place) = entry.idle.take() {
+        if let Some(key) = entry.idle.take() {
             let idle = if entry.is_used { &mut self.used } else { &mut self.unused };
-            idle.remove(&place);
+            idle.remove(&key);
         }
         entry.is_used = true;
         true
@@ -116,13 +116,13 @@ impl<C> ConnectionTable<C> {
         if let Some(before) = entry.body.replace((now, id)) {
             self.bodies.remove(&before);
         }
-        self.bodies.insert((now, id), ());
+        self.bodies.insert((now, id));
     }
 
     /// Notes that the body is complete, or no longer awaited.
     pub(super) fn end_body(&mut self, id: ConnectionId) {
-        if let Some(place) = self.entries.get_mut(&id).and_then(|entry| entry.body.take()) {
-            self.bodies.remove(&place);
+        if let Some(key) = self.entries.get_mut(&id).and_then(|entry| entry.body.take()) {
+            self.bodies.remove(&key);
         }
     }
 
@@ -131,19 +131,19 @@ impl<C> ConnectionTable<C> {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if entry.idle.is_none() {
             entry.idle = Some((now, id));
-            self.used.insert((now, id), ());
+            self.used.insert((now, id));
         }
     }
 
     /// Removes a connection and returns its closer, unless it was removed before.
     pub(super) fn close(&mut self, id: ConnectionId) -> Option<C> {
         let entry = self.entries.remove(&id)?;
-        if let Some(place) = entry.idle {
+        if let Some(key) = entry.idle {
             let idle = if entry.is_used { &mut self.used } else { &mut self.unused };
-            idle.remove(&place);
+            idle.remove(&key);
         }
-        if let Some(place) = entry.body {
-            self.bodies.remove(&place);
+        if let Some(key) = entry.body {
+            self.bodies.remove(&key);
         }
         self.release_share(entry.peer);
         Some(entry.closer)
@@ -180,7 +180,7 @@ impl<C> ConnectionTable<C> {
     }
 
     fn first_idle(&self) -> Option<(Instant, ConnectionId)> {
-        let first = |idle: &BTreeMap<_, ()>| idle.first_key_value().map(|(place, ())| *place);
+        let first = |idle: &BTreeSet<_>| idle.first().copied();
         match (first(&self.used), first(&self.unused)) {
             (Some(used), Some(unused)) => Some(used.min(unused)),
             (used, unused) => used.or(unused),
@@ -192,7 +192,7 @@ impl<C> ConnectionTable<C> {
     fn eviction_candidate(&self, now: Instant) -> Option<ConnectionId> {
         let is_long =
             |(since, _): &(Instant, ConnectionId)| now.saturating_duration_since(*since) >= EVICTION_GRACE;
-        let first = |places: &BTreeMap<_, ()>| places.first_key_value().map(|(place, ())| *place);
+        let first = |connections: &BTreeSet<_>| connections.first().copied();
         let idle = self.first_idle().filter(is_long);
         let body = || first(&self.bodies).filter(is_long);
         idle.or_else(body).or_else(|| first(&self.unused)).map(|(_, id)| id)
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(
             table.open(peer(5), 5, now + EVICTION_GRACE / 2),
             Err(ConnectionRefusal::All),
-            "it takes no time"
+            "no body has been arriving for the grace time"
         );
         assert_eq!(table.open(peer(5), 5, now + EVICTION_GRACE), Ok((5, Some(2))));
         assert!(table.begin(5));

@@ -117,7 +117,7 @@ mod tests {
         timeout(Duration::from_secs(30), groups.recv())
             .await
             .expect("a group is begun")
-            .expect("the queue live")
+            .expect("the queue lives")
     }
 
     /// Lets the tasks run, which must not begin another group.

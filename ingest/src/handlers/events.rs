@@ -51,7 +51,7 @@ async fn ingest_verified(
 ) -> Result<Vec<u8>, Refusal> {
     let caller = verified.caller();
     let _permit = services.limits.acquire(caller.tenant_id)?;
-    let share = services.events.reserve(caller.tenant_id, bytes)?;
+    let share = services.events.take_share(caller.tenant_id, bytes)?;
     // The body is parsed while the replay entry is written; a refused signature takes precedence over a refused body.
     let (admitted, batch) =
         tokio::join!(services.auth.admit(verified, None), async { parse_valid_batch(bytes, &caller.tenant) });

@@ -13,7 +13,7 @@ use crate::limits::read_limit::ReadLimit;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::reads::RecordReader;
-use crate::refused::RefusedRequests;
+use crate::refused::KeyRequestRecorder;
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Services {
     pub(crate) limits: InFlightLimits,
     pub(crate) auth: Auth,
     /// Why requests were refused, for the owners of their keys.
-    pub(crate) refused: RefusedRequests,
+    pub(crate) refused: KeyRequestRecorder,
     pub(crate) events: EventPublisher,
     pub(crate) writes: WritePublisher,
     pub(crate) reads: RecordReader,

@@ -14,7 +14,8 @@ use chrono::{DateTime, Utc};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::model::{ClientId, LeadId};
-use common::write::{WriteRefusal, etag};
+use common::version::etag;
+use common::write::WriteRefusal;
 use serde::Serialize;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -22,7 +23,7 @@ use warp::http::header::ETAG;
 use warp::http::{HeaderMap, HeaderValue, StatusCode};
 use warp::reply::Response;
 
-/// Bounds the log lines of records that cannot be serialized.
+/// Limits the log lines of records that cannot be serialized.
 static UNWRITABLE: LogLimit<1> = LogLimit::new();
 
 /// Uses the signature up, counts the read, and returns the records.
@@ -38,8 +39,8 @@ pub(super) async fn handle(
     let query = query_for(head, resource);
     // The look-up and the replay entry share one round trip. A refused signature takes precedence over the read limit, and
     // both over the result; a refused signature is not counted as a read.
-    let lookup = query.as_ref().ok().filter(|_| would_admit).cloned();
-    let found = services.auth.admit_read(verified, reads, lookup).await?;
+    let admitted_query = query.as_ref().ok().filter(|_| would_admit).cloned();
+    let found = services.auth.admit_read(verified, reads, admitted_query).await?;
     services.read_limit.take(key, per_second, Instant::now())?;
     let query = query?;
     let found = match found {

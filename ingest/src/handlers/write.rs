@@ -26,7 +26,7 @@ pub(super) async fn handle(
     resource: &Resource,
 ) -> Result<Response, Refusal> {
     let bytes = &request.body;
-    let share = services.writes.reserve(request.verified.caller().tenant_id, bytes)?;
+    let share = services.writes.take_share(request.verified.caller().tenant_id, bytes)?;
     let key =
         if resource.is_list() { IdempotencyKey::from_headers(&head.headers).map(Some) } else { Ok(None) };
     let came_with = key.as_ref().ok().cloned().flatten();

@@ -73,7 +73,7 @@ impl BodyReader {
                 }
             };
             let Some(chunk) = next else { return Ok(arriving.into_bytes()) };
-            let mut chunk = chunk.map_err(|_| Refusal::InvalidRequest("body: can't be read".to_owned()))?;
+            let mut chunk = chunk.map_err(|_| Refusal::InvalidRequest("body: cannot be read".to_owned()))?;
             // No copy: what arrives are `Bytes`.
             arriving.add(&chunk.copy_to_bytes(chunk.remaining()))?;
         }

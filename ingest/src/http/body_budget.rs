@@ -16,7 +16,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bounds the log lines of refusals for a peer's share.
+/// Limits the log lines of refusals for a peer's share.
 static REFUSED: LogLimit<1> = LogLimit::new();
 
 /// The memory for bodies; cheap to clone.
@@ -96,11 +96,13 @@ impl Shared {
         }
         let own = charged.peers.get(&peer).copied().unwrap_or(0);
         let of_network = charged.networks.get(&Network::of(peer)).copied().unwrap_or(0);
-        let (left, last) = (self.all - charged.total, self.all / 8);
-        let one_body = if left > last || last < self.one_body { self.one_body } else { 0 };
+        let (left, last_eighth) = (self.all - charged.total, self.all / 8);
+        // One body of the largest size is guaranteed to a network until only the last eighth is left; always, if an eighth is less
+        // than such a body.
+        let guaranteed = if left > last_eighth || last_eighth < self.one_body { self.one_body } else { 0 };
         let network_share = if total > self.all / 2 { left / 2 } else { self.all / 2 };
         let is_share = own + bytes > (self.all / 4).max(self.one_body)
-            || of_network + bytes > network_share.max(one_body);
+            || of_network + bytes > network_share.max(guaranteed);
         is_share.then_some(Exhausted::Share)
     }
 }

@@ -35,7 +35,8 @@ use warp::reply::Response;
 /// The response header with the request's id. A caller's own is ignored.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Bounds the warnings about failed requests to one a second for each status. The others are logged at `debug`.
+/// Limits the warnings about failed requests to one a second for each status. The others are logged at `debug`. Statuses share the
+/// limits modulo 8: 500 and 503 have one each.
 static FAILED: LogLimit<8> = LogLimit::new();
 
 /// The route that handled a request, as an extension of its response.

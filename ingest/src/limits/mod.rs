@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A divisor: this part of all permits is reserved for tenants with few requests under way, and one tenant may have this
 /// part of the reserved permits that are left.
-const KEPT: u32 = 4;
+const RESERVED_DIVISOR: u32 = 4;
 /// The permits that a tenant may have however small its equal share is, while unreserved permits are left.
 const FEW: u32 = 2;
 
@@ -77,13 +77,13 @@ impl Shared {
     /// The limit that another request would exceed, of a tenant that has `own` of `total` among `active` tenants, itself
     /// included.
     fn full(&self, own: u32, total: u32, active: u32) -> Option<OverloadReason> {
-        let shared = self.all - self.all / KEPT;
-        let share = if total < shared / 2 {
+        let unreserved = self.all - self.all / RESERVED_DIVISOR;
+        let share = if total < unreserved / 2 {
             self.per_tenant
-        } else if total < shared {
+        } else if total < unreserved {
             (self.all / active.saturating_add(1)).max(FEW)
         } else {
-            (self.all.saturating_sub(total) / KEPT).max(1)
+            (self.all.saturating_sub(total) / RESERVED_DIVISOR).max(1)
         };
         if own >= share.min(self.per_tenant) {
             Some(OverloadReason::InFlightPerTenant)

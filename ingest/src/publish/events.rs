@@ -56,13 +56,13 @@ impl EventPublisher {
     }
 
     /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::reserve`] takes it.
-    pub(crate) fn reserve(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
-        self.queue.reserve(tenant, || backlog::batch_units(body))
+    pub(crate) fn take_share(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
+        self.queue.take_share(tenant, || backlog::batch_units(body))
     }
 
     /// Publishes a batch and returns the worker's result unchanged: JSON of a `BatchResult`.
     ///
-    /// 503 `overloaded` when too many batches wait or the broker rejects the message, 503 `processing_timeout` when there is
+    /// 503 `overloaded` when too many batches wait or the broker refuses the message, 503 `processing_timeout` when there is
     /// no result in time.
     pub(crate) async fn submit(
         &self,

@@ -1,7 +1,7 @@
 //! Publishes a request to a queue and waits for the worker's reply (D9).
 //!
 //! [`QueuePublisher`] is the path of every such request: the broker's readiness, the share of the backlog, the publish, the wait
-//! for the reply, and the refusal without one. It has two uses, which build the messages and parse the replies: [`events`] and
+//! for the reply, and the refusal if there is none. It has two uses, which build the messages and parse the replies: [`events`] and
 //! [`writes`].
 //!
 //! A caller that hangs up loses nothing. Before the publish nothing was ingested, written or confirmed; the signature may be used
@@ -50,7 +50,7 @@ pub(crate) struct RequestMessage {
 pub(crate) enum SubmitError {
     /// Nothing was published: the queue of waiting requests is full.
     #[error("too many requests wait to be published")]
-    TooManyWaiting,
+    PublishQueueFull,
     /// The call of the queue failed.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -73,18 +73,18 @@ impl QueuePublisher {
     /// Takes a share of the backlog, of as many units as `units` counts. To be called before the signature is used up.
     ///
     /// 503 `overloaded` when the broker is not ready, or when no share is left.
-    pub(crate) fn reserve(&self, tenant: TenantId, units: impl FnOnce() -> u64) -> Result<Share, Refusal> {
+    pub(crate) fn take_share(&self, tenant: TenantId, units: impl FnOnce() -> u64) -> Result<Share, Refusal> {
         self.rpc.check_ready().map_err(|_| OverloadReason::Broker.refuse())?;
         self.backlog.admit(tenant, units())
     }
 
-    /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls `confirmed`
-    /// once the broker has confirmed the message, unless the reply or the end of the call comes first.
+    /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
+    /// `on_confirm` once the broker has confirmed the message, unless the reply or the end of the call comes first.
     pub(crate) async fn call(
         &self,
         message: &RequestMessage,
         holds: Holds,
-        confirmed: impl FnOnce() + Send,
+        on_confirm: impl FnOnce() + Send,
     ) -> Result<Vec<u8>, CallError> {
         let request = RpcRequest {
             id: message.id,
@@ -94,7 +94,7 @@ impl QueuePublisher {
             confirm_within: message.confirm_by.saturating_duration_since(Instant::now()),
             deadline: message.reply_by,
         };
-        self.rpc.call_then(request, holds, confirmed).await
+        self.rpc.call_with_on_confirm(request, holds, on_confirm).await
     }
 
     /// The same in a task of its own, which continues when the caller hangs up. The message holds `share`.
@@ -114,9 +114,9 @@ impl SubmitError {
     /// 503 `overloaded` when nothing was published; `without_reply` when the message was, or may have been, published.
     pub(crate) fn refuse(self, without_reply: Refusal) -> Refusal {
         match self {
-            Self::TooManyWaiting => OverloadReason::PublishQueue.refuse(),
+            Self::PublishQueueFull => OverloadReason::PublishQueue.refuse(),
             Self::Call(CallError::Unavailable) => OverloadReason::Broker.refuse(),
-            Self::Call(CallError::Refused) => OverloadReason::Queue.refuse(),
+            Self::Call(CallError::Refused) => OverloadReason::BrokerQueue.refuse(),
             Self::Call(CallError::NoReply) => without_reply,
         }
     }
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn only_a_message_that_may_have_been_published_is_refused_otherwise_than_as_overloaded() {
-        for error in CallError::ALL.map(SubmitError::Call).into_iter().chain([SubmitError::TooManyWaiting]) {
+        for error in CallError::ALL.map(SubmitError::Call).into_iter().chain([SubmitError::PublishQueueFull])
+        {
             let refusal = error.refuse(Refusal::ProcessingTimeout);
             let is_published = error == SubmitError::Call(CallError::NoReply);
             assert_eq!(refusal == Refusal::ProcessingTimeout, is_published, "{error}");

@@ -21,7 +21,7 @@ use common::write::{IfMatch, WriteMeta, WriteRefusal, WriteReply, WriteTarget, W
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Bounds the log lines of messages and replies that cannot be serialized or parsed.
+/// Limits the log lines of messages and replies that cannot be serialized or parsed.
 static FAULTS: LogLimit<2> = LogLimit::new();
 
 /// Publishes records writes; cheap to clone.
@@ -50,13 +50,13 @@ impl WritePublisher {
     }
 
     /// A share of the backlog, as [`QueuePublisher::reserve`] takes it.
-    pub(crate) fn reserve(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
-        self.queue.reserve(tenant, || backlog::units(1, body.len()))
+    pub(crate) fn take_share(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
+        self.queue.take_share(tenant, || backlog::units(1, body.len()))
     }
 
     /// Publishes a write with its `body` as sent, and returns the worker's reply.
     ///
-    /// 503 `overloaded` when the broker rejects the message, 503 `processing_timeout` when there is no reply in time.
+    /// 503 `overloaded` when the broker refuses the message, 503 `processing_timeout` when there is no reply in time.
     pub(crate) async fn submit(
         &self,
         request_context: RequestContext,

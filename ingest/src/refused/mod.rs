@@ -12,7 +12,7 @@ mod sampling;
 mod writer;
 
 pub(crate) use notes::RefusedNote;
-pub(crate) use writer::RefusedRequests;
+pub(crate) use writer::KeyRequestRecorder;
 
 use crate::auth::{AuthFailure, HeaderFault, Verified};
 use crate::http::RequestHead;
@@ -22,15 +22,15 @@ use bytes::Bytes;
 use common::clock;
 use common::model::{KeyPrefix, Scope};
 use common::signature::Signature;
-use notes::Named;
+use notes::NamedKey;
 
-impl RefusedRequests {
+impl KeyRequestRecorder {
     /// Notes a request whose three headers are not well formed, if it names a key at all.
     pub(crate) fn note_headers(&self, head: &RequestHead, body: &Bytes, fault: &HeaderFault) {
         let Some(key) = &fault.key else { return };
         let detail = Some(detail::of_header(&head.headers, fault));
         let note = note(head, body, (401, fault.failure.as_str()), detail);
-        self.add(Named::InHeader, key, note);
+        self.add(NamedKey::NotLookedUp, key, note);
     }
 
     /// Notes a request whose signature was refused. `exists` says whether there is such a key, which is not to be seen from
@@ -45,7 +45,7 @@ impl RefusedRequests {
     ) {
         let now = clock::now();
         let detail = detail::of_signature(failure, signature, now.timestamp());
-        let named = if exists { Named::Key } else { Named::NoKey };
+        let named = if exists { NamedKey::Exists } else { NamedKey::DoesNotExist };
         let refused = note(head, body, (401, failure.as_str()), detail);
         self.add(named, key, RefusedNote { signed_at: Some(signature.timestamp()), ..refused });
     }
@@ -60,7 +60,7 @@ impl RefusedRequests {
         scope: Scope,
     ) {
         let refused = note(head, body, (403, failure.as_str()), detail::of_use(failure, scope));
-        self.add(Named::Key, key, RefusedNote { signed_at: Some(signature.timestamp()), ..refused });
+        self.add(NamedKey::Exists, key, RefusedNote { signed_at: Some(signature.timestamp()), ..refused });
     }
 
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a refusal
@@ -88,7 +88,7 @@ impl RefusedRequests {
             status => {
                 let refused = note(head, body, (status, &reason), detail);
                 let signed_at = Some(verified.signature().timestamp());
-                self.add(Named::Key, key, RefusedNote { signed_at, ..refused });
+                self.add(NamedKey::Exists, key, RefusedNote { signed_at, ..refused });
             }
         }
     }

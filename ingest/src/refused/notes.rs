@@ -22,13 +22,12 @@ const COUNTED_MAX: usize = 10_000;
 
 /// What is known of the key that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
-    /// The key exists.
-    Key,
+pub(super) enum NamedKey {
+    Exists,
     /// The headers are malformed, so that the key was not looked up. The statement that writes does so.
-    InHeader,
+    NotLookedUp,
     /// No such key exists. Nothing of it is written, but noting it costs the same.
-    NoKey,
+    DoesNotExist,
 }
 
 /// A refused request. `Debug` leaves the body out.
@@ -49,7 +48,7 @@ pub(crate) struct RefusedNote {
 
 /// Requests of a key that are not written yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct KeyCounts {
     pub(super) accepted: u64,
     pub(super) refused: u64,
 }
@@ -61,26 +60,26 @@ pub(super) enum Noted {
     /// Beyond the number of a minute.
     Sampled,
     /// Beyond the number of notes at once.
-    Full,
+    Lost,
 }
 
-/// The notes and counts of requests of one [`Named`].
+/// The notes and counts of requests of one [`NamedKey`].
 #[derive(Default)]
-pub(super) struct Notes {
+pub(super) struct RefusedNotes {
     sampling: Sampling,
     notes: Vec<(KeyPrefix, RefusedNote, usize)>,
     body_bytes: usize,
-    counts: HashMap<KeyPrefix, Counts>,
+    counts: HashMap<KeyPrefix, KeyCounts>,
 }
 
-impl Notes {
+impl RefusedNotes {
     pub(super) fn add(&mut self, key: &KeyPrefix, mut note: RefusedNote) -> Noted {
-        self.count(key, Counts { accepted: 0, refused: 1 });
-        if !self.sampling.admits(key, &note.reason, note.at) {
+        self.count(key, KeyCounts { accepted: 0, refused: 1 });
+        if !self.sampling.admit(key, &note.reason, note.at) {
             return Noted::Sampled;
         }
         if self.notes.len() >= NOTES_MAX {
-            return Noted::Full;
+            return Noted::Lost;
         }
         let size = note.body.len();
         if size > BODY_MAX || self.body_bytes + size > BODIES_MAX {
@@ -93,7 +92,7 @@ impl Notes {
     }
 
     /// Adds to the counts of a key. Those of keys beyond the limit are lost.
-    pub(super) fn count(&mut self, key: &KeyPrefix, more: Counts) {
+    pub(super) fn count(&mut self, key: &KeyPrefix, more: KeyCounts) {
         if let Some(counts) = self.counts.get_mut(key) {
             counts.accepted += more.accepted;
             counts.refused += more.refused;
@@ -102,13 +101,13 @@ impl Notes {
         }
     }
 
-    /// Takes the notes, so that room is left for others.
+    /// Takes the notes, so that others can be kept.
     pub(super) fn take(&mut self) -> TakenNotes {
         self.body_bytes = 0;
         TakenNotes(std::mem::take(&mut self.notes))
     }
 
-    pub(super) fn take_counts(&mut self) -> HashMap<KeyPrefix, Counts> {
+    pub(super) fn take_counts(&mut self) -> HashMap<KeyPrefix, KeyCounts> {
         std::mem::take(&mut self.counts)
     }
 }
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_notes_and_the_bodies_that_they_keep_are_bounded() {
-        let mut notes = Notes::default();
+        let mut notes = RefusedNotes::default();
         let body = Bytes::from(vec![b'x'; BODY_MAX]);
         let kept =
             (0..1_000).filter(|number| notes.add(&key(*number), note(body.clone())) == Noted::Kept).count();
@@ -182,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_large_body_is_not_kept_and_an_empty_one_is_hashed() {
-        let mut notes = Notes::default();
+        let mut notes = RefusedNotes::default();
         notes.add(&key(1), note(Bytes::from(vec![b'x'; BODY_MAX + 1])));
         notes.add(&key(1), note(Bytes::new()));
         let rows: Vec<RefusedRow> = notes.take().into_rows().collect();
@@ -195,10 +194,10 @@ mod tests {
 
     #[test]
     fn every_refusal_is_counted_also_beyond_the_sample() {
-        let mut notes = Notes::default();
+        let mut notes = RefusedNotes::default();
         for _ in 0..50 {
             notes.add(&key(1), note(Bytes::new()));
         }
-        assert_eq!(notes.take_counts()[&key(1)], Counts { accepted: 0, refused: 50 });
+        assert_eq!(notes.take_counts()[&key(1)], KeyCounts { accepted: 0, refused: 50 });
     }
 }

@@ -9,7 +9,7 @@ const PER_KEY: u8 = 20;
 /// Most of them with the same reason.
 const PER_REASON: u8 = 10;
 /// Most keys that are counted at once; those beyond are not recorded until the next minute.
-const MAX_KEYS: usize = 10_000;
+const KEYS_MAX: usize = 10_000;
 
 /// What was recorded in the current minute.
 #[derive(Debug, Default)]
@@ -20,13 +20,13 @@ pub(super) struct Sampling {
 
 impl Sampling {
     /// Whether a refusal at `at` is to be recorded. It counts as recorded.
-    pub(super) fn admits(&mut self, key: &KeyPrefix, reason: &str, at: DateTime<Utc>) -> bool {
+    pub(super) fn admit(&mut self, key: &KeyPrefix, reason: &str, at: DateTime<Utc>) -> bool {
         let minute = at.timestamp().div_euclid(60);
         if minute != self.minute {
             (self.minute, self.keys) = (minute, HashMap::new());
         }
         if !self.keys.contains_key(key) {
-            if self.keys.len() >= MAX_KEYS {
+            if self.keys.len() >= KEYS_MAX {
                 return false;
             }
             self.keys.insert(key.clone(), Vec::new());
@@ -64,9 +64,8 @@ mod tests {
     #[test]
     fn a_key_has_some_refusals_a_minute_and_one_reason_leaves_room_for_others() {
         let mut sampling = Sampling::default();
-        let mut admitted = |reason: &str, second| {
-            (0..1_000).filter(|_| sampling.admits(&key(1), reason, at(second))).count()
-        };
+        let mut admitted =
+            |reason: &str, second| (0..1_000).filter(|_| sampling.admit(&key(1), reason, at(second))).count();
         assert_eq!(admitted("stale", 0), 10);
         assert_eq!(admitted("mismatch", 30), 10);
         assert_eq!(admitted("scope", 59), 0, "the minute's number is used up");
@@ -77,9 +76,9 @@ mod tests {
     fn keys_are_counted_one_by_one_and_their_number_is_bounded() {
         let mut sampling = Sampling::default();
         let admitted =
-            (0..MAX_KEYS + 5).filter(|number| sampling.admits(&key(*number), "stale", at(0))).count();
-        assert_eq!(admitted, MAX_KEYS);
-        assert!(sampling.admits(&key(0), "stale", at(0)), "a counted key is still recorded");
-        assert!(sampling.admits(&key(MAX_KEYS + 1), "stale", at(60)));
+            (0..KEYS_MAX + 5).filter(|number| sampling.admit(&key(*number), "stale", at(0))).count();
+        assert_eq!(admitted, KEYS_MAX);
+        assert!(sampling.admit(&key(0), "stale", at(0)), "a counted key is still recorded");
+        assert!(sampling.admit(&key(KEYS_MAX + 1), "stale", at(60)));
     }
 }

@@ -1,6 +1,6 @@
-//! Writes the notes and counts.
+//! Writes the notes and counts of requests by key, and with them the activity of ingest.
 
-use super::notes::{Counts, Named, Noted, Notes, RefusedNote};
+use super::notes::{KeyCounts, NamedKey, Noted, RefusedNote, RefusedNotes};
 use crate::outage::Outage;
 use crate::store;
 use crate::store::api_key_requests::{self, KeyRequests};
@@ -25,18 +25,18 @@ const COUNTS_EVERY: u32 = 5;
 /// How long one statement may take.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Most counts written by one statement.
-const MAX_WRITTEN: usize = 1_000;
+const WRITTEN_MAX: usize = 1_000;
 
 /// The notes of refused requests, and the counts of all. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct RefusedRequests(Arc<Shared>);
+pub(crate) struct KeyRequestRecorder(Arc<Shared>);
 
 struct Shared {
     db: Database,
     outage: Outage,
-    keys: Mutex<Notes>,
-    in_headers: Mutex<Notes>,
-    no_keys: Mutex<Notes>,
+    keys: Mutex<RefusedNotes>,
+    in_headers: Mutex<RefusedNotes>,
+    no_keys: Mutex<RefusedNotes>,
     outcomes: Outcomes,
 }
 
@@ -57,17 +57,17 @@ impl Outcomes {
     }
 }
 
-impl fmt::Debug for RefusedRequests {
+impl fmt::Debug for KeyRequestRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RefusedRequests").finish_non_exhaustive()
+        f.debug_struct("KeyRequestRecorder").finish_non_exhaustive()
     }
 }
 
-fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
+fn lock(notes: &Mutex<RefusedNotes>) -> MutexGuard<'_, RefusedNotes> {
     notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl RefusedRequests {
+impl KeyRequestRecorder {
     /// Notes that [`write`](Self::write) writes to `db`.
     pub(crate) fn new(db: Database) -> Self {
         Self(Arc::new(Shared {
@@ -80,21 +80,21 @@ impl RefusedRequests {
         }))
     }
 
-    pub(super) fn add(&self, named: Named, key: &KeyPrefix, note: RefusedNote) {
+    pub(super) fn add(&self, named: NamedKey, key: &KeyPrefix, note: RefusedNote) {
         let notes = match named {
-            Named::Key => &self.0.keys,
-            Named::InHeader => &self.0.in_headers,
-            Named::NoKey => &self.0.no_keys,
+            NamedKey::Exists => &self.0.keys,
+            NamedKey::NotLookedUp => &self.0.in_headers,
+            NamedKey::DoesNotExist => &self.0.no_keys,
         };
         match lock(notes).add(key, note) {
             Noted::Kept => {}
             Noted::Sampled => self.0.outcomes.sampled.increment(1),
-            Noted::Full => self.0.outcomes.lost.increment(1),
+            Noted::Lost => self.0.outcomes.lost.increment(1),
         }
     }
 
     pub(super) fn count_accepted(&self, key: &KeyPrefix) {
-        lock(&self.0.keys).count(key, Counts { accepted: 1, refused: 0 });
+        lock(&self.0.keys).count(key, KeyCounts { accepted: 1, refused: 0 });
     }
 
     /// Writes regularly, until the program ends.
@@ -106,6 +106,7 @@ impl RefusedRequests {
             self.write_notes().await;
             if tick % COUNTS_EVERY == 0 {
                 self.write_counts().await;
+                // Ingest has no other task that writes its activity: only `write_counts` learns the tenants of the requests.
                 activity::write(&self.0.db).await;
             }
         }
@@ -142,9 +143,9 @@ impl RefusedRequests {
     /// Adds the counts to those of the current hour. Those that cannot be written are kept for the next time.
     async fn write_counts(&self) {
         drop(lock(&self.0.no_keys).take_counts());
-        // Taken one after the other, because nobody else holds both locks.
+        // Both locks are held until the end of this statement. Nothing else takes two of them, so there is no deadlock.
         let taken = [lock(&self.0.keys).take_counts(), lock(&self.0.in_headers).take_counts()];
-        let mut merged: BTreeMap<KeyPrefix, Counts> = BTreeMap::new();
+        let mut merged: BTreeMap<KeyPrefix, KeyCounts> = BTreeMap::new();
         for (key, counts) in taken.into_iter().flatten() {
             let sum = merged.entry(key).or_default();
             sum.accepted += counts.accepted;
@@ -152,11 +153,11 @@ impl RefusedRequests {
         }
         let counts: Vec<KeyRequests> = merged
             .into_iter()
-            .map(|(key, Counts { accepted, refused })| KeyRequests { key, accepted, refused })
+            .map(|(key, KeyCounts { accepted, refused })| KeyRequests { key, accepted, refused })
             .collect();
         let hour = first_of_hour(clock::now());
-        for part in counts.chunks(MAX_WRITTEN) {
-            let add = async |client: &Client| api_key_requests::add(client, hour, part).await;
+        for chunk in counts.chunks(WRITTEN_MAX) {
+            let add = async |client: &Client| api_key_requests::add(client, hour, chunk).await;
             match store::run_until(&self.0.db, Instant::now() + WITHIN, add).await {
                 Ok(added) => {
                     self.0.outage.report_success();
@@ -166,9 +167,10 @@ impl RefusedRequests {
                 }
                 Err(error) => {
                     self.0.outage.report_failure(&error);
+                    // Either list will do, because both are merged here. This is the one that valid requests do not lock.
                     let mut notes = lock(&self.0.in_headers);
-                    for KeyRequests { key, accepted, refused } in part {
-                        notes.count(key, Counts { accepted: *accepted, refused: *refused });
+                    for KeyRequests { key, accepted, refused } in chunk {
+                        notes.count(key, KeyCounts { accepted: *accepted, refused: *refused });
                     }
                 }
             }
@@ -204,14 +206,14 @@ mod tests {
 
     #[tokio::test]
     async fn refusals_of_keys_that_do_not_exist_displace_no_others() {
-        let refused = RefusedRequests::new(unused_database(1));
+        let refused = KeyRequestRecorder::new(unused_database(1));
         for number in 0..2_000 {
             let other = KeyPrefix::parse(&format!("ck_{number}")).unwrap();
-            refused.add(Named::NoKey, &other, note());
-            refused.add(Named::InHeader, &other, note());
+            refused.add(NamedKey::DoesNotExist, &other, note());
+            refused.add(NamedKey::NotLookedUp, &other, note());
         }
         let key = KeyPrefix::parse("ck_existing").unwrap();
-        refused.add(Named::Key, &key, note());
+        refused.add(NamedKey::Exists, &key, note());
         assert_eq!(lock(&refused.0.keys).take().into_rows().count(), 1);
     }
 

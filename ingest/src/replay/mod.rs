@@ -1,12 +1,13 @@
-//! The replay store: a signature can be used once (specification: Authentication, 3; D2, D3).
+//! The replay store: a signature can be used once (specification: Authentication, 3; D2, D3). This is about signatures, not about the
+//! replay of webhooks.
 //!
 //! Group commit: requests queue, and one statement writes the entries of all that wait, so that requests that arrive during
 //! one round trip share the next round trip and its commit.
 
-mod group;
+mod known_replays;
 pub(crate) mod partitions;
 pub(crate) mod round_trips;
-mod used_signatures;
+mod verdicts;
 
 use crate::group_queue::{GroupQueue, GroupQueueSettings};
 use crate::outage::Outage;
@@ -16,11 +17,11 @@ use crate::refusal::Refusal;
 use crate::replay::partitions::ReplayPartitions;
 use crate::store::replay_entries::ReplayEntry;
 use common::db::Database;
-use round_trips::{EntryContext, StoreRequest, StoreRoundTrips, await_reply};
+use known_replays::KnownReplays;
+use round_trips::{EntryContext, StoreRequest, StoreRoundTrips, await_result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use used_signatures::UsedSignatures;
 
 /// The second task only takes over while the first one waits for a lock or a disk: two at once make the groups smaller
 /// and the replies slower. A statement takes some tenths of a millisecond.
@@ -53,7 +54,7 @@ impl ReplayStore {
 
     /// Starts the tasks that write entries; they end when the value is dropped. `within` is the longest time for a statement.
     pub(crate) fn start(db: Database, partitions: ReplayPartitions, within: Duration) -> Self {
-        let entries = Arc::new(EntryContext { partitions, used: UsedSignatures::default() });
+        let entries = Arc::new(EntryContext { partitions, known_replays: KnownReplays::default() });
         let round_trips = StoreRoundTrips {
             connections: db.into(),
             within,
@@ -72,9 +73,9 @@ impl ReplayStore {
         StoreRoundTrips { connections, outage, ..self.round_trips.clone() }
     }
 
-    /// Whether memory alone tells that the signature was used.
-    pub(super) fn is_used(&self, entry: &ReplayEntry) -> bool {
-        self.round_trips.entries.used.contains(entry)
+    /// Whether memory alone tells that the signature would be refused as a replay.
+    pub(super) fn is_known_replay(&self, entry: &ReplayEntry) -> bool {
+        self.round_trips.entries.known_replays.contains(entry)
     }
 
     /// Uses up a signature.
@@ -82,12 +83,12 @@ impl ReplayStore {
     /// 503 `overloaded` when too many requests wait; 503 `replay_store_unavailable` when there is no verdict before
     /// `deadline`. In the latter case the signature may have been stored nevertheless.
     pub(crate) async fn admit(&self, entry: ReplayEntry, deadline: Instant) -> Result<Admission, Refusal> {
-        if self.is_used(&entry) {
+        if self.is_known_replay(&entry) {
             return Ok(Admission::Replayed);
         }
         let (request, receiver) = StoreRequest::new(Some(entry), None);
         self.queue.push(request).map_err(|_| OverloadReason::ReplayStore.refuse())?;
-        await_reply(receiver, deadline).await?.admission.ok_or(Refusal::ReplayStoreUnavailable)
+        await_result(receiver, deadline).await?.admission.ok_or(Refusal::ReplayStoreUnavailable)
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
     async fn beyond_the_bound_signatures_are_refused_until_those_that_wait_are_taken() {
         let db = unused_database(ReplayStore::CONNECTIONS);
         let store = ReplayStore::start(db.clone(), ReplayPartitions::new(db), Duration::from_secs(1));
-        store.round_trips.entries.used.insert(&entry(u64::MAX));
+        store.round_trips.entries.known_replays.insert(&entry(u64::MAX));
         let deadline = Instant::now() + Duration::from_secs(60);
         let admit = |number| store.admit(entry(number), deadline).now_or_never();
         // Nothing is taken: the tasks run when this test waits for something.

@@ -19,7 +19,7 @@ const WIDTH: i64 = 600;
 const COVERED: (i64, i64) = (600, 1_200);
 /// Seconds after its end at which a partition is dropped. An entry must be kept until its `t` + 300 s has passed (D2); the
 /// rest allows for clock differences.
-const KEPT: i64 = 600;
+const DROP_AFTER_END: i64 = 600;
 /// The interval of the maintenance.
 const EVERY: Duration = Duration::from_secs(60);
 /// The wait after a failure.
@@ -115,7 +115,7 @@ fn plan(existing: &[i64], now: i64) -> Plan {
     let wanted = (first..=now + COVERED.1).step_by(WIDTH.unsigned_abs() as usize);
     Plan {
         create: wanted.filter(|start| !existing.contains(start)).collect(),
-        drop: existing.iter().copied().filter(|start| start + WIDTH < now - KEPT).collect(),
+        drop: existing.iter().copied().filter(|start| start + WIDTH < now - DROP_AFTER_END).collect(),
     }
 }
 

@@ -5,8 +5,8 @@
 //! query fails, the entries are written nevertheless, and a request whose entry was refused gets no rows.
 
 use super::Admission;
-use super::group::{decide_admissions, distinct_signatures, sort_by_signature};
-use super::used_signatures::UsedSignatures;
+use super::known_replays::KnownReplays;
+use super::verdicts::{decide_admissions, distinct_signatures, sort_by_signature};
 use crate::group_queue::GroupHandler;
 use crate::outage::Outage;
 use crate::read_pools::ConnectionSource;
@@ -23,8 +23,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 
-/// The part of a round trip's time that a query of records may take.
-const QUERY_TIME: f64 = 0.75;
+/// The fraction of a round trip's time that a query of records may take.
+const QUERY_TIME_FRACTION: f64 = 0.75;
 
 /// The part of a round trip that is for one request. No reply is sent once its receiver is dropped.
 #[derive(Debug)]
@@ -33,13 +33,13 @@ pub(crate) struct StoreRequest {
     lookup: Option<RecordLookup>,
     /// The request's span, for log lines about it.
     span: Span,
-    reply: oneshot::Sender<StoreReply>,
+    reply: oneshot::Sender<StoreResult>,
 }
 
 /// The results for one request. A request whose entry could not be written gets no reply: its channel
 /// ends.
 #[derive(Debug)]
-pub(crate) struct StoreReply {
+pub(crate) struct StoreResult {
     pub(crate) admission: Option<Admission>,
     pub(crate) rows: Option<LookupRows>,
 }
@@ -48,7 +48,7 @@ impl StoreRequest {
     pub(crate) fn new(
         entry: Option<ReplayEntry>,
         lookup: Option<RecordLookup>,
-    ) -> (Self, oneshot::Receiver<StoreReply>) {
+    ) -> (Self, oneshot::Receiver<StoreResult>) {
         let (reply, receiver) = oneshot::channel();
         (Self { entry, lookup, span: Span::current(), reply }, receiver)
     }
@@ -56,10 +56,10 @@ impl StoreRequest {
 
 /// Waits for the reply. 503 `replay_store_unavailable` when there is none until `deadline`; the entry may have been
 /// written nevertheless.
-pub(crate) async fn await_reply(
-    receiver: oneshot::Receiver<StoreReply>,
+pub(crate) async fn await_result(
+    receiver: oneshot::Receiver<StoreResult>,
     deadline: Instant,
-) -> Result<StoreReply, Refusal> {
+) -> Result<StoreResult, Refusal> {
     match timeout_at(deadline, receiver).await {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(_)) | Err(_) => Err(Refusal::ReplayStoreUnavailable),
@@ -70,7 +70,7 @@ pub(crate) async fn await_reply(
 #[derive(Debug)]
 pub(crate) struct EntryContext {
     pub(crate) partitions: ReplayPartitions,
-    pub(super) used: UsedSignatures,
+    pub(super) known_replays: KnownReplays,
 }
 
 /// Sends the round trips to one database.
@@ -96,8 +96,9 @@ impl GroupHandler<StoreRequest> for StoreRoundTrips {
         }
         sort_by_signature(&mut group, |request| request.entry.as_ref());
         let new = distinct_signatures(group.iter().filter_map(|request| request.entry.as_ref()));
-        let lookup: Vec<&RecordLookup> = group.iter().filter_map(|request| request.lookup.as_ref()).collect();
-        let (entry_results, found) = self.send_round_trip(&new, &lookup).await;
+        let lookups: Vec<&RecordLookup> =
+            group.iter().filter_map(|request| request.lookup.as_ref()).collect();
+        let (entry_results, found) = self.send_round_trip(&new, &lookups).await;
         let verdicts =
             decide_admissions(group.iter().filter_map(|request| request.entry.as_ref()), &entry_results);
         self.send_replies(group, verdicts, found);
@@ -110,17 +111,18 @@ impl StoreRoundTrips {
     async fn send_round_trip(
         &self,
         new: &[&ReplayEntry],
-        lookup: &[&RecordLookup],
+        lookups: &[&RecordLookup],
     ) -> (Vec<EntryResult>, Vec<LookupRows>) {
         let begun = Instant::now();
-        let (deadline, query_deadline) = (begun + self.within, begun + self.within.mul_f64(QUERY_TIME));
+        let (deadline, query_deadline) =
+            (begun + self.within, begun + self.within.mul_f64(QUERY_TIME_FRACTION));
         let round_trip = store::run_with_own_deadline(self.connections.client(), deadline, async |client| {
             // The statement of the entries is prepared first and by itself. Otherwise, on a new connection, the entries would
             // wait behind a look-up that waits for a lock. If preparing fails, inserting the entries fails in the same way.
             drop(timeout_at(query_deadline, replay_entries::prepare(client, new)).await);
             let entry_results = timeout_at(deadline, replay_entries::insert(client, new));
             let (entry_results, found) =
-                join(entry_results, records::find(client, lookup, query_deadline)).await;
+                join(entry_results, records::find(client, lookups, query_deadline)).await;
             let entry_results =
                 entry_results.map_or_else(|_| Err(store::timed_out()), |done| done.map_err(TxError::from));
             let is_late = Instant::now() >= query_deadline;
@@ -131,7 +133,7 @@ impl StoreRoundTrips {
             Ok((Err(error), found)) => (self.retry_insert(new, error).await, found),
             Err(error) => {
                 let error = Arc::new(error);
-                (vec![Err(Arc::clone(&error)); new.len()], vec![Err(error); lookup.len()])
+                (vec![Err(Arc::clone(&error)); new.len()], vec![Err(error); lookups.len()])
             }
         }
     }
@@ -194,10 +196,10 @@ impl StoreRoundTrips {
             if let (Some(entry), Some(Admission::Replayed)) = (&entry, admission)
                 && entry.idempotency_key.is_none()
             {
-                self.entries.used.insert(entry);
+                self.entries.known_replays.insert(entry);
             }
             // The receiver is dropped if the request no longer waits.
-            let _ = reply.send(StoreReply { admission, rows });
+            let _ = reply.send(StoreResult { admission, rows });
         }
         if has_succeeded {
             self.outage.report_success();

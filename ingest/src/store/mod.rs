@@ -1,4 +1,5 @@
-//! All SQL of ingest, a module for each table. Each statement has its name in its first line.
+//! All SQL of ingest, a module for each table. Each statement has its name in its first line. `records` runs the look-ups of clients,
+//! leads and trips, whose statements are in the modules of these tables.
 
 pub(crate) mod api_key_requests;
 pub(crate) mod api_key_uses;

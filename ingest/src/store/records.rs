@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// The query of a read.
+/// What a read asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RecordQuery {
     /// A client by its id.
@@ -41,7 +41,7 @@ impl RecordKind {
     pub(crate) const ALL: [Self; 3] = [Self::Client, Self::Lead, Self::Trip];
 }
 
-/// The query of one request. A record of another tenant is not found.
+/// What a read asks for, with the tenant of its caller. A record of another tenant is not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordLookup {
     /// The tenant of the caller.
@@ -91,43 +91,43 @@ impl RecordQuery {
 
 /// Runs the queries of many requests: one statement for each kind of record, all sent at once. Returns the rows of each
 /// request. A query without a response by `deadline` fails as unavailable; the connection must not be reused then.
-pub(crate) async fn find(client: &Client, lookup: &[&RecordLookup], deadline: Instant) -> Vec<LookupRows> {
+pub(crate) async fn find(client: &Client, lookups: &[&RecordLookup], deadline: Instant) -> Vec<LookupRows> {
     let kinds = [clients::BY_IDS, leads::BY_IDS, trips::OF_LEADS]
-        .map(|statement| by_ids(client, statement, lookup, deadline));
-    let alone = lookup.iter().enumerate().filter_map(|(place, lookup)| {
+        .map(|statement| by_ids(client, statement, lookups, deadline));
+    let alone = lookups.iter().enumerate().filter_map(|(index, lookup)| {
         let (statement, value) = lookup.query.own_statement()?;
-        Some(async move { (place, run(client, statement, &[&lookup.tenant.0, &value], deadline).await) })
+        Some(async move { (index, run(client, statement, &[&lookup.tenant.0, &value], deadline).await) })
     });
-    let mut found: Vec<LookupRows> = lookup.iter().map(|_| Ok(Vec::new())).collect();
+    let mut found: Vec<LookupRows> = lookups.iter().map(|_| Ok(Vec::new())).collect();
     let (kinds, alone) = join(join_all(kinds), join_all(alone)).await;
-    for (places, rows) in kinds {
+    for (indexes, rows) in kinds {
         match rows {
-            Ok(rows) => distribute_rows(&mut found, &places, rows),
-            Err(error) => fail(&mut found, places, error),
+            Ok(rows) => distribute_rows(&mut found, &indexes, rows),
+            Err(error) => fail(&mut found, indexes, error),
         }
     }
-    for (place, rows) in alone {
+    for (index, rows) in alone {
         match rows {
-            Ok(rows) => found[place] = Ok(rows),
-            Err(error) => fail(&mut found, [place], error),
+            Ok(rows) => found[index] = Ok(rows),
+            Err(error) => fail(&mut found, [index], error),
         }
     }
     found
 }
 
-/// Looks up the ids that `statement` serves. Returns their indexes in `lookup`, and the rows of all.
+/// Looks up the ids that `statement` serves. Returns their indexes in `lookups`, and the rows of all.
 async fn by_ids(
     client: &Client,
     statement: Sql,
-    lookup: &[&RecordLookup],
+    lookups: &[&RecordLookup],
     deadline: Instant,
 ) -> (Vec<usize>, Result<Vec<Row>, TxError>) {
-    let (mut places, mut tenants, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, lookup) in lookup.iter().enumerate() {
+    let (mut indexes, mut tenants, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, lookup) in lookups.iter().enumerate() {
         if let Some((serves, id)) = lookup.query.by_id()
             && serves == statement
         {
-            places.push(place);
+            indexes.push(index);
             tenants.push(lookup.tenant.0);
             ids.push(id);
         }
@@ -137,7 +137,7 @@ async fn by_ids(
     } else {
         run(client, statement, &[&tenants, &ids], deadline).await
     };
-    (places, rows)
+    (indexes, rows)
 }
 
 async fn run(
@@ -155,25 +155,25 @@ async fn run(
         .map_or_else(|_| Err(super::timed_out()), |rows| rows.map_err(TxError::from))
 }
 
-/// Assigns rows to the requests whose ids they match. A row's `place` counts the statement's ids from 1.
-fn distribute_rows(found: &mut [LookupRows], places: &[usize], rows: Vec<Row>) {
+/// Assigns rows to the requests whose ids they match. A row's column `place` counts the statement's ids from 1.
+fn distribute_rows(found: &mut [LookupRows], indexes: &[usize], rows: Vec<Row>) {
     for row in rows {
-        let place = request_of(places, row.try_get("place").unwrap_or(0));
-        if let Some(Ok(rows)) = place.and_then(|place| found.get_mut(place)) {
+        let index = request_of(indexes, row.try_get("place").unwrap_or(0));
+        if let Some(Ok(rows)) = index.and_then(|index| found.get_mut(index)) {
             rows.push(row);
         }
     }
 }
 
-/// The index of the request whose id has that place, from 1, among the statement's ids.
-fn request_of(places: &[usize], place: i64) -> Option<usize> {
-    places.get(usize::try_from(place).ok()?.checked_sub(1)?).copied()
+/// The index of the request whose id is at `ordinal`, from 1, among the statement's ids.
+fn request_of(indexes: &[usize], ordinal: i64) -> Option<usize> {
+    indexes.get(usize::try_from(ordinal).ok()?.checked_sub(1)?).copied()
 }
 
-fn fail(found: &mut [LookupRows], places: impl IntoIterator<Item = usize>, error: TxError) {
+fn fail(found: &mut [LookupRows], indexes: impl IntoIterator<Item = usize>, error: TxError) {
     let error = Arc::new(error);
-    for place in places {
-        found[place] = Err(Arc::clone(&error));
+    for index in indexes {
+        found[index] = Err(Arc::clone(&error));
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_row_goes_only_to_the_request_with_its_id() {
-        let of = |place| request_of(&[4, 0, 7], place);
+        let of = |ordinal| request_of(&[4, 0, 7], ordinal);
         assert_eq!([1, 2, 3].map(of), [Some(4), Some(0), Some(7)]);
         assert_eq!([0, -1, 4, i64::MAX, i64::MIN].map(of), [None; 5]);
     }

@@ -1,4 +1,4 @@
-//! `connectctl`: what each command prints with `--json`, and how it fails (the operator's contract).
+//! `connectctl`: what each command prints with `--json`, and how it fails (docs/operators.md).
 
 pub(crate) mod audit;
 pub(crate) mod deliveries;

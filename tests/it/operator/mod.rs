@@ -1,4 +1,4 @@
-//! What an operator sees and sets (the operator's contract).
+//! What an operator sees and sets (docs/operators.md).
 
 mod connections;
 mod dead_letters;

@@ -2,7 +2,7 @@
 
 use super::{counts, remove_previous, swap, swapped, with_new_key};
 use common::model::TenantId;
-use common::sealed::{MasterKey, Secret, key_binding};
+use common::sealed::{MasterKey, Secret, api_key_binding};
 use tests::{MASTER_KEY, MAX_WAIT, Program, World, eventually, text};
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ async fn create_keys(world: &World) {
     let seal = |(number, prefix): (usize, &String)| {
         let mut nonce = [0; 12];
         nonce[..8].copy_from_slice(&number.to_be_bytes());
-        master.seal(&Secret::new(format!("cs_{prefix}")), &key_binding(TenantId(tenant), prefix), nonce)
+        master.seal(&Secret::new(format!("cs_{prefix}")), &api_key_binding(TenantId(tenant), prefix), nonce)
     };
     let sealed: Vec<Vec<u8>> = prefixes.iter().enumerate().map(seal).collect();
     let insert = "INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, created_at)

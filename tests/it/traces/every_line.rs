@@ -16,7 +16,7 @@ const BACKGROUND: [&str; 11] = [
     "readiness changed",
     "became the relay leader; relaying the outbox",
     // The outage affected other requests than the one that ends it.
-    "dependency available again",
+    "Postgres is available again",
     // A transaction for the deliveries of many requests; deliveries that fail alone are named one by one.
     "recording deliveries failed; retrying",
     // From hyper: the input was not HTTP, or the peer disconnected.
@@ -30,8 +30,8 @@ fn is_background(line: &Value) -> bool {
     let is_relays = line["message"] == "transaction rolled back after a conflict; running it again"
         && ["relay", "unpark"].contains(&text(&line["name"]));
     // The key watch may time out on a busy machine.
-    let is_watch = line["message"] == "dependency of a background task unavailable; retrying"
-        && line["what"] == "key watch";
+    let is_watch =
+        line["message"] == "a background task cannot use Postgres; retrying" && line["what"] == "key watch";
     // Programs look for queues that others have not declared yet.
     let is_queue_missing = line["message"] == "connecting to the broker failed; retrying"
         || line["target"] == "lapin::channel" && line["message"] == "Channel closed"
@@ -145,9 +145,9 @@ async fn every_log_line_names_its_request_and_its_trace() {
             "request completed",
             "request failed",
             "authentication refused",
-            "dependency unavailable; responding 503 to requests",
+            "Postgres is unavailable; responding 503 to requests that need it",
             "a record does not match the schema; responding 500",
-            "the database rejected a records query; responding 500",
+            "the database refused a records query; responding 500",
         ],
     )
     .await;

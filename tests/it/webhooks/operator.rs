@@ -1,4 +1,4 @@
-//! The dispatcher's drain, readiness, gauges and metrics (the operator's contract).
+//! The dispatcher's drain, readiness, gauges and metrics (docs/operators.md).
 
 use super::OutboundWorld;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The dispatcher's own settings (the operator's contract).
+//! The dispatcher's own settings (docs/operators.md).
 
 use futures_util::future::join_all;
 use tests::{CommandOutput, MASTER_KEY, MAX_WAIT, World, eventually};

@@ -175,7 +175,7 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let expected = if other_queue.queue == sent.queue { Ok(()) } else { Err(MacError::Mismatch) };
     ensure(other_queue.read(&keys).1 == expected, || format!("{:?}: {}", other_queue.queue, shown(&sent)))?;
 
-    let accepting = keys.clone().accepting_unsigned(unsigned.queue);
+    let accepting = keys.clone().with_unsigned_queue(unsigned.queue);
     ensure(unsigned.read(&keys).1 == Err(MacError::Unsigned), || shown(&unsigned))?;
     ensure(unsigned.read(&accepting).1 == Ok(()), || shown(&unsigned))?;
 

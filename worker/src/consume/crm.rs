@@ -201,6 +201,6 @@ fn observe(meta: Option<&ActionMeta>, label: &'static str, outcome: &ActionOutco
     if let Some(meta) = meta {
         let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
-        activity::note_taken(Queue::Crm, meta.published_at);
+        activity::note_handled(Queue::Crm, meta.published_at);
     }
 }

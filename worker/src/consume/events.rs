@@ -190,9 +190,9 @@ fn message_outcome(
         of_parts.push(own);
     }
     let (reply, request_context) = (message.reply(of_parts), message.request_context());
-    match message.take_unreadable() {
-        unreadable if unreadable.is_empty() => MessageOutcome::Done { reply, request_context },
-        unreadable => MessageOutcome::Partial { reply, unreadable },
+    match message.take_malformed() {
+        malformed if malformed.is_empty() => MessageOutcome::Done { reply, request_context },
+        malformed => MessageOutcome::Partial { reply, malformed },
     }
 }
 
@@ -231,7 +231,7 @@ fn observe(
         let lag = (now - message.meta.published_at).to_std().unwrap_or_default();
         // Recorded once for each request of a bundle, as all metrics of batches are.
         metrics::histogram!(QUEUE_LAG, "queue" => queue).record_many(lag, message.parts.len());
-        activity::note_taken(Queue::Events, message.meta.published_at);
+        activity::note_handled(Queue::Events, message.meta.published_at);
     }
     let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {

@@ -2,7 +2,7 @@
 
 use super::trace_parent;
 use crate::pipeline::events::UnitEvent;
-use common::broker::{Message, UnreadablePart};
+use common::broker::{MalformedPart, Message};
 use common::bundle;
 use common::event::{Envelope, EventResult, parse_batch, parse_events};
 use common::limited;
@@ -27,7 +27,7 @@ pub(super) struct Part<'m> {
     /// whole.
     pub(super) envelopes: Vec<Envelope<'m>>,
     /// The dead letter of a part whose events could not be parsed.
-    unreadable: Option<UnreadablePart>,
+    malformed: Option<MalformedPart>,
 }
 
 /// A message that cannot be parsed and is dead-lettered: the reason, and its request where that is known.
@@ -73,7 +73,7 @@ impl<'m> EventsMessage<'m> {
 
     /// The body of the reply, made of the results of each part.
     pub(super) fn reply(&self, results: Vec<Vec<EventResult>>) -> Vec<u8> {
-        let of_part = |(part, results): (&Part<'_>, _)| part.unreadable.is_none().then_some(results);
+        let of_part = |(part, results): (&Part<'_>, _)| part.malformed.is_none().then_some(results);
         bundle::write_reply(self.parts.iter().zip(results).map(of_part).collect())
     }
 
@@ -84,8 +84,8 @@ impl<'m> EventsMessage<'m> {
     }
 
     /// Removes and returns the parts that must be dead-lettered.
-    pub(super) fn take_unreadable(&mut self) -> Vec<UnreadablePart> {
-        self.parts.iter_mut().filter_map(|part| part.unreadable.take()).collect()
+    pub(super) fn take_malformed(&mut self) -> Vec<MalformedPart> {
+        self.parts.iter_mut().filter_map(|part| part.malformed.take()).collect()
     }
 }
 
@@ -94,7 +94,7 @@ fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'
     let (mut trace_span, request_context) = begin_span(meta, None);
     match parse_batch(&message.body, &meta.caller.tenant) {
         Ok(envelopes) => {
-            Ok(vec![Part { trace_span, request_context, first_ordinal: 0, envelopes, unreadable: None }])
+            Ok(vec![Part { trace_span, request_context, first_ordinal: 0, envelopes, malformed: None }])
         }
         Err(_) => {
             trace_span.fail();
@@ -137,24 +137,24 @@ fn parse_part<'m>(
     let (mut trace_span, request_context) = begin_span(meta, Some(part));
     match parse_events(text, &meta.caller.tenant) {
         Ok(envelopes) if envelopes.len() == usize::from(part.events) => {
-            Ok(Part { trace_span, request_context, first_ordinal, envelopes, unreadable: None })
+            Ok(Part { trace_span, request_context, first_ordinal, envelopes, malformed: None })
         }
         Ok(_) => Err(EventCountMismatch),
         Err(_) => {
             trace_span.fail();
-            let unreadable = Some(unreadable_part(meta, part, text, request_context));
-            Ok(Part { trace_span, request_context, first_ordinal, envelopes: Vec::new(), unreadable })
+            let malformed = Some(malformed_part(meta, part, text, request_context));
+            Ok(Part { trace_span, request_context, first_ordinal, envelopes: Vec::new(), malformed })
         }
     }
 }
 
 /// The dead letter of a part: the message that its request would have been without the bundle.
-fn unreadable_part(
+fn malformed_part(
     meta: &BatchMeta,
     part: &BatchPart,
     text: &[u8],
     request_context: RequestContext,
-) -> UnreadablePart {
+) -> MalformedPart {
     let alone = BatchMeta {
         request_id: part.request_id,
         events: part.events,
@@ -163,7 +163,7 @@ fn unreadable_part(
         ..meta.clone()
     };
     let (header, traceparent) = (alone.to_header(), alone.traceparent);
-    UnreadablePart {
+    MalformedPart {
         request_context,
         meta: header,
         traceparent,

@@ -82,7 +82,7 @@ impl<'m> WriteMessage<'m> {
         }
         let lag = (clock::now() - self.meta.published_at).to_std().unwrap_or_default();
         metrics::histogram!(QUEUE_LAG, "queue" => Queue::Records.as_str()).record(lag);
-        activity::note_taken(Queue::Records, self.meta.published_at);
+        activity::note_handled(Queue::Records, self.meta.published_at);
         let reply = serde_json::to_vec(&reply).expect("replies have string keys");
         let request_context =
             Some(RequestContext { request_id: self.meta.request_id, context: self.context });

@@ -19,7 +19,8 @@ use common::event::{Actor, RESERVED_PREFIX};
 use common::model::{ClientId, TenantId};
 use common::record::{ClientBody, canonical};
 use common::trace::{RequestContext, TraceContext};
-use common::write::{WriteMeta, WriteRefusal, Written, etag};
+use common::version::etag;
+use common::write::{WriteMeta, WriteRefusal, Written};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 

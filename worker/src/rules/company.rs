@@ -3,8 +3,8 @@
 use super::contact::ContactIdentity;
 use crate::state::{AccountContact, Client, TenantState};
 use chrono::{DateTime, Utc};
-use common::clock::next_version;
 use common::model::{ClientId, Email, is_free_mailbox};
+use common::version::next_version;
 
 /// The fields of a company account that its people take over.
 #[derive(Clone, Debug)]

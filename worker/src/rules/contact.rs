@@ -3,9 +3,9 @@
 use super::{Context, Event, EventEffects, Refusal, Warnings, company, warnings};
 use crate::state::{Client, ClientType, TenantState};
 use chrono::{DateTime, Utc};
-use common::clock::next_version;
 use common::event::Actor;
 use common::model::{ClientId, Email, Phone, text};
+use common::version::next_version;
 
 /// A person as a caller names them. At least one of email, phone and external id is present.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,8 +5,8 @@ use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, parse
 use super::warnings::CREDIT_FIELD;
 use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notify};
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
-use common::clock::next_version;
 use common::model::{ClientId, TripId, text};
+use common::version::next_version;
 use serde_json::value::RawValue;
 
 /// How `booking.credit_applied` names its invoice: by the first of these fields that was sent.

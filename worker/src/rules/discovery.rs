@@ -8,8 +8,8 @@ use super::warnings::{DISCOVERY_FAILED, DISCOVERY_FIELD, DISCOVERY_NOT_ENABLED};
 use super::{Context, Event, EventEffects, Refusal, Warnings, brief, contact, lead};
 use crate::state::{Discovery, TenantState, TravellerProfile};
 use chrono::{DateTime, Utc};
-use common::clock::next_version;
 use common::model::{ClientId, DiscoveryId, LeadId, text};
+use common::version::next_version;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 

@@ -3,8 +3,8 @@
 
 use super::{Cause, Context, InternalError, lead, outbound};
 use crate::state::{CreditState, Invoice, Money, TenantState};
-use common::clock::next_version;
 use common::model::LeadId;
+use common::version::next_version;
 
 /// A booking to confirm.
 #[derive(Clone, Debug)]

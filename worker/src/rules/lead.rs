@@ -3,8 +3,8 @@
 use super::InternalError;
 use crate::state::{Lead, TenantState, Trip};
 use chrono::{DateTime, Utc};
-use common::clock::next_version;
 use common::model::{LeadId, TripId};
+use common::version::next_version;
 
 /// The lead with that id, which must be loaded.
 pub(crate) fn get(state: &TenantState, id: LeadId) -> Result<&Lead, InternalError> {

@@ -2,7 +2,7 @@
 //! arguments, and there is no I/O.
 //!
 //! The rules have three entry points: [`events::apply`], [`records::apply`] for records writes and [`advisor::apply`] for
-//! advisor actions. `input` and `decision` are their vocabulary: what rules are given, and what they decide. The other modules
+//! advisor actions. `input`, `event_effects` and `refusal` are their vocabulary: what rules are given, and what they decide. The other modules
 //! are rules that the entry points share, one for each subject.
 
 pub(crate) mod advisor;
@@ -26,10 +26,11 @@ pub(crate) mod routing;
 pub(crate) mod stage;
 pub(crate) mod timeline;
 
-mod decision;
+mod event_effects;
 mod input;
 mod ledger;
 mod numbers;
+mod refusal;
 mod warnings;
 
 #[cfg(test)]
@@ -39,12 +40,12 @@ mod simulation;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub(crate) use decision::WriteError;
-pub use decision::{InternalError, Refusal};
 pub(crate) use input::Cause;
 pub use input::{Context, Event};
 pub use numbers::NumberBlock;
 pub(crate) use numbers::can_open_lead;
+pub(crate) use refusal::WriteError;
+pub use refusal::{InternalError, Refusal};
 pub(crate) use warnings::Warnings;
 
-use decision::EventEffects;
+use event_effects::EventEffects;

@@ -34,12 +34,11 @@ pub(crate) async fn run(settings: Settings) -> io::Result<()> {
     let shutdown = shutdown::on_signal()?;
     let health = Health::new(&[POSTGRES, ACCEPTING]);
     let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
-    let bound = health::serve(metrics_addr, health.clone(), metrics::install()).await;
-    let bound = bound.map_err(|error| cannot_listen("CONNECT_METRICS_ADDR", metrics_addr, &error))?;
-    tracing::info!(addr = %bound, "listening for metrics and health requests");
+    health::serve(metrics_addr, health.clone(), metrics::install()).await?;
     let addr = settings.console.addr;
-    let listener =
-        TcpListener::bind(addr).await.map_err(|error| cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
+    let listener = TcpListener::bind(addr)
+        .await
+        .map_err(|error| health::cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
     let bound = listener.local_addr()?;
     let database = Database::new(
         &settings.database.url,
@@ -81,8 +80,4 @@ async fn watch_readiness(database: Database, health: Health, shutdown: Cancellat
         Database::observe(std::slice::from_ref(&database));
     }
     health.set(ACCEPTING, false);
-}
-
-fn cannot_listen(setting: &str, addr: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("setting {setting}: cannot listen on {addr}: {error}"))
 }

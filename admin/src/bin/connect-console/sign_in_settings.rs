@@ -1,4 +1,4 @@
-//! The ways to sign in beside links.
+//! The ways to sign in beside links. The settings of a provider are declared in `openid_connect::settings`, those of a proxy in `proxy`.
 
 use crate::openid_connect::{OidcSettings, OptionalOidcSettings};
 use crate::proxy::{OptionalProxy, Proxy};

@@ -10,11 +10,11 @@ impl Hold for Share {
         self.backlog.state().replied(&self.admitted, Instant::now());
     }
 
-    fn unreplied_hold(&self) -> Duration {
-        self.backlog.state().unreplied_hold(&self.admitted, Instant::now())
+    fn unreplied_hold_time(&self) -> Duration {
+        self.backlog.state().unreplied_hold_time(&self.admitted, Instant::now())
     }
 
-    fn keep_without_reply(self: Box<Self>) {
+    fn release_after_longest_wait(self: Box<Self>) {
         let mut state = self.backlog.state();
         let wait = state.disconnected_hold(&self.admitted, Instant::now());
         state.end_wait(&self.admitted);
@@ -44,7 +44,7 @@ mod tests {
         let shares = [admit(), admit(), admit()].map(|share| Box::new(share.expect("a share")));
         let begun = Instant::now();
         for share in shares {
-            share.keep_without_reply();
+            share.release_after_longest_wait();
         }
         assert!(admit().is_err(), "the tenant has used up its share");
         let until_free = async {

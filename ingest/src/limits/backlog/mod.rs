@@ -1,18 +1,14 @@
 //! Bounds the work that was published and is not applied yet, and shares it fairly among tenants.
 //!
 //! A share is held from before the publish until the worker has replied, also when the caller hangs up: hanging up frees
-//! nothing. Shares are counted in backlog units, here called units: an event or a records write, or 4 KiB of body where that is more. The limit
-//! follows the rate at which the worker applies units, which `rate` estimates from replies: the backlog may not take longer
-//! than `CONNECT_BACKLOG_TARGET`. By Little's law that holds for any number of ingests without coordination: the queue is
-//! processed in order, so each ingest's share of the rate is its share of the queue, and if each holds no more than its rate
-//! times the target, so do all together.
+//! nothing. Shares are counted in backlog units (`units`): 1 for a records write, 1 or 3 for an event by its type, or one for each
+//! 4 KiB of body, if that is more. The limit follows the rate at which the worker applies them, which `rate` estimates from replies:
+//! the backlog may not take longer than `CONNECT_BACKLOG_TARGET`. By Little's law that holds for any number of ingests without
+//! coordination: the queue is processed in order, so each ingest's share of the rate is its share of the queue, and if each holds no
+//! more than its rate times the target, so do all together.
 //!
-//! A request is admitted (`state`)
-//! - within the limit and its tenant's share of it. The share is equal for each tenant that has something waiting,
-//!   and one for the tenant that comes next; at most half of the first limit. A tenant with nothing waiting needs no share,
-//!   and its request may exceed the limit by 300 units;
-//! - beyond the limit, when its tenant would not have more waiting than an equal share of the reserve, half as much as the limit;
-//! - in any case when it is of at most 3 units and its tenant has nothing waiting, while no more than 1,000 tenants have.
+//! `state` decides which requests are admitted. "Fair shares" in ARCHITECTURE.md explains the three ways of admission: the limit, the
+//! reserve and the first event.
 
 mod hold;
 mod rate;
@@ -31,12 +27,12 @@ use common::broker::Queue;
 use common::metrics::{BACKLOG, BACKLOG_LIMIT};
 use common::model::TenantId;
 use rate::Rate;
-use state::{Admitted, BacklogFull, State};
+use state::{BacklogFull, CountedRequest, State};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The assumed rates in units a second, by queue, until the worker has replied: about that of one worker on two cores.
+/// The assumed rates in backlog units a second, by queue, until the worker has replied: about that of one worker on two cores.
 const EVENTS_RATE: f64 = 16_000.0;
 const WRITES_RATE: f64 = 1_000.0;
 
@@ -44,11 +40,11 @@ const WRITES_RATE: f64 = 1_000.0;
 #[derive(Clone, Debug)]
 pub(crate) struct Backlog(Arc<Shared>);
 
-/// A part of the backlog, released when dropped.
+/// A share of the backlog, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     backlog: Backlog,
-    admitted: Admitted,
+    admitted: CountedRequest,
 }
 
 #[derive(Debug)]
@@ -65,7 +61,7 @@ impl Backlog {
         Self(Arc::new(Shared { queue, state: Mutex::new(state) }))
     }
 
-    /// Takes a share of so many units. To be called before the signature is used up, so that a refused request may be sent
+    /// Takes a share of so many backlog units. To be called before the signature is used up, so that a refused request may be sent
     /// again unchanged. 503 `overloaded`, with a `Retry-After` after which the tenant's work will have been applied.
     pub(crate) fn admit(&self, tenant: TenantId, units: u64) -> Result<Share, Refusal> {
         let mut state = self.state();

@@ -12,12 +12,12 @@ use tokio::time::Instant;
 const STEP_UP: f64 = 4.0;
 const STEP_DOWN: f64 = 2.0;
 const STEP_EVERY: Duration = Duration::from_millis(100);
-/// Least units that are assumed to be applied within the target, as long as that is no more than at first: a backlog that
-/// has come to a standstill must be able to move again, and units of work that take longer than the target must hold some.
+/// The limit never falls below this many backlog units (or the initial limit, if that is lower). Otherwise a backlog that stood
+/// still could not recover, and a unit of work that takes longer than the target would be nearly empty.
 const LIMIT_MIN: f64 = 60.0;
 /// Highest rate that is assumed, as a multiple of the first one: duplicates and large bodies are applied faster than
 /// other work that may follow them.
-const RATE_MAX: f64 = 4.0;
+const RATE_MAX_FACTOR: f64 = 4.0;
 
 /// An estimate of the worker's rate.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Rate {
     /// Assumes `per_second` until there is a measurement. No request is to wait for longer than `target`.
     pub(super) fn new(per_second: f64, target: Duration, now: Instant) -> Self {
         let min = per_second.min(LIMIT_MIN / target.as_secs_f64());
-        let max = per_second * RATE_MAX;
+        let max = per_second * RATE_MAX_FACTOR;
         let start = Point { at: now, applied: 0 };
         Self {
             per_second,
@@ -81,8 +81,8 @@ impl Rate {
         (applied > 0).then(|| begun.age(now).mul_f64(units as f64 / applied as f64))
     }
 
-    /// The present, as the point at which a request begins to wait. Measurements begin at the first such points after replies:
-    /// these come in groups, and a measurement with a group at either end would be too high.
+    /// Notes that a request begins to wait now. A measurement may begin only at the first such point after a reply: replies come in
+    /// groups, and a measurement that began just before a group would be too high.
     pub(super) fn begin(&mut self, now: Instant) -> Point {
         let present = Point { at: now, applied: self.applied };
         if std::mem::take(&mut self.has_counted) && self.newer.age(now) >= self.target {
@@ -185,10 +185,10 @@ mod tests {
                 let begun = rate.begin(now);
                 rate.raise(now, begun);
             });
-            expected = (expected * STEP_UP).min(1_000.0 * RATE_MAX);
+            expected = (expected * STEP_UP).min(1_000.0 * RATE_MAX_FACTOR);
             assert!((rate.per_second() - expected).abs() < 0.1, "{expected}: {rate:?}");
         }
-        assert!((rate.per_second() - 1_000.0 * RATE_MAX).abs() < 0.1, "{rate:?}");
+        assert!((rate.per_second() - 1_000.0 * RATE_MAX_FACTOR).abs() < 0.1, "{rate:?}");
     }
 
     #[test]

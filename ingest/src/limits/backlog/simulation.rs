@@ -2,7 +2,7 @@
 //! they may and one sends little.
 
 use super::rate::Rate;
-use super::state::{Admitted, State};
+use super::state::{CountedRequest, State};
 use common::model::TenantId;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const QUIET: u128 = 1_000;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A request that was admitted, and when.
-type Waiting = (Admitted, Instant);
+type Waiting = (CountedRequest, Instant);
 
 struct Simulation {
     state: State,

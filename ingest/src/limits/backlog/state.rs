@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 /// The reserve for tenants with little waiting, as a part of the limit. It is in addition to the limit, so that it is
 /// available also when more than the limit waits because the worker has slowed down.
-const RESERVE: f64 = 0.5;
+const RESERVE_FACTOR: f64 = 0.5;
 /// The number of tenants with something waiting up to which one with nothing waiting is always admitted with one event.
 const GUARANTEED_TENANTS: usize = 1_000;
 /// Most that a single tenant may hold, as a part of the first limit: the estimate of the rate may be too high when its
-/// requests become more expensive. It keeps a worker busy for a sixth of the target at three times the first rate.
-const TENANT_MAX: f64 = 0.5;
+/// requests become more expensive. A worker that is three times as fast as assumed
+/// applies it in a sixth of the target.
+const TENANT_MAX_FACTOR: f64 = 0.5;
 /// The longest time for which the share of a request without a reply is kept.
 const UNREPLIED_HOLD_MAX: Duration = Duration::from_secs(60);
 /// The longest `Retry-After`, in seconds.
@@ -23,9 +24,9 @@ const RETRY_AFTER_MAX: u32 = 30;
 /// The most tenants in one report.
 const PRESSURES_MAX: usize = 100;
 
-/// An admitted request, as it is counted.
+/// An admitted request, as the backlog counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Admitted {
+pub(super) struct CountedRequest {
     pub(super) tenant: TenantId,
     /// In the order in which requests were admitted.
     pub(super) number: u64,
@@ -53,7 +54,8 @@ pub(super) struct State {
     /// The requests that wait for a reply, by number.
     waiting: BTreeMap<u64, Point>,
     next: u64,
-    /// The highest number that was replied to. The queue is processed in order: requests admitted before it have left it.
+    /// The highest number that was replied to. Requests that were admitted before that one
+    /// have left the queue, which is processed in order.
     replied: u64,
     /// Requests refused since they were reported, by tenant.
     refused: HashMap<TenantId, u64>,
@@ -63,7 +65,7 @@ impl State {
     pub(super) fn new(rate: Rate) -> Self {
         Self {
             rate,
-            tenant_max: rate.limit() * TENANT_MAX,
+            tenant_max: rate.limit() * TENANT_MAX_FACTOR,
             total: 0,
             reserved: 0,
             tenants: HashMap::new(),
@@ -79,14 +81,14 @@ impl State {
         tenant: TenantId,
         units: u64,
         now: Instant,
-    ) -> Result<Admitted, BacklogFull> {
+    ) -> Result<CountedRequest, BacklogFull> {
         let begun = self.rate.begin(now);
         if let Some(oldest) = self.oldest() {
             self.rate.lower(now, oldest);
         }
         let own = self.waiting_of(tenant);
         let active = self.tenants.len() + usize::from(own == 0);
-        let is_reserved = match self.place(own, units, active) {
+        let is_reserved = match self.decide(own, units, active) {
             Ok(is_reserved) => is_reserved,
             Err(bound) => {
                 if self.refused.len() < PRESSURES_MAX || self.refused.contains_key(&tenant) {
@@ -99,7 +101,7 @@ impl State {
         *self.tenants.entry(tenant).or_insert(0) += units;
         self.next += 1;
         self.waiting.insert(self.next, begun);
-        Ok(Admitted { tenant, number: self.next, units, is_reserved })
+        Ok(CountedRequest { tenant, number: self.next, units, is_reserved })
     }
 
     /// Seconds after which a request of `units` that is refused now may be admitted: when the tenant's waiting work is applied
@@ -112,10 +114,10 @@ impl State {
 
     /// Whether a tenant with `own` units waiting is admitted with `units` more, and if so, whether to the reserve. `active`
     /// tenants have something waiting, this one included.
-    fn place(&self, own: u64, units: u64, active: usize) -> Result<bool, OverloadReason> {
+    fn decide(&self, own: u64, units: u64, active: usize) -> Result<bool, OverloadReason> {
         let limit = self.rate.limit();
-        let parts = (active + 1) as f64;
-        if own > 0 && (own + units) as f64 > (limit / parts).min(self.tenant_max) {
+        let shares = (active + 1) as f64;
+        if own > 0 && (own + units) as f64 > (limit / shares).min(self.tenant_max) {
             return Err(OverloadReason::BacklogShare);
         }
         // A tenant with nothing waiting may exceed the limit by a batch: where the limit is small, a batch would otherwise
@@ -125,14 +127,14 @@ impl State {
         if self.total == 0 || (self.total + counted) as f64 <= limit {
             return Ok(false);
         }
-        let reserve = limit * RESERVE;
+        let reserve = limit * RESERVE_FACTOR;
         let is_in_reserve =
-            (own + units) as f64 <= reserve / parts && (self.reserved + units) as f64 <= reserve;
+            (own + units) as f64 <= reserve / shares && (self.reserved + units) as f64 <= reserve;
         let is_guaranteed = own == 0 && units <= EVENT_UNITS_MAX && active <= GUARANTEED_TENANTS;
         if is_in_reserve || is_guaranteed { Ok(true) } else { Err(OverloadReason::Backlog) }
     }
 
-    pub(super) fn replied(&mut self, admitted: &Admitted, now: Instant) {
+    pub(super) fn replied(&mut self, admitted: &CountedRequest, now: Instant) {
         self.rate.count(admitted.units);
         let Some(&wait) = self.waiting.get(&admitted.number) else { return };
         self.rate.raise(now, wait);
@@ -142,7 +144,7 @@ impl State {
         }
     }
 
-    pub(super) fn release(&mut self, admitted: &Admitted) {
+    pub(super) fn release(&mut self, admitted: &CountedRequest) {
         self.waiting.remove(&admitted.number);
         *if admitted.is_reserved { &mut self.reserved } else { &mut self.total } -= admitted.units;
         if let Some(waiting) = self.tenants.get_mut(&admitted.tenant) {
@@ -155,7 +157,7 @@ impl State {
 
     /// How long to hold the share of a request whose caller got a response without a reply: until the whole backlog is
     /// applied, at the rate since the request was admitted.
-    pub(super) fn unreplied_hold(&self, admitted: &Admitted, now: Instant) -> Duration {
+    pub(super) fn unreplied_hold_time(&self, admitted: &CountedRequest, now: Instant) -> Duration {
         let begun = self.waiting.get(&admitted.number);
         let needed = begun.and_then(|begun| self.rate.time_for(self.units(), *begun, now));
         needed.map_or(UNREPLIED_HOLD_MAX, |needed| needed.min(UNREPLIED_HOLD_MAX))
@@ -163,7 +165,7 @@ impl State {
 
     /// How long to hold the share of a request whose connection to the broker broke: until the whole backlog is applied, and
     /// at least as long as the request has waited.
-    pub(super) fn disconnected_hold(&self, admitted: &Admitted, now: Instant) -> Duration {
+    pub(super) fn disconnected_hold(&self, admitted: &CountedRequest, now: Instant) -> Duration {
         let seconds = self.units() as f64 / self.rate.per_second();
         let needed = Duration::from_secs_f64(seconds.min(UNREPLIED_HOLD_MAX.as_secs_f64()));
         let waited = self.waiting.get(&admitted.number).map_or(Duration::ZERO, |begun| begun.age(now));
@@ -171,7 +173,7 @@ impl State {
     }
 
     /// Notes that a request will get no reply, so that its wait no longer counts for the rate.
-    pub(super) fn end_wait(&mut self, admitted: &Admitted) {
+    pub(super) fn end_wait(&mut self, admitted: &CountedRequest) {
         self.waiting.remove(&admitted.number);
     }
 
@@ -213,11 +215,11 @@ mod tests {
     }
 
     /// Takes shares of `units` units until one is refused.
-    fn take(state: &mut State, of: u128, units: u64, now: Instant) -> Vec<Admitted> {
+    fn take(state: &mut State, of: u128, units: u64, now: Instant) -> Vec<CountedRequest> {
         std::iter::from_fn(|| state.admit(tenant(of), units, now).ok()).collect()
     }
 
-    fn release(state: &mut State, shares: &[Admitted]) {
+    fn release(state: &mut State, shares: &[CountedRequest]) {
         shares.iter().for_each(|share| state.release(share));
     }
 
@@ -351,10 +353,10 @@ mod tests {
         let (mut state, now) = state();
         let [applied, lost] = [1, 2].map(|of| state.admit(tenant(of), 100, now).expect("a share"));
         let later = now + Duration::from_secs(5);
-        assert_eq!(state.unreplied_hold(&lost, later), UNREPLIED_HOLD_MAX, "nothing was applied");
+        assert_eq!(state.unreplied_hold_time(&lost, later), UNREPLIED_HOLD_MAX, "nothing was applied");
         state.replied(&applied, later);
         state.release(&applied);
-        assert_eq!(state.unreplied_hold(&lost, later), Duration::from_secs(5));
-        assert_eq!(state.unreplied_hold(&lost, later + UNREPLIED_HOLD_MAX), UNREPLIED_HOLD_MAX);
+        assert_eq!(state.unreplied_hold_time(&lost, later), Duration::from_secs(5));
+        assert_eq!(state.unreplied_hold_time(&lost, later + UNREPLIED_HOLD_MAX), UNREPLIED_HOLD_MAX);
     }
 }

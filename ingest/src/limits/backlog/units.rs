@@ -1,4 +1,4 @@
-//! Estimates the work of a request, in units.
+//! Estimates the work of a request, in backlog units, here called units.
 
 use common::event::{BATCH_MAX, InboundType};
 use memchr::memchr2;
@@ -37,8 +37,8 @@ pub(crate) fn units(work: u64, bytes: usize) -> u64 {
     work.max(bytes.div_ceil(UNIT_BYTES) as u64).max(1)
 }
 
-/// Units of a batch that has not been read; of a valid batch never fewer than it has. Looks at no more bytes than
-/// [`BATCH_UNITS_MAX`] units have: a larger body is as many units for its size alone.
+/// Estimates the backlog units of an unparsed body. For a valid batch the estimate is never too low. A body
+/// whose size alone counts [`BATCH_UNITS_MAX`] or more is not scanned.
 pub(crate) fn batch_units(body: &[u8]) -> u64 {
     let is_by_size = units(0, body.len()) >= BATCH_UNITS_MAX;
     units(if is_by_size { 0 } else { count_events(body) }, body.len())
@@ -111,7 +111,7 @@ impl EventTypeSearch {
     }
 }
 
-/// The place after the string whose content begins at `at`.
+/// The index after the string whose content begins at `at`.
 fn after_string(body: &[u8], mut at: usize) -> usize {
     while let Some(found) = body.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
         at += found + 1;

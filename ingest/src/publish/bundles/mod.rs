@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Span;
-use waiting::{Handover, WaitingRequest};
+use waiting::{PublishState, WaitingRequest};
 
 /// A request whose batch is small enough to share a message.
 #[derive(Debug)]
@@ -52,16 +52,22 @@ impl Bundles {
     ) -> Result<Vec<u8>, SubmitError> {
         let (confirm_by, reply_by) = (request.confirm_by, request.reply_by);
         let (sender, mut result) = oneshot::channel();
-        let handover = Arc::new(Handover::default());
+        let state = Arc::new(PublishState::default());
         let span = Span::current();
-        let waiting = WaitingRequest { request, span, handover: Arc::clone(&handover), result: sender };
-        self.publisher.enqueue(caller, waiting).map_err(|_| SubmitError::TooManyWaiting)?;
+        let waiting = WaitingRequest { request, span, state: Arc::clone(&state), result: sender };
+        self.publisher.enqueue(caller, waiting).map_err(|_| SubmitError::PublishQueueFull)?;
         let received = match timeout_at(confirm_by, &mut result).await {
             Ok(received) => received,
-            // The request is canceled: it was not published, and will not be.
-            Err(_) if handover.cancel() => return Err(CallError::Unavailable.into()),
-            Err(_) if !handover.is_confirmed() => return Err(CallError::NoReply.into()),
-            Err(_) => timeout_at(reply_by, result).await.map_err(|_| CallError::NoReply)?,
+            Err(_) => {
+                if state.cancel() {
+                    // The request was not published, and will not be.
+                    return Err(CallError::Unavailable.into());
+                }
+                if !state.is_confirmed() {
+                    return Err(CallError::NoReply.into());
+                }
+                timeout_at(reply_by, result).await.map_err(|_| CallError::NoReply)?
+            }
         };
         Ok(received.unwrap_or(Err(CallError::NoReply))?)
     }

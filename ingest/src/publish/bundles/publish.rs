@@ -1,6 +1,6 @@
 //! Publishes waiting requests, one message at a time for each caller, and hands each request its own result.
 
-use super::waiting::{QueueFull, WaitingRequest, WaitingRequests};
+use super::waiting::{PublishQueueFull, WaitingRequest, WaitingRequests};
 use crate::publish::QueuePublisher;
 use crate::publish::events::{batch_message, single_meta};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use tokio::task::yield_now;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Bounds the log lines of replies that do not match their bundle.
+/// Limits the log lines of replies that do not match their bundle.
 static MISMATCHES: LogLimit<1> = LogLimit::new();
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Publisher {
         self: &Arc<Self>,
         caller: &Caller,
         request: WaitingRequest,
-    ) -> Result<(), QueueFull> {
+    ) -> Result<(), PublishQueueFull> {
         let is_first = self.waiting().add(caller, request)?;
         if is_first {
             self.begin(caller.clone());
@@ -83,11 +83,13 @@ impl PublishUnderWay {
         let reply_by = last(|waiting| waiting.request.reply_by);
         let message = batch_message(&meta, body, confirm_by, reply_by);
         let publisher = Arc::clone(&self.publisher);
-        let confirmed = || {
-            group.iter().for_each(|waiting| waiting.handover.confirm());
+        // Dropping `self` begins the caller's next publish. If the call ends without a confirm, the closure is dropped, and `self` with
+        // it.
+        let on_confirm = || {
+            group.iter().for_each(|waiting| waiting.state.confirm());
             drop(self);
         };
-        let reply = publisher.queue.call(&message, holds, confirmed).await;
+        let reply = publisher.queue.call(&message, holds, on_confirm).await;
         drop(message);
         reply_to_each(group, &meta.parts, reply);
     }

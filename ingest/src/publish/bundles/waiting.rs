@@ -20,21 +20,21 @@ pub(super) const WAITING_MAX: usize = 4_096;
 const TENANT_WAITING_MAX: usize = WAITING_MAX / 4;
 
 const WAITING: u8 = 0;
-const HANDED_OVER: u8 = 1;
+const CLAIMED: u8 = 1;
 const CONFIRMED: u8 = 2;
 const CANCELED: u8 = 3;
 
 /// The state of a request, shared by its caller's task and the publisher.
 #[derive(Debug, Default)]
-pub(super) struct Handover(AtomicU8);
+pub(super) struct PublishState(AtomicU8);
 
-impl Handover {
+impl PublishState {
     /// Claims the request for publishing. False when it was canceled.
-    pub(super) fn hand_over(&self) -> bool {
-        self.0.compare_exchange(WAITING, HANDED_OVER, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    pub(super) fn claim(&self) -> bool {
+        self.0.compare_exchange(WAITING, CLAIMED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Cancels the publish of the request. False when it is handed over already.
+    /// Cancels the publish of the request. False when it is claimed already.
     pub(super) fn cancel(&self) -> bool {
         self.0.compare_exchange(WAITING, CANCELED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -55,7 +55,7 @@ pub(super) struct WaitingRequest {
     pub(super) request: SmallRequest,
     /// The request's span, for log lines about it.
     pub(super) span: Span,
-    pub(super) handover: Arc<Handover>,
+    pub(super) state: Arc<PublishState>,
     pub(super) result: oneshot::Sender<Result<Vec<u8>, CallError>>,
 }
 
@@ -68,7 +68,7 @@ impl WaitingRequest {
 
 /// The queue of waiting requests is full.
 #[derive(Debug)]
-pub(super) struct QueueFull;
+pub(super) struct PublishQueueFull;
 
 /// Waiting requests by caller, in the order in which they came. A caller has an entry exactly while a publish of its
 /// requests is under way, so there are as few entries as such callers.
@@ -86,15 +86,15 @@ struct CallerRequests {
     requests: Vec<WaitingRequest>,
     /// The shares of requests that were removed because their callers had hung up. Kept until the publish under way ends:
     /// hanging up frees nothing.
-    abandoned: Vec<Share>,
+    shares_of_hung_up: Vec<Share>,
 }
 
 impl CallerRequests {
     /// Removes the requests whose callers have hung up, and returns their number.
-    fn remove_closed(&mut self) -> usize {
+    fn remove_hung_up(&mut self) -> usize {
         let before = self.requests.len();
-        for mut closed in self.requests.extract_if(.., |waiting| waiting.result.is_closed()) {
-            self.abandoned.extend(closed.request.share.take());
+        for mut hung_up in self.requests.extract_if(.., |waiting| waiting.result.is_closed()) {
+            self.shares_of_hung_up.extend(hung_up.request.share.take());
         }
         before - self.requests.len()
     }
@@ -102,11 +102,11 @@ impl CallerRequests {
 
 impl WaitingRequests {
     /// Adds a request. True when no publish of its caller is under way: the caller of this method must begin one.
-    pub(super) fn add(&mut self, caller: &Caller, request: WaitingRequest) -> Result<bool, QueueFull> {
+    pub(super) fn add(&mut self, caller: &Caller, request: WaitingRequest) -> Result<bool, PublishQueueFull> {
         if self.is_full(caller.tenant_id) {
-            self.remove_closed();
+            self.remove_hung_up();
             if self.is_full(caller.tenant_id) {
-                return Err(QueueFull);
+                return Err(PublishQueueFull);
             }
         }
         self.count += 1;
@@ -115,22 +115,22 @@ impl WaitingRequests {
             waiting.requests.push(request);
             return Ok(false);
         }
-        let first = CallerRequests { requests: vec![request], abandoned: Vec::new() };
+        let first = CallerRequests { requests: vec![request], shares_of_hung_up: Vec::new() };
         self.by_caller.insert(caller.clone(), first);
         Ok(true)
     }
 
-    /// Takes the requests that fit one message, and hands them over.
+    /// Takes the requests that fit one message, and claims them.
     pub(super) fn take(&mut self, caller: &Caller) -> Vec<WaitingRequest> {
         let Some(waiting) = self.by_caller.get_mut(caller) else { return Vec::new() };
         let before = waiting.requests.len();
-        waiting.remove_closed();
-        waiting.abandoned = Vec::new();
+        waiting.remove_hung_up();
+        waiting.shares_of_hung_up = Vec::new();
         let fitting = fitting(&waiting.requests);
         let mut group: Vec<WaitingRequest> = waiting.requests.drain(..fitting).collect();
         let removed = before - waiting.requests.len();
         self.note_removed(caller.tenant_id, removed);
-        group.retain(|waiting| waiting.handover.hand_over());
+        group.retain(|waiting| waiting.state.claim());
         group
     }
 
@@ -149,11 +149,11 @@ impl WaitingRequests {
     }
 
     /// Removes the requests of all callers that have hung up.
-    fn remove_closed(&mut self) {
+    fn remove_hung_up(&mut self) {
         let removed: Vec<(TenantId, usize)> = self
             .by_caller
             .iter_mut()
-            .map(|(caller, waiting)| (caller.tenant_id, waiting.remove_closed()))
+            .map(|(caller, waiting)| (caller.tenant_id, waiting.remove_hung_up()))
             .collect();
         for (tenant, removed) in removed {
             self.note_removed(tenant, removed);
@@ -223,7 +223,7 @@ mod tests {
             reply_by: Instant::now(),
             share: None,
         };
-        (WaitingRequest { request, span: Span::none(), handover: Arc::default(), result }, outcome)
+        (WaitingRequest { request, span: Span::none(), state: Arc::default(), result }, outcome)
     }
 
     /// Adds requests of that many events and bytes each, and gives their receivers.
@@ -265,15 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_hung_up_or_gave_up_are_not_published() {
+    fn requests_that_hung_up_or_timed_out_are_not_published() {
         let mut waiting = WaitingRequests::default();
         let mut receivers = add(&mut waiting, &[(1, 10), (2, 10), (3, 10)]);
         drop(receivers.remove(0));
-        assert!(waiting.by_caller[&caller("ck_a")].requests[1].handover.cancel());
+        assert!(waiting.by_caller[&caller("ck_a")].requests[1].state.cancel());
         let taken = waiting.take(&caller("ck_a"));
         let events: Vec<u16> = taken.iter().map(|waiting| waiting.request.batch.events).collect();
         assert_eq!((events, waiting.count), (vec![3], 0));
-        assert!(!taken[0].handover.cancel(), "it is handed over");
+        assert!(!taken[0].state.cancel(), "it is claimed");
     }
 
     /// Adds requests of a tenant until it is refused.

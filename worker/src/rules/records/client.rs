@@ -60,7 +60,7 @@ pub(super) fn change(
         }
         if has_new_roster {
             // The roster is part of the client, so the client's version increases.
-            client.updated_at = common::clock::next_version(client.updated_at, ctx.now);
+            client.updated_at = common::version::next_version(client.updated_at, ctx.now);
         }
     });
     if let Some(account) = &account {

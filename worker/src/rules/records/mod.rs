@@ -19,7 +19,8 @@ use crate::state::{LedgerEntry, TenantState, TimelineEntry};
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, LeadId};
 use common::record::{ClientBody, LeadBody, LeadPatch, TripPatch};
-use common::write::{IfMatch, WriteRefusal, etag};
+use common::version::etag;
+use common::write::{IfMatch, WriteRefusal};
 use uuid::Uuid;
 
 /// A write with its parsed body.

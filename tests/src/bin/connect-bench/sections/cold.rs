@@ -68,7 +68,7 @@ async fn table(shapes: &[LoadShape], options: &Options) {
                 stats.push(events::load(world, *shape, options.duration()).await);
             }
         }
-        progress.beside(|| print(*shape, &stats));
+        progress.with_bar_hidden(|| print(*shape, &stats));
     }
     progress.end(steps as u64);
     worlds.iter().for_each(print_warnings);

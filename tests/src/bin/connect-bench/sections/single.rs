@@ -31,7 +31,7 @@ pub(crate) async fn run(options: &Options) {
     let rows: Vec<_> = ROWS.into_iter().filter(|(connections, ..)| options.includes(*connections)).collect();
     let steps = rows.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
-    progress.beside(|| Comparison::print_head("events", "round trips"));
+    progress.with_bar_hidden(|| Comparison::print_head("events", "round trips"));
     let mut last = None;
     for (connections, keys, target) in rows {
         let label = match keys {
@@ -54,7 +54,7 @@ pub(crate) async fn run(options: &Options) {
             }
             costs.skip(&world).await;
         }
-        progress.beside(|| {
+        progress.with_bar_hidden(|| {
             comparison.print();
             println!("    CPU time per 1,000 events: {}", costs.text());
         });

@@ -22,7 +22,7 @@ pub(crate) struct LoadRow {
 pub(crate) async fn table(world: &World, rows: Vec<LoadRow>, options: &Options) {
     let steps = rows.len() * options.rounds;
     let mut progress = Progress::begin("rounds measured:", steps as u64);
-    progress.beside(|| Comparison::print_head("events", "bare inserts"));
+    progress.with_bar_hidden(|| Comparison::print_head("events", "bare inserts"));
     let mut notes = Vec::new();
     for row in rows {
         let mut comparison = Comparison::new(&row.label, row.target);
@@ -34,7 +34,7 @@ pub(crate) async fn table(world: &World, rows: Vec<LoadRow>, options: &Options) 
             comparison.add(load, inserts::floor(world, row.shape, options.duration()).await);
             costs.skip(world).await;
         }
-        progress.beside(|| comparison.print());
+        progress.with_bar_hidden(|| comparison.print());
         notes.push(format!("{}: {}", row.label, costs.text()));
     }
     progress.end(steps as u64);

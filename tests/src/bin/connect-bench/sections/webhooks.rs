@@ -68,7 +68,7 @@ pub(crate) async fn run(options: &Options) {
             floor(WebhookFloors::together),
             median(ratios.iter().copied()) * 100.0,
         );
-        progress.beside(|| println!("{row}\n              CPU time per 1,000 deliveries: {spent}"));
+        progress.with_bar_hidden(|| println!("{row}\n              CPU time per 1,000 deliveries: {spent}"));
     }
     progress.end(steps as u64);
     println!("p50 and p99: from commit to receipt, one event at a time");

@@ -69,7 +69,7 @@ pub(crate) async fn run(options: &Options) {
     let deliveries = cost_of_deliveries(&setup, &mut progress, options).await;
     let curve = curve(&mut setup, &mut progress, options).await;
     // Before the backlog: its callers get 503 on purpose.
-    progress.beside(|| print_warnings(&setup.world));
+    progress.with_bar_hidden(|| print_warnings(&setup.world));
     let mut drains = Vec::new();
     for workers in backlog::WORKERS {
         progress.next(&format!("a backlog drained by workers: {workers}"));

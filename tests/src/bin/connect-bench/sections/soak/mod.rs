@@ -40,7 +40,7 @@ pub(crate) async fn run(options: &Options) {
     let part = Duration::from_secs_f64(minutes * 60.0 / f64::from(PARTS));
     let load = SteadyLoad::new(&world).await;
     let mut progress = Progress::begin("parts of the soak:", u64::from(PARTS));
-    progress.beside(|| print_head(&world));
+    progress.with_bar_hidden(|| print_head(&world));
     let mut rows = Vec::new();
     for number in 1..=PARTS {
         progress.next(&format!("{:.0} s of load", part.as_secs_f64()));
@@ -51,7 +51,7 @@ pub(crate) async fn run(options: &Options) {
         receiver.clear_received();
         let minutes = f64::from(number) * part.as_secs_f64() / 60.0;
         let row = SoakRow { minutes, counts, sizes: sizes(&world, &servers) };
-        progress.beside(|| row.print());
+        progress.with_bar_hidden(|| row.print());
         rows.push(row);
     }
     progress.end(u64::from(PARTS));

@@ -1,15 +1,18 @@
-//! Test events in the outbox.
+//! The outbox: envelopes, and test events.
 
-use super::execute;
+use super::{execute, one};
 use crate::AdminError;
 use common::clock;
 use common::event::TEST_EVENT_TYPE;
 use common::model::TenantId;
-use tokio_postgres::Transaction;
+use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
 common::statements! {
-    const INSERT = "-- outbox.insert_test
+    const ENVELOPE = "-- outbox.envelope
+    SELECT envelope::text FROM outbox WHERE tenant_id = $1 AND event_id = $2";
+
+    const INSERT_TEST = "-- outbox.insert_test
     INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, subscription_id)
     VALUES ($1, $2, $3, $4, $5::text::json, $6, $7)";
 }
@@ -26,10 +29,19 @@ pub(crate) struct TestEventRow<'a> {
     pub(crate) envelope: &'a str,
 }
 
-pub(crate) async fn insert(tx: &Transaction<'_>, row: &TestEventRow<'_>) -> Result<(), AdminError> {
+/// The envelope of an outbound event.
+pub(crate) async fn envelope(
+    client: &Client,
+    tenant: TenantId,
+    event: Uuid,
+) -> Result<Option<String>, AdminError> {
+    one(client, ENVELOPE, &[&tenant.0, &event], |row| Ok(row.try_get(0)?)).await
+}
+
+pub(crate) async fn insert_test(tx: &Transaction<'_>, row: &TestEventRow<'_>) -> Result<(), AdminError> {
     let TestEventRow { tenant, event, subscription, origin, envelope } = row;
     let parameters: super::Parameters<'_> =
         &[&tenant.0, event, &TEST_EVENT_TYPE, origin, envelope, &clock::now(), subscription];
-    execute(tx, INSERT, parameters).await?;
+    execute(tx, INSERT_TEST, parameters).await?;
     Ok(())
 }

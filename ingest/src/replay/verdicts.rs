@@ -1,4 +1,4 @@
-//! Groups of replay entries: sorts them, removes repeats, and decides which requests are admitted. Pure.
+//! Decides which signatures are admitted (D2, D3), for a group of replay entries: sorts them and removes repeats. Pure.
 
 use super::Admission;
 use crate::http::idempotency_key::IdempotencyKey;
@@ -29,22 +29,23 @@ pub(super) fn decide_admissions<'a, E: Clone>(
 ) -> Vec<Result<Admission, E>> {
     let mut verdicts = Vec::with_capacity(stored.len());
     let mut stored = stored.iter();
+    // The previous entry, with the key of the first request that had its signature.
     let mut last: Option<(&ReplayEntry, Result<Option<&str>, &E>)> = None;
     for entry in sorted {
-        let given = entry.idempotency_key.as_ref().map(IdempotencyKey::as_str);
-        let (came_with, is_fresh) = match last {
-            Some((first, came_with)) if first.identity() == entry.identity() => (came_with, false),
+        let own_key = entry.idempotency_key.as_ref().map(IdempotencyKey::as_str);
+        let (first_key, is_fresh) = match last {
+            Some((first, first_key)) if first.identity() == entry.identity() => (first_key, false),
             _ => match stored.next() {
-                Some(Ok(InsertOutcome::New)) => (Ok(given), true),
-                Some(Ok(InsertOutcome::Existing(came_with))) => (Ok(came_with.as_deref()), false),
+                Some(Ok(InsertOutcome::New)) => (Ok(own_key), true),
+                Some(Ok(InsertOutcome::Existing(first_key))) => (Ok(first_key.as_deref()), false),
                 Some(Err(error)) => (Err(error), false),
                 None => (Ok(None), false),
             },
         };
-        last = Some((entry, came_with));
-        verdicts.push(match came_with {
+        last = Some((entry, first_key));
+        verdicts.push(match first_key {
             Ok(_) if is_fresh => Ok(Admission::Admitted),
-            Ok(came_with) => Ok(admit_repeat(came_with, given)),
+            Ok(first_key) => Ok(admit_repeat(first_key, own_key)),
             Err(error) => Err(error.clone()),
         });
     }
@@ -52,8 +53,8 @@ pub(super) fn decide_admissions<'a, E: Clone>(
 }
 
 /// Admits a repeated signature only with the `Idempotency-Key` of its first request (D3).
-fn admit_repeat(came_with: Option<&str>, given: Option<&str>) -> Admission {
-    if given.is_some() && came_with == given { Admission::Admitted } else { Admission::Replayed }
+fn admit_repeat(first_key: Option<&str>, own_key: Option<&str>) -> Admission {
+    if own_key.is_some() && first_key == own_key { Admission::Admitted } else { Admission::Replayed }
 }
 
 #[cfg(test)]

@@ -1,26 +1,7 @@
-//! What the rules decide: the effects of what they accept, and why they refuse.
+//! Why an event is `failed`, with all its codes and texts, and why a records write or an advisor action is not applied.
 
-use super::Warnings;
-use common::model::{ClientId, DiscoveryId, LeadId, TripId};
 use common::write::WriteRefusal;
 use thiserror::Error;
-
-/// The effects of an accepted event that its result reports.
-#[derive(Debug)]
-pub(super) struct EventEffects {
-    pub(super) client_id: ClientId,
-    pub(super) lead_id: Option<LeadId>,
-    pub(super) trip_id: Option<TripId>,
-    pub(super) discovery_id: Option<DiscoveryId>,
-    pub(super) warnings: Warnings,
-}
-
-impl EventEffects {
-    /// An event that concerns no lead.
-    pub(super) fn for_client(client_id: ClientId, warnings: Warnings) -> Self {
-        Self { client_id, lead_id: None, trip_id: None, discovery_id: None, warnings }
-    }
-}
 
 /// A violated invariant: the unit of work fails (D8). The text is the invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

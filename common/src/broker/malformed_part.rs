@@ -23,7 +23,7 @@ const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// A part of a bundle that cannot be read, as a message of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadablePart {
+pub struct MalformedPart {
     /// The request that sent it; also the message's id.
     pub request_context: RequestContext,
     /// JSON metadata of the part's own request.
@@ -36,7 +36,7 @@ pub struct UnreadablePart {
     pub reason: &'static str,
 }
 
-impl UnreadablePart {
+impl MalformedPart {
     fn span(&self) -> Span {
         let RequestContext { request_id, context: TraceContext { trace_id, .. } } = self.request_context;
         tracing::error_span!("message", %request_id, %trace_id)
@@ -60,7 +60,7 @@ impl UnreadablePart {
 
 /// Publishes parts to the dead-letter queue of `queue` on `broker`'s connection. Returns whether the broker has
 /// confirmed all of them.
-pub(super) async fn dead_letter_parts(broker: &Broker, queue: Queue, parts: &[UnreadablePart]) -> bool {
+pub(super) async fn dead_letter_parts(broker: &Broker, queue: Queue, parts: &[MalformedPart]) -> bool {
     let published = timeout(CONFIRM_WITHIN, publish(broker, queue, parts)).await;
     let is_confirmed = matches!(published, Ok(Some(())));
     for part in parts {
@@ -82,7 +82,7 @@ pub(super) async fn dead_letter_parts(broker: &Broker, queue: Queue, parts: &[Un
     is_confirmed
 }
 
-async fn publish(broker: &Broker, queue: Queue, parts: &[UnreadablePart]) -> Option<()> {
+async fn publish(broker: &Broker, queue: Queue, parts: &[MalformedPart]) -> Option<()> {
     let link = broker.link().await?;
     let channel = ConfirmChannel::open(&link.connection).await.ok()?;
     let name = broker.dead_queue_name(queue);

@@ -13,16 +13,16 @@ const HALF: usize = 8_192;
 
 /// The signatures, by MAC. Each is a replay for every request that comes without an `Idempotency-Key`.
 #[derive(Debug)]
-pub(super) struct UsedSignatures(Mutex<BoundedMap<[u8; 32], (KeyPrefix, i64)>>);
+pub(super) struct KnownReplays(Mutex<BoundedMap<[u8; 32], (KeyPrefix, i64)>>);
 
-impl Default for UsedSignatures {
+impl Default for KnownReplays {
     fn default() -> Self {
         Self(Mutex::new(BoundedMap::new(HALF)))
     }
 }
 
-impl UsedSignatures {
-    /// Whether the signature is known to be used. Always false for a POST with an `Idempotency-Key`, which may still pass
+impl KnownReplays {
+    /// Whether the signature was refused as a replay before. Always false for a POST with an `Idempotency-Key`, which may still pass
     /// (D3).
     pub(super) fn contains(&self, entry: &ReplayEntry) -> bool {
         entry.idempotency_key.is_none()
@@ -50,30 +50,30 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_those_that_were_not_used_lately_are_forgotten_and_looked_up_again() {
-        let used = UsedSignatures::default();
+        let known = KnownReplays::default();
         let count = 3 * HALF as u64;
         for number in 0..count {
-            used.insert(&entry(number));
-            assert!(used.contains(&entry(0)), "it is used all the time");
+            known.insert(&entry(number));
+            assert!(known.contains(&entry(0)), "it is used all the time");
         }
-        assert!(!used.contains(&entry(1)));
-        assert!(used.contains(&entry(count - 1)));
+        assert!(!known.contains(&entry(1)));
+        assert!(known.contains(&entry(count - 1)));
     }
 
     #[test]
     fn only_the_same_signature_without_an_idempotency_key_is_known() {
-        let used = UsedSignatures::default();
+        let known = KnownReplays::default();
         let entry = entry(7);
-        assert!(!used.contains(&entry));
-        used.insert(&entry);
-        assert!(used.contains(&entry));
+        assert!(!known.contains(&entry));
+        known.insert(&entry);
+        assert!(known.contains(&entry));
         for other in [
             ReplayEntry { mac: [8; 32], ..entry.clone() },
             ReplayEntry { key: KeyPrefix::parse("ck_2").unwrap(), ..entry.clone() },
             ReplayEntry { signed_at: 1, ..entry.clone() },
             ReplayEntry { idempotency_key: IdempotencyKey::parse("k"), ..entry.clone() },
         ] {
-            assert!(!used.contains(&other), "{other:?}");
+            assert!(!known.contains(&other), "{other:?}");
         }
     }
 }

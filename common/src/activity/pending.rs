@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 /// Most tenants whose counts are kept apart between two writes; those of further ones count for all tenants only.
 const TENANTS_MAX: usize = 10_000;
-/// After how many writes idle queues are written: nothing changes but the time at which they were seen.
+/// Idle queues are written only every sixth time, because only `observed_at` changes.
 const IDLE_WRITES: u32 = 6;
 
 /// Counts of a tenant, or of all tenants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ActivityCounts {
     pub(super) accepted: u64,
     pub(super) refused: u64,
     pub(super) applied: u64,
@@ -21,7 +21,7 @@ pub(super) struct Counts {
     pub(super) undelivered: u64,
 }
 
-impl Counts {
+impl ActivityCounts {
     const NONE: Self = Self { accepted: 0, refused: 0, applied: 0, failed: 0, delivered: 0, undelivered: 0 };
 
     const fn add(&mut self, other: Self) {
@@ -36,7 +36,7 @@ impl Counts {
 
 /// What the broker said of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueueLook {
+pub(crate) struct QueueObservation {
     pub(crate) at: DateTime<Utc>,
     pub(crate) ready: u32,
     pub(crate) consumers: u32,
@@ -46,85 +46,86 @@ pub(crate) struct QueueLook {
 /// What is known of a queue since the last write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct QueueNotes {
-    /// The last look.
-    pub(super) last: Option<QueueLook>,
-    /// Most messages that waited at a look.
-    pub(super) most: u32,
-    /// The last look at which none waited.
+    /// The last observation.
+    pub(super) last: Option<QueueObservation>,
+    /// Most messages that waited at an observation.
+    pub(super) max_ready: u32,
+    /// The time of the last observation at which none waited.
     pub(super) empty_at: Option<DateTime<Utc>>,
     /// When the newest handled message was published.
-    pub(super) taken_of: Option<DateTime<Utc>>,
+    pub(super) newest_handled_published_at: Option<DateTime<Utc>>,
 }
 
 impl QueueNotes {
-    const NONE: Self = Self { last: None, most: 0, empty_at: None, taken_of: None };
+    const NONE: Self = Self { last: None, max_ready: 0, empty_at: None, newest_handled_published_at: None };
 
-    /// Whether nothing has changed since the look that was written but the time.
-    fn is_idle(&self, written: Option<QueueLook>) -> bool {
-        let seen = |look: QueueLook| (look.ready, look.consumers, look.dead);
+    /// Whether nothing has changed since the observation that was written but the time.
+    fn is_idle(&self, written: Option<QueueObservation>) -> bool {
+        let seen = |seen: QueueObservation| (seen.ready, seen.consumers, seen.dead);
         let is_same = self.last.is_none() || self.last.map(seen) == written.map(seen);
-        self.most == 0 && self.taken_of.is_none() && is_same
+        self.max_ready == 0 && self.newest_handled_published_at.is_none() && is_same
     }
 
     fn merge(&mut self, older: &Self) {
         self.last = self.last.or(older.last);
-        self.most = self.most.max(older.most);
+        self.max_ready = self.max_ready.max(older.max_ready);
         self.empty_at = self.empty_at.max(older.empty_at);
-        self.taken_of = self.taken_of.max(older.taken_of);
+        self.newest_handled_published_at =
+            self.newest_handled_published_at.max(older.newest_handled_published_at);
     }
 }
 
 /// Counts and queues since the last write.
 #[derive(Debug)]
-pub(super) struct Notes {
-    all: Counts,
-    tenants: BTreeMap<TenantId, Counts>,
+pub(super) struct PendingActivity {
+    all: ActivityCounts,
+    tenants: BTreeMap<TenantId, ActivityCounts>,
     queues: [QueueNotes; Queue::ALL.len()],
-    /// The looks that were written last.
-    written: [Option<QueueLook>; Queue::ALL.len()],
+    /// The observations that were written last.
+    written: [Option<QueueObservation>; Queue::ALL.len()],
     idle_writes: u32,
 }
 
 /// What one statement writes.
 #[derive(Debug, Default)]
 pub(super) struct DueNotes {
-    pub(super) all: Counts,
+    pub(super) all: ActivityCounts,
     /// In the order of tenants, in which the rows are locked.
-    pub(super) tenants: BTreeMap<TenantId, Counts>,
+    pub(super) tenants: BTreeMap<TenantId, ActivityCounts>,
     pub(super) queues: Vec<(Queue, QueueNotes)>,
 }
 
 impl DueNotes {
     pub(super) fn is_empty(&self) -> bool {
-        self.all == Counts::NONE && self.queues.is_empty()
+        self.all == ActivityCounts::NONE && self.queues.is_empty()
     }
 }
 
-impl Notes {
+impl PendingActivity {
     pub(super) const fn new() -> Self {
         let queues = [QueueNotes::NONE; Queue::ALL.len()];
         let written = [None; Queue::ALL.len()];
-        Self { all: Counts::NONE, tenants: BTreeMap::new(), queues, written, idle_writes: 0 }
+        Self { all: ActivityCounts::NONE, tenants: BTreeMap::new(), queues, written, idle_writes: 0 }
     }
 
-    pub(super) fn count(&mut self, tenant: TenantId, counts: Counts) {
+    pub(super) fn count(&mut self, tenant: TenantId, counts: ActivityCounts) {
         self.all.add(counts);
         if self.tenants.len() < TENANTS_MAX || self.tenants.contains_key(&tenant) {
             self.tenants.entry(tenant).or_default().add(counts);
         }
     }
 
-    pub(super) fn taken(&mut self, queue: Queue, published_at: DateTime<Utc>) {
+    pub(super) fn handled(&mut self, queue: Queue, published_at: DateTime<Utc>) {
         let notes = &mut self.queues[queue as usize];
-        notes.taken_of = notes.taken_of.max(Some(published_at));
+        notes.newest_handled_published_at = notes.newest_handled_published_at.max(Some(published_at));
     }
 
-    pub(super) fn look(&mut self, queue: Queue, look: QueueLook) {
+    pub(super) fn observe(&mut self, queue: Queue, observation: QueueObservation) {
         let notes = &mut self.queues[queue as usize];
-        notes.last = Some(look);
-        notes.most = notes.most.max(look.ready);
-        if look.ready == 0 {
-            notes.empty_at = Some(look.at);
+        notes.last = Some(observation);
+        notes.max_ready = notes.max_ready.max(observation.ready);
+        if observation.ready == 0 {
+            notes.empty_at = Some(observation.at);
         }
     }
 
@@ -141,7 +142,7 @@ impl Notes {
         let mut queues = Vec::new();
         for queue in Queue::ALL {
             let notes = &mut self.queues[queue as usize];
-            // Without a new look, what else is known is written with the last one; before the first look it is kept.
+            // Without a new observation the last written one is repeated; before the first one nothing is written.
             notes.last = notes.last.or(self.written[queue as usize]);
             if notes.last.is_some() {
                 queues.push((queue, std::mem::take(notes)));
@@ -174,17 +175,17 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
-    fn applied(applied: u64) -> Counts {
-        Counts { applied, ..Counts::default() }
+    fn applied(applied: u64) -> ActivityCounts {
+        ActivityCounts { applied, ..ActivityCounts::default() }
     }
 
-    fn look(second: i64, ready: u32) -> QueueLook {
-        QueueLook { at: DateTime::from_timestamp(second, 0).unwrap(), ready, consumers: 1, dead: 0 }
+    fn observation(second: i64, ready: u32) -> QueueObservation {
+        QueueObservation { at: DateTime::from_timestamp(second, 0).unwrap(), ready, consumers: 1, dead: 0 }
     }
 
     #[test]
     fn counts_of_a_tenant_count_for_all_and_survive_a_failed_write() {
-        let (mut notes, tenant) = (Notes::new(), TenantId(Uuid::from_u128(1)));
+        let (mut notes, tenant) = (PendingActivity::new(), TenantId(Uuid::from_u128(1)));
         notes.count(tenant, applied(2));
         let due = notes.take_due();
         assert_eq!((due.all, due.tenants[&tenant]), (applied(2), applied(2)));
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_number_of_tenants_is_bounded() {
-        let mut notes = Notes::new();
+        let mut notes = PendingActivity::new();
         for number in 0..TENANTS_MAX as u128 + 5 {
             notes.count(TenantId(Uuid::from_u128(number)), applied(1));
         }
@@ -205,39 +206,39 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_keeps_its_last_look_its_most_and_when_it_was_empty() {
-        let mut notes = Notes::new();
+    fn a_queue_keeps_its_last_observation_its_most_messages_and_when_it_was_empty() {
+        let mut notes = PendingActivity::new();
         for (second, ready) in [(1, 7), (2, 0), (3, 4)] {
-            notes.look(Queue::Events, look(second, ready));
+            notes.observe(Queue::Events, observation(second, ready));
         }
-        notes.taken(Queue::Events, look(9, 0).at);
-        notes.taken(Queue::Events, look(8, 0).at);
+        notes.handled(Queue::Events, observation(9, 0).at);
+        notes.handled(Queue::Events, observation(8, 0).at);
         let due = notes.take_due();
         let [(Queue::Events, events)] = due.queues[..] else { panic!("{due:?}") };
         let expected = QueueNotes {
-            last: Some(look(3, 4)),
-            most: 7,
-            empty_at: Some(look(2, 0).at),
-            taken_of: Some(look(9, 0).at),
+            last: Some(observation(3, 4)),
+            max_ready: 7,
+            empty_at: Some(observation(2, 0).at),
+            newest_handled_published_at: Some(observation(9, 0).at),
         };
         assert_eq!(events, expected);
         notes.put_back(due);
-        notes.look(Queue::Events, look(4, 1));
+        notes.observe(Queue::Events, observation(4, 1));
         let due = notes.take_due();
-        assert_eq!(due.queues, [(Queue::Events, QueueNotes { last: Some(look(4, 1)), ..expected })]);
+        assert_eq!(due.queues, [(Queue::Events, QueueNotes { last: Some(observation(4, 1)), ..expected })]);
     }
 
     #[test]
     fn idle_queues_are_written_seldom() {
-        let mut notes = Notes::new();
+        let mut notes = PendingActivity::new();
         let written = (0..12).filter(|second| {
-            notes.look(Queue::Crm, look(*second, 0));
+            notes.observe(Queue::Crm, observation(*second, 0));
             !notes.take_due().is_empty()
         });
-        assert_eq!(written.count(), 2, "the first look, and every sixth after it");
-        notes.look(Queue::Crm, QueueLook { dead: 1, ..look(12, 0) });
+        assert_eq!(written.count(), 2, "the first observation, and every sixth after it");
+        notes.observe(Queue::Crm, QueueObservation { dead: 1, ..observation(12, 0) });
         assert!(!notes.take_due().is_empty(), "a change is written at once");
-        notes.look(Queue::Crm, look(13, 1));
+        notes.observe(Queue::Crm, observation(13, 1));
         assert!(!notes.take_due().is_empty(), "messages that wait are written at once");
     }
 }
