@@ -148,6 +148,11 @@ pub enum WriteRefusal {
         /// The lead of that booking.
         lead_id: LeadId,
     },
+    /// The booking of this reference was canceled (D30).
+    BookingCancelled {
+        /// The lead of that booking.
+        lead_id: LeadId,
+    },
     /// The tenant's monthly quota is used up (D23).
     QuotaExceeded {
         /// Seconds until the next month begins.
@@ -180,6 +185,9 @@ impl WriteRefusal {
             Self::OwnerNotMember => (422, "The owner is not an active member of the agency"),
             Self::ProposalNotSent => (422, "The proposal was not sent"),
             Self::BookingRefConflict { .. } => (409, "Another enquiry's booking has this reference"),
+            Self::BookingCancelled { .. } => {
+                (409, "The booking with this reference was canceled; a new booking needs a new reference")
+            }
             Self::QuotaExceeded { .. } => (429, "The monthly quota of writes is used up"),
             Self::LeadCreateFailed => {
                 (500, "The enquiry could not be opened; retry with the same Idempotency-Key")
@@ -212,6 +220,7 @@ impl WriteRefusal {
             | Self::OwnerNotMember
             | Self::ProposalNotSent
             | Self::BookingRefConflict { .. }
+            | Self::BookingCancelled { .. }
             | Self::LeadCreateFailed
             | Self::InternalError => None,
         }

@@ -103,7 +103,9 @@ fn is_given_by_record(refusal: &WriteRefusal, endpoint: Endpoint) -> bool {
         }
         WriteRefusal::LeadCreateFailed => endpoint == CreateLead,
         // Only for advisor actions, which are not sent by HTTP.
-        WriteRefusal::ProposalNotSent | WriteRefusal::BookingRefConflict { .. } => false,
+        WriteRefusal::ProposalNotSent
+        | WriteRefusal::BookingRefConflict { .. }
+        | WriteRefusal::BookingCancelled { .. } => false,
     }
 }
 
@@ -185,6 +187,7 @@ const fn meaning_of_record(refusal: &WriteRefusal) -> &'static str {
         WriteRefusal::OwnerNotMember => "The owner is not an active member of the agency.",
         WriteRefusal::ProposalNotSent => "The proposal was not sent.",
         WriteRefusal::BookingRefConflict { .. } => "Another enquiry's booking has this reference.",
+        WriteRefusal::BookingCancelled { .. } => "The booking with this reference was canceled.",
         WriteRefusal::QuotaExceeded { .. } => {
             "The agency's monthly quota of writes is used up. Replays are still served."
         }
@@ -244,7 +247,9 @@ mod tests {
             WriteRefusal::LeadCreateFailed => 14,
             WriteRefusal::ProcessingTimeout => 15,
             WriteRefusal::InternalError => 16,
-            WriteRefusal::ProposalNotSent | WriteRefusal::BookingRefConflict { .. } => return None,
+            WriteRefusal::ProposalNotSent
+            | WriteRefusal::BookingRefConflict { .. }
+            | WriteRefusal::BookingCancelled { .. } => return None,
         })
     }
 

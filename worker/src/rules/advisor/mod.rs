@@ -177,7 +177,7 @@ fn put_at(
 }
 
 /// Books the lead and makes its invoice. If the booking was confirmed before, neither the invoice nor the lead's stage
-/// changes.
+/// changes. The reference of a canceled booking cannot be used again (D30).
 fn confirm(
     state: &mut TenantState,
     booking: &BookingConfirm,
@@ -186,10 +186,13 @@ fn confirm(
 ) -> Result<LeadId, WriteError> {
     let id = find_lead(state, &booking.lead)?;
     let booking_ref = booking.booking_ref.as_str().to_owned();
-    match state.invoices.get(&booking_ref).map(|invoice| invoice.lead_id) {
-        Some(lead_id) if lead_id != id => return Err(WriteRefusal::BookingRefConflict { lead_id }.into()),
-        Some(_) => return Ok(id),
-        None => {}
+    if let Some(invoice) = state.invoices.get(&booking_ref) {
+        let lead_id = invoice.lead_id;
+        return match invoice.cancelled_at {
+            Some(_) => Err(WriteRefusal::BookingCancelled { lead_id }.into()),
+            None if lead_id != id => Err(WriteRefusal::BookingRefConflict { lead_id }.into()),
+            None => Ok(id),
+        };
     }
     let money = |amount: Amount| Money(amount.hundredths());
     let (amount, currency) = booking.price.clone().unzip();

@@ -359,6 +359,22 @@ fn a_booking_is_cancelled_once_and_the_stage_does_not_change() {
 }
 
 #[test]
+fn the_reference_of_a_cancelled_booking_is_not_used_again() {
+    let mut fixture = AdvisorFixture::new();
+    fixture.act(confirm("BR-1")).unwrap();
+    fixture.act(json!({"action": "booking-cancel", "bookingRef": "BR-1"})).unwrap();
+    let before = fixture.world.snapshot();
+    let refusal = WriteRefusal::BookingCancelled { lead_id: fixture.lead };
+    assert_eq!(fixture.refused(confirm("BR-1")), refusal);
+    assert_eq!(fixture.world.snapshot(), before);
+    let lead = fixture.lead;
+    fixture.lead = fixture.act(json!({"action": "open-lead", "email": "ben@example.com"})).unwrap().lead_id;
+    assert_eq!(fixture.refused(confirm("BR-1")), refusal, "not for another lead either");
+    fixture.lead = lead;
+    assert_eq!(fixture.act(confirm("BR-2")).unwrap().booking_ref.as_deref(), Some("BR-2"));
+}
+
+#[test]
 fn a_booking_made_by_an_event_is_cancelled_by_its_reference() {
     let mut fixture = AdvisorFixture::new();
     let booked = fixture.world.booking("BR-7", 0);
