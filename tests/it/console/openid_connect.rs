@@ -55,7 +55,7 @@ async fn people_sign_in_with_the_rights_of_their_group() {
         ("id-cy", json!("acme-staff"), "/agencies/acme", "viewer"),
     ] {
         let email = format!("{id}@example.com");
-        provider.set_user(id, &json!({"email": email, "groups": groups})).await;
+        provider.set_user(id, &json!({"email": email, "email_verified": true, "groups": groups})).await;
         let mut visitor = console.visitor();
         let response = sign_in(&provider, &mut visitor, id).await;
         assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
@@ -99,7 +99,12 @@ async fn somebody_without_a_mapped_group_is_refused_and_recorded() {
         ("id-2", json!([]), "none of their groups gives access"),
         ("id-3", json!(["lost"]), "their group is that of tenant \"nobody\", which does not exist"),
     ] {
-        provider.set_user(id, &json!({"email": "<b>zoe</b>@example.com", "groups": groups})).await;
+        provider
+            .set_user(
+                id,
+                &json!({"email": "<b>zoe</b>@example.com", "email_verified": true, "groups": groups}),
+            )
+            .await;
         let response = sign_in(&provider, &mut console.visitor(), id).await;
         assert_refused(&console, &response, "None of your groups gives access to Connect").await;
         assert!(body(&response).contains("&lt;b&gt;zoe&lt;/b&gt;@example.com"));

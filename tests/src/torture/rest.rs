@@ -14,7 +14,8 @@ const COMPARED: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The queues that must be empty in the end.
 const QUEUES: [&str; 8] =
-    ["events", "records", "crm", "webhooks", "events.dead", "records.dead", "crm.dead", "webhooks.dead"];
+    ["events", "records", "crm", "webhooks", "events.dead", "records.dead", "crm.dead", DEAD_WEBHOOKS];
+const DEAD_WEBHOOKS: &str = "webhooks.dead";
 /// Deliveries of relayed events that do not exist.
 const UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
 /// Events that are not relayed, deliveries that wait, dead-lettered deliveries.
@@ -51,11 +52,14 @@ pub(super) async fn until_at_rest(stack: &Stack, run: &Run, receiver: &FailingRe
     while Instant::now() < deadline {
         let row = stack.database.connect().await.query_one(WAITING, &[]).await.expect("the numbers");
         let (events, pending, dead): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
-        let mut queued = Vec::new();
+        let (mut queued, mut has_dead_webhooks) = (Vec::new(), false);
         for queue in QUEUES {
             match stack.queues.depth(queue).await {
                 0 => {}
-                depth => queued.push(format!("{depth} messages in {queue}")),
+                depth => {
+                    queued.push(format!("{depth} messages in {queue}"));
+                    has_dead_webhooks |= queue == DEAD_WEBHOOKS;
+                }
             }
         }
         if events + pending + dead == 0 && queued.is_empty() {
@@ -66,6 +70,9 @@ pub(super) async fn until_at_rest(stack: &Stack, run: &Run, receiver: &FailingRe
             for key in &stack.keys {
                 stack.connectctl.json(&["delivery", "replay", "--dead", "--tenant", &key.tenant]).await;
             }
+        } else if has_dead_webhooks {
+            // Copies of messages that programs left when they were killed, dead-lettered after the replay had begun.
+            stack.connectctl.json(&["queue", "requeue", "webhooks", "--dead"]).await;
         }
         sleep(PAUSE).await;
     }

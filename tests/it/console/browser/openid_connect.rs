@@ -9,7 +9,12 @@ use tests::browser::Browser;
 #[tokio::test]
 async fn a_person_signs_in_at_the_provider_and_comes_back() {
     let provider = IdentityProvider::with(&["--user", "zoe"]).await;
-    provider.set_user("ana", &json!({"email": "ana@example.com", "groups": ["acme-admins"]})).await;
+    provider
+        .set_user(
+            "ana",
+            &json!({"email": "ana@example.com", "email_verified": true, "groups": ["acme-admins"]}),
+        )
+        .await;
     let console = provider.console().await;
     let (browser, axe) = (Browser::start().await, axe().await);
     let person = Person::at(&console, &browser).await;
