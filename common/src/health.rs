@@ -1,5 +1,6 @@
 //! The operator's port: `/metrics`, `/livez`, `/readyz`.
 
+use crate::host_header::require_host;
 use crate::metrics::READY;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -121,7 +122,7 @@ where
             sleep(ACCEPT_RETRY).await;
             continue;
         };
-        let service = TowerToHyperService::new(warp::service(routes.clone()));
+        let service = require_host(TowerToHyperService::new(warp::service(routes.clone())));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)

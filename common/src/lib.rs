@@ -15,6 +15,7 @@ pub mod egress;
 pub mod erasure;
 pub mod event;
 pub mod health;
+pub mod host_header;
 pub mod log_limit;
 pub(crate) mod log_writer;
 pub mod message;

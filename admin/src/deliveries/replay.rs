@@ -59,6 +59,8 @@ impl fmt::Display for ReplaySelection {
 /// The result of a replay.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ReplayReport {
+    /// Number of deliveries that were selected.
+    pub matched: u64,
     /// Number of replayed deliveries.
     pub replayed: u64,
 }
@@ -130,7 +132,7 @@ pub async fn replay_many(
         observer.notice(Notice::NotReplayed(seen - replayed));
     }
     remove_dead_letters(broker, &were_dead_lettered, observer).await?;
-    Ok(ReplayReport { replayed })
+    Ok(ReplayReport { matched: seen, replayed })
 }
 
 async fn remove_dead_letters(

@@ -93,7 +93,8 @@ impl Budget {
     /// An amount with its currency; `None` when the code is not an ISO 4217 code or the amount is negative.
     pub fn stated(amount: f64, currency: &str) -> Option<Self> {
         (is_currency(currency) && amount.is_finite() && amount >= 0.0).then(|| Self {
-            amount: Some(amount),
+            // -0 is 0 (D34).
+            amount: Some(amount + 0.0),
             currency: Some(currency.to_owned()),
             notes: None,
         })

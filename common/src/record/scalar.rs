@@ -86,7 +86,8 @@ impl Deserr<Faults> for Amount {
         at: ValuePointerRef<'_>,
     ) -> Result<Self, Faults> {
         match f64::deserialize_from_value(value, at) {
-            Ok(amount) if amount >= 0.0 => Ok(Self(amount)),
+            // -0 is 0 (D34).
+            Ok(amount) if amount >= 0.0 => Ok(Self(amount + 0.0)),
             Ok(_) => Err(fault(at, "must not be negative")),
             Err(faults) => Err(faults),
         }
@@ -114,6 +115,13 @@ impl<const MAX: u32> Deserr<Faults> for Whole<MAX> {
             && number <= MAX
         {
             return Ok(Self(number));
+        }
+        // -0 is 0 (D34), although parsers of JSON take it for a number with a fraction.
+        if let Value::Float(number) = value
+            && number == 0.0
+            && number.is_sign_negative()
+        {
+            return Ok(Self(0));
         }
         if matches!(value, Value::Null) {
             return Err(other_kind(ValueKind::Null, ValueKind::Integer, at));

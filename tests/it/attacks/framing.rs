@@ -1,13 +1,18 @@
 //! Requests that violate HTTP are rejected before anything else reads them.
 
 use serde_json::Value;
+use std::net::SocketAddr;
 use tests::event::batch;
 use tests::raw::{RawConnection, RawResponse, head};
-use tests::{EVENTS, HttpRequest, RECORDS, World, event};
+use tests::{EVENTS, HttpRequest, Program, RECORDS, World, event};
 
-/// Sends bytes on a new connection and returns the response.
+/// Sends bytes to ingest on a new connection and returns the response.
 async fn exchange(world: &World, bytes: &[u8]) -> (RawResponse, RawConnection) {
-    let mut connection = RawConnection::to(world.http().address()).await;
+    exchange_with(world.http().address(), bytes).await
+}
+
+async fn exchange_with(address: SocketAddr, bytes: &[u8]) -> (RawResponse, RawConnection) {
+    let mut connection = RawConnection::to(address).await;
     connection.send(bytes).await;
     let response = connection.response().await;
     (response.unwrap_or_else(|| panic!("no response to {:?}", String::from_utf8_lossy(bytes))), connection)
@@ -49,6 +54,27 @@ async fn rejects_targets_and_hosts_of_other_servers_and_closes_the_connection() 
         connection.until_closed_in_order().await;
     }
     assert!(!world.ingests[0].logs().contains("panicked"), "{}", world.ingests[0].logs());
+}
+
+#[tokio::test]
+async fn the_servers_for_operators_need_one_host() {
+    let world = World::with().ingests(0).start().await;
+    let console = Program::console(world.settings()).await;
+    for (address, path) in
+        [(world.workers[0].operator_address(), "/livez"), (console.http().address(), "/sign-in")]
+    {
+        let head = format!("GET {path} HTTP/1.1\r\n");
+        for hosts in ["", "host: a\r\nhost: a\r\n"] {
+            let (response, mut connection) =
+                exchange_with(address, format!("{head}{hosts}\r\n").as_bytes()).await;
+            assert_eq!(response.status, 400, "{path} {hosts:?}: {response:?}");
+            connection.until_closed_in_order().await;
+        }
+        let (response, _) = exchange_with(address, format!("{head}host: a\r\n\r\n").as_bytes()).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        let old = format!("GET {path} HTTP/1.0\r\n\r\n");
+        assert_eq!(exchange_with(address, old.as_bytes()).await.0.status, 200, "{path}");
+    }
 }
 
 #[tokio::test]

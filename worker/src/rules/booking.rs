@@ -1,9 +1,9 @@
 //! `booking.started`, `booking.abandoned` and `booking.completed` (specification: States and transitions;
-//! D11, D12).
+//! D11, D12, D30).
 
 use super::invoice::{self, Confirmation};
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, trimmed};
-use super::warnings::{BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
+use super::warnings::{BOOKING_CANCELLED, BOOKING_FIELD, BOOKING_REF_CONFLICT, ENQUIRY_NOT_FOUND};
 use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, stage};
 use crate::state::{Lead, TenantState};
 use common::model::{ClientId, LeadId, Stage, TripId, text};
@@ -55,7 +55,7 @@ pub(super) fn apply_abandoned(
 }
 
 /// `booking.completed`: moves the lead from any stage to `trip_booked`, and with a `bookingRef` makes its invoice and
-/// emits `booking.confirmed` (D12).
+/// emits `booking.confirmed` (D12). With the reference of a canceled booking it does neither, and has a warning (D30).
 pub(super) fn apply_completed(
     state: &mut TenantState,
     event: &Event<'_>,
@@ -64,7 +64,9 @@ pub(super) fn apply_completed(
     let mut booking = BookingEvent::of(state, event, ctx)?;
     let newest = |client| state.open_lead(client).or_else(|| state.leads_of(client).next_back());
     let target = booking.target(state, newest).map(|lead| lead.id);
-    if let Some(lead_id) = target {
+    if booking.is_of_cancelled(state) {
+        booking.warnings.push(BOOKING_CANCELLED);
+    } else if let Some(lead_id) = target {
         stage::move_to(state, lead_id, Stage::TripBooked, None, &event.cause(), ctx)?;
         booking.invoice(state, lead_id, event, ctx)?;
     }
@@ -121,6 +123,13 @@ impl<'a> BookingEvent<'a> {
             self.warnings.push(ENQUIRY_NOT_FOUND);
         }
         found
+    }
+
+    /// Whether the event has the reference of a canceled booking.
+    fn is_of_cancelled(&self, state: &TenantState) -> bool {
+        let reference = self.payload.read("bookingRef", booking_ref).ok().flatten();
+        let invoice = reference.and_then(|reference| state.invoices.get(&reference));
+        invoice.is_some_and(|invoice| invoice.cancelled_at.is_some())
     }
 
     /// Makes the invoice of a completed booking that has a reference. An existing invoice with that reference does not

@@ -147,7 +147,7 @@ fn refresh(state: &mut TenantState, sent: Credit) {
 
 fn percent(raw: &RawValue) -> FieldResult<f64> {
     let percent: f64 = parse(raw)?;
-    if (0.0..=100.0).contains(&percent) { Ok(Some(percent)) } else { Err(Rejected) }
+    if (0.0..=100.0).contains(&percent) { Ok(Some(percent + 0.0)) } else { Err(Rejected) }
 }
 
 #[cfg(test)]

@@ -77,9 +77,10 @@ impl<'a> FieldReader<'_, 'a> {
     }
 }
 
-/// Parses a value whose valid forms are those of its Rust type.
+/// Parses a value whose valid forms are those of its Rust type. `-0` is 0 (D34).
 pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Rejected> {
-    serde_json::from_str(raw.get()).map_err(|_| Rejected)
+    let text = if raw.get() == "-0" { "0" } else { raw.get() };
+    serde_json::from_str(text).map_err(|_| Rejected)
 }
 
 /// Like [`parse`], for the readers of fields.
@@ -133,6 +134,14 @@ mod tests {
 
     fn raw(json: &str) -> &RawValue {
         serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn minus_zero_is_zero() {
+        assert_eq!(parse::<u32>(raw("-0")), Ok(0));
+        assert_eq!(parse::<i64>(raw("-0")), Ok(0));
+        assert_eq!(parse::<f64>(raw("-0")).map(f64::is_sign_negative), Ok(false));
+        assert_eq!(parse::<u32>(raw("-1")), Err(Rejected));
     }
 
     #[test]

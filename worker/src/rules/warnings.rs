@@ -6,6 +6,8 @@ pub(super) const IDENTITY_CONFLICT: &str = "identity_conflict:externalId";
 pub(super) const ENQUIRY_NOT_FOUND: &str = "enquiry_not_found";
 /// The `bookingRef` belongs to another lead.
 pub(super) const BOOKING_REF_CONFLICT: &str = "booking_ref_conflict";
+/// The `bookingRef` is that of a canceled booking (D30).
+pub(super) const BOOKING_CANCELLED: &str = "booking_cancelled";
 /// The `itinerarySnapshot` is invalid (D15).
 pub(super) const ITINERARY_REJECTED: &str = "itinerary_rejected";
 /// Traveller Discovery is off (specification: Inbound event types).

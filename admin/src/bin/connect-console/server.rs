@@ -5,6 +5,7 @@ use crate::dispatch;
 use crate::fields::Fields;
 use crate::request::{Request, read_body};
 use bytes::Buf;
+use common::host_header::require_host;
 use futures_util::Stream;
 use hyper::server::conn::http1;
 use hyper::{HeaderMap, Method};
@@ -72,7 +73,7 @@ where
 {
     // Responses are small and should be sent at once. A failure to set the option is harmless.
     drop(socket.set_nodelay(true));
-    let service = TowerToHyperService::new(warp::service(routes));
+    let service = require_host(TowerToHyperService::new(warp::service(routes)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)

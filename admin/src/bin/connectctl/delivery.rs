@@ -11,7 +11,6 @@ use admin::{subscriptions, tenants};
 use anyhow::ensure;
 use common::clock;
 use common::model::DeliveryState;
-use serde::Serialize;
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     match command {
@@ -59,13 +58,6 @@ fn check(range: Range) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number of deliveries that a job selects and has replayed.
-#[derive(Serialize)]
-struct JobReport {
-    matched: u64,
-    replayed: u64,
-}
-
 /// Counts what matches, and replays it by a job of the dispatcher.
 async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<()> {
     let Replay { id: _, dead, slug, range, job } = replay;
@@ -81,7 +73,7 @@ async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<
     let counted = deliveries::count_replay(database, tenant, &query, u64::MAX).await?;
     let matched = counted.count;
     if job.dry_run || (matched == 0 && !job.no_wait) {
-        return output.print_one(&JobReport { matched, replayed: 0 });
+        return output.print_one(&ReplayReport { matched, replayed: 0 });
     }
     let rate = job.rate.unwrap_or(REPLAY_RATE);
     let created = deliveries::create_replay(database, actor, tenant, &query, (counted, rate)).await?;
@@ -91,7 +83,7 @@ async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<
     output.note(&format!("Replay job {}: it continues if this command is interrupted.", created.id));
     let ended = deliveries::wait_for_replay(database, &created, &mut output.observer()).await?;
     let replayed = u64::try_from(ended.replayed).unwrap_or_default();
-    output.print_one(&JobReport { matched, replayed })
+    output.print_one(&ReplayReport { matched, replayed })
 }
 
 async fn replay_many(replay: Replay, context: &mut Context) -> anyhow::Result<()> {
@@ -161,14 +153,6 @@ impl Show for SubscriptionBacklog {
 }
 
 impl Show for ReplayReport {
-    const COLUMNS: &'static [&'static str] = &["Replayed"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.replayed.to_string())]
-    }
-}
-
-impl Show for JobReport {
     const COLUMNS: &'static [&'static str] = &["Matched", "Replayed"];
 
     fn cells(&self) -> Vec<Option<String>> {

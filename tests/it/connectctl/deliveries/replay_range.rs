@@ -28,7 +28,7 @@ async fn replays_all_dead_deliveries_of_a_tenant_and_removes_their_dead_letters(
     assert_eq!(left.iter().map(|letter| letter.body.len()).collect::<Vec<_>>(), [8, letters[601].body.len()]);
 
     let again = world.connectctl.run(&["delivery", "replay", "--dead", "--tenant", "acme", "--json"]).await;
-    assert_eq!((again.json(), again.errors.as_str()), (json!({"replayed": 0}), ""));
+    assert_eq!((again.json(), again.errors.as_str()), (json!({"matched": 0, "replayed": 0}), ""));
 }
 
 #[tokio::test]
@@ -42,9 +42,17 @@ async fn replays_a_time_range_including_its_start_and_excluding_its_end() {
     let replay = [&["delivery", "replay", "--tenant", "acme"], range.as_slice()].concat();
 
     let only_dead = world.connectctl.json(&[replay.as_slice(), &["--dead"]].concat()).await;
-    assert_eq!(only_dead, json!({"replayed": 2}));
-    assert_eq!(world.connectctl.json(&replay).await, json!({"replayed": 2}), "now the delivered ones");
-    assert_eq!(world.connectctl.json(&replay).await, json!({"replayed": 0}), "they are pending");
+    assert_eq!(only_dead, json!({"matched": 2, "replayed": 2}));
+    assert_eq!(
+        world.connectctl.json(&replay).await,
+        json!({"matched": 2, "replayed": 2}),
+        "now the delivered ones"
+    );
+    assert_eq!(
+        world.connectctl.json(&replay).await,
+        json!({"matched": 0, "replayed": 0}),
+        "they are pending"
+    );
     for ids in [delivered, dead] {
         for (id, replayed) in ids.iter().zip([false, true, true, false]) {
             assert_eq!(row(&world, *id).await["state"] == "pending", replayed, "{id}");

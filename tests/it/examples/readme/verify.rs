@@ -9,7 +9,7 @@ fn verify(secret: &str, header: &str, body: &[u8], now: u64) -> bool {
     let mut times = values("t");
     let (Some(t), None) = (times.next(), times.next()) else { return false };
     let is_time = (1..=12).contains(&t.len()) && t.bytes().all(|b| b.is_ascii_digit());
-    if !is_time || t.parse::<u64>().is_ok_and(|t| now.abs_diff(t) > 300) {
+    if !is_time || !t.parse::<u64>().is_ok_and(|t| now.abs_diff(t) <= 300) {
         return false;
     }
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key has any length");

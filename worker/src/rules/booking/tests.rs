@@ -216,6 +216,22 @@ fn credit_is_absent_if_none_was_stated() {
 }
 
 #[test]
+fn the_reference_of_a_cancelled_booking_books_nothing() {
+    let mut world = world();
+    submit(&mut world, "p-1");
+    send(&mut world, COMPLETED, json!({"bookingRef": "BR-1"}));
+    let now = world.now;
+    world.state.invoices.change(&"BR-1".to_owned()).unwrap().cancelled_at = Some(now);
+    let opened = submit(&mut world, "p-2");
+    let events = world.state.outbox.len();
+    let again = send(&mut world, COMPLETED, json!({"bookingRef": " BR-1 "}));
+    assert_eq!(again.warnings, ["booking_cancelled"]);
+    assert_eq!((world.stage(opened.lead_id.unwrap()), world.state.outbox.len()), ("inquiry", events));
+    send(&mut world, COMPLETED, json!({"bookingRef": "BR-2"}));
+    assert_eq!(world.stage(opened.lead_id.unwrap()), "trip_booked");
+}
+
+#[test]
 fn a_reference_is_confirmed_once() {
     let mut world = world();
     submit(&mut world, "p-1");

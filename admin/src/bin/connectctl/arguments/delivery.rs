@@ -90,7 +90,7 @@ pub(crate) struct Replay {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Range {
     /// Only from this time on, such as 2026-05-01T10:00:00Z
-    #[arg(long, value_name = "TIME", required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription"])]
+    #[arg(long, value_name = "TIME", required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription", "dry_run"])]
     pub(crate) from: Option<DateTime<Utc>>,
     /// Only before this time
     #[arg(long, value_name = "TIME")]

@@ -38,7 +38,7 @@ pub(crate) struct Create {
     /// Records writes allowed in a calendar month (UTC), or none for no limit
     #[arg(long, value_name = "N", default_value = "none", allow_negative_numbers = true)]
     pub(crate) monthly_quota: MonthlyQuota,
-    /// Records reads allowed per second and key
+    /// Records reads allowed per second and key, in each ingest
     #[arg(
         long,
         value_name = "N",
@@ -66,7 +66,7 @@ pub(crate) struct Changes {
     /// Records writes allowed in a calendar month (UTC), or none for no limit
     #[arg(long, value_name = "N|none", allow_negative_numbers = true)]
     pub(crate) monthly_quota: Option<MonthlyQuota>,
-    /// Records reads allowed per second and key
+    /// Records reads allowed per second and key, in each ingest
     #[arg(
         long,
         value_name = "N",

@@ -82,7 +82,6 @@ fn wrong_usage_is_refused() {
         "connectctl delivery replay --tenant a",
         "connectctl delivery replay id --tenant a --dead",
         "connectctl delivery replay --tenant a --rate 5",
-        "connectctl delivery replay --tenant a --dry-run",
         "connectctl delivery replay --tenant a --state pending",
         "connectctl delivery replay --tenant a --state dead --rate 0",
         "connectctl delivery replay --tenant a --state dead --rate 1001",
