@@ -97,14 +97,14 @@ async fn replays_all_dead_letters_of_one_tenant_only() {
     for path in ["/failing", "/also-failing", "/zeta"] {
         outbound.receiver.respond(path, Behavior::status(200));
     }
-    assert_eq!(outbound.replay(&["--dead", "--tenant", "acme"]).await, json!({"replayed": 4}));
+    assert_eq!(outbound.replay(&["--dead", "--tenant", "acme"]).await, json!({"matched": 4, "replayed": 4}));
     outbound.until_deliveries("delivered", 6).await;
     let again = outbound.take_received().await;
     let failed: Vec<ReceivedRequest> =
         dead.into_iter().filter(|webhook| !["/well", "/zeta"].contains(&webhook.path())).collect();
     assert_eq!((again.len(), ids(&again)), (4, ids(&failed)));
     outbound.until_dead_lettered(1).await;
-    assert_eq!(outbound.replay(&["--dead", "--tenant", "acme"]).await, json!({"replayed": 0}));
+    assert_eq!(outbound.replay(&["--dead", "--tenant", "acme"]).await, json!({"matched": 0, "replayed": 0}));
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn replays_a_time_range_including_delivered_ones() {
     outbound.until_dead_lettered(2).await;
     let before = outbound.take_received().await;
     let range = ["--tenant", "acme", "--from", "2026-05-01T10:02:00Z", "--to", "2026-05-01T10:04:00Z"];
-    assert_eq!(outbound.replay(&range).await, json!({"replayed": 2}));
+    assert_eq!(outbound.replay(&range).await, json!({"matched": 2, "replayed": 2}));
     let again = outbound.take_received().await;
     assert_eq!((again.len(), ids(&again)), (2, ids(&before[1..3])));
     assert!(again.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));

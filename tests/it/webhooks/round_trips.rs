@@ -16,8 +16,9 @@ const RECORD_OF_RETRY: [&str; 4] = ["BEGIN", "deliveries.record", "attempts.inse
 const ROWS: [&str; 4] = ["BEGIN", "deliveries.record", "outbox.relayed", "COMMIT"];
 /// Looks up the deliveries of consumed messages.
 const LOOKUP: [&str; 2] = ["deliveries.known", "subscriptions.targets"];
-/// Runs without deliveries: gauges, and the poll for parked deliveries.
-const BACKGROUND: [&str; 9] = [
+/// Runs without deliveries: gauges, the poll for parked deliveries, and the counts of each minute.
+const BACKGROUND: [&str; 10] = [
+    "activity_minutes.add",
     "outbox.relayed_page",
     "deliveries.of_relayed",
     "subscriptions.sample",
