@@ -94,7 +94,7 @@ pub async fn rotate(
         }
     };
     rewrapped += rewrap_erasure_key(client, master_keys).await?;
-    // Only the canary may remain.
+    // The canary comes last, once it is the only value left: it shows which key the database needs.
     if count_to_rewrap(client, master_keys).await?.saturating_sub(unreadable) <= 1
         && rewrap_canary(client, master_keys).await?
     {
@@ -121,7 +121,7 @@ async fn rewrap_erasure_key(client: &Client, master_keys: &MasterKeys) -> Result
     if was.starts_with(&master_keys.current.header()) {
         return Ok(0);
     }
-    // One that no key opens remains, and is reported as such.
+    // One that no key opens counts as remaining, not as unreadable; the canary is not rewrapped then.
     let Ok(secret) = master_keys.open(&was, ERASURE_KEY_BINDING) else { return Ok(0) };
     let now = secrets::seal(master_keys, &secret, ERASURE_KEY_BINDING)?;
     Ok(store::erasures::rewrap_key(client, &was, &now).await?.into())

@@ -180,6 +180,7 @@ pub async fn create_replay(
         let expected = format!("the rate must be from {least} to {most} deliveries per second");
         return Err(AdminError::InvalidInput(expected));
     }
+    // Refuses a subscription that the tenant does not have.
     selected_subscriptions(client, tenant, query).await?;
     let (id, mut ids) = (Uuid::now_v7(), query.ids());
     ids.end = ids.end.min(id);
@@ -255,7 +256,7 @@ pub async fn wait_for_replay(
     }
 }
 
-/// The time of the first id of a range, or of the first id after it; `None` if the range is unlimited there.
+/// The time in an id that is the start or end of a range; `None` for the nil or the largest id, which do not limit it.
 fn limit_time(id: Uuid) -> Option<DateTime<Utc>> {
     let is_limit = !id.is_nil() && !id.is_max();
     let millis = i64::try_from(id.as_u128() >> 80).ok().filter(|_| is_limit)?;

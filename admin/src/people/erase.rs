@@ -59,9 +59,10 @@ pub async fn erase(
     } else {
         record_before(client, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await?;
     }
-    let missing = || AdminError::Unreadable("the receipt of the erasure is missing".to_owned());
-    let stored = erasures::find(&*client, tenant, id).await?.ok_or_else(missing)?;
-    let key = existing_key(&*client, master_keys).await?.ok_or_else(missing)?;
+    let no_receipt = || AdminError::Unreadable("the receipt of the erasure is missing".to_owned());
+    let stored = erasures::find(&*client, tenant, id).await?.ok_or_else(no_receipt)?;
+    let no_key = || AdminError::Unreadable("the key of erased identities is missing".to_owned());
+    let key = existing_key(&*client, master_keys).await?.ok_or_else(no_key)?;
     let hashes = erasures::hashes_since(client, tenant, stored.erased_at).await?;
     let until = Some(stored.erased_at);
     let matcher = MessageMatcher::new((tenant, slug), key, hashes, &stored.record_ids, until);
@@ -110,7 +111,7 @@ async fn remove(
     person: &mut Person,
     now: DateTime<Utc>,
 ) -> Result<BTreeMap<&'static str, u64>, AdminError> {
-    drop_first_attempts(tx, person, now).await?;
+    add_dropped_deliveries(tx, person, now).await?;
     people::find_deliveries(tx, person).await?;
     let dropped = people::drop_deliveries(tx, person).await?;
     people::forget_idempotency_keys(tx, person).await?;
@@ -124,8 +125,9 @@ async fn remove(
     Ok(removed)
 }
 
-/// Drops the deliveries of events that are not relayed yet. Their first attempts may be under way, and have no rows.
-async fn drop_first_attempts(
+/// Adds rows of the state `dropped` for the deliveries of events that are not relayed yet: their first attempts may be under way,
+/// and the deliveries have no rows.
+async fn add_dropped_deliveries(
     tx: &Transaction<'_>,
     person: &Person,
     now: DateTime<Utc>,

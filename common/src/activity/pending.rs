@@ -59,7 +59,7 @@ pub(super) struct QueueNotes {
 impl QueueNotes {
     const NONE: Self = Self { last: None, max_ready: 0, empty_at: None, newest_handled_published_at: None };
 
-    /// Whether nothing has changed since the observation that was written but the time.
+    /// Whether nothing but the time has changed since the observation that was written last.
     fn is_idle(&self, written: Option<QueueObservation>) -> bool {
         let seen = |seen: QueueObservation| (seen.ready, seen.consumers, seen.dead);
         let is_same = self.last.is_none() || self.last.map(seen) == written.map(seen);

@@ -47,7 +47,7 @@ pub struct GroupBounds {
 pub(super) struct ConsumerSettings<'a> {
     /// The connection to consume on.
     pub(super) broker: &'a Broker,
-    /// The connection of the replies, without which nothing is consumed.
+    /// The connection on which replies are sent; consuming begins once it is open. `None` for messages without replies.
     pub(super) reply_connection: Option<&'a Broker>,
     pub(super) queue: Queue,
     pub(super) bounds: GroupBounds,

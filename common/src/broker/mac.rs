@@ -47,7 +47,7 @@ struct QueueKeys {
     replies: Hmac<Sha256>,
 }
 
-/// What a MAC is for: a key signs nothing else.
+/// What a MAC authenticates. Each purpose has a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A message of the queue, wherever it waits: also in its dead-letter queue and its retry queues.

@@ -24,7 +24,7 @@ pub enum MessageOutcome {
     Done {
         /// Body of the reply.
         reply: Vec<u8>,
-        /// The request, for the log, where the handler knows it better than ids and headers do.
+        /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
     },
     /// Handled except for some parts: send the reply, publish those parts to the dead-letter queue, then acknowledge.
@@ -40,7 +40,7 @@ pub enum MessageOutcome {
         reason: &'static str,
         /// Body of the reply, if one is sent.
         reply: Option<Vec<u8>>,
-        /// The request, for the log, where the handler knows it better than ids and headers do.
+        /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
     },
     /// Not handled, because the program shuts down: neither acknowledged nor rejected, so that the broker requeues it when

@@ -1,4 +1,4 @@
-//! Servers that have become read-only: after a failover the old primary may keep running, and answers reads.
+//! Servers that have become read-only: after a failover the old primary may keep running, and responds to reads.
 //!
 //! Connections that were opened before a server was found to be read-only are not used again. New ones are opened to a server
 //! that accepts writes, if the URL names several (see [`DatabaseUrl::for_writes`](crate::settings::DatabaseUrl::for_writes)).

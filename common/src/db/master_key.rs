@@ -78,7 +78,7 @@ pub async fn verify_master_key(client: &Client, keys: &MasterKeys) -> Result<Mas
         None => Some(&keys.current),
     };
     let Some(sealer) = sealer else { return Ok(MasterKeyState::DoesNotOpenNewestSecret) };
-    // Without random numbers another program must write the canary.
+    // If the system has no random numbers, the canary is left to another program, or to the next verification.
     if let Some(sealed) = seal_canary(sealer) {
         client.query_typed(WRITE_CANARY.as_str(), &[(&sealed, Type::BYTEA)]).await?;
     }

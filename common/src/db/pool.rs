@@ -201,7 +201,8 @@ impl Database {
         }
     }
 
-    /// Whether the database responds within `within` and accepts writes. A server that does not is not used again.
+    /// Whether the database responds within `within` and accepts writes. If the server is read-only, the connections that
+    /// are open now are not used for writes again.
     pub async fn is_writable(&self, within: Duration) -> bool {
         let ask = async { demotion::is_read_only(&*self.client().await?).await.map_err(TxError::from) };
         matches!(tokio::time::timeout(within, ask).await, Ok(Ok(false)))

@@ -101,8 +101,8 @@ impl DeliveryUpdate {
     /// The lock order of deliveries, the same in all transactions, which prevents deadlocks. Of several updates of one delivery
     /// the decisive one comes last.
     ///
-    /// With the same number of attempts the parked one is decisive, as in the statement that records them: its message is
-    /// acknowledged, and so are the duplicates of that message, so nothing but the row would bring the delivery back.
+    /// Of two with the same number of attempts the parked one is decisive, as in `deliveries.record`: its message and the duplicates
+    /// of it are acknowledged, so only the parked row brings the delivery back.
     pub(super) fn order(&self) -> (Uuid, Uuid, bool, i16, Weight, bool) {
         let DeliveryRow { tenant_id, delivery_id, state, attempts, parked_at, .. } = self.delivery_row;
         let weight = match state {

@@ -38,7 +38,8 @@ pub(crate) struct DirectPath {
     capacity: usize,
 }
 
-/// What to do with deliveries when no slot is free.
+/// What to do with deliveries to fast lanes when too few slots are free. Those to slow and new lanes go through the queue in either
+/// case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
     /// They wait in the outbox.
@@ -81,7 +82,7 @@ impl DirectPath {
         (self.capacity / REFILL_DIVISOR).max(1)
     }
 
-    /// If fewer slots become free while the relay waits, receivers respond slowly or not at all.
+    /// With fewer free slots than this after its wait, the relay waits no longer: receivers respond slowly or not at all.
     pub(crate) fn release_threshold(&self) -> usize {
         (self.refill_threshold() / REFILL_DIVISOR).max(1)
     }
@@ -145,16 +146,17 @@ impl DirectPath {
         let mut rest = Vec::new();
         for ((one, endpoint), placement) in subscribers.iter().zip(endpoints).zip(placements) {
             let (meta, body) = (meta(event, one.subscription.id, now), body.clone());
-            let (slot, wait) = match placement {
-                Placement::Park(wait) => (None, Some(wait)),
-                Placement::Queue => (None, None),
-                Placement::FastLane | Placement::SlowOrNewLane => (self.slot(placement), None),
+            let slot = match placement {
+                Placement::FastLane | Placement::SlowOrNewLane => self.slot(placement),
+                Placement::Queue | Placement::Park(_) => None,
             };
             let Some(slot) = slot else {
                 let source = DeliverySource::Outbox(OutboxDelivery::new(Arc::clone(&in_flight)));
-                rest.push(match wait {
-                    Some(wait) => DeliveryUpdate::parked(meta, body, source, wait, Tracked::No),
-                    None => DeliveryUpdate::queued(meta, body, source, Tracked::No),
+                rest.push(match placement {
+                    Placement::Park(wait) => DeliveryUpdate::parked(meta, body, source, wait, Tracked::No),
+                    Placement::Queue | Placement::FastLane | Placement::SlowOrNewLane => {
+                        DeliveryUpdate::queued(meta, body, source, Tracked::No)
+                    }
                 });
                 continue;
             };

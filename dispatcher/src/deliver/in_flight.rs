@@ -14,7 +14,7 @@ pub(super) struct InFlight(Arc<Mutex<HashSet<Uuid>>>);
 #[derive(Debug)]
 pub(super) struct EventInFlight {
     pub(super) event_id: Uuid,
-    /// Deliveries that are in no batch to be recorded yet. Only the recorder decrements it.
+    /// Deliveries that the recorder has not taken into a batch yet. Only the recorder decrements it.
     unrecorded: AtomicUsize,
 }
 
@@ -44,8 +44,8 @@ impl InFlight {
 }
 
 impl EventInFlight {
-    /// Counts one delivery as part of a batch to be recorded, or as recorded with its first copy; returns whether it was the
-    /// event's last one.
+    /// Counts down for a delivery that the recorder takes into a batch, or whose duplicate it has recorded. Returns whether it was
+    /// the event's last one.
     pub(super) fn count_down(&self) -> bool {
         self.unrecorded.fetch_sub(1, Ordering::Relaxed) == 1
     }

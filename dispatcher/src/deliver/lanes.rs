@@ -23,7 +23,8 @@ use uuid::Uuid;
 
 /// Longest expected wait of a delivery that a lane accepts.
 const EXPECTED_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The same while more than half of the prefetched messages wait in lanes.
+/// The same while more than half of the prefetched messages wait in lanes. With at most this wait a full lane has recovered, and a
+/// fast one is placed as such.
 const EXPECTED_WAIT_MAX_WHEN_FULL: Duration = Duration::from_millis(100);
 /// Shortest and longest time for which a delivery is parked because its lane is full.
 const PARK_WAIT: (Duration, Duration) = (Duration::from_secs(1), PARK_WAIT_MAX);

@@ -94,8 +94,8 @@ impl DeliveryRecorder {
         }
     }
 
-    /// Commits the batch, and acknowledges or dead-letters the messages of its updates. An event whose last delivery is a
-    /// duplicate of one of them is left in `batch`, to be marked by the next transaction.
+    /// Commits the batch and empties it, and acknowledges or dead-letters the messages of its updates. Finishing the duplicates of
+    /// an update may complete further events: these are put into `batch`, and the next transaction marks them as relayed.
     async fn write(&self, batch: &mut RecorderBatch, publisher: &mut DeliveryPublisher) {
         let now = clock::now();
         let RecorderBatch { mut updates, mut relayed } = std::mem::take(batch);

@@ -43,7 +43,7 @@ pub(super) struct OutboxRelay {
     /// Whether all events that were pending when this copy became the leader have been handed off. Until then the deliveries
     /// of each event are looked up, because the previous leader may have recorded some of them.
     is_caught_up: bool,
-    /// Recent average number of deliveries of an event.
+    /// Deliveries that an event is expected to have: the average of the last batch, or the number of the event that was deferred last.
     fan_out: usize,
     overflow: Overflow,
     /// Slots needed by a deferred event; 0 for none.
@@ -84,6 +84,7 @@ impl OutboxRelay {
     async fn step(&mut self) -> Result<Remaining, TxError> {
         let free = self.relay.direct.free_slots();
         if free >= self.relay.direct.refill_threshold().max(self.needed) {
+            // Events are handed off directly again, and no longer go through the queue.
             (self.overflow, self.needed) = (Overflow::Waits, 0);
         }
         let limit = match self.overflow {

@@ -35,8 +35,8 @@ pub(super) struct ParkedRelay {
     queue: String,
     /// The last subscription of the step before, after which the next step begins, so that all are served in round-robin order.
     last_subscription: Uuid,
-    /// Whether this copy has published all parked deliveries that it found when it became the leader. Until then no delivery
-    /// waits because its lane was full: this was known to the previous leader, which may have ended.
+    /// Whether this copy has published all parked deliveries that it found when it became the leader. Until then
+    /// `parked_until` is ignored: only the previous leader, which may have ended, knows whether a lane is still full.
     is_caught_up: bool,
     lost_due: Instant,
     waits: RetryWaits,

@@ -41,8 +41,8 @@ common::statements! {
                                       AND (excluded.state = 'dropped' OR excluded.parked_at IS NOT NULL))";
 
     // The earliest due deliveries of each subscription, in order of subscriptions after the given one, so that none delays the
-    // others. Each recursive step finds the next subscription with parked deliveries in the index. Deliveries of a removed
-    // subscription are published as well, because the consumer drops them.
+    // others. Each recursive step finds the next subscription with parked deliveries in the index. Deliveries of a subscription
+    // that was removed within the last hour are published as well, because the consumer drops them.
     const PARKED = "
     -- deliveries.parked
     WITH RECURSIVE waiting AS (
@@ -197,7 +197,8 @@ fn state(text: &str) -> Result<DeliveryState, TxError> {
     DeliveryState::parse(text).ok_or_else(unknown)
 }
 
-/// The creation time of a delivery that has no row yet: before its attempts, which are sorted by tenant and delivery.
+/// The creation time of a delivery that has no row yet: now, or the time of its first attempt if that is earlier. `attempts` must
+/// be sorted by tenant and delivery.
 fn made_at(end: &DeliveryRow, attempts: &[AttemptRow], now: DateTime<Utc>) -> DateTime<Utc> {
     let delivery = (end.tenant_id, end.delivery_id);
     let of = |row: &AttemptRow| (row.tenant_id, row.delivery_id);
@@ -205,7 +206,7 @@ fn made_at(end: &DeliveryRow, attempts: &[AttemptRow], now: DateTime<Utc>) -> Da
     own.iter().take_while(|row| of(row) == delivery).fold(now, |made, row| made.min(row.at))
 }
 
-/// Inserts or updates deliveries, which must be sorted by tenant and id. `attempts` are written with it, in the order of `ends`.
+/// Inserts or updates deliveries, which must be sorted by tenant and id. `attempts` are written with them, in the order of `ends`.
 pub(super) fn record(ends: &[&DeliveryRow], attempts: &[AttemptRow], now: DateTime<Utc>) -> Query<'static> {
     Query::new(RECORD)
         .bind_column(ends, |end| end.tenant_id)

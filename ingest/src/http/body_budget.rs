@@ -1,10 +1,9 @@
 //! The memory budget of all bodies, and the shares of it for one address and one network.
 //!
-//! A caller needs no key to have a body read, and may send it slowly. So an address may have a quarter of the memory and
-//! a network half of it. When more than half of the whole is taken, a network may have half of what is left, so that any
-//! number of networks leave some for the next one. However small its share is, each may have
-//! as much as one body of the largest size, until no more than an eighth is left. The last eighth is for small bodies, unless
-//! the whole budget is hardly larger than one body.
+//! A caller needs no key to have a body read, and may send it slowly. So an address may have a quarter of the memory, or one body
+//! of the largest size if that is more. A network may have half of the memory, and half of what is left once more than half is
+//! taken, so that any number of networks leave some for the next one. While more than an eighth is left, a network may have at
+//! least one body of the largest size; if an eighth is less than such a body, always.
 
 use crate::connections::Network;
 use crate::overload::OverloadReason;

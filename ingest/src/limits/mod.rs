@@ -3,10 +3,10 @@
 //! Bounds the requests under way: of all tenants together, and of each tenant. Beyond a bound the response is 503
 //! `overloaded`.
 //!
-//! Only requests with a valid signature are counted, so that callers without a key cannot use up the permits. While few
-//! permits are taken, a tenant may have as many as its own limit. When most are taken, it may have an equal share of them, with
-//! one share left for the next tenant. In the last quarter it may have a quarter of the permits left, so that any number of
-//! tenants leave some for the next one.
+//! Only requests with a valid signature are counted, so that callers without a key cannot use up the permits. While less
+//! than three eighths of the permits are taken, a tenant may have as many as its own limit. While less than three quarters are, it
+//! may have an equal share of all, with one share left for the next tenant. Then it may have a quarter of those that are left, so
+//! that any number of tenants leave some for the next one.
 
 pub(crate) mod backlog;
 pub(crate) mod read_limit;

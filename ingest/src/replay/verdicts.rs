@@ -29,7 +29,7 @@ pub(super) fn decide_admissions<'a, E: Clone>(
 ) -> Vec<Result<Admission, E>> {
     let mut verdicts = Vec::with_capacity(stored.len());
     let mut stored = stored.iter();
-    // The previous entry, with the key of the first request that had its signature.
+    // The previous entry, with the `Idempotency-Key` of the first request that had its signature.
     let mut last: Option<(&ReplayEntry, Result<Option<&str>, &E>)> = None;
     for entry in sorted {
         let own_key = entry.idempotency_key.as_ref().map(IdempotencyKey::as_str);

@@ -78,7 +78,8 @@ trait UnitOfWork: Sync {
         unit_ctx: &mut UnitContext,
     ) -> Result<Decision<Self::Output>, TxError>;
 
-    /// Result of the unit when one of its own last statements fails with this SQLSTATE; `None` if the unit fails.
+    /// The result that a unit has although its transaction failed, if this SQLSTATE of one of its last statements is a refusal;
+    /// `None` if it is an error.
     fn result_of_failure(&self, _sql_state: &str) -> Option<Self::Output> {
         None
     }
@@ -236,8 +237,8 @@ impl From<InternalError> for TxError {
     }
 }
 
-/// Converts `instant` from this machine's clock to the server's clock. The server read `server_time` before this machine
-/// received it at `received`; the latency of the reply makes the result earlier, never later, than the exact time.
+/// Converts `instant` from this machine's clock to the server's clock, which showed `server_time` shortly before this machine's
+/// showed `received`. That delay is not known and is ignored, so the result is never too late, but too early by the delay.
 fn in_server_time(
     instant: DateTime<Utc>,
     server_time: Option<DateTime<Utc>>,

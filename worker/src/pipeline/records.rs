@@ -249,7 +249,8 @@ impl<'a> UnitWrite<'a> {
         if let Some((key, request_hash)) = &self.idempotency {
             match responses.claim(key, request_hash) {
                 IdempotencyClaim::New => {}
-                // A redelivered message is not a retry of the caller.
+                // With an entry in the ledger this message was applied and is redelivered: the same response. Without one the
+                // caller has retried.
                 IdempotencyClaim::SameRequest(written) => {
                     return Ok(Some(Ok(Written { replayed: applied.is_none(), ..written })));
                 }

@@ -41,6 +41,7 @@ fn decide(
     ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let kind = event.envelope.event_type;
+    // D8.
     if kind.needs_credit_scope() && !event.caller.scopes.has(Scope::CreditWrite) {
         return Err(Refusal::InsufficientScope);
     }

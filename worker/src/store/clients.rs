@@ -46,8 +46,8 @@ common::statements! {
     FOR NO KEY UPDATE OF c"
     );
 
-    // A person is found by email. The external id that was sent with it is looked up only if that client does not have it,
-    // because another client may. A phone finds the oldest client that has it (D10); as many more clients are loaded as the
+    // A person is found by email. If that client does not have the external id that was sent with the email, it is looked up as
+    // well: another client may have it. A phone finds the oldest client that has it (D10); as many more clients are loaded as the
     // unit has events, because each event may change the phone of one.
     //
     // An existing client is guarded by its row, so units that only read a client need not wait for each other. An unknown

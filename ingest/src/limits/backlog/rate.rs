@@ -8,7 +8,8 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The largest factors by which the estimate rises and falls in one step, and the shortest time between two steps.
+/// Within a period of `STEP_EVERY` the estimate rises at most to `STEP_UP` times, and falls at most to a `STEP_DOWN`th of, its
+/// value at the beginning of the period.
 const STEP_UP: f64 = 4.0;
 const STEP_DOWN: f64 = 2.0;
 const STEP_EVERY: Duration = Duration::from_millis(100);
@@ -30,10 +31,10 @@ pub(super) struct Rate {
     applied: u64,
     /// Whether units were applied since a request last began to wait.
     has_counted: bool,
-    /// The points at which measurements begin: the older one is at least one target old, the newer one is not.
+    /// Points at which a request began to wait. Measurements begin at the older one; see [`begin`](Self::begin).
     older: Point,
     newer: Point,
-    /// The estimate at the beginning of the current step, and the time of that beginning.
+    /// The estimate at the beginning of the current period, and when that began.
     before: f64,
     since: Instant,
 }
@@ -81,8 +82,9 @@ impl Rate {
         (applied > 0).then(|| begun.age(now).mul_f64(units as f64 / applied as f64))
     }
 
-    /// Notes that a request begins to wait now. A measurement may begin only at the first such point after a reply: replies come in
-    /// groups, and a measurement that began just before a group would be too high.
+    /// Notes that a request begins to wait now, and returns this point. It becomes `newer` if it is the first since a reply, and
+    /// `newer` is at least one target old: replies come in groups, and a measurement that began just before a group would be too
+    /// high.
     pub(super) fn begin(&mut self, now: Instant) -> Point {
         let present = Point { at: now, applied: self.applied };
         if std::mem::take(&mut self.has_counted) && self.newer.age(now) >= self.target {
@@ -97,8 +99,8 @@ impl Rate {
         self.has_counted = true;
     }
 
-    /// Raises the estimate to the measured rate, after the reply to a request that has waited since `begun`, if that is no
-    /// longer than the target.
+    /// After the reply to a request that has waited since `begun`: raises the estimate to the measured rate, if the request waited
+    /// for at most the target.
     pub(super) fn raise(&mut self, now: Instant, begun: Point) {
         let measured = self.measured(now, self.older);
         if begun.age(now) <= self.target && measured > self.per_second {
@@ -106,8 +108,9 @@ impl Rate {
         }
     }
 
-    /// Lowers the estimate to the measured rate, when a request has waited since `begun`, if that is longer than the target.
-    /// No later request may have overtaken it, because the wait of an overtaken request does not depend on the rate.
+    /// Lowers the estimate to the measured rate if a request has waited since `begun` for longer than the target. Only for a request
+    /// that no later one has overtaken: the wait of an overtaken one does not depend on the rate. Measures from `begun` if that is
+    /// later than `older`: only since then is it certain that the worker was busy.
     pub(super) fn lower(&mut self, now: Instant, begun: Point) {
         let measured = self.measured(now, if begun.at > self.older.at { begun } else { self.older });
         if begun.age(now) > self.target && measured < self.per_second {

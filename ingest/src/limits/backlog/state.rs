@@ -11,11 +11,11 @@ use tokio::time::Instant;
 /// The reserve for tenants with little waiting, as a part of the limit. It is in addition to the limit, so that it is
 /// available also when more than the limit waits because the worker has slowed down.
 const RESERVE_FACTOR: f64 = 0.5;
-/// The number of tenants with something waiting up to which one with nothing waiting is always admitted with one event.
+/// While at most so many tenants have waiting work, a tenant that has none is always admitted with one event.
 const GUARANTEED_TENANTS: usize = 1_000;
 /// Most that a single tenant may hold, as a part of the first limit: the estimate of the rate may be too high when its
-/// requests become more expensive. A worker that is three times as fast as assumed
-/// applies it in a sixth of the target.
+/// requests become more expensive. It does not grow with the limit: a worker that is
+/// three times as fast as assumed applies it in a sixth of the target.
 const TENANT_MAX_FACTOR: f64 = 0.5;
 /// The longest time for which the share of a request without a reply is kept.
 const UNREPLIED_HOLD_MAX: Duration = Duration::from_secs(60);
