@@ -1,7 +1,7 @@
 //! The memory budget of all bodies, and the shares of it for one address and one network.
 //!
 //! A caller needs no key to have a body read, and may send it slowly. So an address may have a quarter of the memory, or one body
-//! of the largest size if that is more. A network may have half of the memory, and half of what is left once more than half is
+//! of the largest size if that is more. A network may have half of the memory, and half of what is left when more than half is
 //! taken, so that any number of networks leave some for the next one. While more than an eighth is left, a network may have at
 //! least one body of the largest size; if an eighth is less than such a body, always.
 
