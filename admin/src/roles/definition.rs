@@ -7,7 +7,7 @@ const TEXT: &str = include_str!("../../../sql/roles.txt");
 /// What a privilege refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// A table.
+    /// A table; some privileges are limited to some of its columns.
     Table,
     /// A function, with the types of its arguments.
     Function,

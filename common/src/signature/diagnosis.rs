@@ -64,7 +64,7 @@ impl SentMac {
         bytes.try_into().ok().map(Self::Base64)
     }
 
-    /// The bytes.
+    /// The 32 bytes of the MAC, whichever encoding it was sent in.
     pub const fn bytes(&self) -> &[u8; 32] {
         match self {
             Self::Hex(mac) | Self::Base64(mac) => mac,

@@ -7,7 +7,7 @@ use admin::console::{Role, Session};
 pub(crate) enum Access {
     /// Nothing: sign-in and the style sheet.
     Public,
-    /// A session.
+    /// A session of any role, whatever its tenant.
     SignedIn,
     /// A session of the tenant in the path with at least this role, or an operator's.
     Tenant(Role),
