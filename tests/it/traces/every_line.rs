@@ -1,8 +1,9 @@
-//! Every log line names its request and its trace, except lines of background work.
+//! Every log line names its request and its trace, except lines of background work, and the module that logged it.
 
 use super::{SENT, TRACE, enquiry_submitted, lines, request, verbose};
 use crate::records::{break_inserts, get, post, records_target, restore_inserts};
 use serde_json::{Value, json};
+use std::path::Path;
 use tests::{Behavior, HttpRequest, Program, QueuedMessage, Receiver, World, text};
 use uuid::Uuid;
 
@@ -104,7 +105,22 @@ async fn cause_worker_failures(world: &World, lead: &Value) -> [Uuid; 4] {
     poison
 }
 
-/// Checks that all log lines so far name their request; each message of `expected` must be among them.
+fn is_of_library(line: &Value) -> bool {
+    text(&line["target"]).starts_with("lapin::")
+}
+
+/// Whether the module's file is where docs/operators.md says ("Logs and traces").
+fn source_file_exists(module: &str) -> bool {
+    let (program, rest) = module.split_once("::").unwrap_or((module, "lib"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(program)
+        .join("src")
+        .join(rest.replace("::", "/"));
+    path.with_extension("rs").exists() || path.join("mod.rs").exists()
+}
+
+/// Checks that all log lines so far name their request and their module; each message of `expected` must be among them.
 async fn assert_lines_named(program: &Program, expected: &[&str]) -> Vec<Value> {
     for message in expected {
         lines(program, message).await;
@@ -117,6 +133,7 @@ async fn assert_lines_named(program: &Program, expected: &[&str]) -> Vec<Value> 
         };
         let is_named = named("trace_id", "trace_ids") && named("request_id", "request_ids");
         assert!(is_named || is_background(line), "names no request or trace: {line}");
+        assert!(is_of_library(line) || source_file_exists(text(&line["target"])), "names no module: {line}");
     }
     all
 }
