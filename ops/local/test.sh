@@ -19,6 +19,11 @@ acquire_lock "$DIRECTORY" -n || { say "another \`make test\` is running here, wa
 start_servers "$DIRECTORY" postgres rabbitmq tools checks browser python
 "$ROOT/ops/local/python.sh" >/dev/null 9>&-
 
+# Hundreds of programs start and end: a third of their processor time was clearing memory that they hardly use. The AMQP library
+# clears 64 times the largest frame for each connection, and the allocator's huge pages are cleared as a whole.
+[[ $AMQP_URL == *\?* ]] || export AMQP_URL="$AMQP_URL?frame_max=16384"
+export MIMALLOC_ALLOW_THP=0
+
 # Tests that kill a server start and stop their own with this script.
 export CONNECT_SERVICES=$SERVICES
 

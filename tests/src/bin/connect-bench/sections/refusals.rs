@@ -58,6 +58,7 @@ pub(crate) async fn run(options: &Options) {
     println!("floor: the same requests to a bare warp server that computes one HMAC and refuses");
     let world = World::start().await;
     rates(&world, options).await;
+    print_recorded(&world).await;
     refusal_times::run(&world).await;
     print_warnings(&world);
 }
@@ -89,6 +90,13 @@ async fn rates(world: &World, options: &Options) {
     for (_, spent, label) in &rows {
         println!("  {label}: {}", spent.as_deref().unwrap_or_default());
     }
+}
+
+/// How many refusals are stored for the owner of the key (D35): the rates above include that work.
+async fn print_recorded(world: &World) {
+    let stored = world.database.count("SELECT count(*) FROM refused_requests").await;
+    let refused = world.ingests[0].metrics().await.sum("connect_auth_failures_total", &[]);
+    println!("stored for the owners of keys meanwhile: a sample of {stored} of {refused} refusals with 401");
 }
 
 /// Measures refused requests of one kind. Each response must have the status code `status`, if there is one.
