@@ -79,7 +79,7 @@ pub async fn run(installation: &Installation) -> Report {
         match &installation.management {
             Ok(Some(management)) => Box::pin(management::check(management, settings, &mut report)).await,
             Ok(None) => report.skip(&management::CHECKS, management::NOT_SET),
-            Err(what) => report.add("broker.management", vec![unusable_setting(what)]),
+            Err(what) => report.add("broker.management", vec![management::unreadable(what)]),
         }
     }
     if let Some(broker) = broker {

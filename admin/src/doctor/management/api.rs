@@ -93,7 +93,10 @@ impl<'a> Api<'a> {
         match response.status() {
             StatusCode::OK => parse(response.body()).map(Some).map_err(|what| format!("{base}: {what}")),
             StatusCode::NOT_FOUND => Ok(None),
-            status => Err(format!("{base} refuses the user {user:?}: {status}{}", reason(&response))),
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                Err(format!("{base} refuses the user {user:?}: {status}{}", reason(&response)))
+            }
+            status => Err(format!("{base} responds {status}{}", reason(&response))),
         }
     }
 }

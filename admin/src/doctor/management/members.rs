@@ -42,13 +42,13 @@ fn absent_nodes<'c>(cluster: &'c Cluster, queue: &QueueState) -> Vec<&'c str> {
     names.filter(|name| !queue.members.iter().any(|member| member == name)).collect()
 }
 
-/// Queues whose members do not all run.
+/// Queues whose members do not all run. A node that was lost just now may still be in the report of a queue's leader.
 fn offline(cluster: &Cluster) -> Vec<Finding> {
+    let stopped = |name: &str| cluster.nodes.iter().any(|node| node.name == name && !node.running);
     let found = cluster.queues.iter().filter_map(|queue| {
-        let offline: Vec<&str> =
-            queue.members.iter().filter(|node| !queue.online.contains(node)).map(String::as_str).collect();
-        let has_majority = (queue.members.len() - offline.len()) * 2 > queue.members.len();
-        let nodes: BTreeSet<&str> = offline.into_iter().collect();
+        let is_offline = |node: &&String| !queue.online.contains(node) || stopped(node);
+        let nodes: BTreeSet<&str> = queue.members.iter().filter(is_offline).map(String::as_str).collect();
+        let has_majority = (queue.members.len() - nodes.len()) * 2 > queue.members.len();
         (!nodes.is_empty()).then_some(((has_majority, nodes), queue.name.as_str()))
     });
     let finding = |((has_majority, nodes), queues): ((bool, BTreeSet<&str>), String)| {
@@ -174,6 +174,15 @@ mod tests {
         );
         assert!(critical.contains("members on connect-3@localhost are not online"), "{critical}");
         assert!(critical.ends_with("c.x.q0, c.x.q1"), "{critical}");
+    }
+
+    #[test]
+    fn members_on_a_node_that_stopped_just_now_are_found() {
+        let mut cluster = cluster(3, &[(1, ALL, ALL), (2, ALL, ALL)]);
+        cluster.nodes[2].running = false;
+        let findings = findings(&cluster);
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
+        assert!(finding.message.starts_with("members on connect-3@localhost are not online"), "{finding:?}");
     }
 
     #[test]

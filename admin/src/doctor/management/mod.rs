@@ -45,9 +45,7 @@ pub(super) async fn check(management: &ManagementSettings, broker: &BrokerSettin
     let cluster = match read {
         Ok(cluster) => cluster,
         Err(what) => {
-            let fix = "Correct CONNECT_BROKER_MANAGEMENT_URL, and CONNECT_BROKER_MANAGEMENT_CA_FILE for a private authority; see docs/operators.md, Check the installation";
-            let message = format!("the management interface of RabbitMQ cannot be read: {what}");
-            report.add(connection, vec![Finding::error(message, fix)]);
+            report.add(connection, vec![unreadable(&what)]);
             return;
         }
     };
@@ -55,6 +53,14 @@ pub(super) async fn check(management: &ManagementSettings, broker: &BrokerSettin
     report.add(nodes, nodes::findings(&cluster));
     report.add(members, members::findings(&cluster));
     report.add(policies, policies::findings(&cluster));
+}
+
+/// The checks cannot run, because of a setting or of the server.
+pub(super) fn unreadable(what: &str) -> Finding {
+    Finding::error(
+        format!("the management interface of RabbitMQ cannot be read: {what}"),
+        "Correct CONNECT_BROKER_MANAGEMENT_URL, and CONNECT_BROKER_MANAGEMENT_CA_FILE for a private authority; see docs/operators.md, Check the cluster of RabbitMQ",
+    )
 }
 
 async fn read(management: &ManagementSettings, broker: &BrokerSettings) -> Result<Cluster, String> {

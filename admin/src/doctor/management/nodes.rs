@@ -24,7 +24,7 @@ fn of_node(node: &Node) -> Vec<Finding> {
         if is_in_effect {
             findings.push(Finding::error(
                 format!("RabbitMQ's node {name} is short of {what}; the cluster blocks all publishers"),
-                format!("Free {what} on the node, or give it more; {limit} is the limit. See docs/operators.md, Check the installation"),
+                format!("Free {what} on the node, or give it more; {limit} is the limit. See the runbook, ConnectBrokerBlocked"),
             ));
         }
     }
