@@ -53,7 +53,7 @@ fn parse(text: &str) -> Option<ManagementUrl> {
     let is_allowed = scheme == "https" || (scheme == "http" && is_loopback(authority.host()));
     let (login, server) = authority.as_str().rsplit_once('@')?;
     let (user, password) = login.split_once(':')?;
-    if !is_allowed || authority.host().is_empty() || user.is_empty() || password.contains(':') {
+    if !is_allowed || authority.host().is_empty() || user.is_empty() || password.contains([':', '@']) {
         return None;
     }
     let decode = |text| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
