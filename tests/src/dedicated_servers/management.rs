@@ -10,9 +10,6 @@ impl Broker {
     pub async fn start_with_management(certificate: Option<&Certificate>) -> (Self, u16) {
         let mut server = Server::prepare("rabbitmq");
         let port = server.enable_management(certificate);
-        // Instead of 5 s, after which a change is seen.
-        let faster = server.directory.join("rabbitmq/conf.d/60-statistics.conf");
-        fs::write(faster, "collect_statistics_interval = 1000\n").expect("a file of settings");
         server.url = services::printed_value(&server.run("start").await, "AMQP_URL");
         (Self(server), port)
     }
