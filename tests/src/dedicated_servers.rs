@@ -4,6 +4,7 @@ mod backup;
 mod cluster;
 mod disk;
 mod encrypted;
+mod management;
 mod pooler;
 mod processes;
 

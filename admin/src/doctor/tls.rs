@@ -1,8 +1,8 @@
-//! Encryption, and certificates that expire.
+//! Encryption, and certificates that expire: of servers, of clients, and of authorities.
 
 use super::Finding;
 use common::settings::{BrokerSettings, DatabaseSettings};
-use common::tls::TlsReport;
+use common::tls::{CertificateFile, TlsReport};
 use common::{broker, clock, db};
 use std::time::Duration;
 
@@ -12,20 +12,59 @@ const SOON: Duration = Duration::from_secs(30 * 86_400);
 const NOW: chrono::TimeDelta = chrono::TimeDelta::days(3);
 
 pub(super) async fn postgres(settings: &DatabaseSettings, patience: Duration) -> Vec<Finding> {
-    let mut reports = Vec::new();
+    let (mut reports, mut files) = (Vec::new(), Vec::new());
     for url in [&settings.url, &settings.direct_url, &settings.read_url] {
         for report in db::tls_reports(url, SOON, patience).await {
             if !reports.iter().any(|known: &TlsReport| known.server == report.server) {
                 reports.push(report);
             }
         }
+        files.extend(db::tls_files(url, SOON));
     }
-    findings(&reports, "set sslmode=verify-full in the URL")
+    let mut findings = findings(&reports, "set sslmode=verify-full in the URL");
+    findings.extend(of_files(&files));
+    findings
 }
 
 pub(super) async fn broker(settings: &BrokerSettings, patience: Duration) -> Vec<Finding> {
     let reports = broker::tls_reports(settings, SOON, patience).await;
-    findings(&reports, "use amqps:// in AMQP_URL")
+    let mut findings = findings(&reports, "use amqps:// in AMQP_URL");
+    findings.extend(of_files(&broker::tls_files(settings, SOON)));
+    findings
+}
+
+/// A file that several URLs name is reported once.
+fn of_files(files: &[CertificateFile]) -> Vec<Finding> {
+    let is_first = |(place, file): &(usize, &CertificateFile)| !files[..*place].contains(file);
+    files.iter().enumerate().filter(is_first).filter_map(|(_, file)| of_file(file)).collect()
+}
+
+fn of_file(file: &CertificateFile) -> Option<Finding> {
+    let CertificateFile { option, path, has_authorities, expiry } = file;
+    let place = format!("{option} {}", path.display());
+    let at = match expiry {
+        Ok(at) => (*at)?,
+        Err(what) => {
+            return Some(Finding::error(
+                format!("the certificates of {place} cannot be read: {what}"),
+                "Put certificates (PEM) into the file",
+            ));
+        }
+    };
+    let left = at - clock::now();
+    let verb = if left <= chrono::TimeDelta::zero() { "expired" } else { "expires" };
+    if *has_authorities {
+        // The programs go on trusting an authority that has expired, and other clients do not.
+        return Some(Finding::warning(
+            format!("the authority of {place} {verb} at {}", at.to_rfc3339()),
+            "Add the authority's new certificate to the file before servers get certificates of it; the programs need no restart",
+        ));
+    }
+    let finding = if left < NOW { Finding::error } else { Finding::warning };
+    Some(finding(
+        format!("the client certificate of {place} {verb} at {}", at.to_rfc3339()),
+        "Renew the client certificate and its key in their files; the programs need no restart".to_owned(),
+    ))
 }
 
 fn findings(reports: &[TlsReport], encrypt: &str) -> Vec<Finding> {
@@ -73,5 +112,29 @@ mod tests {
         assert_eq!(level(Some(Ok(None)), false), None);
         assert_eq!(level(Some(Err("unknown issuer".to_owned())), true), Some(Level::Error));
         assert_eq!((level(None, true), level(None, false)), (None, Some(Level::Warning)));
+    }
+
+    #[test]
+    fn a_file_is_reported_once_and_an_authority_is_no_error() {
+        let file = |has_authorities, days| CertificateFile {
+            option: "sslcert",
+            path: "/a.pem".into(),
+            has_authorities,
+            expiry: Ok(Some(clock::now() + TimeDelta::days(days))),
+        };
+        let found = |file: CertificateFile| {
+            let found = of_files(&[file.clone(), file]);
+            let [finding] = &found[..] else { panic!("{found:?}") };
+            (finding.level, finding.message.contains("sslcert /a.pem expired at"))
+        };
+        assert_eq!(found(file(false, 29)), (Level::Warning, false));
+        assert_eq!(found(file(false, 2)), (Level::Error, false));
+        assert_eq!(found(file(false, -1)), (Level::Error, true));
+        assert_eq!(found(file(true, -1)), (Level::Warning, true));
+        assert_eq!(of_files(&[CertificateFile { expiry: Ok(None), ..file(false, 0) }]), []);
+        assert_eq!(
+            of_files(&[CertificateFile { expiry: Err("x".to_owned()), ..file(true, 0) }])[0].level,
+            Level::Error
+        );
     }
 }

@@ -44,11 +44,13 @@ pub use mac::{MacError, MessageKeys};
 pub use malformed_part::MalformedPart;
 pub use message::Message;
 pub use message_consumer::{AckHandle, MessageHandler, Received, run_message_consumer};
-pub use operator_connection::{OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus};
+pub use operator_connection::{
+    OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus, RETRY_QUEUES_MAX,
+};
 pub use publisher::{OutgoingMessage, PublishError, Publisher};
 pub use rpc::{CallError, Rpc, RpcRequest};
 pub use settle::MessageOutcome;
-pub use tls_report::tls_reports;
+pub use tls_report::{tls_files, tls_reports};
 pub use topology::{Queue, QueueUse, dead_queue_name, queue_name, retry_queue_name};
 pub use unacknowledged::UnacknowledgedGuard;
 pub use unit_consumer::{UnitHandler, run_unit_consumer};

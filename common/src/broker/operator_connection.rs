@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 /// Most retry queues that are listed; there are as many as the retry schedule has different waits.
-const RETRY_QUEUES_MAX: u8 = 64;
+pub const RETRY_QUEUES_MAX: u8 = 64;
 
 /// A connection that is not reopened when it is lost, and on which nothing is declared: a command with a wrong prefix must
 /// not leave queues behind.

@@ -1,7 +1,7 @@
 //! TLS to RabbitMQ, for operators.
 
 use crate::settings::{BROKER_TLS_NAMES, BrokerSettings};
-use crate::tls::{TlsReport, TlsServer, expiry};
+use crate::tls::{CertificateFile, TlsReport, TlsServer, certificate_files, expiry};
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -32,4 +32,10 @@ pub async fn tls_reports(settings: &BrokerSettings, within: Duration, patience: 
         reports.push(TlsReport { server, is_local, expiry });
     }
     reports
+}
+
+/// The files with certificates that the URLs of the settings name, and whether they expire `within` that time.
+pub fn tls_files(settings: &BrokerSettings, within: Duration) -> Vec<CertificateFile> {
+    let all = settings.urls.in_order().filter_map(|(_, url)| url.tls);
+    all.flat_map(|tls| certificate_files(&tls.options, within)).collect()
 }

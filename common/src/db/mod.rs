@@ -32,4 +32,4 @@ pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};
 pub use session::{DatabaseSession, DatabaseSessionConfig, SessionWork, run_session};
 pub use session_settings::{WrongSetting, missing_behind_pooler, planner_options, role_settings};
 pub use statement::{Sql, column};
-pub use tls_report::tls_reports;
+pub use tls_report::{tls_files, tls_reports};

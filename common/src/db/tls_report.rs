@@ -1,7 +1,7 @@
 //! TLS to Postgres, for operators.
 
 use crate::settings::{DATABASE_TLS_NAMES, DatabaseUrl};
-use crate::tls::{TlsReport, TlsServer, expiry};
+use crate::tls::{CertificateFile, TlsReport, TlsServer, certificate_files, expiry};
 use std::net::IpAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -42,6 +42,14 @@ pub async fn tls_reports(url: &DatabaseUrl, within: Duration, patience: Duration
         reports.push(TlsReport { server, is_local: is_socket || is_loopback, expiry });
     }
     reports
+}
+
+/// The files with certificates that `url` names, and whether they expire `within` that time.
+pub fn tls_files(url: &DatabaseUrl, within: Duration) -> Vec<CertificateFile> {
+    let config = url.config();
+    // All servers of a URL have the same options.
+    let options = (0..url.servers()).find_map(|place| url.tls(&config, place));
+    options.map(|options| certificate_files(options, within)).unwrap_or_default()
 }
 
 /// A connection on which the server expects the handshake.

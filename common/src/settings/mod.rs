@@ -5,6 +5,7 @@ mod broker_urls;
 mod console;
 mod database_tls;
 mod database_url;
+mod management;
 mod networks;
 mod retention;
 mod sections;
@@ -15,6 +16,7 @@ pub(crate) use broker_urls::{BrokerTls, BrokerUrl, NAMES as BROKER_TLS_NAMES};
 pub use console::{CONSOLE_URL, ConsoleSettings, ConsoleUrl, is_loopback};
 pub(crate) use database_tls::NAMES as DATABASE_TLS_NAMES;
 pub use database_url::DatabaseUrl;
+pub use management::{ManagementSettings, ManagementUrl, OptionalManagementSettings};
 pub use networks::Networks;
 pub use retention::{RetentionPeriod, RetentionSettings};
 pub use sections::{

@@ -12,6 +12,6 @@ mod roots;
 pub(crate) use failure::{TlsFailure, explain_io};
 pub(crate) use handshake::{TlsServer, handshake};
 pub(crate) use options::{ClientCertificate, OptionNames, TlsOptions, decode_path};
-pub use report::TlsReport;
-pub(crate) use report::expiry;
+pub use report::{CertificateFile, TlsReport};
+pub(crate) use report::{certificate_files, expiry};
 pub use roots::{add_pem_file, native_roots};

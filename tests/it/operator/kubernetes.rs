@@ -32,6 +32,22 @@ async fn manifests_fit_the_schemas_and_the_policy() {
     assert_complete(&project("ops/kubernetes")).await;
 }
 
+/// The master key can be rotated: the second key is a key of the same Secret, which may be missing.
+#[test]
+fn whatever_has_the_master_key_can_have_the_previous_one() {
+    let read =
+        |path: &str| std::fs::read_to_string(project(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    for program in ["console", "dispatcher", "ingest", "migrate", "worker"] {
+        let manifest = read(&format!("ops/kubernetes/base/{program}.yaml"));
+        for reference in ["CONNECT_MASTER_KEY }", "CONNECT_MASTER_KEY_PREVIOUS, optional: true }"] {
+            let reference = format!("secretKeyRef: {{ name: connect-master-key, key: {reference} }}");
+            assert!(manifest.contains(&reference), "{program}: {reference}");
+        }
+    }
+    let previous = "CONNECT_MASTER_KEY_PREVIOUS: ${CONNECT_MASTER_KEY_PREVIOUS:-}";
+    assert!(read("compose.yaml").contains(previous));
+}
+
 /// Where a tool of Kubernetes is installed, also what it makes of the example.
 #[tokio::test]
 async fn the_example_renders_to_manifests_that_fit() {

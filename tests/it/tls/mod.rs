@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tests::Certificate;
 
 /// A directory for certificates, which is removed with its value.
-struct Files(PathBuf);
+pub(crate) struct Files(PathBuf);
 
 impl Files {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("connect-tls-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let directory = std::env::temp_dir().join(name);
@@ -23,14 +23,14 @@ impl Files {
     }
 
     /// A copy of a file under another name.
-    fn copy(&self, name: &str, of: &Path) -> String {
+    pub(crate) fn copy(&self, name: &str, of: &Path) -> String {
         let path = self.0.join(name);
         fs::copy(of, &path).expect("a copy");
         path.display().to_string()
     }
 
     /// The files of a certificate and of its key.
-    fn write(&self, name: &str, pair: &Certificate) -> [String; 2] {
+    pub(crate) fn write(&self, name: &str, pair: &Certificate) -> [String; 2] {
         [("crt", &pair.certificate), ("key", &pair.key)].map(|(suffix, text)| {
             let path = self.0.join(format!("{name}.{suffix}"));
             fs::write(&path, text).expect("a file");

@@ -30,9 +30,19 @@ pub struct Certificate {
 impl Authority {
     /// Creates an authority with a new key.
     pub fn new() -> Self {
+        Self::create(CertificateParams::default())
+    }
+
+    /// Creates an authority whose own certificate expires in so many days, at midnight.
+    pub fn for_days(days: u64) -> Self {
+        let mut params = CertificateParams::default();
+        expire_in_days(&mut params, days);
+        Self::create(params)
+    }
+
+    fn create(mut params: CertificateParams) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         // OpenSSL takes a certificate for self-signed if it has the name of its issuer.
         params.distinguished_name.push(DnType::CommonName, format!("authority {count}"));
@@ -62,10 +72,8 @@ impl Authority {
 
     /// A certificate for these names and addresses that expires in so many days, at midnight.
     pub fn certificate_for_days(&self, names: &[&str], days: u64) -> Certificate {
-        let last = chrono::DateTime::<chrono::Utc>::from(SystemTime::now()) + chrono::Days::new(days);
         let mut params = Self::params(names);
-        let [month, day] = [last.month(), last.day()].map(|part| u8::try_from(part).expect("of a date"));
-        params.not_after = date_time_ymd(last.year(), month, day);
+        expire_in_days(&mut params, days);
         self.sign(&params)
     }
 
@@ -96,6 +104,12 @@ impl Authority {
             .expect("the key is the certificate's");
         TlsAcceptor::from(Arc::new(config))
     }
+}
+
+fn expire_in_days(params: &mut CertificateParams, days: u64) {
+    let last = chrono::DateTime::<chrono::Utc>::from(SystemTime::now()) + chrono::Days::new(days);
+    let [month, day] = [last.month(), last.day()].map(|part| u8::try_from(part).expect("of a date"));
+    params.not_after = date_time_ymd(last.year(), month, day);
 }
 
 impl Default for Authority {

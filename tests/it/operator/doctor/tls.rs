@@ -1,6 +1,7 @@
 //! Certificates that expire soon.
 
-use super::{until_fixed, until_found, world_without_programs};
+use super::{findings, of, until_fixed, until_found, world_without_programs};
+use crate::tls::Files;
 use tests::dedicated_servers::Broker;
 use tests::{Authority, Connectctl};
 
@@ -35,5 +36,40 @@ async fn a_certificate_of_the_broker_that_expires_soon_is_found() {
             Some(level) => drop(until_found(&ctl, &[], level, "broker.tls", "expires at").await),
             None => until_fixed(&ctl, &[], "broker.tls", "").await,
         }
+    }
+}
+
+#[tokio::test]
+async fn client_certificates_and_authorities_that_expire_soon_are_found() {
+    let (postgres, world) = world_without_programs().await;
+    let (authority, old, files) = (Authority::new(), Authority::for_days(20), Files::new());
+    postgres.encrypt(&authority.certificate(&["localhost"]), None).await;
+    // The check needs no server.
+    let broker = "amqps://guest:guest@localhost:1/%2f";
+    let base = world.database.url().replace("127.0.0.1", "localhost");
+    let with = |days, roots: &Authority| {
+        let [certificate, key] = files.write("own", &authority.certificate_for_days(&["connect"], days));
+        let roots = files.copy("ca.pem", roots.file());
+        let broker = format!("{broker}?cacertfile={roots}&certfile={certificate}&keyfile={key}");
+        let url =
+            format!("{base}?sslmode=verify-full&sslrootcert={roots}&sslcert={certificate}&sslkey={key}");
+        world.connectctl.clone().and("AMQP_URL", &broker).and("DATABASE_READ_URL", &url)
+    };
+    for (days, level) in [(20, "warning"), (2, "error")] {
+        let ctl = with(days, &authority);
+        until_found(&ctl, &[], level, "postgres.tls", "the client certificate of sslcert").await;
+        until_found(&ctl, &[], level, "broker.tls", "the client certificate of certfile").await;
+    }
+    let ctl = with(2000, &old);
+    until_found(&ctl, &[], "warning", "postgres.tls", "the authority of sslrootcert").await;
+    until_found(&ctl, &[], "warning", "broker.tls", "the authority of cacertfile").await;
+    // A file with the old authority and the new one.
+    let ctl = with(2000, &old);
+    let both = [&old, &authority].map(|one| std::fs::read_to_string(one.file()).expect("the authority"));
+    let path = files.copy("ca.pem", authority.file());
+    std::fs::write(path, both.concat()).expect("a file");
+    for (check, part) in [("postgres.tls", "expires at"), ("broker.tls", "expires at")] {
+        let found = findings(&ctl, &[]).await;
+        assert!(of(&found, check, part).is_none(), "{found:?}");
     }
 }

@@ -1,34 +1,19 @@
 //! HTTP to the provider.
 
 use super::settings::OidcSettings;
+use admin::http_client::{HttpClient, HttpError};
 use bytes::Bytes;
 use common::settings::is_loopback;
-use common::tls::{add_pem_file, native_roots};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::{Request, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
-use rustls::ClientConfig;
-use rustls::crypto::ring;
-use std::error::Error as _;
 use std::pin::Pin;
-use std::time::Duration;
 use thiserror::Error;
-use tokio::time::timeout;
 
-/// Longest time that an exchange may take.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Most bytes of a response.
-const RESPONSE_BYTES_MAX: usize = 1 << 20;
-
-/// A client that follows no redirects, ignores the proxy variables of the environment and speaks TLS, except with a provider of
-/// this machine.
+/// A client that speaks TLS, except with a provider of this machine.
 #[derive(Debug)]
 pub(super) struct Transport {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: HttpClient,
     /// Whether unencrypted connections to this machine are allowed.
     is_local: bool,
 }
@@ -36,12 +21,8 @@ pub(super) struct Transport {
 /// Why there is no response.
 #[derive(Debug, Error)]
 pub(super) enum TransportError {
-    #[error("no response within {TIMEOUT:?}")]
-    Timeout,
-    #[error("{0}")]
-    Connection(String),
-    #[error("the response has more than {RESPONSE_BYTES_MAX} bytes")]
-    TooLarge,
+    #[error(transparent)]
+    Http(#[from] HttpError),
     #[error("the URL {0} is not https")]
     NotEncrypted(Uri),
 }
@@ -49,18 +30,8 @@ pub(super) enum TransportError {
 impl Transport {
     /// The error says which setting is wrong.
     pub(super) fn new(settings: &OidcSettings) -> Result<Self, String> {
-        let mut roots = native_roots();
-        if let Some(path) = &settings.ca_file {
-            add_pem_file(&mut roots, path)
-                .map_err(|error| format!("setting CONNECT_OIDC_CA_FILE: {}: {error}", path.display()))?;
-        }
-        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("setting CONNECT_OIDC_ISSUER: TLS cannot be set up: {error}"))?;
-        let config = config.with_root_certificates(roots).with_no_client_auth();
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
-        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let client = HttpClient::new(settings.ca_file.as_deref())
+            .map_err(|error| format!("setting CONNECT_OIDC_CA_FILE: {error}"))?;
         Ok(Self { client, is_local: settings.is_local() })
     }
 
@@ -71,19 +42,7 @@ impl Transport {
         }
         let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
-        let response = self.client.request(request).await.map_err(|error| {
-            let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            TransportError::Connection(format!("{error}: {cause}"))
-        })?;
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                TransportError::TooLarge
-            } else {
-                TransportError::Connection(error.to_string())
-            }
-        })?;
-        Ok(HttpResponse::from_parts(parts, body.to_bytes().to_vec()))
+        Ok(self.client.send(request).await?.map(|body| body.to_vec()))
     }
 }
 
@@ -92,9 +51,7 @@ impl<'c> AsyncHttpClient<'c> for Transport {
     type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send + 'c>>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(async move {
-            timeout(TIMEOUT, self.exchange(request)).await.unwrap_or(Err(TransportError::Timeout))
-        })
+        Box::pin(self.exchange(request))
     }
 }
 
