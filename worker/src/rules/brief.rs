@@ -1,4 +1,4 @@
-//! Parses the brief, what a traveller asks for, from a payload (specification: `enquiry.submitted`; D15, D22).
+//! Parses the brief, what a traveler asks for, from a payload (specification: `enquiry.submitted`; D15, D22).
 //!
 //! A field that is not stated, or that cannot be parsed, stays unstated. Nothing is assumed.
 

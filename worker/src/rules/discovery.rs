@@ -1,4 +1,4 @@
-//! `traveller.discovery_upserted`: what a traveller is looking for (specification: Inbound event types; D15a).
+//! `traveller.discovery_upserted`: what a traveler is looking for (specification: Inbound event types; D15a).
 
 use super::new_lead::{self, NewLead};
 use super::payload::{

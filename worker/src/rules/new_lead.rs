@@ -15,7 +15,7 @@ pub(crate) struct NewLead {
     pub(crate) title: Option<String>,
     /// The caller's own id of the lead.
     pub(crate) external_id: Option<String>,
-    /// What the traveller asks for.
+    /// What the traveler asks for.
     pub(crate) brief: Brief,
     /// The marketing block, a JSON object.
     pub(crate) attribution: Option<Value>,

@@ -30,7 +30,7 @@ pub(crate) struct ActionRequest<'a> {
     pub(crate) request_context: RequestContext,
 }
 
-/// Applies an action and adds it to the ledger. It is not added to the timeline, which shows only events of the traveller.
+/// Applies an action and adds it to the ledger. It is not added to the timeline, which shows only events of the traveler.
 /// Returns the content of the reply.
 pub(crate) fn apply(
     state: &mut TenantState,

@@ -213,7 +213,7 @@ fn post_changes(
     }
     if state.inbox.len() > posted {
         let lead = lead::get(state, id)?;
-        let text = format!("The traveller changed the trip of {}", lead.enquiry_number);
+        let text = format!("The traveler changed the trip of {}", lead.enquiry_number);
         if let Some(owner) = lead.owner.clone() {
             notify::notify_member(state, owner, NotificationKind::TripChanged, id, text, ctx);
         }

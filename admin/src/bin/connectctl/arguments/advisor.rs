@@ -42,7 +42,7 @@ pub(crate) enum Action {
     Travelled(OfLead),
     /// Mark the proposal of a lead's trip as sent, for the first time or again
     ProposalSend(ProposalSend),
-    /// Mark the sent proposal as viewed by the traveller
+    /// Mark the sent proposal as viewed by the traveler
     ProposalView(OfLead),
     /// Discard the proposal of a lead's trip
     ProposalDiscard(OfLead),
@@ -118,7 +118,7 @@ pub(crate) struct ProposalSend {
     /// Title of the proposal
     #[arg(long)]
     pub(crate) title: String,
-    /// URL at which the traveller opens it
+    /// URL at which the traveler opens it
     #[arg(long)]
     pub(crate) url: String,
     /// Channel by which it is sent, such as email
