@@ -144,7 +144,7 @@ fn open(
         title: new.title.clone(),
         brief: Brief { destination: new.destination.clone(), ..Brief::default() },
         with_trip: new.with_trip,
-        ..NewLead::unstated(client_id)
+        ..NewLead::for_client(client_id)
     };
     Ok(new_lead::open(state, lead, cause, ctx)?.lead_id)
 }
