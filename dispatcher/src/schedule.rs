@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// The largest number of retry levels. The wait of the last one is the base doubled 30 times: 12 days for a base of a
-/// millisecond.
+/// The largest number of retry levels. The last wait is 2^30 times the base: 12 days for a base of a millisecond.
 const LEVELS_MAX: u8 = 31;
 /// Largest jitter, as a fraction of the wait.
 const JITTER: f64 = 0.1;

@@ -26,7 +26,7 @@ use common::log_limit::LogLimit;
 use common::model::TenantId;
 use common::sealed::MasterKeys;
 use common::write::WriteRefusal;
-use erasures::{ErasureCheck, ErasureCache};
+use erasures::{ErasureCache, ErasureCheck};
 use futures_util::future::try_join;
 use numbers::{EnquiryNumbers, ReservedNumbers};
 use std::panic::{AssertUnwindSafe, catch_unwind};

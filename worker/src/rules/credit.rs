@@ -3,7 +3,9 @@
 
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, parse, trimmed, typed};
 use super::warnings::CREDIT_FIELD;
-use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications};
+use super::{
+    Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications,
+};
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
 use common::model::{ClientId, TripId, text};
 use common::version::next_version;

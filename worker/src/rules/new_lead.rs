@@ -1,4 +1,5 @@
-//! Opens leads, for `enquiry.submitted`, discovery, `POST /leads` and advisor actions alike.
+//! Opens leads, with their trip, draft proposal, owner and first inbox message, for `enquiry.submitted`, discovery, `POST /leads` and
+//! advisor actions alike.
 
 use super::payload::{FieldReader, Payload, trimmed, verbatim};
 use super::warnings::{BRIEF_FIELD, ITINERARY_REJECTED};

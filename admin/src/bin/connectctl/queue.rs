@@ -74,11 +74,7 @@ async fn requeue(
     Ok(requeued)
 }
 
-async fn discard(
-    broker: &OperatorConnection,
-    json: bool,
-    dropped: &DropArgs,
-) -> anyhow::Result<DropReport> {
+async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) -> anyhow::Result<DropReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let queue = dropped.named.queue();
     let drop = DeadLetterDrop::prepare(broker, queue).await?;

@@ -1,6 +1,6 @@
 //! Arguments of the CRM's views of a tenant.
 
-use super::{Limit, ClientArgs, LeadArgs, TenantArgs};
+use super::{ClientArgs, LeadArgs, Limit, TenantArgs};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use common::model::Stage;

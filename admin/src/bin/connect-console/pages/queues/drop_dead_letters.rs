@@ -19,7 +19,8 @@ pub(crate) async fn confirm(view: View<'_>) -> Result<Response, Failure> {
     broker.close().await;
     let count = number(counted?.into());
     let page = format!("/queues/{}", queue.as_str());
-    let question = html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
+    let question =
+        html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
     let content = confirmation(&format!("{page}/drop"), "Drop them for good", &page, &question);
     Ok(layout::page(&view, &format!("Drop the dead letters of {}?", queue.as_str()), &content))
 }
