@@ -7,8 +7,8 @@ pub enum ProgressStep {
     ApplyMigrations,
     /// Dead letters are requeued.
     RequeueDeadLetters,
-    /// Dead letters are deleted.
-    DeleteDeadLetters,
+    /// Dead letters are dropped.
+    DropDeadLetters,
     /// Dead letters are read one by one, to remove some of them.
     CheckDeadLetters,
     /// Deliveries are replayed; each is an item.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The waits between attempts: what the next one is, and the longest one.
+/// Waits that stay the same, or double up to a longest one.
 #[derive(Debug)]
 pub struct RetryWaits {
     first: Duration,

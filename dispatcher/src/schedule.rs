@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Most retry levels: 31 doublings of a millisecond are more than three weeks.
-const MOST_LEVELS: u8 = 31;
+/// The largest number of retry levels. The last wait is 2^30 times the base: 12 days for a base of a millisecond.
+const LEVELS_MAX: u8 = 31;
 /// Largest jitter, as a fraction of the wait.
 const JITTER: f64 = 0.1;
 
@@ -30,21 +30,20 @@ pub struct Wait {
 impl Schedule {
     /// The number of different waits up to the cap, each with its own retry queue.
     pub fn levels(&self) -> u8 {
-        (1..=MOST_LEVELS).find(|level| self.length(*level) >= self.cap).unwrap_or(MOST_LEVELS)
+        (1..=LEVELS_MAX).find(|level| self.length(*level) >= self.cap).unwrap_or(LEVELS_MAX)
     }
 
-    /// The wait after the `made`th attempt failed, or `None` when there is no further attempt. `asked` is what the
-    /// receiver's `Retry-After` asks for: it lengthens the wait to the next level that is long enough, up to the
-    /// cap. `chance`, from 0 to 1, lengthens it by at most a tenth, so that deliveries that failed together are not retried
-    /// together.
-    pub(crate) fn wait_after(&self, made: u16, asked: Option<Duration>, chance: f64) -> Option<Wait> {
+    /// The wait after the `made`th attempt failed, or `None` when there is no further attempt. `retry_after` is the
+    /// receiver's `Retry-After`: the wait is that of the next level that is long enough, at most the cap. `chance`, from 0
+    /// to 1, is the part of the jitter that is added, so that deliveries that failed together are not retried together.
+    pub(crate) fn wait_after(&self, made: u16, retry_after: Option<Duration>, chance: f64) -> Option<Wait> {
         if made >= self.attempts {
             return None;
         }
         let levels = self.levels();
         let due = u8::try_from(made.max(1)).unwrap_or(u8::MAX).min(levels);
-        let asked = asked.unwrap_or_default();
-        let level = (due..levels).find(|level| self.length(*level) >= asked).unwrap_or(levels);
+        let retry_after = retry_after.unwrap_or_default();
+        let level = (due..levels).find(|level| self.length(*level) >= retry_after).unwrap_or(levels);
         let length = self.length(level).mul_f64(1.0 + JITTER * chance.clamp(0.0, 1.0));
         Some(Wait { level, length: length.min(self.cap) })
     }

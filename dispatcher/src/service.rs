@@ -25,7 +25,7 @@ const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Pool connections: relay, replay jobs, lookups, recorder, three for gauges and the counts of the last minutes, one for
 /// conservation, and one for the readiness check.
 const CONNECTIONS: usize = 9;
-/// Longest that the relay waits for the queues to be declared, and how often it checks.
+/// The time limit for the queues to be declared before the relay starts, and how often it checks.
 const DECLARED_WITHIN: Duration = Duration::from_secs(2);
 const DECLARED_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Part of the shutdown timeout that is reserved for writing the last counts after the drain.

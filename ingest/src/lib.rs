@@ -25,7 +25,7 @@ pub(crate) mod outage;
 pub mod overload;
 pub(crate) mod publish;
 pub(crate) mod read_pools;
-pub(crate) mod reads;
+pub(crate) mod record_reads;
 pub(crate) mod refusal;
 pub(crate) mod refused;
 pub(crate) mod replay;

@@ -20,7 +20,7 @@ use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
 
 /// Limits the log lines of unhandled rejections.
-static UNROUTED: LogLimit<1> = LogLimit::new();
+static REJECTIONS: LogLimit<1> = LogLimit::new();
 
 /// All routes. Unknown paths are refused here as well, so that warp never responds by itself.
 pub(crate) fn routes(
@@ -68,7 +68,7 @@ where
     response
 }
 
-/// Responds to a GET with `asset`, and a HEAD with its headers alone (D34), whose body hyper leaves out.
+/// Responds with `asset`. Hyper omits the body of the response to a HEAD (D34).
 fn serve_asset<S, B, E>(asset: &Asset, route: Route, head: &RequestHead, body: S) -> Response
 where
     S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
@@ -92,9 +92,9 @@ where
     refusal.into_response()
 }
 
-/// The filter should reject no request: a rejection is an internal error.
+/// The filter of [`routes`] accepts every request, so a rejection is an internal error.
 async fn handle_rejection(rejection: Rejection) -> Result<Response, Infallible> {
-    limited!(UNROUTED[0], error, ?rejection, "unhandled rejection from warp; responding 500");
+    limited!(REJECTIONS[0], error, ?rejection, "unhandled rejection from warp; responding 500");
     Ok(Refusal::Internal.into_response())
 }
 

@@ -12,7 +12,7 @@ use crate::publish::QueuePublisher;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::read_pools::ReadPools;
-use crate::reads::RecordReader;
+use crate::record_reads::RecordReader;
 use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
 use crate::replay::partitions::{ReplayPartitions, maintain_partitions};

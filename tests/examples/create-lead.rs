@@ -111,7 +111,8 @@ impl Settings {
     fn create(&self, order: &str, body: &str) -> Result<Response, ureq::Error> {
         // Of a records route the method and the path with its query are signed as well, as `v2`; without a body, an empty one.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key has any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("HMAC takes keys of any length");
         mac.update(format!("{time}.POST.{LEADS}.{body}").as_bytes());
         let signature = format!("t={time},v2={}", hex::encode(mac.finalize().into_bytes()));
 

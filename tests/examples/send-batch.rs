@@ -114,7 +114,8 @@ impl Settings {
     fn send(&self, body: &str) -> Result<Response, ureq::Error> {
         // Signs exactly the bytes that are sent: a body that is serialized again after signing does not verify.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970").as_secs();
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("a key has any length");
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()).expect("HMAC takes keys of any length");
         mac.update(format!("{time}.{body}").as_bytes());
         let signature = format!("t={time},v1={}", hex::encode(mac.finalize().into_bytes()));
 

@@ -16,7 +16,7 @@ mod envelope;
 mod equivalence;
 mod events;
 mod examples;
-mod failures;
+mod failed_events;
 mod faults;
 mod forged_messages;
 mod fuzz;

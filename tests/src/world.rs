@@ -111,7 +111,7 @@ impl World {
         self.ingests.insert(0, Program::ingest(&self.settings).await);
     }
 
-    /// Waits until all of its programs are ready; of a worker, all lanes consume then.
+    /// Waits until all programs are ready. A worker is ready when all of its lanes consume.
     pub async fn until_ready(&self) {
         for program in self.ingests.iter().chain(&self.workers).chain(&self.dispatchers) {
             program.until_ready().await;
@@ -166,8 +166,8 @@ impl World {
         result
     }
 
-    /// Retries one event until it succeeds, as its partner does, and returns its result: `accepted`, or `duplicate` when an
-    /// attempt with a 503 was applied. For worlds whose timeouts a busy machine exceeds.
+    /// Retries one event until it succeeds, as its partner does, and returns its result: `accepted`, or `duplicate` if an
+    /// earlier attempt was applied although its response was 503. For worlds whose timeouts a busy machine exceeds.
     pub async fn accept_with_retries(&self, event: Event) -> Value {
         let result = eventually("the event is processed", MAX_WAIT, async || {
             let response = self.send(std::slice::from_ref(&event)).await;

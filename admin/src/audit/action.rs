@@ -49,7 +49,7 @@ pub enum AuditAction {
     StopReplay,
     /// Dead letters were requeued.
     RequeueDeadLetters,
-    /// Dead letters were deleted.
+    /// Dead letters were dropped.
     DropDeadLetters,
     /// Sealed values were sealed again under the current master key.
     RotateMasterKey,

@@ -81,7 +81,7 @@ pub struct Key {
 pub struct RequestCounts {
     /// With valid credentials, and not refused.
     pub accepted: i64,
-    /// Refused with a status from 400 to 499, except those that tell of records: 404, 409 and 412.
+    /// Refused with a status from 400 to 499, except those that describe the state of a record: 404, 409 and 412.
     pub refused: i64,
 }
 

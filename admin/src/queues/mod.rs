@@ -55,10 +55,10 @@ pub struct RequeueReport {
     pub removed: u32,
 }
 
-/// The result of deleting dead letters.
+/// The result of dropping dead letters.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct DeletionReport {
-    /// Number of deleted dead letters.
+pub struct DropReport {
+    /// Number of dropped dead letters.
     pub dropped: u32,
 }
 
@@ -112,21 +112,21 @@ pub async fn requeue(
     Ok(RequeueReport { requeued: done.requeued, kept: done.kept, removed: done.removed })
 }
 
-/// Dead letters that are about to be deleted, so that a user interface can ask for a confirmation.
-pub struct DeadLetterDeletion<'b> {
+/// Dead letters that are about to be dropped, so that a user interface can ask for a confirmation.
+pub struct DeadLetterDrop<'b> {
     scan: DeadLetterScan<'b>,
     queue: Queue,
 }
 
-impl std::fmt::Debug for DeadLetterDeletion<'_> {
+impl std::fmt::Debug for DeadLetterDrop<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeadLetterDeletion").field("count", &self.count()).finish()
+        f.debug_struct("DeadLetterDrop").field("count", &self.count()).finish()
     }
 }
 
-impl<'b> DeadLetterDeletion<'b> {
-    /// Selects the dead letters that the queue holds now.
-    pub async fn begin(broker: &'b OperatorConnection, queue: Queue) -> Result<Self, AdminError> {
+impl<'b> DeadLetterDrop<'b> {
+    /// Selects the dead letters that the queue holds now; [`run`](Self::run) drops them.
+    pub async fn prepare(broker: &'b OperatorConnection, queue: Queue) -> Result<Self, AdminError> {
         Ok(Self { scan: broker.scan_dead_letters(queue, None).await?, queue })
     }
 
@@ -135,21 +135,21 @@ impl<'b> DeadLetterDeletion<'b> {
         self.scan.remaining()
     }
 
-    /// Deletes them permanently.
+    /// Drops them permanently.
     pub async fn run(
         mut self,
         client: &mut Client,
         actor: &Actor,
         observer: &mut impl Observer,
-    ) -> Result<DeletionReport, AdminError> {
+    ) -> Result<DropReport, AdminError> {
         record_before(client, actor, AuditAction::DropDeadLetters, self.queue.as_str(), None).await?;
-        observer.begin(ProgressStep::DeleteDeadLetters, self.count().into());
+        observer.begin(ProgressStep::DropDeadLetters, self.count().into());
         while let Some(window) = self.scan.next_window().await? {
             window.settle(|_| DeadLetterAction::Remove).await?;
             observer.reached(self.scan.counts().removed.into());
         }
         let done = self.scan.finish().await?;
         observer.end(done.removed.into());
-        Ok(DeletionReport { dropped: done.removed })
+        Ok(DropReport { dropped: done.removed })
     }
 }

@@ -1,4 +1,5 @@
-//! Erasures: the lock that excludes units of work, the key of the hashes, the hashes, and the receipts (D32).
+//! Erasures: the lock that excludes units of work, the key of the hashes, the hashes, and the receipts (D32). `person_tables` deletes
+//! the person's rows.
 
 use super::{all, exactly_one, execute, one};
 use crate::AdminError;

@@ -1,4 +1,4 @@
-//! The trip discovery records of a client, and their traveller profile.
+//! The trip discovery records of a client, and their traveler profile.
 
 use super::find_client;
 use crate::{AdminError, Newest, store};
@@ -15,7 +15,7 @@ pub struct Discovery {
     pub discovery_id: DiscoveryId,
     /// The record, as stored.
     pub discovery: Option<Box<RawValue>>,
-    /// The profile of the traveller, repeated in each record; null until it is known.
+    /// The profile of the traveler, repeated in each record; null until it is known.
     pub profile: Option<Box<RawValue>>,
     /// The profile's summary; null until it is known.
     pub essence: Option<String>,

@@ -10,7 +10,7 @@ use tracing::Span;
 use tracing::field::display;
 use uuid::Uuid;
 
-/// A message as the handler sees it.
+/// A message of a queue, parsed.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The body as published.
@@ -21,8 +21,7 @@ pub struct Message {
     pub traceparent: Option<String>,
     /// The AMQP message id, unless it is absent or blank.
     pub message_id: Option<String>,
-    /// The request that its message id or correlation id names. Foreign publishers may set any text: only a UUID is a
-    /// request's id.
+    /// The id of the request: the message id or the correlation id, if it is a UUID. Other publishers may set any text.
     pub request_id: Option<Uuid>,
     /// Whether the publisher asks for a reply.
     pub wants_reply: bool,
@@ -31,8 +30,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads a delivery from `queue`, and returns with it whether its MAC verifies. Only a message that verifies may be
-    /// handled; of others only the ids are used, for the log.
+    /// Parses an AMQP message of `queue`, and verifies its MAC. A message that does not verify must not be handled; only its
+    /// ids may be logged.
     pub fn from_delivery(
         queue: Queue,
         keys: &MessageKeys,

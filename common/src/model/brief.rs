@@ -1,4 +1,4 @@
-//! The brief: what a traveler asks for. A lead and its trip share one brief (D20). Omitted parts are unstated.
+//! The brief: what a traveler asks for. A lead and its trip share one brief (D20).
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ pub struct Brief {
     /// Free text, at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
-    /// Travel dates; `None` when unstated.
+    /// Travel dates; `None` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub travel_dates: Option<TravelDates>,
-    /// Travel party; `None` when unstated.
+    /// Travel party; `None` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub party: Option<Party>,
-    /// Budget; `None` when unstated.
+    /// Budget; `None` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// ISO 3166-1 alpha-2 passport country of the party, upper case.
@@ -91,7 +91,7 @@ impl TravelDates {
 
 impl Budget {
     /// An amount with its currency; `None` when the code is not an ISO 4217 code or the amount is negative.
-    pub fn stated(amount: f64, currency: &str) -> Option<Self> {
+    pub fn from_amount(amount: f64, currency: &str) -> Option<Self> {
         (is_currency(currency) && amount.is_finite() && amount >= 0.0).then(|| Self {
             // -0 is 0 (D34).
             amount: Some(amount + 0.0),
@@ -144,7 +144,7 @@ mod tests {
                 && !is_country("UK")
                 && !is_country("IND")
         );
-        assert!(Budget::stated(10.0, "INR").is_some());
-        assert!(Budget::stated(10.0, "inr").is_none() && Budget::stated(-1.0, "INR").is_none());
+        assert!(Budget::from_amount(10.0, "INR").is_some());
+        assert!(Budget::from_amount(10.0, "inr").is_none() && Budget::from_amount(-1.0, "INR").is_none());
     }
 }

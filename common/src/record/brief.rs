@@ -92,9 +92,8 @@ impl Deserr<Faults> for Budget {
         let fields = BudgetFields::deserialize_from_value(value, at)?;
         let (amount, currency) = (fields.amount.into_option(), fields.currency.into_option());
         match (amount, currency, fields.notes.into_string()) {
-            (Some(Amount(amount)), Some(Currency(currency)), None) => {
-                Self::stated(amount, &currency).ok_or_else(|| fault(at, "must be an amount and its currency"))
-            }
+            (Some(Amount(amount)), Some(Currency(currency)), None) => Self::from_amount(amount, &currency)
+                .ok_or_else(|| fault(at, "must be an amount and its currency")),
             (None, None, Some(notes)) => Ok(Self::notes(&notes)),
             (None, None, None) => Err(fault(at, "must have amount and currency, or notes")),
             (_, _, Some(_)) => Err(fault(at, "must have either amount and currency or notes, not both")),

@@ -59,7 +59,7 @@ impl RecordBody for LeadBody {
 }
 
 impl LeadBody {
-    /// The brief. Omitted fields are unstated.
+    /// The brief.
     pub fn brief(&self) -> Brief {
         let nationality = self.guest_nationality.get().cloned();
         Brief {
@@ -102,7 +102,7 @@ impl From<Contact> for Actor {
     }
 }
 
-/// Marketing attribution of a lead. Blank fields count as unstated.
+/// Marketing attribution of a lead. Blank fields count as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserr)]
 #[deserr(error = Faults, deny_unknown_fields, rename_all = camelCase)]
 pub struct Attribution {

@@ -77,7 +77,7 @@ impl From<Faults> for BodyError {
 pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, BodyError> {
     check_json(body)?;
     let tree = Node::parse(body).map_err(|_| Faults::one("", "is not valid JSON"))?;
-    let mut faults = repeated::fields(&tree);
+    let mut faults = repeated::find_repeated_fields(&tree);
     match deserr::deserialize::<T, Node, Faults>(tree) {
         Ok(record) if faults.is_empty() => with_itinerary(record, body),
         Ok(_) => Err(faults.into()),

@@ -6,18 +6,18 @@ use crate::event::Faults;
 use deserr::ValuePointerRef;
 use std::collections::HashSet;
 
-/// A fault for each repetition of a field.
-pub(super) fn fields(tree: &Node) -> Faults {
+/// A fault for each repetition of a field, at most [`FAULTS_MAX`].
+pub(super) fn find_repeated_fields(tree: &Node) -> Faults {
     let mut faults = Faults::default();
-    walk(tree, ValuePointerRef::Origin, &mut faults);
+    collect_repeated(tree, ValuePointerRef::Origin, &mut faults);
     faults
 }
 
-fn walk(node: &Node, at: ValuePointerRef<'_>, faults: &mut Faults) {
+fn collect_repeated(node: &Node, at: ValuePointerRef<'_>, faults: &mut Faults) {
     match node {
         Node::Array(items) => {
             for (i, item) in items.iter().enumerate() {
-                walk(item, at.push_index(i), faults);
+                collect_repeated(item, at.push_index(i), faults);
             }
         }
         Node::Object(Fields(fields)) => {
@@ -27,7 +27,7 @@ fn walk(node: &Node, at: ValuePointerRef<'_>, faults: &mut Faults) {
                 if !seen.insert(name) && faults.0.len() < FAULTS_MAX {
                     faults.push(place(here), "is given more than once");
                 }
-                walk(value, here, faults);
+                collect_repeated(value, here, faults);
             }
         }
         Node::Null

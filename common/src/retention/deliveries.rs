@@ -58,7 +58,7 @@ pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Posi
     let (deliveries, attempts) = (number(row.try_get(2)?), number(row.try_get(3)?));
     Ok(Step {
         removed: vec![(TABLE, deliveries), (ATTEMPTS_TABLE, attempts)],
-        next: last.filter(|_| read == STEP_ROWS).map(Position::id),
+        next: last.filter(|_| read == STEP_ROWS).map(Position::after_id),
     })
 }
 

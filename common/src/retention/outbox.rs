@@ -56,7 +56,7 @@ pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Posi
     let (read, last): (i64, Option<Uuid>) = (row.try_get(0)?, row.try_get(1)?);
     Ok(Step {
         removed: vec![(TABLE, number(row.try_get(2)?))],
-        next: last.filter(|_| read == STEP_ROWS).map(Position::id),
+        next: last.filter(|_| read == STEP_ROWS).map(Position::after_id),
     })
 }
 

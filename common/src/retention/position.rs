@@ -1,10 +1,9 @@
-//! Where a rule has arrived.
+//! The position of a retention rule in its table.
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-/// Where the next step of a rule begins: after this id, in tables whose rows are read in the order of ids; at this time, in the
-/// others.
+/// Where the next step of a rule begins: after `id` in tables that are read in the order of ids, at `at` in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     pub(super) id: Uuid,
@@ -15,11 +14,11 @@ impl Position {
     /// Before the oldest row.
     pub const START: Self = Self { id: Uuid::nil(), at: DateTime::UNIX_EPOCH };
 
-    pub(super) const fn id(id: Uuid) -> Self {
+    pub(super) const fn after_id(id: Uuid) -> Self {
         Self { id, ..Self::START }
     }
 
-    pub(super) const fn at(at: DateTime<Utc>) -> Self {
+    pub(super) const fn from_time(at: DateTime<Utc>) -> Self {
         Self { at, ..Self::START }
     }
 }

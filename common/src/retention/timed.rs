@@ -104,7 +104,7 @@ pub(super) async fn step(
     let row = tx.query_one(table.expire.as_str(), &[&cutoff, &from.at, &STEP_ROWS]).await?;
     let (removed, last): (i64, Option<DateTime<Utc>>) = (row.try_get(0)?, row.try_get(1)?);
     // Others may have the time of the last one, so the next step begins with it.
-    let next = last.filter(|_| removed == STEP_ROWS).map(Position::at);
+    let next = last.filter(|_| removed == STEP_ROWS).map(Position::from_time);
     Ok(Step { removed: vec![(table.name, number(removed))], next })
 }
 

@@ -1,4 +1,4 @@
-//! `DATABASE_URL`: read strictly. Options that this version does not support are refused at the start instead of being ignored
+//! Parses the value of `DATABASE_URL` (declared in `sections`) strictly. Options that this version does not support are refused at the start instead of being ignored
 //! (docs/operators.md, Settings).
 
 use super::SettingValue;

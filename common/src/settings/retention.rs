@@ -99,12 +99,12 @@ impl Section for RetentionSettings {
         Variable {
             name: "CONNECT_RETENTION_DELIVERIES",
             default: Some("30d"),
-            help: "how long delivered and dropped webhooks, their attempts and their events are kept after the last attempt; off keeps them",
+            help: "how long delivered and dropped webhooks, their attempts and their events are kept after the event or the last attempt, whichever is later; off keeps them",
         },
         Variable {
             name: "CONNECT_RETENTION_IDEMPOTENCY",
             default: Some("7d"),
-            help: "how long a records write is repeated to a retry with the same Idempotency-Key, at least 24h; off repeats it forever",
+            help: "how long the response to a records write is kept and returned to a retry with the same Idempotency-Key, at least 24h; off keeps it forever",
         },
         Variable {
             name: "CONNECT_RETENTION_NOTIFICATIONS",

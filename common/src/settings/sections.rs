@@ -1,4 +1,5 @@
-//! The sections that several programs share.
+//! Declares the settings that several programs read, in sections. The other files of this directory parse values, except `retention`
+//! and `console`, which declare their sections themselves.
 
 use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, Section, SettingError, Variable, error};
 use crate::sealed::{MasterKey, MasterKeys};

@@ -13,9 +13,9 @@ use rustls::{ClientConfig, RootCertStore};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest that one export may take.
+/// The time limit of an export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of a response that are read.
+/// A response is read up to this size.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// An HTTP client that posts spans to the collector.

@@ -48,17 +48,17 @@ pub struct OwnerView {
     pub name: String,
 }
 
-/// The part of a brief that leads and trips both show; null where unstated.
+/// The part of a brief that leads and trips both show; null where absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BriefView {
     /// Free text.
     pub destination: Option<String>,
-    /// Travel dates; null when unstated.
+    /// Travel dates; null if absent.
     pub travel_dates: Option<TravelDates>,
-    /// Travel party; null when unstated.
+    /// Travel party; null if absent.
     pub party: Option<Party>,
-    /// Budget; null when unstated.
+    /// Budget; null if absent.
     pub budget: Option<Budget>,
 }
 

@@ -1,5 +1,5 @@
 //! Deliveries from the queue: those of a paused subscription are parked, those of a removed one are dropped, those already
-//! recorded are acknowledged, and the others go to their lanes.
+//! recorded are acknowledged, dead-lettered ones have their message dead-lettered, and the others go to their lanes.
 
 use super::attempt_job::AttemptJob;
 use super::delivery_update::{DeliveryUpdate, Tracked};
@@ -40,9 +40,9 @@ pub(super) struct DeliveryConsumer {
 impl MessageHandler for DeliveryConsumer {
     const DEAD_LETTER_REASONS: &'static [&'static str] = &["metadata", "attempts", "record"];
 
-    async fn handle_messages(&mut self, unit: Vec<Received>) {
-        let mut messages = Vec::with_capacity(unit.len());
-        for Received { message, ack } in unit {
+    async fn handle_messages(&mut self, received: Vec<Received>) {
+        let mut messages = Vec::with_capacity(received.len());
+        for Received { message, ack } in received {
             let meta =
                 message.meta.as_deref().and_then(|meta| serde_json::from_str::<DeliveryMeta>(meta).ok());
             match meta.filter(|meta| meta.attempt > 0) {
@@ -89,14 +89,14 @@ struct DeliveryLookup {
 
 impl DeliveryConsumer {
     async fn look_up(&self, messages: &[ParsedMessage]) -> Result<DeliveryLookup, TxError> {
-        let asked: Vec<(Uuid, Uuid)> =
+        let keys: Vec<(Uuid, Uuid)> =
             messages.iter().map(|message| (message.meta.tenant_id.0, message.meta.delivery_id)).collect();
         let subscriptions: BTreeSet<Uuid> =
             messages.iter().map(|message| message.meta.subscription_id).collect();
         let subscriptions: Vec<Uuid> = subscriptions.into_iter().collect();
         let client = self.database.client().await?;
         let (deliveries, targets) = try_join!(
-            store::load_progress(&client, &asked),
+            store::load_progress(&client, &keys),
             store::load_targets(&client, &subscriptions, clock::now())
         )?;
         Ok(DeliveryLookup { deliveries, targets })

@@ -119,7 +119,7 @@ pub(crate) struct DeliveryProgress {
     pub state: DeliveryState,
     /// Attempts that are recorded; those in progress do not count.
     pub attempts: i16,
-    /// The part of them that was made before the last replay.
+    /// Attempts before the last replay, which `attempts` includes.
     pub attempts_before_replay: i16,
 }
 
@@ -135,14 +135,14 @@ pub(crate) struct DeliveryRow {
     pub attempts: i16,
     /// When the next attempt is due.
     pub next_attempt_at: Option<DateTime<Utc>>,
-    /// Since when it is parked.
+    /// When it was parked.
     pub parked_at: Option<DateTime<Utc>>,
     /// Until when its lane is expected to be full.
     pub parked_until: Option<DateTime<Utc>>,
 }
 
 impl DeliveryRow {
-    /// The row as the message implies it, before its attempt is made.
+    /// The row of a delivery before the attempt of this message: pending, with the earlier attempts.
     pub(crate) fn unchanged(meta: &DeliveryMeta) -> Self {
         Self {
             tenant_id: meta.tenant_id.0,
@@ -167,7 +167,7 @@ pub(crate) struct ParkedDelivery {
     pub subscription_id: Uuid,
     /// Attempts that are recorded; those in progress do not count.
     pub attempts: i16,
-    /// Since when it is parked, which identifies this parking.
+    /// When it was parked. `unpark` compares it, so that a delivery that was parked again meanwhile stays parked.
     pub parked_at: DateTime<Utc>,
     /// The type, such as `lead.assigned`.
     pub event_type: String,
@@ -182,14 +182,14 @@ pub(crate) struct ParkedDelivery {
 /// Loads the progress of deliveries, given by tenant and id.
 pub(crate) async fn load_progress(
     on: &impl GenericClient,
-    asked: &[(Uuid, Uuid)],
+    keys: &[(Uuid, Uuid)],
 ) -> Result<HashMap<Uuid, DeliveryProgress>, TxError> {
-    let rows = query(on, KNOWN, &[&column(asked, |asked| asked.0), &column(asked, |asked| asked.1)]).await?;
-    let known = |row: &tokio_postgres::Row| {
+    let rows = query(on, KNOWN, &[&column(keys, |key| key.0), &column(keys, |key| key.1)]).await?;
+    let progress = |row: &tokio_postgres::Row| {
         let state = state(row.get(1))?;
         Ok((row.get(0), DeliveryProgress { state, attempts: row.get(2), attempts_before_replay: row.get(3) }))
     };
-    rows.iter().map(known).collect()
+    rows.iter().map(progress).collect()
 }
 
 fn state(text: &str) -> Result<DeliveryState, TxError> {
@@ -199,26 +199,27 @@ fn state(text: &str) -> Result<DeliveryState, TxError> {
 
 /// The creation time of a delivery that has no row yet: now, or the time of its first attempt if that is earlier. `attempts` must
 /// be sorted by tenant and delivery.
-fn made_at(end: &DeliveryRow, attempts: &[AttemptRow], now: DateTime<Utc>) -> DateTime<Utc> {
-    let delivery = (end.tenant_id, end.delivery_id);
-    let of = |row: &AttemptRow| (row.tenant_id, row.delivery_id);
-    let own = &attempts[attempts.partition_point(|row| of(row) < delivery)..];
-    own.iter().take_while(|row| of(row) == delivery).fold(now, |made, row| made.min(row.at))
+fn creation_time(row: &DeliveryRow, attempts: &[AttemptRow], now: DateTime<Utc>) -> DateTime<Utc> {
+    let key = (row.tenant_id, row.delivery_id);
+    let key_of = |attempt: &AttemptRow| (attempt.tenant_id, attempt.delivery_id);
+    let own = &attempts[attempts.partition_point(|attempt| key_of(attempt) < key)..];
+    own.iter().take_while(|attempt| key_of(attempt) == key).fold(now, |first, attempt| first.min(attempt.at))
 }
 
-/// Inserts or updates deliveries, which must be sorted by tenant and id. `attempts` are written with them, in the order of `ends`.
-pub(super) fn record(ends: &[&DeliveryRow], attempts: &[AttemptRow], now: DateTime<Utc>) -> Query<'static> {
+/// Inserts or updates deliveries, which must be sorted by tenant and id. `attempts` are those of the same transaction, in the
+/// same order; they give a new row its creation time.
+pub(super) fn record(rows: &[&DeliveryRow], attempts: &[AttemptRow], now: DateTime<Utc>) -> Query<'static> {
     Query::new(RECORD)
-        .bind_column(ends, |end| end.tenant_id)
-        .bind_column(ends, |end| end.delivery_id)
-        .bind_column(ends, |end| end.event_id)
-        .bind_column(ends, |end| end.subscription_id)
-        .bind_column(ends, |end| end.state.as_str())
-        .bind_column(ends, |end| end.attempts)
-        .bind_column(ends, |end| end.next_attempt_at)
-        .bind_column(ends, |end| end.parked_at)
-        .bind_column(ends, |end| end.parked_until)
-        .bind_column(ends, |end| made_at(end, attempts, now))
+        .bind_column(rows, |row| row.tenant_id)
+        .bind_column(rows, |row| row.delivery_id)
+        .bind_column(rows, |row| row.event_id)
+        .bind_column(rows, |row| row.subscription_id)
+        .bind_column(rows, |row| row.state.as_str())
+        .bind_column(rows, |row| row.attempts)
+        .bind_column(rows, |row| row.next_attempt_at)
+        .bind_column(rows, |row| row.parked_at)
+        .bind_column(rows, |row| row.parked_until)
+        .bind_column(rows, |row| creation_time(row, attempts, now))
 }
 
 /// Subscriptions whose lanes are full or have recovered.
@@ -276,7 +277,7 @@ pub(crate) async fn rescue(
     execute(on, RESCUE, &[&now, &overdue, &limit]).await
 }
 
-/// Counts pending and dead deliveries, from their indexes.
+/// Counts pending and dead-lettered deliveries, from their indexes.
 pub(crate) async fn count_unsettled(on: &impl GenericClient) -> Result<[(DeliveryState, i64); 2], TxError> {
     pair(on, OPEN, [DeliveryState::Pending, DeliveryState::DeadLettered]).await
 }
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
     use chrono::TimeDelta;
 
-    fn end(delivery: u128) -> DeliveryRow {
+    fn row(delivery: u128) -> DeliveryRow {
         DeliveryRow {
             tenant_id: Uuid::nil(),
             delivery_id: Uuid::from_u128(delivery),
@@ -331,7 +332,7 @@ mod tests {
         // The clock of another machine may be ahead.
         let attempts = [attempt(2, 7), attempt(3, 1), attempt(3, 5), attempt(3, 2), attempt(4, -9)];
         let seconds_before =
-            [1, 2, 3, 4, 5].map(|id| (now - made_at(&end(id), &attempts, now)).num_seconds());
+            [1, 2, 3, 4, 5].map(|id| (now - creation_time(&row(id), &attempts, now)).num_seconds());
         assert_eq!(seconds_before, [0, 7, 5, 0, 0]);
     }
 }

@@ -125,13 +125,13 @@ fn subscriber(row: &Row) -> Subscriber {
     Subscriber { subscription, target }
 }
 
-/// Marks events as relayed, in a transaction.
-pub(super) fn mark_relayed(events: &[Uuid], now: DateTime<Utc>) -> Query<'_> {
+/// The statement that marks events as relayed, for a pipelined transaction.
+pub(super) fn mark_relayed_query(events: &[Uuid], now: DateTime<Utc>) -> Query<'_> {
     Query::new(RELAYED).bind(events).bind(now)
 }
 
-/// Marks events as relayed.
-pub(super) async fn relay(
+/// Marks events as relayed, in a transaction of its own.
+pub(super) async fn mark_relayed(
     on: &impl GenericClient,
     events: &[Uuid],
     now: DateTime<Utc>,

@@ -31,14 +31,14 @@ impl RetryableTransaction for RecordTransaction<'_> {
     async fn attempt(&self, database: &Database, _attempt: u32) -> Result<(), TxError> {
         if self.delivery_rows.is_empty() {
             // One statement is a transaction by itself.
-            return outbox::relay(&database.client().await?, self.relayed, self.now).await;
+            return outbox::mark_relayed(&database.client().await?, self.relayed, self.now).await;
         }
         let mut queries = vec![deliveries::record(self.delivery_rows, self.attempts, self.now)];
         if !self.attempts.is_empty() {
             queries.push(attempts::insert(self.attempts));
         }
         if !self.relayed.is_empty() {
-            queries.push(outbox::mark_relayed(self.relayed, self.now));
+            queries.push(outbox::mark_relayed_query(self.relayed, self.now));
         }
         database.pipelined().await?.commit(&queries).await
     }

@@ -1,4 +1,4 @@
-//! Limits concurrent key look-ups of one address and of one network to a part of the connections for them.
+//! Limits the key look-ups that one address, or one network, may run at once, so that neither uses all connections for look-ups.
 //!
 //! Anybody can send unknown prefixes, each of which must be looked up. Such look-ups wait for those of the same address, so
 //! that other addresses find a free connection.
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Look-ups at once of one address, and of one network. All together have four connections.
+/// The most look-ups that run at once for one address, and for one network. The pool has four connections.
 const PER_PEER: usize = 2;
 const PER_NETWORK: usize = 3;
 
@@ -18,7 +18,7 @@ const PER_NETWORK: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct KeyLookupLimiter(Mutex<PeerSemaphores>);
 
-/// Has entries only for look-ups that wait or are under way, so it is as bounded as requests are.
+/// Has entries only for look-ups that wait or are under way, so the number of requests under way bounds its size.
 #[derive(Debug, Default)]
 struct PeerSemaphores {
     peers: HashMap<IpAddr, Arc<Semaphore>>,
@@ -68,13 +68,13 @@ impl KeyLookupLimiter {
 impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
         let mut waiting = self.limiter.waiting();
-        forget_unused(&mut waiting.peers, &self.peer);
-        forget_unused(&mut waiting.networks, &Network::of(self.peer));
+        remove_unused(&mut waiting.peers, &self.peer);
+        remove_unused(&mut waiting.networks, &Network::of(self.peer));
     }
 }
 
 /// Removes a semaphore that only the map refers to. Others clone it only under the map's lock.
-fn forget_unused<K: Eq + Hash>(semaphores: &mut HashMap<K, Arc<Semaphore>>, key: &K) {
+fn remove_unused<K: Eq + Hash>(semaphores: &mut HashMap<K, Arc<Semaphore>>, key: &K) {
     if semaphores.get(key).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
         semaphores.remove(key);
     }
@@ -113,10 +113,10 @@ mod tests {
         assert!(waits.as_mut().now_or_never().is_none());
         drop(first);
         let third = waits.await;
-        let mut gives_up = Box::pin(limiter.take(peer));
-        assert!(gives_up.as_mut().now_or_never().is_none());
+        let mut canceled = Box::pin(limiter.take(peer));
+        assert!(canceled.as_mut().now_or_never().is_none());
         drop((second, third));
-        drop(gives_up);
+        drop(canceled);
         let waiting = limiter.waiting();
         assert!(waiting.peers.is_empty() && waiting.networks.is_empty(), "{waiting:?}");
     }

@@ -24,7 +24,7 @@ pub(crate) use keys::KeyStore;
 
 use crate::http::RequestHead;
 use crate::http::idempotency_key::IdempotencyKey;
-use crate::reads::{ReadResult, RecordReader};
+use crate::record_reads::{ReadResult, RecordReader};
 use crate::refusal::Refusal;
 use crate::refused::KeyRequestRecorder;
 use crate::replay::{Admission, ReplayStore};

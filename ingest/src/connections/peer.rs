@@ -1,4 +1,4 @@
-//! Networks of peers, by which limits are shared.
+//! The network of a peer's address. Some limits apply to all addresses of a network together.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

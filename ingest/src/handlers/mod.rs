@@ -12,7 +12,7 @@ use crate::limits::InFlightLimits;
 use crate::limits::read_limit::ReadLimit;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
-use crate::reads::RecordReader;
+use crate::record_reads::RecordReader;
 use crate::refused::KeyRequestRecorder;
 
 /// What all handlers share.

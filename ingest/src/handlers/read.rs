@@ -5,7 +5,7 @@ use super::records::VerifiedRequest;
 use super::resource::Resource;
 use crate::http::conditions::is_not_modified;
 use crate::http::{RequestHead, query, response};
-use crate::reads::{not_found, or_internal_error};
+use crate::record_reads::{not_found, or_internal_error};
 use crate::refusal::Refusal;
 use crate::store::clients::ClientIdentity;
 use crate::store::records::{RecordLookup, RecordQuery};

@@ -9,8 +9,7 @@ use std::time::Duration;
 /// The labels of methods. All others share the last one, because callers can invent methods.
 const METHODS: [&str; 8] = ["GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "other"];
 /// Status codes whose counters are kept; those of others are looked up each time.
-const STATUSES: [u16; 17] =
-    [200, 201, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 422, 428, 429, 500, 503];
+const STATUSES: [u16; 16] = [200, 201, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 422, 429, 500, 503];
 /// The routes, and one more for requests without a route.
 const ROUTES: usize = Route::ALL.len() + 1;
 

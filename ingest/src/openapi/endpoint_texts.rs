@@ -22,10 +22,10 @@ pub(super) const WEBHOOKS: &str = "Webhooks";
 pub(super) const TAGS: [(&str, &str); 5] = [
     (
         EVENTS,
-        "Send events about travellers in signed batches. The response has a result for each event, after it is \
+        "Send events about travelers in signed batches. The response has a result for each event, after it is \
         committed.",
     ),
-    (CLIENTS, "Create, look up, read and change clients: the agency's travellers."),
+    (CLIENTS, "Create, look up, read and change clients: the agency's travelers."),
     (LEADS, "Open, read and change enquiries and their trips."),
     (DESCRIPTION, "This description of the API, which needs no credentials."),
     (WEBHOOKS, "The events that Connect sends to your receiver."),

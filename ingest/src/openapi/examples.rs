@@ -63,7 +63,7 @@ const fn response(endpoint: Endpoint) -> Option<&'static str> {
     }
 }
 
-/// A batch with an event of each type. In their order they tell the story of one traveller, so that each is applied.
+/// A batch with an event of each type. In their order they tell the story of one traveler, so that each is applied.
 const fn event(kind: InboundType) -> &'static str {
     match kind {
         InboundType::ContactIdentified => include_str!("examples/events/contact_identified.json"),

@@ -64,7 +64,7 @@ impl KeyRequestRecorder {
     }
 
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a refusal
-    /// in this sense: those that tell of records, such as 404 and 409, are regular results, and those from 500 on are no fault of the
+    /// in this sense: those that describe the state of a record (404, 409 and 412) are regular results, and those from 500 on are no fault of the
     /// caller.
     pub(crate) fn note_result<T>(
         &self,

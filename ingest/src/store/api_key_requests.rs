@@ -7,7 +7,8 @@ use common::model::{KeyPrefix, TenantId};
 use tokio_postgres::{Error, Row};
 
 common::statements! {
-    /// Adds counts to those of existing keys, and returns the new ones with the tenants of the keys.
+    /// Adds counts to the rows of the hour, and returns the added counts with the tenants of their keys. Keys that do not exist are
+    /// skipped.
     const ADD = "-- api_key_requests.add
     WITH counts AS MATERIALIZED (
         SELECT k.tenant_id, c.prefix, c.accepted, c.refused

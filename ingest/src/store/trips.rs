@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 common::statements! {
-    /// The trips of leads: of many requests at once, each with its tenant, distinguished by `place`. The trip's columns are null
-    /// when a lead has no trip.
+    /// Loads the trip of each lead. The leads may be of several requests and tenants; `place` is the position of the lead in the
+    /// arguments, from 1. The trip's columns are null when a lead has no trip.
     pub(crate) const OF_LEADS = "-- trips.of_leads
     SELECT t.trip_id, l.lead_id, l.enquiry_number, t.title, l.stage, t.brief::text AS brief, l.owner_email,
            m.name AS owner_name, p.status, p.sent_at, t.created_at, t.updated_at, w.place

@@ -15,7 +15,7 @@ fn ana(event_type: &str) -> Event {
     event(event_type).email("ana@example.com")
 }
 
-/// A world with a subscriber and a lead of Ana's. Events emitted so far are removed.
+/// A world with a subscriber and a lead of Ana. Events emitted so far are removed.
 async fn world() -> (World, Value) {
     let world = World::start().await;
     world.subscribe(UNREACHED_RECEIVER).await;
@@ -26,7 +26,7 @@ async fn world() -> (World, Value) {
 }
 
 /// Checks the envelope, the cause and the common ids of an outbox row; returns the rest of its payload.
-async fn facts(
+async fn specific_fields(
     world: &World,
     row: &Value,
     event_type: &str,
@@ -54,11 +54,12 @@ async fn facts(
     Value::Object(payload)
 }
 
-/// Checks that exactly one event was take_emitted, and returns the specific fields of its payload.
-async fn only(world: &World, event_type: &str, opened: &Value, cause: Cause<'_>) -> Value {
+/// Takes the emitted events, checks that there is exactly one, of this type, and returns the fields of its payload that only
+/// this type has.
+async fn take_only_event(world: &World, event_type: &str, opened: &Value, cause: Cause<'_>) -> Value {
     let rows = take_emitted(world).await;
     assert_eq!(event_types(&rows), [event_type]);
-    facts(world, &rows[0], event_type, opened, cause).await
+    specific_fields(world, &rows[0], event_type, opened, cause).await
 }
 
 /// The member who does not own the lead, and its owner.
@@ -77,24 +78,24 @@ async fn every_path_emits_lead_assigned() {
     // Routing is done by the CRM, whoever opened the lead.
     let by_event = world.accept(ana("enquiry.submitted")).await;
     let rows = take_emitted(&world).await;
-    let routed = facts(&world, &rows[0], "lead.assigned", &by_event, CRM).await;
+    let routed = specific_fields(&world, &rows[0], "lead.assigned", &by_event, CRM).await;
     assert_eq!(routed["previousOwner"], json!(null));
     assert_eq!(routed["owner"], world.lead(&by_event["leadId"]).await["owner"]);
     let body = json!({"contact": {"email": "ana@example.com"}}).to_string();
     let request = world.key.records("POST", &format!("{RECORDS}/leads"), body).with("idempotency-key", "k");
     let by_record = world.http().send(&request).await.json()["data"].clone();
-    only(&world, "lead.assigned", &json!({"leadId": by_record["id"]}), CRM).await;
+    take_only_event(&world, "lead.assigned", &json!({"leadId": by_record["id"]}), CRM).await;
     let by_advisor = open_lead(&world).await;
-    only(&world, "lead.assigned", &by_advisor, CRM).await;
+    take_only_event(&world, "lead.assigned", &by_advisor, CRM).await;
 
     let (other, owner) = members(&world, &opened).await;
     let route = format!("/leads/{}", text(&opened["leadId"]));
     assert_eq!(patch(&world, &route, &json!({"owner": other["email"]})).await.status, 200);
     let key = Some(world.key.prefix.as_str());
-    let assigned = only(&world, "lead.assigned", &opened, (key, "connect-api")).await;
+    let assigned = take_only_event(&world, "lead.assigned", &opened, (key, "connect-api")).await;
     assert_eq!(assigned, json!({"owner": other, "previousOwner": owner}));
     act(&world, "assign", json!({"lead": opened["leadId"], "owner": owner["email"]})).await;
-    let assigned = only(&world, "lead.assigned", &opened, CRM).await;
+    let assigned = take_only_event(&world, "lead.assigned", &opened, CRM).await;
     assert_eq!(assigned, json!({"owner": owner, "previousOwner": other}));
 }
 
@@ -103,7 +104,7 @@ async fn a_discovery_that_opens_a_lead_emits_lead_assigned() {
     let world = World::start().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let result = world.accept(ana("traveller.discovery_upserted").name("Ana")).await;
-    only(&world, "lead.assigned", &result, CRM).await;
+    take_only_event(&world, "lead.assigned", &result, CRM).await;
 }
 
 #[tokio::test]
@@ -114,14 +115,14 @@ async fn every_path_emits_lead_stage_changed() {
     let null = Value::Null;
 
     world.accept(ana("booking.started").with("origin", json!("shop"))).await;
-    let changed = only(&world, "lead.stage_changed", &opened, (key, "shop")).await;
+    let changed = take_only_event(&world, "lead.stage_changed", &opened, (key, "shop")).await;
     assert_eq!(changed, step("inquiry", "proposal_approved", null.clone()));
     world.accept(ana("booking.completed").with("origin", json!("shop"))).await;
-    let changed = only(&world, "lead.stage_changed", &opened, (key, "shop")).await;
+    let changed = take_only_event(&world, "lead.stage_changed", &opened, (key, "shop")).await;
     assert_eq!(changed, step("proposal_approved", "trip_booked", null.clone()));
     let route = format!("/leads/{}", text(&opened["leadId"]));
     assert_eq!(patch(&world, &route, &json!({"stage": "lost", "reason": "too dear"})).await.status, 200);
-    let changed = only(&world, "lead.stage_changed", &opened, (key, "connect-api")).await;
+    let changed = take_only_event(&world, "lead.stage_changed", &opened, (key, "connect-api")).await;
     assert_eq!(changed, step("trip_booked", "lost", json!("too dear")));
     let lead = &opened["leadId"];
     for (name, fields, expected) in [
@@ -134,12 +135,12 @@ async fn every_path_emits_lead_stage_changed() {
         ("archive", json!({"lead": lead}), step("travelled", "archived", null.clone())),
     ] {
         act(&world, name, fields).await;
-        assert_eq!(only(&world, "lead.stage_changed", &opened, CRM).await, expected);
+        assert_eq!(take_only_event(&world, "lead.stage_changed", &opened, CRM).await, expected);
     }
     act(&world, "booking-confirm", json!({"lead": lead, "bookingRef": "BR-1"})).await;
     let rows = take_emitted(&world).await;
     assert_eq!(event_types(&rows), ["lead.stage_changed", "booking.confirmed"]);
-    let changed = facts(&world, &rows[0], "lead.stage_changed", &opened, CRM).await;
+    let changed = specific_fields(&world, &rows[0], "lead.stage_changed", &opened, CRM).await;
     assert_eq!(changed, step("archived", "trip_booked", null));
 }
 
@@ -149,7 +150,7 @@ async fn emits_proposal_sent_and_proposal_viewed() {
     let url = "https://proposals.example/p/1";
     let offer = json!({"lead": opened["leadId"], "title": "Goa", "url": url, "channel": "whatsapp"});
     let reply = act(&world, "proposal-send", offer).await;
-    let sent = only(&world, "proposal.sent", &opened, CRM).await;
+    let sent = take_only_event(&world, "proposal.sent", &opened, CRM).await;
     let shown = trip(&world, &opened).await;
     let mut expected = json!({
         "proposalId": reply["proposalId"], "title": "Goa", "proposalUrl": url, "channel": "whatsapp",
@@ -157,7 +158,7 @@ async fn emits_proposal_sent_and_proposal_viewed() {
     });
     assert_eq!(sent, expected);
     act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
-    let viewed = only(&world, "proposal.viewed", &opened, CRM).await;
+    let viewed = take_only_event(&world, "proposal.viewed", &opened, CRM).await;
     expected["viewedAt"] = trip(&world, &opened).await["updatedAt"].clone();
     assert_eq!(viewed, expected);
     for name in ["proposal-view", "proposal-discard"] {
@@ -174,12 +175,12 @@ async fn every_path_emits_booking_confirmed() {
     world.accept(ana("booking.completed").payload(payload.clone()).with("origin", json!("shop"))).await;
     let rows = take_emitted(&world).await;
     assert_eq!(event_types(&rows), ["lead.stage_changed", "booking.confirmed"]);
-    assert_eq!(facts(&world, &rows[1], "booking.confirmed", &opened, (key, "shop")).await, payload);
+    assert_eq!(specific_fields(&world, &rows[1], "booking.confirmed", &opened, (key, "shop")).await, payload);
     let mut by_advisor = json!({"bookingRef": "BR-2", "amount": 99.95, "currency": "EUR"});
     let expected = by_advisor.clone();
     by_advisor["lead"] = opened["leadId"].clone();
     act(&world, "booking-confirm", by_advisor).await;
-    assert_eq!(only(&world, "booking.confirmed", &opened, CRM).await, expected);
+    assert_eq!(take_only_event(&world, "booking.confirmed", &opened, CRM).await, expected);
 }
 
 #[tokio::test]
@@ -194,7 +195,7 @@ async fn emits_booking_cancelled_however_the_booking_was_created() {
             fields["reason"] = reason.clone();
         }
         act(&world, "booking-cancel", fields).await;
-        let cancelled = only(&world, "booking.cancelled", &opened, CRM).await;
+        let cancelled = take_only_event(&world, "booking.cancelled", &opened, CRM).await;
         assert_eq!(cancelled, json!({"bookingRef": booking_ref, "reason": reason}));
     }
 }

@@ -8,10 +8,9 @@ use futures_util::future::join_all;
 use std::time::{Duration, Instant};
 use tests::{HttpClient, HttpRequest, HttpResponse, MAX_WAIT, World, eventually};
 
-/// Resends the events one by one until they are applied.
+/// Resends the requests concurrently, each signed again at each attempt, until they are accepted.
 async fn resend(world: &World, requests: &[HttpRequest]) -> Vec<HttpResponse> {
-    let again = requests.iter().map(|request| world.key.events(request.body.clone()));
-    let again = again.map(async |request| {
+    let again = requests.iter().map(async |request| {
         eventually("the route accepts it", MAX_WAIT, async || {
             let response = world.http().send(&world.key.events(request.body.clone())).await;
             if response.status == 503 { Err(format!("{response:?}")) } else { Ok(response) }
@@ -22,7 +21,7 @@ async fn resend(world: &World, requests: &[HttpRequest]) -> Vec<HttpResponse> {
 }
 
 #[tokio::test]
-async fn a_bundle_rejected_by_the_queue_is_overloaded_for_each_of_its_requests() {
+async fn each_request_of_a_rejected_bundle_gets_503_overloaded() {
     let world = stallable().workers(0).start().await;
     // Publishing to a deleted queue fails like publishing to a full one, and immediately.
     world.queues.delete("events").await;
@@ -33,6 +32,7 @@ async fn a_bundle_rejected_by_the_queue_is_overloaded_for_each_of_its_requests()
         assert!(!response.header("retry-after").is_empty(), "{response:?}");
     }
     let metrics = world.ingests[0].metrics().await;
+    // The first request's message, and the bundle of the five others.
     assert_eq!(metrics.sum("connect_publish_total", &[("outcome", "refused")]), 2.0);
     assert_eq!(metrics.sum("connect_overloaded_total", &[("reason", "queue")]), 6.0);
 }
@@ -54,7 +54,7 @@ async fn requests_that_wait_when_the_connection_breaks_are_not_ingested() {
         world.proxies().broker.reset_connections_once();
     };
     let (first, rest, ()) = futures_util::join!(first, rest, driving);
-    // It may have reached the queue.
+    // The first request's message may have reached the queue.
     first.assert_error(503, "processing_timeout");
     for response in &rest {
         response.assert_error(503, "overloaded");
@@ -68,7 +68,7 @@ async fn requests_that_wait_when_the_connection_breaks_are_not_ingested() {
 }
 
 #[tokio::test]
-async fn a_hanging_broker_times_out_each_request_in_its_own_time() {
+async fn each_request_times_out_by_itself_while_the_broker_hangs() {
     let world = stallable().set("CONNECT_PUBLISH_TIMEOUT", "2s").start().await;
     let requests = identified_each(&world.key, 5);
     let http = HttpClient::new(world.http().address());
@@ -80,7 +80,7 @@ async fn a_hanging_broker_times_out_each_request_in_its_own_time() {
     };
     let begun = Instant::now();
     let (first, rest) = futures_util::join!(first, rest);
-    // Far less than the time for a reply.
+    // Far less than `CONNECT_REPLY_TIMEOUT`.
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     first.assert_error(503, "processing_timeout");
     for response in &rest {

@@ -1,4 +1,4 @@
-//! `key`.
+//! The commands `connectctl key ...`.
 
 use super::{fields, is_time};
 use serde_json::json;

@@ -4,7 +4,7 @@ use super::{ConsoleWorld, body};
 use tests::{MAX_WAIT, World, eventually};
 
 #[tokio::test]
-async fn dead_letters_are_seen_requeued_and_deleted() {
+async fn dead_letters_are_seen_requeued_and_dropped() {
     let console = ConsoleWorld::of(World::with()).await;
     let operator = console.operator().await;
     let poison = async |count: usize| {
@@ -32,7 +32,10 @@ async fn dead_letters_are_seen_requeued_and_deleted() {
     until_dead(2).await;
 
     let question = operator.page("/queues/crm/drop").await;
-    assert!(question.contains("<strong>2</strong> dead letters are deleted"), "{question}");
+    assert!(
+        question.contains("Dead letters to drop: <strong>2</strong>. Their content is lost"),
+        "{question}"
+    );
     operator.change("/queues/crm/drop", &[]).await;
     until_dead(0).await;
     for missing in ["/queues/none", "/queues/events.dead", "/queues/webhooks.retry.1/drop"] {

@@ -41,7 +41,7 @@ async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
         "discovery": {"destinationInterest": ["Goa", "Kerala"], "dateRange": {"start": "2027-05-01", "end": "2027-05-09"},
             "pax": 2, "tripNotes": "No early mornings.", "favouriteColour": "blue"},
         "profilePatch": {"constraints": {"diet": "vegan"}, "styleDefaults": {"pace": "slow"}, "shoeSize": 41},
-        "essence": "A slow traveller.", "mood": "good",
+        "essence": "A slow traveler.", "mood": "good",
     });
     let result = world.accept(ana(KIND).payload(payload.clone())).await;
     assert!(warnings(&result).is_empty(), "{result}");
@@ -54,7 +54,7 @@ async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
         record["profile"],
         json!({"constraints": {"diet": "vegan"}, "styleDefaults": {"pace": "slow"}})
     );
-    assert_eq!(record["essence"], "A slow traveller.");
+    assert_eq!(record["essence"], "A slow traveler.");
 }
 
 #[tokio::test]

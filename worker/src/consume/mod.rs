@@ -1,4 +1,5 @@
-//! A handler for each queue. It returns an outcome for each message; `common::broker` acknowledges, replies and dead-letters.
+//! The handlers of the worker's queues. A handler returns an outcome for each message; `common::broker` replies, acknowledges and
+//! dead-letters.
 
 mod crm;
 mod events;
@@ -32,7 +33,7 @@ fn trace_parent(traceparent: Option<&str>) -> Option<TraceContext> {
     traceparent.and_then(TraceContext::parse)
 }
 
-/// The log span of a unit of several requests. It names all of their request and trace ids.
+/// The log span of a unit of several requests. It contains the request id and trace id of each request.
 fn unit_span(request_contexts: &[RequestContext]) -> Span {
     let request_ids =
         SpaceSeparated(request_contexts, |request_context: &RequestContext| request_context.request_id);

@@ -15,15 +15,15 @@ use common::sealed::MasterKeys;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What this process knows of erasures. Clones share it.
+/// The erasures that this process has learned of. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct KnownErasures {
+pub(super) struct ErasureCache {
     master_keys: MasterKeys,
-    learned: Arc<Mutex<LearnedErasures>>,
+    cached: Arc<Mutex<CachedErasures>>,
 }
 
 #[derive(Debug, Default)]
-struct LearnedErasures {
+struct CachedErasures {
     /// The last erasure of each tenant that has erased people.
     last: HashMap<TenantId, DateTime<Utc>>,
     /// The key of the hashes, once it is needed.
@@ -34,25 +34,25 @@ struct LearnedErasures {
 #[derive(Debug, Default)]
 pub(super) struct ErasureCheck {
     /// An entry for each event: the hashes of its identities, or `None` if it is newer than the last known erasure of its
-    /// tenant. Empty if that holds for all events.
+    /// tenant. Empty if that holds for all events, or if no erasure is known yet.
     hashes: Vec<Option<Vec<(TenantId, IdentityHash)>>>,
     found: ErasedIdentities,
 }
 
-impl KnownErasures {
+impl ErasureCache {
     pub(super) fn new(master_keys: MasterKeys) -> Self {
-        Self { master_keys, learned: Arc::default() }
+        Self { master_keys, cached: Arc::default() }
     }
 
-    /// The check of a unit's events.
+    /// Hashes the identities of the events that are not newer than their tenant's last known erasure.
     pub(super) fn check(&self, events: &[Event<'_>]) -> ErasureCheck {
-        let learned = self.lock();
-        let Some(key) = learned.key.as_ref().filter(|_| learned.any_needs_look_up(events)) else {
+        let cached = self.lock();
+        let Some(key) = cached.key.as_ref().filter(|_| cached.any_needs_look_up(events)) else {
             return ErasureCheck::default();
         };
         let hashes = |event: &Event<'_>| {
             let tenant = event.caller.tenant_id;
-            let named = learned.needs_look_up(event).then(|| identities(&event.envelope.actor))?;
+            let named = cached.needs_look_up(event).then(|| identities(&event.envelope.actor))?;
             Some(named.map(|identity| (tenant, key.hash(tenant, identity))).collect())
         };
         ErasureCheck { hashes: events.iter().map(hashes).collect(), found: ErasedIdentities::new() }
@@ -67,32 +67,32 @@ impl KnownErasures {
         events: &[Event<'_>],
     ) -> Result<(), TxError> {
         for (tenant, TenantErasures { last_at, sealed_key }) in loaded {
-            let mut learned = self.lock();
-            if learned.key.is_none() {
+            let mut cached = self.lock();
+            if cached.key.is_none() {
                 let opened = self.master_keys.open(sealed_key, ERASURE_KEY_BINDING).ok();
                 let key = opened.as_ref().and_then(ErasureKey::parse);
                 let unreadable =
                     || TxError::Abandoned("the key of erased identities cannot be opened".to_owned());
-                learned.key = Some(key.ok_or_else(unreadable)?);
+                cached.key = Some(key.ok_or_else(unreadable)?);
             }
-            let last = learned.last.entry(*tenant).or_insert(*last_at);
+            let last = cached.last.entry(*tenant).or_insert(*last_at);
             *last = (*last).max(*last_at);
         }
-        let learned = self.lock();
+        let cached = self.lock();
         let is_missing =
-            |(index, event): (usize, &Event<'_>)| learned.needs_look_up(event) && !check.has_looked_up(index);
+            |(index, event): (usize, &Event<'_>)| cached.needs_look_up(event) && !check.has_looked_up(index);
         if events.iter().enumerate().any(is_missing) {
             return Err(TxError::Stale("a person was erased"));
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, LearnedErasures> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CachedErasures> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl LearnedErasures {
+impl CachedErasures {
     fn any_needs_look_up(&self, events: &[Event<'_>]) -> bool {
         !self.last.is_empty() && events.iter().any(|event| self.needs_look_up(event))
     }

@@ -26,7 +26,7 @@ use common::log_limit::LogLimit;
 use common::model::TenantId;
 use common::sealed::MasterKeys;
 use common::write::WriteRefusal;
-use erasures::{ErasureCheck, KnownErasures};
+use erasures::{ErasureCache, ErasureCheck};
 use futures_util::future::try_join;
 use numbers::{EnquiryNumbers, ReservedNumbers};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,7 +44,7 @@ pub(crate) struct Pipeline {
     numbers: EnquiryNumbers,
     notifier: OutboxNotifier,
     tenants: TenantDirectory,
-    erasures: KnownErasures,
+    erasures: ErasureCache,
 }
 
 /// A unit of work as its entry point describes it to the pipeline.
@@ -134,7 +134,7 @@ impl Pipeline {
             numbers: EnquiryNumbers::new(counters),
             notifier,
             tenants: TenantDirectory::default(),
-            erasures: KnownErasures::new(master_keys),
+            erasures: ErasureCache::new(master_keys),
         }
     }
 

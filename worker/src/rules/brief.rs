@@ -1,6 +1,6 @@
-//! Parses the brief, what a traveller asks for, from a payload (specification: `enquiry.submitted`; D15, D22).
+//! Parses the brief, what a traveler asks for, from a payload (specification: `enquiry.submitted`; D15, D22).
 //!
-//! A field that is not stated, or that cannot be parsed, stays unstated. Nothing is assumed.
+//! A field that is missing or cannot be parsed stays empty. There are no defaults; only `paxCount` replaces a missing `party`.
 
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, typed, verbatim};
 use chrono::NaiveDate;
@@ -54,7 +54,7 @@ pub(crate) fn count(raw: &RawValue) -> FieldResult<u32> {
     if count <= Party::COUNT_MAX { Ok(Some(count)) } else { Err(Rejected) }
 }
 
-/// Free text, kept verbatim as notes; or amount and currency together; or notes.
+/// A text, which becomes the notes; or an object that has either `amount` and `currency`, or `notes`.
 pub(crate) fn budget(raw: &RawValue) -> FieldResult<Budget> {
     let notes = verbatim(text::NOTES);
     if raw.get().starts_with('"') {
@@ -66,12 +66,14 @@ pub(crate) fn budget(raw: &RawValue) -> FieldResult<Budget> {
     match (amount, currency, fields.read("notes", notes)?) {
         (None, None, None) => Ok(None),
         (None, None, Some(text)) => Ok(Some(Budget::notes(&text))),
-        (Some(amount), Some(currency), None) => Budget::stated(amount, &currency).map(Some).ok_or(Rejected),
+        (Some(amount), Some(currency), None) => {
+            Budget::from_amount(amount, &currency).map(Some).ok_or(Rejected)
+        }
         (Some(_), _, _) | (_, Some(_), _) => Err(Rejected),
     }
 }
 
-/// An assigned ISO 3166-1 alpha-2 code; the empty string states none.
+/// An assigned ISO 3166-1 alpha-2 code; an empty string counts as absent.
 pub(crate) fn country(raw: &RawValue) -> FieldResult<String> {
     let code: String = parse(raw)?;
     if code.is_empty() {
@@ -111,8 +113,8 @@ fn date(raw: &RawValue) -> FieldResult<NaiveDate> {
 
 fn ages(raw: &RawValue) -> FieldResult<Vec<u32>> {
     let ages: Vec<u32> = parse(raw)?;
-    let sane = ages.len() <= Party::COUNT_MAX as usize && ages.iter().all(|age| *age <= Party::COUNT_MAX);
-    if sane { Ok(Some(ages)) } else { Err(Rejected) }
+    let is_valid = ages.len() <= Party::COUNT_MAX as usize && ages.iter().all(|age| *age <= Party::COUNT_MAX);
+    if is_valid { Ok(Some(ages)) } else { Err(Rejected) }
 }
 
 #[cfg(test)]

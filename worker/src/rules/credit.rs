@@ -3,7 +3,9 @@
 
 use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, parse, trimmed, typed};
 use super::warnings::CREDIT_FIELD;
-use super::{Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notify};
+use super::{
+    Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications,
+};
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
 use common::model::{ClientId, TripId, text};
 use common::version::next_version;
@@ -105,7 +107,7 @@ fn notify_owner(
         lead.enquiry_number,
         money::to_json(due)
     );
-    notify::notify_member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
+    notifications::notify_member(state, owner, NotificationKind::CreditShortfall, invoice.lead_id, text, ctx);
     Ok(())
 }
 

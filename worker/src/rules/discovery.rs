@@ -1,8 +1,8 @@
-//! `traveller.discovery_upserted`: what a traveller is looking for (specification: Inbound event types; D15a).
+//! `traveller.discovery_upserted`: what a traveler is looking for (specification: Inbound event types; D15a).
 
 use super::new_lead::{self, NewLead};
 use super::payload::{
-    FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, verbatim, within,
+    FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, verbatim, verbatim_or_blank,
 };
 use super::warnings::{DISCOVERY_FAILED, DISCOVERY_FIELD, DISCOVERY_NOT_ENABLED};
 use super::{Context, Event, EventEffects, Refusal, Warnings, brief, contact, lead};
@@ -35,7 +35,7 @@ pub(super) fn apply_upserted(
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
     let lead_id = match state.open_lead(client_id) {
         Some(open) => open.id,
-        None => new_lead::open(state, NewLead::unstated(client_id), &event.cause(), ctx)?.lead_id,
+        None => new_lead::open(state, NewLead::for_client(client_id), &event.cause(), ctx)?.lead_id,
     };
     let discovery_id = record(state, (client_id, lead_id), &payload, &mut warnings, ctx);
     let trip_id = lead::trip_id(state, lead_id);
@@ -66,7 +66,7 @@ fn record(
     let mut fields = FieldReader { payload, kind: DISCOVERY_FIELD, warnings };
     let discovery = part(&mut fields, "discovery", DISCOVERY);
     let profile = part(&mut fields, "profilePatch", PROFILE);
-    let essence = fields.field("essence", within(text::MESSAGE));
+    let essence = fields.field("essence", verbatim_or_blank(text::MESSAGE));
     let of_client = |raw: &RawValue| match discovery_id(raw)? {
         Some(id) if state.discoveries.get(&id).is_none_or(|record| record.client_id != client_id) => {
             Err(Rejected)
@@ -158,37 +158,37 @@ fn merged(stored: &Value, sent: Map<String, Value>) -> Option<Value> {
     Some(Value::Object(merged)).filter(|merged| merged != stored)
 }
 
-/// The value as sent, if `read` finds that it states something.
-fn stated<T>(raw: &RawValue, read: impl Fn(&RawValue) -> FieldResult<T>) -> FieldResult<Value> {
+/// The value as sent, if `read` finds that it is a value.
+fn sent_value<T>(raw: &RawValue, read: impl Fn(&RawValue) -> FieldResult<T>) -> FieldResult<Value> {
     if read(raw)?.is_some() { as_sent(raw) } else { Ok(None) }
 }
 
 /// A text, kept as sent. An empty text is stored as well: callers send it to delete a text.
 fn any_text(raw: &RawValue, max: usize) -> FieldResult<Value> {
-    stated(raw, within(max))
+    sent_value(raw, verbatim_or_blank(max))
 }
 
 /// A text that is not blank, or a list of up to 50 such texts.
 fn destinations(raw: &RawValue) -> FieldResult<Value> {
     let named = |raw: &RawValue| verbatim(text::LINE)(raw)?.map(Some).ok_or(Rejected);
-    if raw.get().starts_with('[') { list(raw, named) } else { stated(raw, named) }
+    if raw.get().starts_with('[') { list(raw, named) } else { sent_value(raw, named) }
 }
 
 /// Valid travel dates, or free text.
 fn date_range(raw: &RawValue) -> FieldResult<Value> {
-    if raw.get().starts_with('{') { stated(raw, brief::travel_dates) } else { any_text(raw, text::DATES) }
+    if raw.get().starts_with('{') { sent_value(raw, brief::travel_dates) } else { any_text(raw, text::DATES) }
 }
 
 /// A number of people, or a party.
 fn pax(raw: &RawValue) -> FieldResult<Value> {
-    if raw.get().starts_with('{') { stated(raw, brief::party) } else { stated(raw, brief::count) }
+    if raw.get().starts_with('{') { sent_value(raw, brief::party) } else { sent_value(raw, brief::count) }
 }
 
 /// A text, a list of texts, or an object.
 fn constraints(raw: &RawValue) -> FieldResult<Value> {
     match raw.get().as_bytes().first() {
         Some(b'{') => object(raw),
-        Some(b'[') => list(raw, within(text::NOTES)),
+        Some(b'[') => list(raw, verbatim_or_blank(text::NOTES)),
         _ => any_text(raw, text::NOTES),
     }
 }

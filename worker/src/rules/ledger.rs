@@ -1,10 +1,10 @@
-//! Results of events, and their ledger entries, which are the results of duplicates (D7).
+//! Results of events. The ledger entry of an applied event stores its result, which its duplicates repeat (D7).
 
 use super::{Event, EventEffects, Refusal};
 use crate::state::{LedgerEntry, TenantState};
 use common::event::{EventResult, EventStatus, TravellerDiscovery};
 
-/// The result of an event that was applied before: the first result with status `duplicate`. If the same message is
+/// The result of an event that was applied before: its first result again, with the status `duplicate`. If the same message is
 /// redelivered, its first reply may be lost, so the status is `accepted` again.
 pub(super) fn repeated_result(entry: &LedgerEntry, event: &Event<'_>) -> EventResult {
     let same_message = entry.request_id == event.request_id && entry.ordinal == event.ordinal;

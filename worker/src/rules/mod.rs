@@ -17,7 +17,7 @@ pub(crate) mod invoice;
 pub(crate) mod lead;
 pub(crate) mod money;
 pub(crate) mod new_lead;
-pub(crate) mod notify;
+pub(crate) mod notifications;
 pub(crate) mod outbound;
 pub(crate) mod payload;
 pub(crate) mod proposal;

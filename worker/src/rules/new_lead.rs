@@ -1,4 +1,5 @@
-//! Opens leads, for `enquiry.submitted`, discovery, `POST /leads` and advisor actions alike.
+//! Opens leads, with their trip, draft proposal, owner and first inbox message, for `enquiry.submitted`, discovery, `POST /leads` and
+//! advisor actions alike.
 
 use super::payload::{FieldReader, Payload, trimmed, verbatim};
 use super::warnings::{BRIEF_FIELD, ITINERARY_REJECTED};
@@ -15,7 +16,7 @@ pub(crate) struct NewLead {
     pub(crate) title: Option<String>,
     /// The caller's own id of the lead.
     pub(crate) external_id: Option<String>,
-    /// What the traveller asks for.
+    /// What the traveler asks for.
     pub(crate) brief: Brief,
     /// The marketing block, a JSON object.
     pub(crate) attribution: Option<Value>,
@@ -28,8 +29,8 @@ pub(crate) struct NewLead {
 }
 
 impl NewLead {
-    /// A lead of which only the client is known.
-    pub(crate) fn unstated(client_id: ClientId) -> Self {
+    /// A lead without any field but its client.
+    pub(crate) fn for_client(client_id: ClientId) -> Self {
         Self {
             client_id,
             title: None,
@@ -100,11 +101,12 @@ pub(crate) fn open(
         },
     );
     let trip_id = new.with_trip.then(|| open_trip(state, lead_id, title, trip_brief, new.itinerary, ctx));
-    if let Some(words) = new.message {
-        post_message(state, lead_id, words, cause, ctx);
+    if let Some(message) = new.message {
+        post_message(state, lead_id, message, cause, ctx);
     }
-    let routing = Cause { request_context: cause.request_context, ..Cause::crm(ctx.now) };
-    routing::announce_owner(state, lead_id, None, &routing, ctx)?;
+    // Routing is done by the CRM, whoever opened the lead (D16).
+    let routing_cause = Cause { request_context: cause.request_context, ..Cause::crm(ctx.now) };
+    routing::announce_owner(state, lead_id, None, &routing_cause, ctx)?;
     Ok(OpenedLead { lead_id, trip_id })
 }
 
@@ -155,7 +157,7 @@ fn open_trip(
 fn post_message(
     state: &mut TenantState,
     lead_id: LeadId,
-    words: String,
+    message: String,
     cause: &Cause,
     ctx: &mut Context<'_>,
 ) {
@@ -164,7 +166,7 @@ fn post_message(
         lead_id,
         at: cause.occurred_at,
         kind: InboxKind::Message,
-        text: Some(words),
+        text: Some(message),
         changes: None,
     });
 }

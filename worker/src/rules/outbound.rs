@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 pub(crate) type PayloadFields = Map<String, Value>;
 
 /// Emits an event about a lead. Every payload contains `leadId`, `tripId`, `clientId`, `enquiryNumber` and
-/// `externalId` where they exist (D25).
+/// `externalId` where they exist (D25). For a tenant without subscriptions the envelope stays empty, and
+/// `TenantState::emitted` writes nothing.
 pub(crate) fn emit(
     state: &mut TenantState,
     event_type: OutboundType,
@@ -69,7 +70,7 @@ fn envelope(state: &TenantState, event: &OutboundEvent) -> String {
     .to_string()
 }
 
-/// Emits `lead.assigned` with the lead's owner and the previous one, whose email is `previous`.
+/// Emits `lead.assigned` with the lead's owner, and with the member whose email is `previous` as the previous owner.
 pub(crate) fn lead_assigned(
     state: &mut TenantState,
     lead_id: LeadId,

@@ -1,6 +1,6 @@
 //! The fields of a payload. A field is parsed only when a rule reads it.
 //!
-//! Reading a field has three outcomes: a value; nothing stated (absent, null, blank text); or rejected, because the
+//! Reading a field has three outcomes: a value; no value (absent, null or blank text); or rejected, because the
 //! value is invalid. A rejected field never fails its event; it is named in `warnings` (D15).
 
 use super::{InternalError, Warnings};
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rejected;
 
-/// The result of reading a field: a value, nothing stated, or rejected.
+/// The result of reading a field: a value, no value, or rejected.
 pub(crate) type FieldResult<T> = Result<Option<T>, Rejected>;
 
 /// The fields of a JSON object, each as the bytes that were sent. The last one of a repeated name counts.
@@ -64,7 +64,7 @@ pub(crate) struct FieldReader<'r, 'a> {
 }
 
 impl<'a> FieldReader<'_, 'a> {
-    /// Reads a field. A rejected one is added to the warnings and counts as not stated.
+    /// Reads a field. A rejected one is added to the warnings and counts as absent.
     pub(crate) fn field<T>(
         &mut self,
         field: &str,
@@ -83,7 +83,7 @@ pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue) -> Result<
     serde_json::from_str(text).map_err(|_| Rejected)
 }
 
-/// Like [`parse`], for the readers of fields.
+/// Like [`parse`], as the `read` argument of [`FieldReader::field`].
 pub(crate) fn typed<T: DeserializeOwned>(raw: &RawValue) -> FieldResult<T> {
     parse(raw).map(Some)
 }
@@ -104,14 +104,14 @@ pub(crate) fn verbatim(max: usize) -> impl Fn(&RawValue) -> FieldResult<String> 
 }
 
 /// A text of at most `max` characters, as sent, even if it is blank.
-pub(crate) fn within(max: usize) -> impl Fn(&RawValue) -> FieldResult<String> {
+pub(crate) fn verbatim_or_blank(max: usize) -> impl Fn(&RawValue) -> FieldResult<String> {
     move |raw| {
         let sent: String = parse(raw)?;
         if text::fits(&sent, max) { Ok(Some(sent)) } else { Err(Rejected) }
     }
 }
 
-/// Checks the length of a text. Blank text states nothing.
+/// Checks the length of a text. Blank text is no value.
 fn limited(sent: &str, max: usize) -> FieldResult<String> {
     if sent.trim().is_empty() {
         return Ok(None);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_stated_blank_or_rejected() {
+    fn text_is_a_value_blank_or_rejected() {
         assert_eq!(trimmed(3)(raw(r#"" äöü ""#)), Ok(Some("äöü".to_owned())));
         assert_eq!(verbatim(5)(raw(r#"" äöü ""#)), Ok(Some(" äöü ".to_owned())));
         assert_eq!(trimmed(3)(raw(r#""  ""#)), Ok(None));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_field_gives_a_warning_and_counts_as_not_stated() {
+    fn a_rejected_field_gives_a_warning_and_counts_as_absent() {
         let payload = Payload::object(raw(r#"{"a": 1, "b": "x"}"#)).unwrap();
         let mut warnings = Warnings::default();
         let mut reader = FieldReader { payload: &payload, kind: "kind", warnings: &mut warnings };

@@ -9,7 +9,7 @@ use common::write::WriteRefusal;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer<'a> {
     pub(crate) title: &'a str,
-    /// URL at which the traveller opens it.
+    /// URL at which the traveler opens it.
     pub(crate) url: &'a str,
     /// Channel by which it is sent, such as `email`.
     pub(crate) channel: &'a str,
@@ -37,7 +37,7 @@ pub(crate) fn send(
     Ok(outbound::proposal_sent(state, lead_id, &sent, cause, ctx)?)
 }
 
-/// Marks the proposal, which must have been sent, as viewed by the traveller, and emits `proposal.viewed`. Does nothing if
+/// Marks the proposal, which must have been sent, as viewed by the traveler, and emits `proposal.viewed`. Does nothing if
 /// it was viewed before.
 pub(crate) fn view(
     state: &mut TenantState,

@@ -1,6 +1,6 @@
 //! Assigns leads to advisors (D16).
 
-use super::{Cause, Context, InternalError, lead, notify, outbound};
+use super::{Cause, Context, InternalError, lead, notifications, outbound};
 use crate::state::{Member, NotificationKind, TenantState};
 use common::model::LeadId;
 use common::write::WriteRefusal;
@@ -24,7 +24,7 @@ pub(crate) fn announce_owner(
     let Some(owner) = lead.owner.clone() else { return Ok(()) };
     let text = format!("Enquiry {} is assigned to you", lead.enquiry_number);
     outbound::lead_assigned(state, lead_id, previous, cause, ctx)?;
-    notify::notify_member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
+    notifications::notify_member(state, owner, NotificationKind::LeadAssigned, lead_id, text, ctx);
     Ok(())
 }
 

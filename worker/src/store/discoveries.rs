@@ -1,4 +1,4 @@
-//! Trip discovery records and traveller profiles. The record of a lead is loaded with the lead.
+//! Trip discovery records and traveler profiles. The record of a lead is loaded with the lead.
 
 use super::{
     ClientReferences, Columns, LoadRequest, States, bind_found, found, rows, unreadable, write_rows,

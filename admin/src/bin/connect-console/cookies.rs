@@ -10,13 +10,13 @@ pub(crate) struct Cookie {
     /// With TLS, a browser accepts a cookie of this name only from the host itself and only over TLS (`__Host-`), so that
     /// neither another host of the domain nor an unencrypted connection can replace it.
     secure_name: &'static str,
-    /// Without TLS, which only loopback hosts may be, browsers do not accept that name.
+    /// The name without TLS, which is allowed on loopback hosts only: browsers refuse a `__Host-` cookie there.
     loopback_name: &'static str,
     /// How many seconds the browser keeps it; `None`: until the browser ends.
     max_age: Option<u32>,
 }
 
-/// The token of a session. The server ends the session at the latest after its limits.
+/// The token of a session, which the server ends when its limits are reached.
 pub(crate) const SESSION: Cookie =
     Cookie { secure_name: "__Host-connect-console", loopback_name: "connect-console", max_age: None };
 /// A [`PendingSignIn`](admin::console::PendingSignIn). Browsers send it with the redirect of the provider, because that opens a
@@ -24,7 +24,7 @@ pub(crate) const SESSION: Cookie =
 pub(crate) const SIGN_IN: Cookie =
     Cookie { secure_name: "__Host-connect-sign-in", loopback_name: "connect-sign-in", max_age: Some(600) };
 
-/// Longest value that is looked at.
+/// The longest value that is read.
 const VALUE_MAX: usize = 100;
 
 impl Cookie {
@@ -32,8 +32,8 @@ impl Cookie {
         if is_https { self.secure_name } else { self.loopback_name }
     }
 
-    /// The value in a request; `None` without the cookie, or with several of the name.
-    pub(crate) fn of(self, headers: &HeaderMap, console: &ConsoleUrl) -> Option<String> {
+    /// The value in a request; `None` if the cookie is missing, repeated or longer than [`VALUE_MAX`].
+    pub(crate) fn read(self, headers: &HeaderMap, console: &ConsoleUrl) -> Option<String> {
         let name = self.name(console.is_https());
         let texts = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
         let pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_for_this_host_and_no_script_and_with_tls_only_encrypted() {
+    fn a_cookie_is_host_only_http_only_and_with_tls_secure() {
         let secure = url("https://console.example.com");
         assert_eq!(
             SESSION.store("cn_1", &secure),
@@ -90,7 +90,7 @@ mod tests {
     fn only_one_cookie_of_the_right_name_counts() {
         let read = |cookie: &str| {
             let headers = HeaderMap::from_iter([(COOKIE, HeaderValue::from_str(cookie).unwrap())]);
-            SESSION.of(&headers, &url("https://console.example.com"))
+            SESSION.read(&headers, &url("https://console.example.com"))
         };
         assert_eq!(read("a=b; __Host-connect-console=cn_1"), Some("cn_1".to_owned()));
         assert_eq!(read("connect-console=cn_1"), None);

@@ -71,7 +71,7 @@ async fn handle(
         return public(app, request, &found, posted).await;
     }
     let mut client = app.database.client().await?;
-    let token = SESSION.of(&request.headers, &app.url);
+    let token = SESSION.read(&request.headers, &app.url);
     let session = match &token {
         Some(token) => {
             // What assets/console.js sends; a person's own requests do not have it.

@@ -48,7 +48,7 @@ const NOTICES: [(&str, &str); 16] = [
     ("member-removed", "The member was removed. No new enquiries are assigned to them."),
     ("partners-revoked", "All links and sessions of partners were ended."),
     ("requeued", "The dead letters were requeued."),
-    ("dropped", "The dead letters were deleted."),
+    ("dropped", "The dead letters were dropped."),
 ];
 
 /// A page of somebody who is signed in.

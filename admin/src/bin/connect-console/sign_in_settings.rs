@@ -26,7 +26,7 @@ impl Section for SignInSettings {
     const VARIABLES: &'static [Variable] = &[Variable {
         name: GROUPS,
         default: Some(""),
-        help: "rights of the groups of the OpenID Connect provider or of the proxy, as group=role[:tenant], separated by commas, such as connect-operators=operator,acme-admins=admin:acme,acme-staff=viewer:acme; the first one that a person is in decides",
+        help: "rights of the groups of the OpenID Connect provider or of the proxy, as group=role[:tenant], separated by commas, such as connect-operators=operator,acme-admins=admin:acme,acme-staff=viewer:acme; the first entry whose group the person is in decides",
     }];
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {

@@ -71,8 +71,8 @@ fn action(arguments: arguments::Action) -> Action {
     }
 }
 
-fn lead(given: arguments::OfLead) -> LeadOnly {
-    let arguments::OfLead { tenant, lead } = given;
+fn lead(given: arguments::LeadArgs) -> LeadOnly {
+    let arguments::LeadArgs { tenant, lead } = given;
     LeadOnly { tenant, lead }
 }
 

@@ -1,6 +1,6 @@
 //! `connectctl client`: everything that is stored of a person, and its erasure (D32).
 
-use crate::arguments::OfClient;
+use crate::arguments::ClientArgs;
 use crate::arguments::client::{Command, Erase};
 use crate::confirm::confirm;
 use crate::context::Context;
@@ -15,7 +15,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     }
 }
 
-async fn export(of: &OfClient, context: &mut Context) -> anyhow::Result<()> {
+async fn export(of: &ClientArgs, context: &mut Context) -> anyhow::Result<()> {
     let broker = context.broker().await?;
     let Context { database, actor, .. } = &mut *context;
     let exported = people::export(database, actor, &broker, &of.tenant.slug, &of.client).await?;

@@ -39,7 +39,7 @@ use std::process::ExitCode;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let arguments = Arguments::of_process();
+    let arguments = Arguments::from_process();
     // Boxed: the state of all commands is large.
     match Box::pin(run(arguments)).await {
         Ok(code) => code,

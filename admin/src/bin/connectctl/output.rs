@@ -125,7 +125,7 @@ impl Observer for OutputObserver {
         let what = match step {
             ProgressStep::ApplyMigrations => "migrations applied:",
             ProgressStep::RequeueDeadLetters => "requeued",
-            ProgressStep::DeleteDeadLetters => "dropped",
+            ProgressStep::DropDeadLetters => "dropped",
             ProgressStep::CheckDeadLetters => "dead letters checked:",
             ProgressStep::ReplayDeliveries => "replayed",
             ProgressStep::RewrapSecrets => "values rewrapped:",

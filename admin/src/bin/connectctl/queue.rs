@@ -5,7 +5,7 @@ use crate::confirm::confirm;
 use crate::context::{Context, connect_database, open_broker};
 use crate::output::{Output, Show};
 use admin::queues::{
-    self, DeadLetterDeletion, DeadLetterView, DeletionReport, LetterMetadata, QueueView, RequeueReport,
+    self, DeadLetterDrop, DeadLetterView, DropReport, LetterMetadata, QueueView, RequeueReport,
 };
 use common::broker::{OperatorConnection, Queue};
 use common::settings::{BrokerSettings, DatabaseSettings, Environment, Section as _};
@@ -74,17 +74,15 @@ async fn requeue(
     Ok(requeued)
 }
 
-async fn discard(
-    broker: &OperatorConnection,
-    json: bool,
-    dropped: &DropArgs,
-) -> anyhow::Result<DeletionReport> {
+async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) -> anyhow::Result<DropReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let queue = dropped.named.queue();
-    let drop = DeadLetterDeletion::begin(broker, queue).await?;
+    let drop = DeadLetterDrop::prepare(broker, queue).await?;
     if drop.count() > 0 && !dropped.yes {
         let (count, name) = (drop.count(), broker.queue_name(queue));
-        confirm(&format!("Drop {count} dead letters of {name} for good?"), "nothing is dropped").await?;
+        let question =
+            format!("Dead letters of {name} to drop: {count}. Their content is lost for good. Drop them?");
+        confirm(&question, "nothing is dropped").await?;
     }
     Ok(drop.run(&mut database, &actor, &mut output.observer()).await?)
 }
@@ -127,7 +125,7 @@ impl Show for RequeueReport {
     }
 }
 
-impl Show for DeletionReport {
+impl Show for DropReport {
     const COLUMNS: &'static [&'static str] = &["Dropped"];
 
     fn cells(&self) -> Vec<Option<String>> {

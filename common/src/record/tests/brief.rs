@@ -20,7 +20,7 @@ fn parses_every_field_of_a_brief() {
     assert_eq!(brief.destination.as_deref(), Some("Goa"));
     assert_eq!(brief.travel_dates, TravelDates::new(day, day));
     assert_eq!(brief.party.as_ref(), Some(&party));
-    assert_eq!(brief.budget, Budget::stated(1000.5, "INR"));
+    assert_eq!(brief.budget, Budget::from_amount(1000.5, "INR"));
     assert_eq!(brief.guest_nationality.as_deref(), Some("IN"));
 
     let trip: TripPatch = valid(body);
@@ -99,8 +99,8 @@ fn rejects_an_empty_party() {
 #[test]
 fn a_budget_is_an_amount_with_its_currency_or_notes() {
     for (budget, expected) in [
-        (r#"{"amount": 0, "currency": "EUR"}"#, Budget::stated(0.0, "EUR")),
-        (r#"{"amount": 1e3, "currency": "EUR"}"#, Budget::stated(1000.0, "EUR")),
+        (r#"{"amount": 0, "currency": "EUR"}"#, Budget::from_amount(0.0, "EUR")),
+        (r#"{"amount": 1e3, "currency": "EUR"}"#, Budget::from_amount(1000.0, "EUR")),
         (r#"{"notes": " modest "}"#, Some(Budget::notes(" modest "))),
     ] {
         let trip: TripPatch = valid(&format!(r#"{{"budget": {budget}}}"#));

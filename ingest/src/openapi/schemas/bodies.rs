@@ -151,7 +151,7 @@ fn brief_fields() -> Vec<(&'static str, Schema)> {
         ("title", line(text::NAME).about("The title that advisors see.")),
         ("destination", line(text::LINE).about("Where the trip goes, as free text.")),
         ("travelDates", reference("TravelDates").about("The travel dates.")),
-        ("party", reference("Party").about("The party of travellers.")),
+        ("party", reference("Party").about("The party of travelers.")),
         ("budget", reference("Budget").about("The budget. Replaces the stated budget as a whole.")),
         (
             "guestNationality",

@@ -80,7 +80,7 @@ pub(crate) fn actor() -> Schema {
     .requiring(["type"])
     .with_any_of([stated("email", NOT_BLANK), stated("phone", HAS_DIGIT), stated("externalId", NOT_BLANK)])
     .about(
-        "The traveller the event is about: at least one of `email`, `phone`, `externalId`. Null and blank \
+        "The traveler the event is about: at least one of `email`, `phone`, `externalId`. Null and blank \
         values count as absent.",
     )
 }

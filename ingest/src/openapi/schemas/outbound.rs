@@ -35,8 +35,8 @@ pub(crate) const fn meaning(kind: OutboundType) -> &'static str {
         OutboundType::LeadStageChanged => {
             "An enquiry moved to another stage. Not emitted for its first stage."
         }
-        OutboundType::ProposalSent => "A proposal was sent to the traveller.",
-        OutboundType::ProposalViewed => "The traveller opened the hosted proposal.",
+        OutboundType::ProposalSent => "A proposal was sent to the traveler.",
+        OutboundType::ProposalViewed => "The traveler opened the hosted proposal.",
         OutboundType::BookingConfirmed => {
             "The trip is booked. `bookingRef` identifies the booking: detect duplicates by it. For a corporate \
             employee it has the travel credit used; send `booking.credit_applied` in return."

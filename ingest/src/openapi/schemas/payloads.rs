@@ -67,7 +67,7 @@ pub(crate) const fn effect(kind: InboundType) -> &'static str {
             "Upserts the client and opens an enquiry at `inquiry`, with a trip workspace."
         }
         InboundType::DiscoveryUpserted => {
-            "Upserts the client, reuses the open enquiry or opens one, and records what the traveller looks \
+            "Upserts the client, reuses the open enquiry or opens one, and records what the traveler looks \
             for. If Traveller Discovery is not enabled for the agency, the result has the warning \
             `traveller_discovery_not_enabled` instead."
         }
@@ -99,7 +99,7 @@ fn enquiry() -> Schema {
         ("title", verbatim(text::NAME).about("The title that advisors see.")),
         ("destination", verbatim(text::LINE).about("Where the trip goes, as free text.")),
         ("travelDates", reference("EventTravelDates").about("The travel dates.")),
-        ("party", reference("EventParty").about("The party of travellers.")),
+        ("party", reference("EventParty").about("The party of travelers.")),
         ("paxCount", whole(Party::COUNT_MAX).about("Stored as `adults` if there is no `party`.")),
         ("budget", budget.about("The budget: in words, or as an amount with a currency.")),
         (
@@ -184,7 +184,7 @@ fn discovery() -> Schema {
     let found = object([
         (
             "destinationInterest",
-            any_of([line(text::LINE), list(line(text::LINE))]).about("Where the traveller wants to go."),
+            any_of([line(text::LINE), list(line(text::LINE))]).about("Where the traveler wants to go."),
         ),
         (
             "dateRange",
@@ -194,7 +194,7 @@ fn discovery() -> Schema {
         (
             "pax",
             any_of([whole(Party::COUNT_MAX), reference("EventParty")])
-                .about("The number of travellers, or the party."),
+                .about("The number of travelers, or the party."),
         ),
         ("tripNotes", verbatim(text::MESSAGE).about("Notes on the trip.")),
     ]);
@@ -205,13 +205,13 @@ fn discovery() -> Schema {
         ("styleDefaults", open()),
     ]);
     object([
-        ("discovery", found.lenient().about("What the traveller looks for on this trip.")),
-        ("profilePatch", profile.lenient().about("Preferences of the traveller that apply to all trips.")),
-        ("essence", verbatim(text::MESSAGE).about("Free text about the traveller.")),
+        ("discovery", found.lenient().about("What the traveler looks for on this trip.")),
+        ("profilePatch", profile.lenient().about("Preferences of the traveler that apply to all trips.")),
+        ("essence", verbatim(text::MESSAGE).about("Free text about the traveler.")),
         (
             "hosTripDiscoveryId",
             optional_uuid().about(
-                "`travellerDiscovery.discoveryId` of an earlier result for this traveller, to update that record.",
+                "`travellerDiscovery.discoveryId` of an earlier result for this traveler, to update that record.",
             ),
         ),
     ])

@@ -12,7 +12,7 @@ fn verify(secret: &str, header: &str, body: &[u8], now: u64) -> bool {
     if !is_time || !t.parse::<u64>().is_ok_and(|t| now.abs_diff(t) <= 300) {
         return false;
     }
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key has any length");
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
     for part in [t.as_bytes(), b".", body] {
         mac.update(part);
     }

@@ -39,7 +39,7 @@ fn booking(lead: &str, booking_ref: &str) -> Value {
 async fn an_action_that_opens_a_lead_takes_two_round_trips() {
     let recorded = Recorded::start().await;
     let open = async || action("open-lead", json!({"email": email(), "name": "Ana"}));
-    // No event of the traveller's: nothing is written to the timeline.
+    // No event of the traveler's: nothing is written to the timeline.
     let expected: Vec<&str> = NEW_LEAD.into_iter().filter(|name| *name != "timeline.insert").collect();
     assert_eq!(recorded.action(open).await, [loads(&MEMBERS), writes(&expected)]);
 }

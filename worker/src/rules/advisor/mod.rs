@@ -30,7 +30,7 @@ pub(crate) struct ActionRequest<'a> {
     pub(crate) request_context: RequestContext,
 }
 
-/// Applies an action and adds it to the ledger. It is not added to the timeline, which shows only events of the traveller.
+/// Applies an action and adds it to the ledger. It is not added to the timeline, which shows only events of the traveler.
 /// Returns the content of the reply.
 pub(crate) fn apply(
     state: &mut TenantState,
@@ -144,7 +144,7 @@ fn open(
         title: new.title.clone(),
         brief: Brief { destination: new.destination.clone(), ..Brief::default() },
         with_trip: new.with_trip,
-        ..NewLead::unstated(client_id)
+        ..NewLead::for_client(client_id)
     };
     Ok(new_lead::open(state, lead, cause, ctx)?.lead_id)
 }

@@ -19,7 +19,7 @@ fn raw(text: &str) -> &RawValue {
 }
 
 #[test]
-fn nothing_stated_stays_unstated() {
+fn absent_fields_stay_empty() {
     for payload in [
         json!({}),
         json!({"travelDates": null, "party": null, "paxCount": null, "budget": null, "destination": null}),

@@ -45,7 +45,7 @@ fn opens_a_lead_with_a_trip_if_none_is_open() {
     let lead = world.lead(result.lead_id.unwrap());
     assert_eq!((lead.stage, lead.title.as_str()), (Stage::Inquiry, "Enquiry from Ana"));
     let trip = world.state.trip_of(lead.id).unwrap();
-    // A discovery is not part of the brief, which stays unstated.
+    // A discovery is not part of the brief, which stays empty.
     assert_eq!((Some(trip.id), &trip.brief), (result.trip_id, &common::model::Brief::default()));
     assert_eq!(world.state.outbox.len(), 1);
 }

@@ -143,7 +143,7 @@ fn a_lead_opened_without_a_trip_stores_the_brief_itself() {
     let mut world = World::new();
     let client_id = world.send("contact.identified", json!({"phone": "1"}), json!({})).client_id.unwrap();
     let brief = Brief { destination: Some("Goa".to_owned()), ..Brief::default() };
-    let new = NewLead { with_trip: false, brief: brief.clone(), ..NewLead::unstated(client_id) };
+    let new = NewLead { with_trip: false, brief: brief.clone(), ..NewLead::for_client(client_id) };
     let opened = world.run(|state, ctx| open(state, new, &Cause::crm(ctx.now), ctx)).unwrap();
     assert_eq!(opened.trip_id, None);
     assert_eq!(world.lead(opened.lead_id).brief, brief);

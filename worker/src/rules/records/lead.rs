@@ -27,7 +27,7 @@ pub(super) fn open(
         attribution,
         itinerary: body.itinerary.clone().into_string(),
         message: body.message.clone().into_string(),
-        ..NewLead::unstated(client_id)
+        ..NewLead::for_client(client_id)
     };
     Ok(Record::Lead(new_lead::open(state, new, cause, ctx)?.lead_id))
 }

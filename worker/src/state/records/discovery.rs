@@ -1,4 +1,4 @@
-//! Trip discovery records, and traveller profiles, which hold for all trips of a traveller.
+//! Trip discovery records, and traveler profiles, which hold for all trips of a traveler.
 
 use chrono::{DateTime, Utc};
 use common::model::{ClientId, DiscoveryId, LeadId};
@@ -17,13 +17,13 @@ pub(crate) struct Discovery {
     pub(crate) updated_at: DateTime<Utc>,
 }
 
-/// Preferences of a traveller that hold for all trips.
+/// Preferences of a traveler that hold for all trips.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TravellerProfile {
     pub(crate) client_id: ClientId,
     /// A JSON object with the fields `constraints` and `styleDefaults`.
     pub(crate) profile: Value,
-    /// Free text about the traveller.
+    /// Free text about the traveler.
     pub(crate) essence: Option<String>,
     /// Time of the last change.
     pub(crate) updated_at: DateTime<Utc>,

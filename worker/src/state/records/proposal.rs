@@ -8,9 +8,9 @@ use common::model::{ProposalId, TripId};
 pub enum ProposalStatus {
     /// The advisor is still preparing it.
     Draft,
-    /// Sent to the traveller.
+    /// Sent to the traveler.
     Sent,
-    /// Opened by the traveller.
+    /// Opened by the traveler.
     Viewed,
     /// Discarded by the advisor.
     Discarded,
@@ -43,14 +43,14 @@ pub(crate) struct Proposal {
     pub(crate) status: ProposalStatus,
     /// Title; `None` until it was sent.
     pub(crate) title: Option<String>,
-    /// URL at which the traveller opens it.
+    /// URL at which the traveler opens it.
     pub(crate) url: Option<String>,
     /// Channel by which it was sent, such as `email`.
     pub(crate) channel: Option<String>,
     pub(crate) created_at: DateTime<Utc>,
     /// When it was last sent.
     pub(crate) sent_at: Option<DateTime<Utc>>,
-    /// When the traveller opened it after it was last sent.
+    /// When the traveler opened it after it was last sent.
     pub(crate) viewed_at: Option<DateTime<Utc>>,
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct InboxMessage {
 pub(crate) enum NotificationKind {
     /// They have become the owner of a lead.
     LeadAssigned,
-    /// The traveller changed the trip of their lead.
+    /// The traveler changed the trip of their lead.
     TripChanged,
     /// Less credit was taken than the invoice counted as paid.
     CreditShortfall,

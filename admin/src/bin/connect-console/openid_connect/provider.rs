@@ -1,4 +1,4 @@
-//! The provider: its discovery document, where people are sent, and the code that it sends them back with.
+//! The OpenID Connect provider: its discovery document, the authorization URL, and the exchange of the authorization code.
 
 use super::claims::{self, OidcClient, TokenResponse};
 use super::settings::OidcSettings;
@@ -24,15 +24,16 @@ use tokio::sync::Mutex;
 const CALLBACK: &str = "/sign-in/oidc/callback";
 /// How long a discovery document and the keys that it names are used.
 const FRESH: Duration = Duration::from_secs(60 * 60);
-/// How long they are used while they cannot be read again: a provider may withdraw a key.
+/// How long they are used if reading them again fails. The limit exists because a provider may withdraw a key.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
-/// How soon they are read again when a token is signed with an unknown key, and how long a failure to read them stands.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// The shortest time between two attempts to read them, whether the last one failed or a token is signed with an unknown key.
+const REREAD_INTERVAL: Duration = Duration::from_secs(5);
 /// Limits the log lines about discovery documents that cannot be read.
 static DISCOVERY_FAILED: LogLimit<1> = LogLimit::new();
 
 /// Longest text of an error that is kept, in characters.
 const ERROR_MAX: usize = 300;
+
 /// Why a person cannot sign in through the provider.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum ProviderError {
@@ -53,7 +54,7 @@ pub(crate) struct Provider {
     discovered: Mutex<Discovered>,
 }
 
-/// What attempts to read the discovery document have brought.
+/// The results of reading the discovery document.
 #[derive(Clone, Debug, Default)]
 struct Discovered {
     /// The last document that was read, with the keys, and when.
@@ -70,7 +71,7 @@ impl Provider {
         Ok(Self { settings, redirect, transport, discovered: Mutex::default() })
     }
 
-    /// The provider's host, as people know it.
+    /// The provider's host, for the sign-in page.
     pub(crate) fn host(&self) -> String {
         self.settings.host()
     }
@@ -111,7 +112,7 @@ impl Provider {
             // The provider may have new keys.
             Err(ClaimsVerificationError::SignatureVerification(
                 SignatureVerificationError::NoMatchingKey,
-            )) => verify_token(&self.client(RETRY_AFTER).await?, &response, &nonce),
+            )) => verify_token(&self.client(REREAD_INTERVAL).await?, &response, &nonce),
             verified => verified,
         };
         let claims = verified.map_err(|error| ProviderError::Refused(describe(&error)))?;
@@ -137,7 +138,8 @@ impl Provider {
         })
     }
 
-    /// The console's account, by a discovery document that is at most `max_age` old.
+    /// The client for requests to the provider, made from a discovery document that is at most `max_age` old, or from the last one
+    /// if it cannot be read again.
     async fn client(&self, max_age: Duration) -> Result<OidcClient, ProviderError> {
         let metadata = self.metadata(max_age).await?;
         let client = OidcClient::from_provider_metadata(
@@ -158,7 +160,7 @@ impl Provider {
             return Ok(Arc::clone(metadata));
         }
         if let Some((at, error)) = discovered.failure.clone()
-            && at.elapsed() < RETRY_AFTER
+            && at.elapsed() < REREAD_INTERVAL
         {
             return discovered.not_stale().ok_or(error);
         }
@@ -172,7 +174,7 @@ impl Provider {
             Err(error) => {
                 let error: DiscoveryError<TransportError> = error;
                 let error = ProviderError::Unavailable(describe(&error));
-                limited!(DISCOVERY_FAILED[0], warn, %error, "reading the discovery document of the OpenID Connect provider failed; using the last one for a day");
+                limited!(DISCOVERY_FAILED[0], warn, %error, "reading the discovery document of the OpenID Connect provider failed; using the last one if it is less than a day old, otherwise refusing sign-ins");
                 discovered.failure = Some((Instant::now(), error.clone()));
                 discovered.not_stale().ok_or(error)
             }
@@ -188,7 +190,7 @@ impl Discovered {
     }
 }
 
-/// How the console proves who it is: in a header, unless the provider only takes it in the body.
+/// How the console sends its client secret: in a header, unless the provider accepts it only in the body.
 fn auth_type(metadata: &CoreProviderMetadata) -> AuthType {
     let methods = metadata.token_endpoint_auth_methods_supported();
     let takes = |method| methods.is_none_or(|methods| methods.contains(&method));
@@ -252,7 +254,7 @@ mod tests {
         for _ in 0..2 {
             let found = provider.metadata(Duration::ZERO).await.unwrap();
             assert_eq!(found.issuer().as_str(), "http://127.0.0.1:9");
-            assert!(provider.discovered.lock().await.failure.is_some(), "it was read again in vain");
+            assert!(provider.discovered.lock().await.failure.is_some(), "reading it again failed");
         }
     }
 }

@@ -43,7 +43,7 @@ fn facts(view: &View<'_>, shown: &PipelineLead) -> Markup {
     html! {
         dl {
             dt { "Stage" } dd { (lead.stage.as_str()) }
-            dt { "Client" } dd { a href=(view.tenant_path(&format!("/clients/{}", lead.client_id))) { "To the client" } }
+            dt { "Client" } dd { a href=(view.tenant_path(&format!("/clients/{}", lead.client_id))) { "Show the client" } }
             dt { "Owner" } dd { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) }
             dt { "Follow-up" } dd { (if lead.follow_up { "yes" } else { "no" }) }
             dt { "Destination" } dd { (view.text(lead.brief.destination.as_deref().unwrap_or("not stated"))) }

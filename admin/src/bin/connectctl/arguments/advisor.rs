@@ -37,15 +37,15 @@ pub(crate) enum Action {
     /// Move a lead to a stage
     Stage(Stage),
     /// Move a lead to the stage archived
-    Archive(OfLead),
+    Archive(LeadArgs),
     /// Move a lead to the stage travelled
-    Travelled(OfLead),
+    Travelled(LeadArgs),
     /// Mark the proposal of a lead's trip as sent, for the first time or again
     ProposalSend(ProposalSend),
-    /// Mark the sent proposal as viewed by the traveller
-    ProposalView(OfLead),
+    /// Mark the sent proposal as viewed by the traveler
+    ProposalView(LeadArgs),
     /// Discard the proposal of a lead's trip
-    ProposalDiscard(OfLead),
+    ProposalDiscard(LeadArgs),
     /// Confirm a booking of a lead
     #[command(after_help = "Example:
   connectctl advisor booking-confirm --tenant acme --lead 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e \\
@@ -56,7 +56,7 @@ pub(crate) enum Action {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct OfLead {
+pub(crate) struct LeadArgs {
     /// Slug of the tenant
     #[arg(long, value_name = "SLUG")]
     pub(crate) tenant: String,
@@ -93,7 +93,7 @@ pub(crate) struct OpenLead {
 #[derive(Debug, Args)]
 pub(crate) struct Assign {
     #[command(flatten)]
-    pub(crate) of: OfLead,
+    pub(crate) of: LeadArgs,
     /// Email of an active member
     #[arg(long, value_name = "EMAIL")]
     pub(crate) owner: String,
@@ -102,7 +102,7 @@ pub(crate) struct Assign {
 #[derive(Debug, Args)]
 pub(crate) struct Stage {
     #[command(flatten)]
-    pub(crate) of: OfLead,
+    pub(crate) of: LeadArgs,
     /// The stage, such as follow_up
     #[arg(long)]
     pub(crate) stage: String,
@@ -114,11 +114,11 @@ pub(crate) struct Stage {
 #[derive(Debug, Args)]
 pub(crate) struct ProposalSend {
     #[command(flatten)]
-    pub(crate) of: OfLead,
+    pub(crate) of: LeadArgs,
     /// Title of the proposal
     #[arg(long)]
     pub(crate) title: String,
-    /// URL at which the traveller opens it
+    /// URL at which the traveler opens it
     #[arg(long)]
     pub(crate) url: String,
     /// Channel by which it is sent, such as email
@@ -129,7 +129,7 @@ pub(crate) struct ProposalSend {
 #[derive(Debug, Args)]
 pub(crate) struct BookingConfirm {
     #[command(flatten)]
-    pub(crate) of: OfLead,
+    pub(crate) of: LeadArgs,
     /// Reference of the booking
     #[arg(long, value_name = "REF")]
     pub(crate) booking_ref: String,

@@ -1,6 +1,6 @@
 //! Arguments of `connectctl client`.
 
-use super::OfClient;
+use super::ClientArgs;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -9,7 +9,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Example:\n  connectctl client export --tenant acme --client 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e > client.json"
     )]
-    Export(OfClient),
+    Export(ClientArgs),
     /// Erase a client from all tables and dead-letter queues; prints a receipt
     #[command(after_help = ERASE_HELP)]
     Erase(Erase),
@@ -26,7 +26,7 @@ Example:
 #[derive(Debug, Args)]
 pub(crate) struct Erase {
     #[command(flatten)]
-    pub(crate) of: OfClient,
+    pub(crate) of: ClientArgs,
     /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,

@@ -1,6 +1,6 @@
 //! Arguments of `connectctl company`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -15,7 +15,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Name of the company
     #[arg(long)]
     pub(crate) name: String,

@@ -1,6 +1,6 @@
 //! Arguments of `connectctl delivery`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use admin::deliveries::REPLAY_RATES;
 use chrono::{DateTime, Utc};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -51,7 +51,7 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Only deliveries in this state
     #[arg(long, value_parser = states())]
     pub(crate) state: Option<DeliveryState>,

@@ -1,6 +1,6 @@
 //! Arguments of `connectctl key`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use clap::{Args, Subcommand};
 use common::settings::SettingValue;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     EndOverlap(KeyArgs),
     /// List the keys of a tenant, including revoked ones, with the last use of their secrets
     #[command(after_help = LIST_HELP)]
-    List(OfTenant),
+    List(TenantArgs),
 }
 
 const CREATE_HELP: &str = "\
@@ -39,7 +39,7 @@ Example:
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// What the key is for
     #[arg(long)]
     pub(crate) name: String,

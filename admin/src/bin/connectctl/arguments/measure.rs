@@ -1,6 +1,6 @@
 //! Arguments of `connectctl pressure` and `connectctl usage`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -11,5 +11,5 @@ pub(crate) struct PressureArgs;
 #[command(after_help = "Example:\n  connectctl usage --tenant acme")]
 pub(crate) struct UsageArgs {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
 }

@@ -1,6 +1,6 @@
 //! Arguments of `connectctl member`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -15,13 +15,13 @@ pub(crate) enum Command {
     Remove(Remove),
     /// List the members, removed ones included
     #[command(after_help = "Example:\n  connectctl member list --tenant acme")]
-    List(OfTenant),
+    List(TenantArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Email of the member, in any case
     #[arg(long)]
     pub(crate) email: String,
@@ -33,7 +33,7 @@ pub(crate) struct Add {
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Email of the member, in any case
     #[arg(long)]
     pub(crate) email: String,

@@ -94,13 +94,13 @@ pub(crate) enum Command {
         after_help = "Examples:\n  connectctl delivery list --tenant acme --state dead\n  connectctl delivery replay --dead --tenant acme"
     )]
     Delivery(delivery::Command),
-    /// Inspect and stop replays of many deliveries, which the dispatcher executes
+    /// List, show and stop replay jobs: replays of many deliveries, which the dispatcher executes
     #[command(
         subcommand,
         after_help = "Examples:\n  connectctl delivery replay --tenant acme --state dead --no-wait\n  connectctl replay list --tenant acme"
     )]
     Replay(replay::Command),
-    /// Show everything known of an id, in the order of time: where an event, request, enquiry or delivery is
+    /// Show what happened to an event, request, lead or delivery, by its id, in order of time
     #[command(
         after_help = "Examples:\n  connectctl find 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e\n  connectctl find order-4711 --tenant acme --json"
     )]
@@ -154,7 +154,7 @@ pub(crate) enum Command {
     Invoice(views::LeadViewArgs),
     /// Show the leads of a tenant
     Pipeline(views::PipelineArgs),
-    /// Show the tenants whose requests are refused because too much of their work waits to be applied
+    /// Show the tenants whose requests are refused because their share of the backlog is used up
     Pressure(measure::PressureArgs),
     /// Show the records writes of this month, and the quota
     Usage(measure::UsageArgs),
@@ -162,7 +162,7 @@ pub(crate) enum Command {
 
 /// The arguments that select a tenant.
 #[derive(Debug, Args)]
-pub(crate) struct OfTenant {
+pub(crate) struct TenantArgs {
     /// Slug of the tenant
     #[arg(long = "tenant", value_name = "SLUG")]
     pub(crate) slug: String,
@@ -170,9 +170,9 @@ pub(crate) struct OfTenant {
 
 /// The arguments that select a client.
 #[derive(Debug, Args)]
-pub(crate) struct OfClient {
+pub(crate) struct ClientArgs {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Id of the client
     #[arg(long = "client", value_name = "ID")]
     pub(crate) client: String,
@@ -180,9 +180,9 @@ pub(crate) struct OfClient {
 
 /// The arguments that select a lead.
 #[derive(Debug, Args)]
-pub(crate) struct OfLead {
+pub(crate) struct LeadArgs {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Id of the lead
     #[arg(long = "lead", value_name = "ID")]
     pub(crate) lead: String,
@@ -198,7 +198,7 @@ pub(crate) struct Limit {
 
 impl Arguments {
     /// Parses the arguments of the process. Exits if help was requested or the usage is wrong.
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn from_process() -> Self {
         let matches = Self::command().after_help(after_help()).get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
@@ -214,9 +214,9 @@ Examples:
 Exit codes: 0 success, 1 refused or failed (standard error has one line with the reason), 2 wrong usage.
 ";
 
-/// The settings of database and broker that connectctl reads. `advisor`, `client`, `queue` and `delivery replay` without a job need the
-/// broker, and `retention` if dead letters expire.
-const OF_SERVERS: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX"];
+/// The settings of database and broker that connectctl reads. `advisor`, `client`, `doctor`, `queue` and `delivery replay` without a
+/// job need the broker, and `retention` if dead letters expire.
+const SERVER_VARIABLES: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX"];
 
 fn after_help() -> String {
     let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
@@ -228,17 +228,17 @@ fn after_help() -> String {
         ConsoleSettings::VARIABLES,
     ];
     let servers = DatabaseSettings::VARIABLES.iter().chain(BrokerSettings::VARIABLES);
-    let servers = servers.filter(|variable| OF_SERVERS.contains(&variable.name));
+    let servers = servers.filter(|variable| SERVER_VARIABLES.contains(&variable.name));
     for Variable { name, default, help } in servers.chain(sections.into_iter().flatten()) {
         let default = default.map_or_else(|| "required".to_owned(), |default| format!("default {default}"));
         text.push_str(&format!("  {name} ({default})\n      {help}\n"));
     }
-    text.push_str("AMQP_URL and CONNECT_QUEUE_PREFIX are read by advisor, client, queue and delivery replay only, and by retention\n");
+    text.push_str("AMQP_URL and CONNECT_QUEUE_PREFIX are read only by advisor, client, doctor, queue and delivery replay, and by\n");
     text.push_str(
-        "if CONNECT_RETENTION_DEAD_LETTERS is not off. CONNECT_RETENTION_... are read by retention only.\n",
+        "retention if CONNECT_RETENTION_DEAD_LETTERS is not off. CONNECT_RETENTION_... are read only by retention and\n",
     );
     text.push_str(
-        "CONNECT_ACCEPT_UNSIGNED_MESSAGES is read by advisor only, and CONNECT_CONSOLE_... by console.\n",
+        "doctor, CONNECT_ACCEPT_UNSIGNED_MESSAGES only by advisor, and CONNECT_CONSOLE_... only by console.\n",
     );
     text
 }

@@ -17,7 +17,7 @@ pub(crate) enum Command {
     /// Requeue dead letters once their cause has been fixed
     #[command(after_help = REQUEUE_HELP)]
     Requeue(Requeue),
-    /// Delete dead letters permanently
+    /// Drop dead letters permanently
     #[command(after_help = "Example:\n  connectctl queue drop events --dead --yes")]
     Drop(DropArgs),
 }

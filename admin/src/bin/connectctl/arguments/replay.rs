@@ -1,6 +1,6 @@
 //! Arguments of `connectctl replay`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -19,7 +19,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Show only the newest N
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,

@@ -1,6 +1,6 @@
 //! Arguments of `connectctl subscription`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use clap::{Args, Subcommand};
 use common::settings::SettingValue;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(crate) enum Command {
     Create(Create),
     /// List the subscriptions of a tenant
     #[command(after_help = "Example:\n  connectctl subscription list --tenant acme")]
-    List(OfTenant),
+    List(TenantArgs),
     /// Pause a subscription: its deliveries wait until it is resumed
     #[command(after_help = "Example:\n  connectctl subscription pause 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Pause(SubscriptionArgs),
@@ -47,7 +47,7 @@ Example:
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// URL of the receiver: https:// with a public address
     #[arg(long)]
     pub(crate) url: String,

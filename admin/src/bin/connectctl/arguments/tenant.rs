@@ -1,6 +1,6 @@
 //! Arguments of `connectctl tenant`.
 
-use super::OfTenant;
+use super::TenantArgs;
 use admin::input::MonthlyQuota;
 use clap::{Args, Subcommand};
 
@@ -52,7 +52,7 @@ pub(crate) struct Create {
 #[derive(Debug, Args)]
 pub(crate) struct Set {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     #[command(flatten)]
     pub(crate) changes: Changes,
 }

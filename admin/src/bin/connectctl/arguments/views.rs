@@ -1,6 +1,6 @@
 //! Arguments of the CRM's views of a tenant.
 
-use super::{Limit, OfClient, OfLead, OfTenant};
+use super::{ClientArgs, LeadArgs, Limit, TenantArgs};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use common::model::Stage;
@@ -8,7 +8,7 @@ use common::model::Stage;
 #[derive(Debug, Args)]
 pub(crate) struct ClientViewArgs {
     #[command(flatten)]
-    pub(crate) of: OfClient,
+    pub(crate) of: ClientArgs,
     #[command(flatten)]
     pub(crate) limit: Limit,
 }
@@ -16,7 +16,7 @@ pub(crate) struct ClientViewArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LeadViewArgs {
     #[command(flatten)]
-    pub(crate) of: OfLead,
+    pub(crate) of: LeadArgs,
     #[command(flatten)]
     pub(crate) limit: Limit,
 }
@@ -25,7 +25,7 @@ pub(crate) struct LeadViewArgs {
 #[command(after_help = "Example:\n  connectctl notifications --tenant acme --limit 20")]
 pub(crate) struct NotificationsArgs {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     #[command(flatten)]
     pub(crate) limit: Limit,
 }
@@ -36,7 +36,7 @@ pub(crate) struct NotificationsArgs {
 )]
 pub(crate) struct PipelineArgs {
     #[command(flatten)]
-    pub(crate) tenant: OfTenant,
+    pub(crate) tenant: TenantArgs,
     /// Show only leads at this stage
     #[arg(long, value_parser = stages())]
     pub(crate) stage: Option<Stage>,

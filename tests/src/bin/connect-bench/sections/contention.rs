@@ -1,6 +1,7 @@
-//! Units about the same people: a backlog of batches about the pool, drained by one worker with one lane and with two
-//! lanes. The rate is that of the ledger's rows, from the first unit to the last, so a program's start does not count. Floor:
-//! the bare inserts of the same traffic over as many connections, measured after each.
+//! Measures units of work about the same people. A backlog of batches about a pool of existing clients waits in the queue; one
+//! worker drains it, with one lane and then with two. The rate is the number of ledger rows per second from the first unit to the
+//! last, so a program's start does not count. Floor: the bare inserts of the same traffic over as many connections, measured
+//! after each.
 
 use crate::events::{LoadShape, connect_all};
 use crate::figures::{median, percent};
@@ -13,7 +14,7 @@ use futures_util::future::join_all;
 use std::time::Duration;
 use tests::{World, eventually};
 
-/// Batches of a backlog for each second of a measurement: a little less than a worker drains.
+/// Batches of a backlog for each second of a measurement: a little less than a worker drains in that time.
 const BATCHES_PER_SECOND: f64 = 80.0;
 const BATCH: usize = 100;
 /// Callers that put a backlog into the queue: ingest publishes each batch and responds 503 when no worker replies in time.
@@ -69,7 +70,7 @@ pub(crate) async fn run(options: &Options) {
     );
 }
 
-/// Events a second of the bare inserts, while no worker runs.
+/// Events per second of bare inserts, while no worker runs.
 async fn floor(world: &World, connections: usize, options: &Options) -> f64 {
     let shape = LoadShape { traffic: Traffic::Identified, batch: BATCH, connections };
     inserts::floor(world, shape, options.duration()).await.rate

@@ -16,7 +16,7 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
 
-/// Months of the chart.
+/// Months that the chart shows.
 const MONTHS: u32 = 12;
 const DISCOVERY: [(&str, &str); 2] = [("true", "on"), ("false", "off")];
 
@@ -78,7 +78,7 @@ fn members_section(view: &View<'_>, members: &[Member], typed: Option<&Fields>, 
     let value = |name| typed.map_or("", |typed| typed.get(name));
     html! {
         h2 { "Members" }
-        p { "Advisors: new enquiries are assigned to the active ones in turn." }
+        p { "Members are the agency's advisors. New enquiries are assigned to the active members in turn." }
         @if members.is_empty() { p { "There is no member, so new enquiries have no owner. Add the advisors of the agency." } }
         @else {
             div.scroll role="group" aria-label="Table" tabindex="0" { table {
@@ -90,7 +90,7 @@ fn members_section(view: &View<'_>, members: &[Member], typed: Option<&Fields>, 
             h3 { "Add a member" }
             form method="post" action=(view.tenant_path("/members")) {
                 (input(Field { name: "email", label: "Email", hint: "" }, "email", value("email"), faults))
-                (input(Field { name: "name", label: "Name", hint: "As the API shows it for an owner." }, "text", value("name"), faults))
+                (input(Field { name: "name", label: "Name", hint: "The API shows this name as the owner of an enquiry." }, "text", value("name"), faults))
                 button { "Add the member" }
             }
         }
@@ -103,13 +103,13 @@ fn member_row(view: &View<'_>, member: &Member) -> Markup {
         tr {
             th scope="row" { (member.name) }
             td { (member.email) }
-            td { @if member.active { span.good { "active" } } @else { span.soft { "off" } } }
+            td { @if member.active { span.good { "active" } } @else { span.soft { "inactive" } } }
             td {
                 @if view.may(Role::Admin) {
                     form method="post" action=(path) {
                         input type="hidden" name="email" value=(member.email);
                         input type="hidden" name="name" value=(member.name);
-                        button.plain { (if member.active { "Turn off " } else { "Turn on " }) (member.name) }
+                        button.plain { (if member.active { "Deactivate " } else { "Activate " }) (member.name) }
                     }
                 } @else { "-" }
             }
@@ -123,7 +123,7 @@ fn settings_form(view: &View<'_>, tenant: &Tenant) -> Markup {
         h2 { "Settings" }
         form method="post" action=(view.tenant_path("/settings")) {
             (select(
-                Field { name: "discovery", label: "Traveller Discovery", hint: "Without it, discovery events still update contacts and enquiries." },
+                Field { name: "discovery", label: "Traveller Discovery", hint: "If it is off, discovery events still update contacts and enquiries, but no discovery is stored." },
                 &DISCOVERY, chosen, &Faults::none()
             ))
             button { "Save" }

@@ -1,4 +1,4 @@
-//! A key, with everything that can be done with it.
+//! The page of a key: its facts, and forms that change it.
 
 use super::list::refused;
 use super::{OVERLAPS, SCOPES};
@@ -18,11 +18,11 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     with_faults(view, StatusCode::OK, None, &Faults::none()).await
 }
 
-/// The page with the faults of a form on it; `typed` are the scopes that were chosen there.
+/// The page, with the faults of a submitted form and the scopes that were selected in it.
 pub(super) async fn with_faults(
     view: View<'_>,
     status: StatusCode,
-    typed: Option<Vec<String>>,
+    selected: Option<Vec<String>>,
     faults: &Faults,
 ) -> Result<Response, Failure> {
     let key = keys::find_in(view.client(), view.tenant()?.id, view.id()?).await?;
@@ -33,8 +33,8 @@ pub(super) async fn with_faults(
             h2 { "Scopes" }
             form method="post" action=(path("/scopes")) {
                 (checkboxes(
-                    Field { name: "scopes", label: "What the key permits", hint: "Running programs follow within a second." },
-                    &SCOPES, typed.as_deref().unwrap_or(&key.scopes), faults
+                    Field { name: "scopes", label: "What the key permits", hint: "Running programs apply the change within a second." },
+                    &SCOPES, selected.as_deref().unwrap_or(&key.scopes), faults
                 ))
                 button { "Change the scopes" }
             }
@@ -61,7 +61,7 @@ fn facts(view: &View<'_>, key: &Key) -> Markup {
             dt { "Scopes" } dd { (key.scopes.join(", ")) }
             dt { "Origin" } dd { (key.origin.as_deref().unwrap_or("-")) }
             dt { "Created" } dd { (time_text(&key.created_at)) }
-            dt { "Last use" } dd { (time_or(key.last_used_at.as_deref(), "not used since uses are recorded")) }
+            dt { "Last use" } dd { (time_or(key.last_used_at.as_deref(), "no use recorded")) }
             dt { "Requests in the last 24 hours" }
             dd { (number(key.requests_last_day.accepted)) " accepted, " (refused(view, key)) " refused" }
             dt { "Expires" } dd { (time_or(key.expires_at.as_deref(), "never")) }

@@ -25,7 +25,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         } @else {
             div.actions {
                 a.button href={ (path) "/requeue" } { "Requeue" }
-                a.button.danger href={ (path) "/drop" } { "Delete" }
+                a.button.danger href={ (path) "/drop" } { "Drop" }
             }
             p.soft { "The oldest " (listed.len()) ". Bodies are not shown, because they contain contact data." }
             (table(&listed))

@@ -1,7 +1,7 @@
 //! The queues and their dead letters, for operators.
 
 pub(crate) mod dead_letters;
-pub(crate) mod delete;
+pub(crate) mod drop_dead_letters;
 pub(crate) mod list;
 pub(crate) mod requeue;
 

@@ -39,7 +39,7 @@ pub(crate) async fn sign_in(
     _proof: SameOrigin,
 ) -> Result<Response, Failure> {
     check_limit(&app.link_sign_ins, request)?;
-    let replaced = SESSION.of(&request.headers, &app.url);
+    let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.client().await?;
     let begun = console::use_link(&mut client, form.get("token"), replaced.as_deref(), app.limits).await?;
     Ok(begun.map_or_else(|| refuse(app, request), |session| signed_in(app, &session)))

@@ -49,7 +49,7 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
 async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
     let provider = app.provider.as_ref().ok_or(Failure::NotFound)?;
     let query = &request.query;
-    let cookie = SIGN_IN.of(&request.headers, &app.url).unwrap_or_default();
+    let cookie = SIGN_IN.read(&request.headers, &app.url).unwrap_or_default();
     let Some(pending) = PendingSignIn::resume(&app.master_keys, &cookie, query.get("state"), clock::now())
     else {
         // Not a failed attempt: any page can send a browser here, and the state is a MAC that nobody guesses.
@@ -85,7 +85,7 @@ async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
         Err(error @ ProviderError::Unavailable(_)) => return Err(Failure::Provider(error)),
     };
     check_person(app, &person)?;
-    let replaced = SESSION.of(&request.headers, &app.url);
+    let replaced = SESSION.read(&request.headers, &app.url);
     let one_time = OneTimeSignIn { state: &pending.state, expires_at: pending.expires_at };
     let mut client = app.database.client().await?;
     let attempt =

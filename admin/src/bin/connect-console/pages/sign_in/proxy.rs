@@ -23,7 +23,7 @@ pub(crate) async fn sign_in(
     // Without the headers the route does not exist: nobody but the proxy can use it.
     let person = proxy.person(request)?.ok_or(Failure::NotFound)?;
     check_person(app, &person)?;
-    let replaced = SESSION.of(&request.headers, &app.url);
+    let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.client().await?;
     let attempt =
         sign_in_person(&mut client, &app.groups, &person, None, replaced.as_deref(), app.limits).await?;

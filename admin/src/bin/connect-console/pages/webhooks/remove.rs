@@ -1,4 +1,4 @@
-//! Removing a subscription, after a question.
+//! Removes a subscription, after a confirmation.
 
 use crate::context::{Change, View};
 use crate::failure::Failure;

@@ -68,7 +68,7 @@ pub(crate) async fn run(options: &Options) {
     setup.is_subscribed = true;
     let deliveries = cost_of_deliveries(&setup, &mut progress, options).await;
     let curve = curve(&mut setup, &mut progress, options).await;
-    // Before the backlog: its callers get 503 on purpose.
+    // Printed before the backlog is measured, whose callers get 503 on purpose.
     progress.with_bar_hidden(|| print_warnings(&setup.world));
     let mut drains = Vec::new();
     for workers in backlog::WORKERS {
@@ -81,7 +81,7 @@ pub(crate) async fn run(options: &Options) {
     write(&text);
 }
 
-/// One copy of each program, the pool of people, tables with rows of every kind, and statistics of them.
+/// Starts one copy of each program, fills the tables with the pool of people and rows of every kind, and analyzes them.
 async fn prepare(options: &Options) -> BenchSetup {
     let given = given_settings();
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");

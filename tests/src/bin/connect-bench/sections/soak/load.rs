@@ -109,7 +109,7 @@ impl SteadyLoad {
         create_client(&self.key, &self.random.borrow_mut().uuid().to_string())
     }
 
-    /// Each differs in its query, so that its signature does.
+    /// Each request has another query, so that no two signatures are equal.
     fn read(&self) -> Vec<u8> {
         let target = format!("{RECORDS}/clients/{}?n={}", self.client, self.random.borrow_mut().uuid());
         request::records(&self.key, "GET", &target, "", None)

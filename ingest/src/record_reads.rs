@@ -1,4 +1,4 @@
-//! Reads of records. A record of another tenant is not found.
+//! Reads of records. A record of another tenant is not found (D18).
 //!
 //! Reads of one kind of record by id that arrive together share a round trip, see [`crate::group_queue`]; a look-up by anything else
 //! has a round trip of its own. Each kind has a queue of its own, and a connection that is reserved for it, see [`crate::read_pools`].

@@ -4,7 +4,7 @@ use super::Context;
 use crate::state::{Notification, NotificationKind, TenantState};
 use common::model::LeadId;
 
-/// Notifies a member about a lead. `text` must not contain personal data beyond the enquiry number.
+/// Notifies a member about a lead. `text` names the lead by its enquiry number only; it must not contain personal data.
 pub(crate) fn notify_member(
     state: &mut TenantState,
     to: String,
