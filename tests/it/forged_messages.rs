@@ -171,7 +171,7 @@ async fn advisor_actions_require_a_mac_when_the_operator_enforces_it() {
     let mut world = World::with().workers(0).start().await;
     world.add_worker().await;
     world.workers[0].until_ready().await;
-    assert!(world.workers[0].logs().contains("CONNECT_CRM_UNSIGNED is allow"), "{}", world.workers[0].logs());
+    world.workers[0].until_logged("CONNECT_CRM_UNSIGNED is allow").await;
     world.end_workers().await;
     world.set("CONNECT_CRM_UNSIGNED", "refuse");
     world.add_worker().await;

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Row};
 
 /// What every database name of the tests begins with.
 const NAME_PREFIX: &str = "connect_test_";
@@ -38,6 +38,8 @@ pub struct TestDatabase {
     url: String,
     name: String,
     key: Option<ApiKey>,
+    /// The connection of the last query, for the next one: a new one costs Postgres 9 ms, and tests poll.
+    idle: Mutex<Option<Client>>,
 }
 
 struct Template {
@@ -50,7 +52,7 @@ impl TestDatabase {
     pub async fn new() -> Self {
         let name = tokio::task::spawn_blocking(next_clone).await.expect("a clone of the template");
         let server = services::shared_servers().database_url.clone();
-        Self { url: with_database(&server, &name), server, name, key: Some(template().key.clone()) }
+        Self::at(&server, name, Some(template().key.clone()))
     }
 
     /// An empty database on the shared server, without a schema.
@@ -58,13 +60,23 @@ impl TestDatabase {
         let (server, name) = (services::shared_servers().database_url.clone(), new_name());
         execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
         create_logins(&server).await;
-        Self { url: with_database(&server, &name), server, name, key: None }
+        Self::at(&server, name, None)
     }
 
     /// A migrated and seeded database on a server that only this test uses.
     pub async fn on(server: &str) -> Self {
         let (name, key) = create_migrated(server, new_name()).await;
-        Self { url: with_database(server, &name), server: server.to_owned(), name, key: Some(key) }
+        Self::at(server, name, Some(key))
+    }
+
+    fn at(server: &str, name: String, key: Option<ApiKey>) -> Self {
+        Self {
+            url: with_database(server, &name),
+            server: server.to_owned(),
+            name,
+            key,
+            idle: Mutex::default(),
+        }
     }
 
     /// The key of a seeded database: of the tenant `acme`, with every scope.
@@ -81,6 +93,7 @@ impl TestDatabase {
     pub fn move_to(&mut self, server: &Postgres) {
         self.url = with_database(server.url(), &self.name);
         server.url().clone_into(&mut self.server);
+        self.idle = Mutex::default();
     }
 
     /// Writes a dump to `file`, as `docs/restore.md` says.
@@ -92,7 +105,7 @@ impl TestDatabase {
     pub async fn restored(&self, file: &Path) -> Self {
         let (server, name) = (self.server.clone(), new_name());
         execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
-        let restored = Self { url: with_database(&server, &name), server, name, key: self.key.clone() };
+        let restored = Self::at(&server, name, self.key.clone());
         let restore = "pg_restore --exit-on-error --dbname \"$DATABASE_URL\" \"$DUMP\"";
         restored.run_tool(restore, file).await;
         restored
@@ -119,9 +132,7 @@ impl TestDatabase {
     /// The rows of a query, each as a JSON object.
     pub async fn rows(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<serde_json::Value> {
         let json = format!("SELECT row_to_json(query) FROM ({query}) query");
-        let rows = self.connect().await.query(&json, parameters).await;
-        let rows = rows.unwrap_or_else(|error| panic!("{query}: {error:?}"));
-        rows.iter().map(|row| row.get(0)).collect()
+        self.query(&json, parameters).await.iter().map(|row| row.get(0)).collect()
     }
 
     /// Waits until at least `count` sessions of this database are as `condition` on `pg_stat_activity` says.
@@ -153,8 +164,26 @@ impl TestDatabase {
 
     /// The number that a query returns.
     pub async fn count(&self, query: &str) -> i64 {
-        let row = self.connect().await.query_one(query, &[]).await;
-        row.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
+        let rows = self.query(query, &[]).await;
+        assert_eq!(rows.len(), 1, "{query}");
+        rows[0].get(0)
+    }
+
+    /// Runs a query on the idle connection, or on a new one while another query uses it, or after it was lost.
+    async fn query(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().take();
+        if let Some(client) = kept
+            && let Ok(rows) = client.query(query, parameters).await
+        {
+            *idle() = Some(client);
+            return rows;
+        }
+        let client = self.connect().await;
+        let rows = client.query(query, parameters).await;
+        let rows = rows.unwrap_or_else(|error| panic!("{query}: {error:?}"));
+        *idle() = Some(client);
+        rows
     }
 }
 

@@ -144,6 +144,15 @@ impl Program {
         self.logs.lines().join("\n")
     }
 
+    /// Waits until the program has logged a text.
+    pub async fn until_logged(&self, text: &str) {
+        eventually(&format!("it logs {text:?}"), MAX_WAIT, async || {
+            let logs = self.logs();
+            if logs.contains(text) { Ok(()) } else { Err(logs) }
+        })
+        .await;
+    }
+
     /// Stops reading the program's log after the next line, until `is_stalled` is false again.
     pub fn stall_logs(&self, is_stalled: bool) {
         let (stalled, changed) = &*self.logs.is_stalled;

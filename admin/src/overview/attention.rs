@@ -116,7 +116,7 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
         add(
             runbook,
             format!(
-                "There are {dead} dead letters of the queue {name}: correct their cause, then requeue or drop them."
+                "Dead letters of the queue {name}: {dead}. Correct their cause, then requeue or drop them."
             ),
         );
     }

@@ -75,7 +75,7 @@ async fn what_needs_attention_is_told_with_its_section_of_the_runbook() {
     let operator = console.operator().await;
     until_shown(&operator, "/", &["Nothing needs attention."]).await;
     console.world.queues.publish("crm", b"no action").await;
-    let told = ["There are 1 dead letters of the queue crm", "href=\"/runbook#connectmessagesdeadlettered\""];
+    let told = ["Dead letters of the queue crm: 1.", "href=\"/runbook#connectmessagesdeadlettered\""];
     until_shown(&operator, "/", &told).await;
     let runbook = operator.page("/runbook").await;
     assert!(runbook.contains("id=\"connectmessagesdeadlettered\""), "{runbook}");

@@ -1,6 +1,6 @@
 //! The canary follows the rotation, so that a program which lacks a key that is still needed is not ready.
 
-use super::{CURRENT, NEW_MASTER_KEY, counts, remove_previous, swap, swapped, until_logged, with_new_key};
+use super::{CURRENT, NEW_MASTER_KEY, counts, remove_previous, swap, swapped, with_new_key};
 use serde_json::json;
 use tests::{Program, World};
 
@@ -20,7 +20,7 @@ async fn without_the_previous_key_programs_are_ready_only_after_the_rotation() {
     remove_previous(&mut world);
     let early = spawn("connect-ingest", &world).await;
     assert_eq!(early.until_unready().await["checks"]["master_key"], false);
-    until_logged(&early, "set CONNECT_MASTER_KEY_PREVIOUS to the earlier key").await;
+    early.until_logged("set CONNECT_MASTER_KEY_PREVIOUS to the earlier key").await;
     let refusal = with_new_key(&world).refusal(&["secrets", "rotate"]).await;
     assert!(refusal.contains("CONNECT_MASTER_KEY differs"), "{refusal}");
 

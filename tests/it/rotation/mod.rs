@@ -8,7 +8,7 @@ mod running;
 mod values;
 
 use serde_json::{Value, json};
-use tests::{Connectctl, MASTER_KEY, MAX_WAIT, Program, World, eventually};
+use tests::{Connectctl, MASTER_KEY, World};
 
 /// The master key that replaces [`MASTER_KEY`].
 const NEW_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
@@ -45,13 +45,4 @@ async fn counts(connectctl: &Connectctl) -> Value {
         matching.map(|count| count["values"].as_u64().expect("a number")).sum::<u64>()
     };
     json!({"current": count("current"), "previous": count("previous"), "unversioned": count("unversioned")})
-}
-
-/// Waits until a program has logged a text.
-async fn until_logged(program: &Program, text: &str) {
-    eventually(&format!("it logs {text:?}"), MAX_WAIT, async || {
-        let logs = program.logs();
-        if logs.contains(text) { Ok(()) } else { Err(logs) }
-    })
-    .await;
 }

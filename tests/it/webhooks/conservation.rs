@@ -31,5 +31,5 @@ async fn every_delivery_is_accounted_for_until_its_row_is_removed() {
     let remove = format!("DELETE FROM deliveries WHERE subscription_id = '{}'", delivered.id);
     outbound.world.database.execute(&remove).await;
     outbound.until_metric(UNACCOUNTED, &[], 1.0).await;
-    assert!(outbound.world.dispatchers[0].logs().contains("deliveries of relayed events do not exist"));
+    outbound.world.dispatchers[0].until_logged("deliveries of relayed events do not exist").await;
 }

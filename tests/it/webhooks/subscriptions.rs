@@ -82,6 +82,26 @@ async fn deliveries_of_a_removed_subscription_are_dropped() {
 }
 
 #[tokio::test]
+async fn dead_lettered_deliveries_of_a_removed_subscription_are_dropped() {
+    let outbound = OutboundWorld::start_with(World::with().set("CONNECT_WEBHOOK_ATTEMPTS", "1")).await;
+    let failing = outbound.subscribe("/one", &[]).await;
+    outbound.receiver.respond("/one", Behavior::status(500));
+    outbound.open_lead().await;
+    outbound.until_deliveries("dead", 1).await;
+    outbound.world.until_depth("webhooks.dead", 1).await;
+    outbound.change_subscription("remove", &failing).await;
+    assert_eq!((outbound.count("dead").await, outbound.count("dropped").await), (0, 1));
+    // Those of a subscription that the previous release removed are dropped by another run.
+    outbound.world.database.execute("UPDATE deliveries SET state = 'dead'").await;
+    outbound.change_subscription("remove", &failing).await;
+    assert_eq!(outbound.count("dropped").await, 1);
+    let report = outbound.world.connectctl.json(&["queue", "requeue", "webhooks", "--dead"]).await;
+    assert_eq!((&report["requeued"], &report["kept"]), (&0.into(), &0.into()), "{report}");
+    outbound.world.until_depth("webhooks.dead", 0).await;
+    assert_eq!(outbound.receiver.received_at("/one").len(), 1, "nothing more is sent");
+}
+
+#[tokio::test]
 async fn an_attempt_under_way_succeeds_after_its_subscription_was_paused_or_removed() {
     let outbound = OutboundWorld::start().await;
     let (paused, removed) =

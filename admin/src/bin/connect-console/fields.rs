@@ -8,9 +8,10 @@ const FIELDS_MAX: usize = 200;
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Parses `application/x-www-form-urlencoded` text. `None` if there are too many fields, or a NUL character, which Postgres
-    /// cannot hold.
+    /// Parses `application/x-www-form-urlencoded` text. `None` if there are too many fields, if one is not UTF-8, or has a NUL character,
+    /// which Postgres cannot hold.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        percent_encoding::percent_decode(text).decode_utf8().ok()?;
         let mut fields = Vec::new();
         for (name, value) in form_urlencoded::parse(text) {
             if fields.len() == FIELDS_MAX || value.contains('\0') {
@@ -66,8 +67,9 @@ mod tests {
     }
 
     #[test]
-    fn too_many_fields_and_nul_characters_are_refused() {
+    fn too_many_fields_nul_characters_and_other_text_than_utf_8_are_refused() {
         assert_eq!(Fields::parse(b"a=%00"), None);
+        assert_eq!(Fields::parse(b"a=%ff"), None);
         assert_eq!(Fields::parse("a=1&".repeat(FIELDS_MAX + 1).as_bytes()), None);
     }
 

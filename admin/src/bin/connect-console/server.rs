@@ -27,8 +27,9 @@ use warp::{Filter, Rejection};
 
 /// Most connections at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
-/// How long a request's head may take, and how long a connection may be idle.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a request's head may take, and how long a connection may be idle. Short, because clients without credentials could
+/// keep all connections.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait before the next attempt after accepting a connection has failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// Bytes of a connection's read buffer, which also limits a request's head; a larger head gets 431.

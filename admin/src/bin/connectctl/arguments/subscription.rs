@@ -25,7 +25,7 @@ pub(crate) enum Command {
     /// Send a test event to a subscription, and print its delivery once the first attempt has ended
     #[command(after_help = TEST_HELP)]
     Test(Test),
-    /// Remove a subscription permanently, and drop its pending deliveries
+    /// Remove a subscription permanently, and drop its pending and dead-lettered deliveries
     #[command(after_help = "Example:\n  connectctl subscription remove 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
     Remove(SubscriptionArgs),
     /// Replace the signing secret; prints the new one, which is never shown again

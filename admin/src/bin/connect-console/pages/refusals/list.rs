@@ -42,7 +42,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         }
         @if let Some(next) = next { p { a.button.plain href=(path(&next)) { "Older" } } }
         @if before.is_some() { p { a href=(path("")) { "To the newest" } } }
-        p.soft { "At most 20 a minute are recorded for each key, and the newest 200 are kept." }
+        p.soft { "At most 20 a minute, and 20 with malformed headers, are recorded for each key, and the newest 200 are kept." }
         p { a href=(view.tenant_path("/signature")) { "Check a signature" } }
     };
     Ok(layout::page(&view, "Refused requests", &content))

@@ -35,7 +35,7 @@ async fn show(
 
 fn form(view: &View<'_>, typed: &Fields, keys: &[(&str, &str)], faults: &Faults) -> Markup {
     let url = "The address of the receiver: https://, on the public internet. Private, loopback and link-local addresses are refused, \
-        also when the host name resolves to one; the address is checked again at every attempt.";
+        also when the host name resolves to one, unless the operator allows them for development; the address is checked again at every attempt.";
     let key = "The API key of the system that receives the webhooks: what the key's own calls have caused is not sent to it.";
     html! {
         (summary(faults))

@@ -72,7 +72,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
                 button { "Create a new secret" }
             }
             h2 { "Remove" }
-            p { "Pending deliveries are dropped. This cannot be undone." }
+            p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
             p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
         }
     };
