@@ -38,6 +38,8 @@ main() {
     step 'applying schema migrations'
     prepare_environment
     "$CTL" migrate
+    # Otherwise ingest and dispatcher log errors until the worker has declared the queues. If it fails, the programs say why.
+    "$CTL" queue declare >/dev/null || true
     step 'creating the demo tenant, unless it exists'
     prepare_demo
 

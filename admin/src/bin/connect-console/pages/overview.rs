@@ -51,7 +51,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
             div.alert { p { strong { "Needs attention" } } ul { @for item in &attention { li { (item) } } } }
         }
         ul.cards {
-            li { strong { (active.len()) } a href=(view.tenant_path("/keys")) { "active keys" } p.soft { "Last use: " (time_or(newest_use, "none")) } }
+            li { strong { (active.len()) } a href=(view.tenant_path("/keys")) { "active API keys" } p.soft { "Last use: " (time_or(newest_use, "none recorded yet")) } }
             li { strong { (receivers.len()) } a href=(view.tenant_path("/webhooks")) { "webhook subscriptions" } p.soft { (paused) " paused" } }
             li {
                 strong { (number(usage.writes)) } a href=(view.tenant_path("/settings")) { "records writes in " (usage.month) }
