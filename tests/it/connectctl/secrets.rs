@@ -123,21 +123,21 @@ async fn resuming_a_subscription_notifies_the_dispatcher() {
 }
 
 #[tokio::test]
-async fn removing_a_subscription_drops_only_its_pending_deliveries() {
+async fn removing_a_subscription_drops_its_deliveries_that_are_not_delivered() {
     let subscribed = subscribed().await;
-    // More than one batch of the command.
+    // More than one batch of the command in each state.
     subscribed.deliveries("pending", 2_500).await;
-    subscribed.deliveries("dead", 2).await;
+    subscribed.deliveries("dead", 1_500).await;
     subscribed.deliveries("delivered", 3).await;
     let removed = subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
     assert_eq!(removed["state"], "removed");
     assert_eq!(
         subscribed.count("state = 'dropped' AND parked_at IS NULL AND next_attempt_at IS NULL").await,
-        2_500
+        4_000
     );
     assert_eq!(
         (subscribed.count("state = 'dead'").await, subscribed.count("state = 'delivered'").await),
-        (2, 3)
+        (0, 3)
     );
 }
 
