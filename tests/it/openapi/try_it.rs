@@ -39,6 +39,8 @@ async fn send(page: &Page) -> String {
 #[tokio::test]
 async fn the_page_signs_requests_of_both_schemes_and_stores_nothing() {
     let world = World::with().set("CONNECT_DOCS_TRY_IT", "true").start().await;
+    // The page does not repeat a request that gets 503.
+    world.until_ready().await;
     let key = world.add_tenant("demo").await;
     let browser = Browser::start().await;
     let page = browser.page().await;
