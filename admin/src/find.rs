@@ -16,7 +16,7 @@ use uuid::Uuid;
 const APPLIED_WITHIN: TimeDelta = TimeDelta::minutes(2);
 /// Outbound events are attributed to an inbound event if they were created within this time of its application.
 const CAUSED_WITHIN: TimeDelta = TimeDelta::seconds(5);
-/// Most deliveries that are read for an outbound event.
+/// Maximum number of deliveries that are read for an outbound event.
 const DELIVERIES_MAX: u32 = 1_000;
 
 /// Where to look, and for what.

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 /// Longest time that an exchange may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Most bytes of a response.
+/// Maximum number of bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// A client that follows no redirects and ignores the proxy variables of the environment. It sends requests to `http://` as well;

@@ -9,7 +9,7 @@ use crate::message::{BatchMeta, BatchPart};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Most bytes of a bundle's events.
+/// Maximum number of bytes of a bundle's events.
 pub const BUNDLE_BYTES_MAX: usize = 256 * 1024;
 
 const OPEN: &[u8] = br#"{"events":["#;

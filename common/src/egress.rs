@@ -21,7 +21,7 @@ pub struct EgressSettings {
     pub ports: Vec<u16>,
 }
 
-/// Most ports in the setting.
+/// Maximum number of ports in the setting.
 const PORTS_MAX: usize = 64;
 
 impl Section for EgressSettings {

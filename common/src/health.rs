@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// Most connections to the operator's port at once; further ones wait to be accepted.
+/// Maximum number of connections to the operator's port at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a request's headers may take, and how long a connection may be idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);

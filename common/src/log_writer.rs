@@ -14,9 +14,9 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that may wait.
 const LINES_MAX: usize = 4_096;
-/// Most bytes of lines that wait; a single line may be longer.
+/// Maximum number of bytes of lines that wait; a single line may be longer.
 const BYTES_MAX: usize = 4 << 20;
-/// Longest that a program waits at its end until its lines are written.
+/// Maximum time that a program waits at its end until its lines are written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a flush retries to enter a full queue.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);

@@ -13,7 +13,7 @@ pub const CONSOLE_REQUESTS: &str = "connect_console_requests_total";
 pub const CONSOLE_DURATION: &str = "connect_console_request_duration_seconds";
 /// Open connections to the API, by state: `idle` without a request under way, or `active`.
 pub const HTTP_CONNECTIONS: &str = "connect_http_connections";
-/// Most connections to the API at once.
+/// Maximum number of connections to the API at once.
 pub const HTTP_CONNECTIONS_MAX: &str = "connect_http_connections_max";
 /// Connections that were closed instead of served, by reason: `all`, `peer` or `network`, whose limit was reached.
 pub const HTTP_CONNECTIONS_REFUSED: &str = "connect_http_connections_refused_total";
@@ -90,7 +90,7 @@ pub const WEBHOOK_UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
 pub const RETENTION_REMOVED: &str = "connect_retention_removed_total";
 /// Seconds since nothing that had expired was left, or since the start, by table.
 pub const RETENTION_BEHIND: &str = "connect_retention_behind_seconds";
-/// Most connections of a database pool.
+/// Maximum number of connections of a database pool.
 pub(crate) const POOL_MAX: &str = "connect_db_pool_max";
 /// Connections of a database pool.
 pub(crate) const POOL_SIZE: &str = "connect_db_pool_size";

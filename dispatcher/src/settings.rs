@@ -12,11 +12,11 @@ use common::settings::{
 };
 use std::time::Duration;
 
-/// Most attempts, so that their number fits its column over many replays.
+/// Maximum number of attempts, so that their number fits its column over many replays.
 const MOST_ATTEMPTS: u32 = 100;
 /// Longest wait: a message's TTL in milliseconds must fit into 32 bits, jitter included.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
-/// Most deliveries held: the prefetch of those from the queue must fit into 16 bits.
+/// Maximum number of deliveries held: the prefetch of those from the queue must fit into 16 bits.
 const MOST_HELD: u32 = 20_000;
 
 /// Schedule and concurrency of webhooks.

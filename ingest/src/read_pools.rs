@@ -68,7 +68,7 @@ impl ConnectionSource {
         select(pin!(self.pool.client()), pin!(overflow.client())).await.factor_first().0
     }
 
-    /// Most connections at once.
+    /// Maximum number of connections at once.
     pub(crate) fn max_size(&self) -> usize {
         self.pool.max_size() + self.overflow.as_ref().map_or(0, Database::max_size)
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// channel.
 const LARGEST_BODY: usize = 16 << 20;
 
-/// Most connections for records reads. Each may have a lane, and a place in its pool, from the start.
+/// Maximum number of connections for records reads. Each may have a lane, and a place in its pool, from the start.
 const READ_CONNECTIONS_MAX: u32 = 1_000;
 
 /// All settings of connect-ingest.

@@ -18,7 +18,7 @@ const PEOPLE: usize = 60;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Before a refused batch is sent again, as a partner does. Each try needs a signature of another second of the last minutes.
 const BACKOFF: Duration = Duration::from_millis(500);
-/// Longest that a batch may be refused, and that a test may wait for a success.
+/// Maximum time that a batch may be refused, and that a test may wait for a success.
 const OUTAGE: Duration = Duration::from_secs(180);
 
 /// What the test can see of the load.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// Longest that a program may run.
+/// Maximum time that a program may run.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Exit code and output of a program that has ended.

@@ -22,13 +22,13 @@ use tokio_postgres::{Client, NoTls, Row};
 /// What every database name of the tests begins with.
 const NAME_PREFIX: &str = "connect_test_";
 
-/// Longest that a connection may take.
+/// Maximum time that a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Longest that making or dropping a database may take.
+/// Maximum time that making or dropping a database may take.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Longest that the clean-up after a test may take.
+/// Maximum time that the clean-up after a test may take.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A database of a single test; dropped with its value.

@@ -29,9 +29,9 @@ const DEFAULT_METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ip
 const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Prefetch of a lane: enough for the next unit to have arrived when one is finished.
 const PREFETCH: u16 = 32;
-/// Most records writes of a unit.
+/// Maximum number of records writes of a unit.
 const UNIT_WRITES: u16 = 16;
-/// Most bytes of message bodies in a unit.
+/// Maximum number of bytes of message bodies in a unit.
 const UNIT_BYTES: usize = 8 << 20;
 /// Part of the shutdown timeout that is reserved for writing the last counts after the drain.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ use common::settings::{
 pub(crate) struct WorkerSettings {
     /// Lanes of the events queue: units of events applied at the same time, 1 to 64.
     pub(crate) event_lanes: u32,
-    /// Most events of a unit, 1 to 1000.
+    /// Maximum number of events of a unit, 1 to 1000.
     pub(crate) unit_events: u32,
     /// Lanes of the records queue: units of records writes applied at the same time, 1 to 64.
     pub(crate) record_lanes: u32,

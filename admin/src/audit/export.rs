@@ -6,7 +6,7 @@ use common::clock;
 use serde::Serialize as _;
 use tokio_postgres::Client;
 
-/// Most records of an export. Older ones are exported with an end of the range of times.
+/// Maximum number of records of an export. Older ones are exported with an end of the range of times.
 pub const AUDIT_EXPORT_MAX: u32 = 100_000;
 /// Records that one query reads, and that are in memory at once.
 const PAGE: u32 = 1_000;

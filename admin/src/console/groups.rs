@@ -4,7 +4,7 @@ use super::Role;
 use crate::input::TenantSlug;
 use common::settings::SettingValue;
 
-/// Most groups of a person that are considered.
+/// Maximum number of groups of a person that are considered.
 const GROUPS_MAX: usize = 1_000;
 
 /// The rights of groups, in the order in which the setting lists them.

@@ -24,7 +24,7 @@ pub const REPLAY_RATES: std::ops::RangeInclusive<i32> = 1..=1_000;
 /// The rate of a job for which none is given.
 pub const REPLAY_RATE: i32 = 100;
 
-/// Most jobs of a tenant that have not ended.
+/// Maximum number of jobs of a tenant that have not ended.
 const JOBS_MAX: i64 = 5;
 /// How often the progress of a job is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -83,7 +83,7 @@ pub struct ReplayJob {
     pub matched: Option<i64>,
     /// Deliveries that were replayed so far.
     pub replayed: i64,
-    /// Most deliveries that are replayed in a second.
+    /// Maximum number of deliveries that are replayed in a second.
     pub per_second: i32,
     /// The states of the deliveries: `dead`, `delivered` or both.
     pub states: Vec<String>,

@@ -15,7 +15,7 @@ const UNSEEN: TimeDelta = TimeDelta::minutes(2);
 const LATE: TimeDelta = TimeDelta::minutes(1);
 /// The latest minutes that shares of refusals and failures are taken of.
 const RECENT: usize = 10;
-/// Fewest requests or attempts of which a share is meaningful.
+/// Minimum number of requests or attempts of which a share is meaningful.
 const SHARE_OF: i64 = 20;
 
 /// Something that needs attention.

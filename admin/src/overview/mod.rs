@@ -60,7 +60,7 @@ pub struct QueueState {
 pub struct QueueLengths {
     /// The queue, whatever its prefix.
     pub queue: Queue,
-    /// Most messages that waited, the current minute last; 0 for minutes in which no program looked.
+    /// Maximum number of messages that waited, the current minute last; 0 for minutes in which no program looked.
     pub most: Vec<i64>,
 }
 

@@ -29,7 +29,7 @@ common::statements! {
     SELECT pg_notify('connect_parked', '')";
 }
 
-/// Most deliveries dropped by one transaction, so that the dispatcher does not wait long for its locks.
+/// Maximum number of deliveries dropped by one transaction, so that the dispatcher does not wait long for its locks.
 const BATCH: i64 = 1_000;
 
 /// Drops the next batch of a subscription's deliveries in that state, after `after`. Returns the last one's id; `None` if

@@ -62,7 +62,7 @@ common::statements! {
     WHERE tenant_id = $1 AND delivery_id = ANY($2) AND state IN ('delivered', 'dropped')";
 }
 
-/// Most deliveries of one transaction.
+/// Maximum number of deliveries of one transaction.
 const BATCH: i64 = 500;
 
 /// A delivery and its subscription.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-/// Most deliveries of a subscription whose attempts are considered, the newest ones.
+/// Maximum number of deliveries of a subscription whose attempts are considered, the newest ones.
 pub const HEALTH_DELIVERIES: i64 = 500;
 /// Events of this time are considered.
 const WINDOW: TimeDelta = TimeDelta::hours(24);

@@ -5,7 +5,7 @@ use crate::model::TenantId;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeMap;
 
-/// Most tenants whose counts are kept apart between two writes; those of further ones count for all tenants only.
+/// Maximum number of tenants whose counts are kept apart between two writes; those of further ones count for all tenants only.
 const TENANTS_MAX: usize = 10_000;
 /// Idle queues are written only every sixth time, because only `observed_at` changes.
 const IDLE_WRITES: u32 = 6;
@@ -48,7 +48,7 @@ pub(crate) struct QueueObservation {
 pub(super) struct QueueNotes {
     /// The last observation.
     pub(super) last: Option<QueueObservation>,
-    /// Most messages that waited at an observation.
+    /// Maximum number of messages that waited at an observation.
     pub(super) max_ready: u32,
     /// The time of the last observation at which none waited.
     pub(super) empty_at: Option<DateTime<Utc>>,

@@ -16,7 +16,7 @@ macro_rules! slot {
     };
 }
 
-/// Most tenants in one statement.
+/// Maximum number of tenants in one statement.
 const CHUNK: usize = 500;
 
 /// Adds to the counts of the same minute, and replaces those of an earlier one.

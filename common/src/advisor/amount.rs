@@ -5,7 +5,7 @@ use crate::model::hundredths;
 use crate::record::{fault, other_kind};
 use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 
-/// Most characters of an amount that is written as a string.
+/// Maximum length of an amount that is written as a string, in characters.
 const TEXT_MAX: usize = 40;
 
 /// An amount in major units, not negative and below 10^13, kept as whole hundredths. It is a JSON number, or a string of

@@ -25,7 +25,7 @@ use crate::record::{Line, RecordBody, fault, other_kind};
 use crate::write::WriteRefusal;
 use deserr::{Deserr, IntoValue, Map, Value, ValueKind, ValuePointerRef};
 
-/// Most bytes of an action's body; its texts together are far shorter.
+/// Maximum number of bytes of an action's body; its texts together are far shorter.
 pub const ACTION_BYTES: usize = 64 * 1024;
 
 /// An action and the tenant it is for.

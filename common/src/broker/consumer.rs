@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Longest that canceling a consumer or closing a channel may take: a broker that blocks publishers does not respond.
+/// Maximum time that canceling a consumer or closing a channel may take: a broker that blocks publishers does not respond.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Waits before a consumer that was lost is opened again.
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
@@ -31,11 +31,11 @@ const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 pub struct GroupBounds {
     /// Prefetch: messages that the broker delivers ahead of their acknowledgement.
     pub prefetch: u16,
-    /// Most messages of a group.
+    /// Maximum number of messages of a group.
     pub messages: usize,
-    /// Most weight of a group; a single message may be heavier.
+    /// Maximum weight of a group; a single message may be heavier.
     pub weight: usize,
-    /// Most bytes of a group's bodies; a single message may be larger.
+    /// Maximum number of bytes of a group's bodies; a single message may be larger.
     pub bytes: usize,
     /// Consumer priority: the broker delivers to this consumer only while the prefetch of all consumers of a higher
     /// priority is used up.

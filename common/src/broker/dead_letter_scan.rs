@@ -20,7 +20,7 @@ use lapin::{Channel, PublisherConfirm};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Most messages of a window.
+/// Maximum number of messages of a window.
 const WINDOW_MESSAGES: u64 = 256;
 /// Messages of the first window, before any message size is known.
 const WINDOW_FIRST: u64 = 8;
@@ -33,7 +33,7 @@ const WINDOWS_PER_CHANNEL: u32 = 24;
 const IDLE: Duration = Duration::from_millis(500);
 /// How many times the broker may report messages without delivering one.
 const IDLES_MAX: u32 = 20;
-/// Longest that the broker may take to confirm the messages that a window requeues.
+/// Maximum time that the broker may take to confirm the messages that a window requeues.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
 
 /// What to do with a dead letter.

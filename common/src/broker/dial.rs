@@ -9,7 +9,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Longest that connecting and declaring the queues may take, unless the URLs' `connection_timeout` takes longer.
+/// Maximum time that connecting and declaring the queues may take, unless the URLs' `connection_timeout` takes longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The part of it for connecting alone, shared by all brokers; a URL's `connection_timeout` replaces its broker's share.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(8);
@@ -42,7 +42,7 @@ fn dial_timeout(settings: &BrokerSettings, url: &BrokerUrl) -> Duration {
     url.uri.query.connection_timeout.map_or(share, Duration::from_millis)
 }
 
-/// Longest that connecting and declaring the queues takes.
+/// Maximum time that connecting and declaring the queues takes.
 pub(super) fn longest_connect(settings: &BrokerSettings) -> Duration {
     let dialling = settings.urls.in_order().map(|(_, url)| dial_timeout(settings, &url));
     let dialling = dialling.fold(Duration::ZERO, Duration::saturating_add);

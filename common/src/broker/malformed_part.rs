@@ -18,7 +18,7 @@ use tracing::Span;
 /// Limits the log lines about parts that could not be dead-lettered, by queue.
 static NOT_DEAD_LETTERED: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
-/// Longest that the broker may take to confirm the parts of a message.
+/// Maximum time that the broker may take to confirm the parts of a message.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// A part of a bundle that cannot be read, as a message of its own.

@@ -8,7 +8,7 @@ use lapin::Connection;
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Most retry queues that are listed; there are as many as the retry schedule has different waits.
+/// Maximum number of retry queues that are listed; there are as many as the retry schedule has different waits.
 pub const RETRY_QUEUES_MAX: u8 = 64;
 
 /// A connection that is not reopened when it is lost, and on which nothing is declared: a command with a wrong prefix must

@@ -13,7 +13,7 @@ use lapin::{BasicProperties, Channel, PublisherConfirm};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest that sending a reply may take.
+/// Maximum time that sending a reply may take.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A reply to a message.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio_postgres::{Client, Error, Transaction};
 
-/// Most runs of a transaction that conflicts with others.
+/// Maximum number of runs of a transaction that conflicts with others.
 const RUNS_MAX: u32 = 5;
 /// Wait before the second run; each further wait is longer by as much, so that the other transactions can end.
 const FIRST_WAIT: Duration = Duration::from_millis(5);

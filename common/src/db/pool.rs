@@ -31,7 +31,7 @@ pub type Client = deadpool_postgres::Object;
 pub struct PoolSettings {
     /// The `application_name` of its sessions, and the metrics' label.
     pub name: &'static str,
-    /// Most connections at once.
+    /// Maximum number of connections at once.
     pub size: usize,
     /// Longest wait for a connection, idle or new; the URL's `connect_timeout` takes precedence for a new one.
     pub wait: Duration,

@@ -26,7 +26,7 @@ pub struct DatabaseSessionConfig {
     pub url: DatabaseUrl,
     /// The `application_name`.
     pub name: &'static str,
-    /// Longest that connecting may take, and each response.
+    /// Maximum time that connecting may take, and each response.
     pub within: Duration,
     /// Statements that run first: settings and `LISTEN`s.
     pub setup: &'static str,

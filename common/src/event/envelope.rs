@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Most events in a batch.
+/// Maximum number of events in a batch.
 pub const BATCH_MAX: usize = 100;
 /// Prefix of the event ids under which the records API writes; partners must not send it.
 pub const RESERVED_PREFIX: &str = "connect-api:";

@@ -22,7 +22,7 @@ pub const ENVELOPE_ID: usize = 100;
 pub const BOOKING_REF: usize = 100;
 /// Travel dates as free text.
 pub const DATES: usize = 200;
-/// Most items in the list of a traveler's destinations, or of the constraints.
+/// Maximum number of items in the list of a traveler's destinations, or of the constraints.
 pub const WISHES: usize = 50;
 /// An object of a traveler's profile, in bytes of JSON.
 pub const PROFILE_BYTES: usize = 64 * 1024;

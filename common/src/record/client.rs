@@ -9,7 +9,7 @@ use crate::event::Faults;
 use crate::model::{Email, Phone, text};
 use deserr::Deserr;
 
-/// Most travelers of a client (specification: Limits).
+/// Maximum number of travelers of a client (specification: Limits).
 pub const TRAVELERS_MAX: usize = 50;
 /// Greatest age, in years.
 pub const AGE_MAX: u32 = 150;

@@ -59,7 +59,7 @@ impl RecordBody for LeadBody {
 }
 
 impl LeadBody {
-    /// The brief.
+    /// The fields of the body that describe the wanted trip; fields that were not sent are absent.
     pub fn brief(&self) -> Brief {
         let nationality = self.guest_nationality.get().cloned();
         Brief {

@@ -23,7 +23,7 @@ crate::statements! {
     WHERE d.state IN ('pending', 'dead')";
 }
 
-/// Most messages of one queue that one scan reads. They are invisible to others meanwhile.
+/// Maximum number of messages of one queue that one scan reads. They are invisible to others meanwhile.
 const SCAN_MESSAGES: u32 = 5_000;
 
 /// Why expired messages could not be removed or counted.

@@ -21,7 +21,7 @@ pub use rule::{Rule, Step};
 
 use crate::db::Sql;
 
-/// Most rows that one step reads, without those that are removed with them.
+/// Maximum number of rows that one step reads, without those that are removed with them.
 const STEP_ROWS: i64 = 500;
 
 /// The lock that one step holds; an arbitrary number.

@@ -12,7 +12,7 @@ const FORM: &str = "must be an AMQP URL such as amqp://user@host:5672/%2f, or se
 const ESCAPE: &str =
     "must have '@', '/', '?', '#' and ',' percent-encoded within user name, password and virtual host";
 
-/// Most brokers that a setting may list.
+/// Maximum number of brokers that a setting may list.
 const URLS_MAX: usize = 16;
 
 /// Options of the URL that are supported.

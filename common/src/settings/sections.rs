@@ -55,9 +55,9 @@ pub struct BrokerSettings {
     pub urls: BrokerUrls,
     /// First part of every queue's name.
     pub prefix: String,
-    /// Most messages of a queue; the broker refuses more.
+    /// Maximum number of messages of a queue; the broker refuses more.
     pub max_length: u32,
-    /// Most bytes of a queue; the broker refuses more.
+    /// Maximum number of bytes of a queue; the broker refuses more.
     pub max_bytes: i64,
 }
 

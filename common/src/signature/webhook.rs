@@ -4,7 +4,7 @@
 use super::{SignatureError, Signed, TOLERANCE_SECONDS, keyed};
 use hmac::Mac;
 
-/// Most digits of a timestamp: enough for 30,000 years.
+/// Maximum number of digits of a timestamp: enough for 30,000 years.
 const DIGITS: usize = 12;
 
 /// The header of a webhook signed at `timestamp`, seconds since the epoch: `t=<timestamp>,v1=<hex>`, with a `v1` for

@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Most spans that wait for export; further ones are dropped and counted.
+/// Maximum number of spans that wait for export; further ones are dropped and counted.
 const QUEUE_MAX: usize = 4_096;
-/// Most spans of one export.
+/// Maximum number of spans of one export.
 const BATCH_MAX: usize = 512;
 /// How long spans wait for further ones before they are exported.
 const BATCH_WAIT: Duration = Duration::from_millis(500);
-/// Longest that a program waits for the last export when it ends.
+/// Maximum time that a program waits for the last export when it ends.
 const FLUSH_WITHIN: Duration = Duration::from_millis(800);
 
 static QUEUE: OnceLock<mpsc::Sender<FinishedSpan>> = OnceLock::new();

@@ -9,7 +9,7 @@ use common::message::DeliveryMeta;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest that the broker may take to confirm a batch of messages.
+/// Maximum time that the broker may take to confirm a batch of messages.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 /// The same while the broker is not connected: a reconnect may be under way.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);

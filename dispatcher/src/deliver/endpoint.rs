@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 
-/// Most cached receivers. Beyond that the cache is cleared, which costs one decryption for each receiver.
+/// Maximum number of cached receivers. Beyond that the cache is cleared, which costs one decryption for each receiver.
 const KEPT: usize = 4_096;
 
 /// A receiver with its URL and secrets.

@@ -43,7 +43,7 @@ pub(super) struct LaneBounds {
     pub in_all: usize,
     /// Attempts of one lane.
     pub each: usize,
-    /// Most unacknowledged messages, of all lanes.
+    /// Maximum number of unacknowledged messages, of all lanes.
     pub unacknowledged: usize,
 }
 

@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use unrecorded_attempts::UnrecordedAttempts;
 
-/// Most messages whose deliveries are looked up together.
+/// Maximum number of messages whose deliveries are looked up together.
 const LOOKUP_MAX: usize = 128;
 
 /// Limits of concurrent attempts and of deliveries held.

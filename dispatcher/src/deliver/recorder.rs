@@ -34,7 +34,7 @@ use uuid::Uuid;
 /// relayed, and failed transactions.
 static UNRECORDED: LogLimit<4> = LogLimit::new();
 
-/// Most updates of one transaction.
+/// Maximum number of updates of one transaction.
 const BATCH_MAX: usize = 512;
 /// Shortest time between the starts of two transactions. The first item after a pause is written at once, later ones are
 /// batched. The delay affects no receiver, because the webhook was sent.

@@ -13,7 +13,7 @@ const LOCK: i64 = i64::from_be_bytes(*b"webhooks");
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// How often the session is used, which detects a lost session and keeps the server from ending it as idle.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest that Postgres may take to respond.
+/// Maximum time that Postgres may take to respond.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Notification channel for parked deliveries, which operators' commands notify.
 const PARKED_CHANNEL: &str = "connect_parked";

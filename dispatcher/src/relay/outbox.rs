@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 /// Longest wait for a notification, in case one is lost.
 const POLL: Duration = Duration::from_millis(250);
-/// Most events read at once.
+/// Maximum number of events read at once.
 const EVENTS: usize = 256;
 /// How long events wait for free slots when no other copy consumes the queue.
 const SLOT_WAIT: Duration = Duration::from_millis(250);

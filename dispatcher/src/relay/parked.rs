@@ -16,15 +16,15 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Most deliveries of one step: of a subscription, and in total.
+/// Maximum number of deliveries of one step: of a subscription, and in total.
 const STEP: (i64, i64) = (128, 1_024);
-/// Most lost deliveries that are parked in one step.
+/// Maximum number of lost deliveries that are parked in one step.
 const LOST_MAX: i64 = 1_000;
 /// How often due parked deliveries are read.
 const PARKED_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How often the database is searched for deliveries that the queue has lost.
 const LOST_POLL_INTERVAL: Duration = Duration::from_secs(15);
-/// Longest that the broker may take to confirm a batch of messages.
+/// Maximum time that the broker may take to confirm a batch of messages.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// Publishes parked deliveries while this copy is the leader.

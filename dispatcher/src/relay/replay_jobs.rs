@@ -25,9 +25,10 @@ static FAILED: LogLimit<2> = LogLimit::new();
 /// How often new jobs are looked for, and the time between two batches of a job.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const BATCH_INTERVAL: Duration = Duration::from_millis(200);
-/// Most jobs that are executed at the same time; further ones wait until an older one has ended.
+/// Maximum number of jobs that are executed at the same time; further ones wait until an older one has ended.
 const JOBS: i64 = 64;
-/// Most deliveries that are read for a batch of a job that selects an event type, which the rows of deliveries do not contain.
+/// Maximum number of deliveries that are read for a batch of a job that selects an event type: the rows of deliveries do not
+/// contain it.
 const SCANNED: i64 = 500;
 /// Failed attempts to remove dead letters after which a job ends all the same.
 const LETTER_ATTEMPTS: u32 = 5;

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-/// Most addresses of a host that are tried; all of them are checked.
+/// Maximum number of addresses of a host that are tried; all of them are checked.
 const TRIED: usize = 8;
 
 /// Connects to receivers. It checks every address, whether it comes from the URL or from name resolution.

@@ -21,7 +21,7 @@ pub(super) trait Network: Send + Sync + 'static {
     fn dial(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<TcpStream>>;
 }
 
-/// Most concurrent lookups, each on its own thread. Further ones wait, within their attempt's timeout.
+/// Maximum number of concurrent lookups, each on its own thread. Further ones wait, within their attempt's timeout.
 const LOOK_UPS: usize = 256;
 
 /// The system's resolver and TCP.

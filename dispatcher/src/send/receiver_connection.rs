@@ -16,8 +16,8 @@ use tokio::time::{Sleep, sleep};
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-/// Most connections that are reused. Further ones serve one request each, so that idle connections to many receivers cannot
-/// exhaust the process's file descriptors.
+/// Maximum number of connections that are reused. Further ones serve one request each, so that idle connections to many
+/// receivers cannot exhaust the process's file descriptors.
 const KEPT: usize = 512;
 
 /// Counts the open connections.

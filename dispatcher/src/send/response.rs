@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Most bytes of a body that are read. If a body is longer, or late, its connection is closed.
+/// Maximum number of bytes of a body that are read. If a body is longer, or late, its connection is closed.
 const READ: usize = 4 << 10;
-/// Most bytes of a failed attempt's body that are kept.
+/// Maximum number of bytes of a failed attempt's body that are kept.
 const KEPT: usize = 1 << 10;
 /// Longest time to wait for a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Most bodies of delivered webhooks that are read at once.
+/// Maximum number of bodies of delivered webhooks that are read at once.
 const CONCURRENT_BODIES_MAX: usize = 256;
 
 /// Reads and discards the bodies of accepted webhooks, so that their connections can be reused.

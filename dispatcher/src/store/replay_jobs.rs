@@ -95,7 +95,7 @@ pub(crate) struct HeldReplayJob {
     pub last_id: Uuid,
     /// Only deliveries with lower ids.
     pub end_id: Uuid,
-    /// Most deliveries in a second.
+    /// Maximum number of deliveries in a second.
     pub per_second: i32,
     /// When the last batch was replayed.
     pub batch_at: DateTime<Utc>,

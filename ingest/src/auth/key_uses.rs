@@ -21,9 +21,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 const EVERY: Duration = Duration::from_mins(1);
 /// How long one statement may take.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Most secrets whose use is noted at once; about 100 bytes each.
+/// Maximum number of secrets whose use is noted at once; about 100 bytes each.
 const NOTED_MAX: usize = 20_000;
-/// Most uses written by one statement.
+/// Maximum number of uses written by one statement.
 const WRITTEN_MAX: usize = 1_000;
 
 /// The minute in which the use of each secret of a key was last noted, so that most requests do not touch the notes.

@@ -18,9 +18,9 @@ use common::trace::RequestContext;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Most events of a batch that may share its message.
+/// Maximum number of events of a batch that may share its message.
 const SMALL_EVENTS: u16 = 10;
-/// Most bytes of such a batch.
+/// Maximum number of bytes of such a batch.
 const SMALL_BYTES: usize = 32 * 1024;
 
 /// Publishes batches to the queue of events; cheap to clone.

@@ -11,13 +11,13 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Most notes of one list between two writes.
+/// Maximum number of notes of one list between two writes.
 const NOTES_MAX: usize = 256;
 /// Largest body that is kept until the next write, to be hashed then.
 const BODY_MAX: usize = 256 << 10;
-/// Most bytes of bodies that the notes of one list keep. They count against the budget of bodies meanwhile.
+/// Maximum number of bytes of bodies that the notes of one list keep. They count against the budget of bodies meanwhile.
 const BODIES_MAX: usize = 2 << 20;
-/// Most keys whose requests are counted between two writes.
+/// Maximum number of keys whose requests are counted between two writes.
 const COUNTED_MAX: usize = 10_000;
 
 /// What is known of the key that a request names.

@@ -4,11 +4,11 @@ use chrono::{DateTime, Utc};
 use common::model::KeyPrefix;
 use std::collections::HashMap;
 
-/// Most refusals of a key that are recorded in a minute.
+/// Maximum number of refusals of a key that are recorded in a minute.
 const PER_KEY: u8 = 20;
-/// Most of them with the same reason.
+/// Maximum number of them with the same reason.
 const PER_REASON: u8 = 10;
-/// Most keys that are counted at once; those beyond are not recorded until the next minute.
+/// Maximum number of keys that are counted at once; those beyond are not recorded until the next minute.
 const KEYS_MAX: usize = 10_000;
 
 /// What was recorded in the current minute.

@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const COUNTS_EVERY: u32 = 5;
 /// How long one statement may take.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Most counts written by one statement.
+/// Maximum number of counts written by one statement.
 const WRITTEN_MAX: usize = 1_000;
 
 /// The notes of refused requests, and the counts of all. Cheap to clone.

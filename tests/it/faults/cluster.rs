@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 const HEARTBEAT: u16 = 3;
 /// How long a node is cut off: longer than the network tick of the nodes (5 s, and a quarter more), and than the heartbeat.
 const CUT_OFF: Duration = Duration::from_secs(12);
-/// Longest that a node may take to join the others again.
+/// Maximum time that a node may take to join the others again.
 const JOINED: Duration = Duration::from_secs(180);
 /// How long the test waits for a node that was cut off, before it restarts the node.
 const REJOINED: Duration = Duration::from_secs(60);

@@ -32,10 +32,10 @@ const BACKGROUND: [&str; 10] = [
 /// Deliveries under load: fewer than may be under way, and so few that the relay has handed all of them over before the
 /// receiver can seem to be slow.
 const LOAD: usize = 50;
-/// Most rounds until all connections have prepared all statements.
+/// Maximum number of rounds until all connections have prepared all statements.
 const ROUNDS: usize = 40;
 
-/// Most of those rounds that may differ from what is expected.
+/// Maximum number of those rounds that may differ from what is expected.
 const TRIES: usize = 10;
 
 /// A dispatcher behind recorders.

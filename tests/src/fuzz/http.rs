@@ -23,7 +23,7 @@ const CONCURRENCY: usize = 16;
 /// How long to wait for the response to a stream before the connection is closed.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Longest that a connection may take to get its responses and be closed.
+/// Maximum time that a connection may take to get its responses and be closed.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Prefix of the `eventId`s of damaged streams, whose events may have arrived intact.
 const DAMAGED: &str = "damaged-";

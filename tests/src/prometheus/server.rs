@@ -23,7 +23,7 @@ pub const CONSOLE_JOB: &str = "connect-console";
 const INTERVAL: &str = "1s";
 /// Divisor of the durations in the rules: 1 m of production is 1.5 s here.
 const RULE_SPEED_UP: u64 = 40;
-/// Longest that an alert takes to fire or to resolve. Only a failing test waits this long.
+/// Maximum time that an alert takes to fire or to resolve. Only a failing test waits this long.
 const ALERT_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A Prometheus with data of its own and the project's rules; killed with its value.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
-/// Longest that a response may take. Longer than the programs wait for each other.
+/// Maximum time that a response may take. Longer than the programs wait for each other.
 const RESPONSE: Duration = Duration::from_secs(12);
 /// Milliseconds before a retry, from and to.
 const RETRY: (u64, u64) = (50, 400);

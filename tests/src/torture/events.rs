@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering;
 
 /// People whom the callers of a tenant share.
 const PEOPLE: usize = 300;
-/// Fewest groups of events in a large batch. It has fewer than twice as many, each of at most three events, which fit in a batch.
+/// Minimum number of groups of events in a large batch. It has fewer than twice as many, each of at most three events, which fit
+/// in a batch.
 const LARGE_GROUPS: usize = 16;
 /// Event types that need no further data.
 const PLAIN: [&str; 7] = [

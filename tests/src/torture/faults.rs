@@ -8,7 +8,7 @@ use crate::proxy::Proxy;
 use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
-/// Longest that a request may fail after a fault has ended, before this is reported as no recovery.
+/// Maximum time that a request may fail after a fault has ended, before this is reported as no recovery.
 const RECOVERY: Duration = Duration::from_secs(45);
 /// A slow server runs for the first part of each period.
 const SLOW: (Duration, Duration) = (Duration::from_millis(15), Duration::from_millis(135));

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Most violations that are kept; the others are counted.
+/// Maximum number of violations that are kept; the others are counted.
 const VIOLATIONS: usize = 200;
 
 /// The ids of a result: client, lead and trip.

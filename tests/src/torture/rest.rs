@@ -7,9 +7,9 @@ use super::webhooks::FailingReceiver;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Longest that queues, outbox and deliveries may take to be processed.
+/// Maximum time that queues, outbox and deliveries may take to be processed.
 const AT_REST_WITHIN: Duration = Duration::from_secs(180);
-/// Longest that a dispatcher may take to compare all events with their deliveries.
+/// Maximum time that a dispatcher may take to compare all events with their deliveries.
 const COMPARED: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The queues that must be empty in the end.

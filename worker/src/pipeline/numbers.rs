@@ -16,9 +16,10 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Most pairs of tenant and year with numbers in reserve. Once there are more, the whole reserve is dropped, which leaves gaps.
+/// Maximum number of pairs of tenant and year with numbers in reserve. Once there are more, the whole reserve is dropped, which
+/// leaves gaps.
 const MAX_PAIRS: usize = 10_000;
-/// Most numbers in reserve of one pair. Excess ones are dropped, which leaves a gap.
+/// Maximum number of numbers in reserve of one pair. Excess ones are dropped, which leaves a gap.
 const MAX_NUMBERS: usize = 1_000;
 
 /// Reserved numbers that no unit holds.

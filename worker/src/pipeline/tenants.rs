@@ -10,7 +10,7 @@ use common::model::TenantId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most cached slugs; when they are exceeded, the cache is emptied.
+/// Maximum number of cached slugs; when they are exceeded, the cache is emptied.
 const MAX_SLUGS: usize = 10_000;
 
 /// Finds tenants by slug. Clones share one cache.

@@ -13,7 +13,7 @@ use common::settings::{BrokerSettings, ConsoleUrl};
 use std::net::IpAddr;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Most connections to the broker at once; further operations wait.
+/// Maximum number of connections to the broker at once; further operations wait.
 const BROKER_CONNECTIONS: usize = 2;
 
 /// The state of the program.

@@ -1,6 +1,6 @@
 //! Fields of forms and of queries.
 
-/// Most fields of a form or query.
+/// Maximum number of fields of a form or query.
 const FIELDS_MAX: usize = 200;
 
 /// Names and values in the order in which they were sent.

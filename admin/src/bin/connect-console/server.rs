@@ -25,7 +25,7 @@ use warp::path::FullPath;
 use warp::reply::Response;
 use warp::{Filter, Rejection};
 
-/// Most connections at once; further ones wait to be accepted.
+/// Maximum number of connections at once; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
 /// How long a request's head may take, and how long a connection may be idle. Short, because clients without credentials could
 /// keep all connections.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Attempts of one address or person in a window, after which further ones are refused until the window ends.
 const ATTEMPTS_MAX: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(60);
-/// Most addresses or people that are remembered. When there are more, the one with the oldest window is forgotten.
+/// Maximum number of addresses or people that are remembered. When there are more, the one with the oldest window is forgotten.
 const KEYS_MAX: usize = 1_024;
 
 /// The attempts of the last minute, by `K`: failed ones by the address that the connection came from, or successful ones by person,

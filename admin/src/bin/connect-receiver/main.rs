@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Most connections at once; further ones wait to be accepted.
+/// Maximum number of connections at once; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 256;
 /// How long a request's head may take, and an idle connection may stay.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

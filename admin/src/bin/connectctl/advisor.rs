@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Most time for closing the connection.
+/// Maximum time for closing the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const QUEUES: QueueUse = QueueUse { publishes: &[Queue::Crm], consumes: &[], retry_levels: 0 };

@@ -7,7 +7,7 @@ use admin::Newest;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
 use common::clock;
 
-/// Most records that one query reads.
+/// Maximum number of records that one query reads.
 const PAGE: u32 = 1_000;
 
 pub(crate) async fn run(args: AuditArgs, context: &mut Context) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Most direct deliveries of a new lane.
+/// Maximum number of direct deliveries of a new lane.
 const NEW_LANE_DIRECT_MAX: usize = 8;
 
 /// Placement of a direct delivery.

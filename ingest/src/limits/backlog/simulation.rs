@@ -12,7 +12,7 @@ use uuid::Uuid;
 const TARGET: Duration = Duration::from_millis(600);
 const FIRST_RATE: f64 = 16_000.0;
 const TICK: Duration = Duration::from_millis(1);
-/// Most units that the worker applies at once.
+/// Maximum number of units that the worker applies at once.
 const UNIT_OF_WORK: u64 = 256;
 /// What publishing and replying take beside the work.
 const LATENCY: Duration = Duration::from_millis(5);

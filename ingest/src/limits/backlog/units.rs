@@ -5,7 +5,7 @@ use memchr::memchr2;
 
 /// Bytes of a unit.
 const UNIT_BYTES: usize = 4 * 1024;
-/// Most units of one event.
+/// Maximum number of units of one event.
 pub(super) const EVENT_UNITS_MAX: u64 = 3;
 /// The most units of a batch by its events; its size in bytes may make it more.
 pub(super) const BATCH_UNITS_MAX: u64 = BATCH_MAX as u64 * EVENT_UNITS_MAX;

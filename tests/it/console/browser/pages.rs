@@ -4,7 +4,7 @@ use super::{Person, ROLES, furnished};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tests::browser::Browser;
 
-/// Most pages of one kind, such as those of deliveries, that are opened: they differ in their data only.
+/// Maximum number of pages of one kind, such as those of deliveries, that are opened: they differ in their data only.
 const OF_A_KIND: usize = 2;
 
 /// The path with its ids replaced, and the names of its query.

@@ -7,7 +7,7 @@ use tests::{MAX_WAIT, QueuedMessage, World, event, eventually};
 
 /// Enough messages to kill a command before it is done.
 const TOTAL: u32 = 2_000;
-/// Most commands that are started until one is killed before it is done.
+/// Maximum number of commands that are started until one is killed before it is done.
 const TRIES: usize = 5;
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use tests::{
 use tests::{eventually, text};
 use uuid::Uuid;
 
-/// Most tries until a unit's round trips were not split by a pause.
+/// Maximum number of tries until a unit's round trips were not split by a pause.
 const TRIES: usize = 3;
 
 /// A worker with one lane for each queue behind a recorder.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-/// Longest that the load may take to stop.
+/// Maximum time that the load may take to stop.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval of the checks whether it has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

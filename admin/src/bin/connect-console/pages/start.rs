@@ -10,7 +10,7 @@ use admin::{overview, tenants};
 use maud::{Markup, html};
 use warp::reply::Response;
 
-/// Most agencies in the list.
+/// Maximum number of agencies in the list.
 const SHOWN_MAX: usize = 500;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {

@@ -109,7 +109,7 @@ pub(crate) struct JobArgs {
     /// Replay only deliveries to this subscription
     #[arg(long, value_name = "ID", requires = "slug", conflicts_with = "id")]
     pub(crate) subscription: Option<String>,
-    /// Most deliveries that are replayed in a second [default: 100]
+    /// Maximum number of deliveries that are replayed in a second [default: 100]
     #[arg(long, value_name = "N", requires = "slug", conflicts_with = "id", value_parser = rates())]
     pub(crate) rate: Option<i32>,
     /// Only count what would be replayed

@@ -21,7 +21,7 @@ const BATCH: usize = 100;
 const CALLERS: usize = 64;
 /// How long ingest waits for a worker that does not run.
 pub(super) const REPLY_TIMEOUT: &str = "200ms";
-/// Longest that draining a backlog may take.
+/// Maximum time that draining a backlog may take.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 /// Ratio of the rate of two lanes to that of one lane.
 const TARGET: f64 = 1.6;

@@ -26,7 +26,7 @@ use tests::{Receiver, World, eventually};
 const STEADY: f64 = 300.0;
 /// Connections that are opened before the steady load.
 const STEADY_CONNECTIONS: usize = 16;
-/// Longest that deliveries may take to arrive.
+/// Maximum time that deliveries may take to arrive.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
 pub(crate) async fn run(options: &Options) {

@@ -20,7 +20,7 @@ const TENANTS: usize = 4;
 const DURATION_FACTOR: u32 = 2;
 /// How long a burst lasts before the quiet tenant is measured.
 const AHEAD: Duration = Duration::from_secs(1);
-/// Longest that the backlog of a burst may take to be applied.
+/// Maximum time that the backlog of a burst may take to be applied.
 const DRAIN: Duration = Duration::from_secs(60);
 
 /// Number of ingests that are started.

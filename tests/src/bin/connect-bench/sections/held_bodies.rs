@@ -28,7 +28,7 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 /// Tries of a caller that is refused, and the wait between them.
 const TRIES: usize = 10;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
-/// Longest that all may take to hold or be refused.
+/// Maximum time that all may take to hold or be refused.
 const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// Requests that are held unfinished.

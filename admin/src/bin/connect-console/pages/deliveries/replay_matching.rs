@@ -12,7 +12,7 @@ use common::model::DeliveryState;
 use maud::{Markup, html};
 use warp::reply::Response;
 
-/// Most deliveries that are counted. A job replays more than these.
+/// Maximum number of deliveries that are counted. A job replays more than these.
 const COUNTED_MAX: u64 = 100_000;
 
 /// How fast deliveries are replayed, in a second.

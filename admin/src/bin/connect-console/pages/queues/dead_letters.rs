@@ -9,7 +9,7 @@ use admin::queues::{self, DeadLetterView};
 use maud::{Markup, html};
 use warp::reply::Response;
 
-/// Most dead letters that are shown, the oldest ones.
+/// Maximum number of dead letters that are shown, the oldest ones.
 const SHOWN_MAX: u32 = 100;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {

@@ -11,7 +11,7 @@ use tests::eventually;
 pub(super) const WORKERS: [usize; 3] = [1, 2, 4];
 /// Number of batches in the backlog.
 const BATCHES: usize = 200;
-/// Longest that draining a backlog may take.
+/// Maximum time that draining a backlog may take.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Interval of the checks: counting takes CPU time from the workers.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);

@@ -16,7 +16,7 @@ use tokio_postgres::Client;
 pub(super) const SHAPE: LoadShape = LoadShape { traffic: Traffic::Mix, batch: 100, connections: 8 };
 /// Deliveries of one burst.
 pub(super) const DELIVERIES: usize = 10_000;
-/// Longest that all webhooks may take to be delivered.
+/// Maximum time that all webhooks may take to be delivered.
 const MAX_WAIT: Duration = Duration::from_secs(300);
 /// How long a caller waits after 503.
 const AFTER_REFUSAL: Duration = Duration::from_millis(50);

@@ -27,7 +27,7 @@ pub(super) struct Saturation {
     pub(super) programs: Vec<(&'static str, f64)>,
     /// The most frequent wait of Postgres, and the mean number of connections in it.
     pub(super) wait: Option<(String, f64)>,
-    /// Most messages that waited in the queue of events.
+    /// Maximum number of messages that waited in the queue of events.
     pub(super) depth: u32,
 }
 
