@@ -58,6 +58,11 @@ async fn dead_letters_a_forged_batch_without_applying_it() {
     world.queues.publish_all("events", &forged).await;
     world.add_worker().await;
     until_forged(&world, "events", 7).await;
+    let shown = world.connectctl.list(&["queue", "show", "events", "--dead"]).await;
+    let mut macs: Vec<&str> = shown.iter().map(|letter| text(&letter["mac"])).collect();
+    macs.sort_unstable();
+    assert_eq!(macs, ["missing", "wrong", "wrong", "wrong", "wrong", "wrong", "wrong"]);
+    assert!(shown.iter().all(|letter| text(&letter["why"]).contains("forged")), "{shown:?}");
     for table in ["clients", "event_ledger"] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }

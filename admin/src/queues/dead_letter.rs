@@ -1,6 +1,6 @@
 //! A dead letter as it is shown: reason, time, type and ids, without personal data.
 
-use common::broker::{DeadLetter, Queue};
+use common::broker::{DeadLetter, MacError, Queue};
 use common::clock;
 use common::message::{BatchMeta, DeliveryMeta};
 use common::model::TenantId;
@@ -18,6 +18,8 @@ pub struct DeadLetterView {
     pub reason: Option<String>,
     /// The meaning of the reason, for people.
     pub why: &'static str,
+    /// Its MAC; null if no master key was given to verify it with.
+    pub mac: Option<MacStatus>,
     /// How often it was dead-lettered.
     pub count: Option<u64>,
     /// Size of its body in bytes.
@@ -27,6 +29,28 @@ pub struct DeadLetterView {
     /// What its metadata tells: type, tenant, ids and time.
     #[serde(flatten)]
     pub metadata: LetterMetadata,
+}
+
+/// Whether one of the programs published a message, and nobody has changed it since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MacStatus {
+    /// Signed with a master key that is set now.
+    Valid,
+    /// Not signed. Actions of the CRM may be unsigned, if the worker is set to accept that.
+    Missing,
+    /// Malformed, over other content, or signed with a master key that is not set any more.
+    Wrong,
+}
+
+impl From<Result<(), MacError>> for MacStatus {
+    fn from(verified: Result<(), MacError>) -> Self {
+        match verified {
+            Ok(()) => Self::Valid,
+            Err(MacError::Unsigned) => Self::Missing,
+            Err(MacError::Mismatch) => Self::Wrong,
+        }
+    }
 }
 
 /// The fields of a message's metadata. Fields that do not apply or cannot be parsed are null.
@@ -52,7 +76,7 @@ pub struct LetterMetadata {
 
 impl DeadLetterView {
     /// A dead letter of `queue`, whose full name is `name`.
-    pub(super) fn of(letter: &DeadLetter, queue: Queue, name: &str) -> Self {
+    pub(super) fn of(letter: &DeadLetter, mac: Option<MacStatus>, queue: Queue, name: &str) -> Self {
         let metadata = letter.meta.as_deref().map(|meta| LetterMetadata::parse(meta, queue));
         let state = match &metadata {
             None => MetadataState::Missing,
@@ -63,7 +87,8 @@ impl DeadLetterView {
         Self {
             at: cause.and_then(|cause| cause.at).map(clock::to_text),
             reason: cause.map(|cause| cause.reason.clone()),
-            why: why(queue, cause.map(|cause| cause.reason.as_str()), state),
+            why: why(queue, cause.map(|cause| cause.reason.as_str()), mac, state),
+            mac,
             count: cause.map(|cause| cause.count),
             bytes: letter.bytes,
             message_id: letter.message_id.clone(),
@@ -80,13 +105,22 @@ enum MetadataState {
 }
 
 /// The meaning of the broker's reason for a message of `queue`.
-fn why(queue: Queue, reason: Option<&str>, metadata: MetadataState) -> &'static str {
+fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: MetadataState) -> &'static str {
     match (reason, metadata) {
         (Some("delivery_limit"), _) => {
             "delivered too often without an ack: its consumers disconnected each time"
         }
         (Some("expired"), _) => "waited too long",
         (Some("maxlen"), _) => "the queue was full",
+        _ if mac == Some(MacStatus::Wrong) => {
+            "forged: its MAC does not match its content under the master keys that are set"
+        }
+        _ if mac == Some(MacStatus::Missing) && queue != Queue::Crm => {
+            "has no MAC: forged, or published by a release that did not sign"
+        }
+        _ if mac == Some(MacStatus::Missing) && reason.is_some() => {
+            "has no MAC, cannot be parsed as an action, or failed with an internal error"
+        }
         // Messages of the CRM have no metadata.
         (Some(_), _) if queue == Queue::Crm => {
             "cannot be parsed as an action, or failed with an internal error"
@@ -170,14 +204,30 @@ mod tests {
             (Queue::Events, None, MetadataState::Readable, "published to the dead-letter queue directly"),
         ];
         for (queue, reason, metadata, expected) in told {
-            assert_eq!(why(queue, reason, metadata), expected);
+            assert_eq!(why(queue, reason, None, metadata), expected);
+            assert_eq!(why(queue, reason, Some(MacStatus::Valid), metadata), expected);
         }
         for reason in [None, Some("rejected")] {
-            assert!(why(Queue::Webhooks, reason, MetadataState::Readable).starts_with("all attempts failed"));
+            let told = why(Queue::Webhooks, reason, None, MetadataState::Readable);
+            assert!(told.starts_with("all attempts failed"));
         }
         assert!(
-            why(Queue::Crm, Some("delivery_limit"), MetadataState::Missing)
+            why(Queue::Crm, Some("delivery_limit"), Some(MacStatus::Missing), MetadataState::Missing)
                 .starts_with("delivered too often")
         );
+    }
+
+    #[test]
+    fn a_message_that_no_program_signed_is_called_forged() {
+        for queue in [Queue::Events, Queue::Records, Queue::Webhooks] {
+            for reason in [None, Some("rejected")] {
+                let told = |mac| why(queue, reason, Some(mac), MetadataState::Readable);
+                assert!(told(MacStatus::Wrong).starts_with("forged: "));
+                assert!(told(MacStatus::Missing).starts_with("has no MAC: forged, "));
+            }
+        }
+        let action = |mac| why(Queue::Crm, Some("rejected"), Some(mac), MetadataState::Missing);
+        assert!(action(MacStatus::Missing).starts_with("has no MAC, "));
+        assert!(action(MacStatus::Wrong).starts_with("forged: "));
     }
 }

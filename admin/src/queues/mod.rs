@@ -6,12 +6,13 @@ mod webhooks;
 
 pub use ages::add_ages;
 pub(crate) use ages::waiting_since;
-pub use dead_letter::{DeadLetterView, LetterMetadata};
+pub use dead_letter::{DeadLetterView, LetterMetadata, MacStatus};
 pub use webhooks::requeue_webhooks;
 
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::{AdminError, Observer, ProgressStep};
-use common::broker::{DeadLetterAction, DeadLetterScan, OperatorConnection, Queue, QueueStatus};
+use common::broker::{DeadLetterAction, DeadLetterScan, MessageKeys, OperatorConnection, Queue, QueueStatus};
+use common::sealed::MasterKeys;
 use serde::Serialize;
 use tokio_postgres::Client;
 
@@ -67,21 +68,24 @@ pub async fn list(broker: &OperatorConnection) -> Result<Vec<QueueView>, AdminEr
     Ok(broker.queues().await?.into_iter().map(QueueView::from).collect())
 }
 
-/// The oldest `limit` dead letters of a queue, oldest first.
+/// The oldest `limit` dead letters of a queue, oldest first. With the master keys, their MACs are verified.
 pub async fn dead_letters(
     broker: &OperatorConnection,
     queue: Queue,
     limit: u32,
+    master_keys: Option<&MasterKeys>,
 ) -> Result<Vec<DeadLetterView>, AdminError> {
+    let keys = master_keys.map(|masters| MessageKeys::new(masters, broker.prefix(), false));
+    let name = broker.queue_name(queue);
     let mut scan = broker.scan_dead_letters(queue, Some(limit)).await?;
     let mut letters = Vec::new();
     while let Some(window) = scan.next_window().await? {
-        letters.extend(
-            window
-                .letters()
-                .iter()
-                .map(|letter| DeadLetterView::of(letter, queue, &broker.queue_name(queue))),
-        );
+        let macs: Vec<Option<MacStatus>> = match &keys {
+            Some(keys) => window.verify_macs(keys).into_iter().map(|mac| Some(mac.into())).collect(),
+            None => vec![None; window.letters().len()],
+        };
+        let read = window.letters().iter().zip(macs);
+        letters.extend(read.map(|(letter, mac)| DeadLetterView::of(letter, mac, queue, &name)));
         window.settle(|_| DeadLetterAction::Keep).await?;
     }
     scan.finish().await?;

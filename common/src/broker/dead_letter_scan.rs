@@ -10,6 +10,7 @@ mod letter;
 pub use letter::{DeadLetter, DeadLetterCause};
 
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
+use super::mac::{MacError, MessageKeys, Purpose};
 use super::operator_connection::{OperatorConnection, OperatorConnectionError};
 use super::topology::Queue;
 use futures_util::StreamExt;
@@ -76,6 +77,7 @@ impl DeadLetterCounts {
 /// unacknowledged are invisible to other consumers.
 pub struct DeadLetterScan<'v> {
     operator_connection: &'v OperatorConnection,
+    kind: Queue,
     queue: String,
     dead: String,
     /// In the order in which they were opened: the messages of an earlier channel are older.
@@ -130,6 +132,7 @@ impl OperatorConnection {
         let publishing = ConfirmChannel::open(&self.connection).await?;
         Ok(DeadLetterScan {
             operator_connection: self,
+            kind: queue,
             queue: self.queue_name(queue),
             dead,
             consuming_channels: Vec::new(),
@@ -266,6 +269,13 @@ impl Window<'_, '_> {
     /// The bodies of the dead letters, in the same order. They may hold personal data.
     pub fn bodies(&self) -> impl Iterator<Item = &[u8]> {
         self.deliveries.iter().map(|delivery| delivery.data.as_slice())
+    }
+
+    /// For each dead letter, in the same order: whether one of the programs published it, and nobody has changed it.
+    pub fn verify_macs(&self, keys: &MessageKeys) -> Vec<Result<(), MacError>> {
+        let purpose = Purpose::Message(self.scan.kind);
+        let verify = |delivery: &Delivery| keys.verify(purpose, &delivery.properties, &delivery.data);
+        self.deliveries.iter().map(verify).collect()
     }
 
     /// Applies the action that `decide` returns to each dead letter. When the original queue refuses a message, the rest of

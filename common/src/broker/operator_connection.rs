@@ -104,6 +104,11 @@ impl OperatorConnection {
         Ok(compared)
     }
 
+    /// What the names of all queues begin with, such as `connect`.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// `<prefix>.<name>` of a queue.
     pub fn queue_name(&self, queue: Queue) -> String {
         queue_name(&self.prefix, queue)

@@ -8,7 +8,8 @@ use admin::queues::{
     self, DeadLetterDrop, DeadLetterView, DropReport, LetterMetadata, QueueView, RequeueReport,
 };
 use common::broker::{OperatorConnection, Queue};
-use common::settings::{BrokerSettings, DatabaseSettings, Environment, Section as _};
+use common::sealed::MasterKeys;
+use common::settings::{BrokerSettings, DatabaseSettings, Environment, SealingSettings, Section as _};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -28,12 +29,25 @@ pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
         }
         Command::List => output.print_list(&list(&broker, &environment, output).await?)?,
         Command::Show(ShowArgs { named, limit }) => {
-            output.print_list(&queues::dead_letters(&broker, named.queue(), limit).await?)?;
+            let masters = master_keys(&environment, output);
+            let letters = queues::dead_letters(&broker, named.queue(), limit, masters.as_ref()).await?;
+            output.print_list(&letters)?;
         }
         Command::Requeue(requeue) => output.print_one(&self::requeue(&broker, json, &requeue).await?)?,
         Command::Drop(dropped) => output.print_one(&discard(&broker, json, &dropped).await?)?,
     }
     Ok(broker.close().await?)
+}
+
+/// The master keys, which dead letters are verified with. Without them, they are shown all the same.
+fn master_keys(environment: &Environment, output: Output) -> Option<MasterKeys> {
+    match SealingSettings::from_env(environment) {
+        Ok(settings) => Some(settings.master_keys),
+        Err(error) => {
+            output.note(&format!("Forged messages are not recognized: {error}"));
+            None
+        }
+    }
 }
 
 /// The queues. Their ages are in the database, without which the rest is listed all the same.

@@ -38,6 +38,7 @@ async fn shows_reason_and_time_of_dead_letters_without_personal_data() {
             "count",
             "deliveryId",
             "eventId",
+            "mac",
             "messageId",
             "publishedAt",
             "reason",
@@ -49,7 +50,7 @@ async fn shows_reason_and_time_of_dead_letters_without_personal_data() {
         ];
         assert_eq!(fields(letter), expected);
         assert_eq!((&letter["reason"], &letter["count"]), (&json!("rejected"), &json!(1)));
-        assert_eq!(letter["bytes"], body.len());
+        assert_eq!((&letter["bytes"], &letter["mac"]), (&json!(body.len()), &json!("valid")));
         let at = &text(&letter["at"])[..19];
         assert!(before.as_str() <= at && at <= after.as_str(), "{letter}");
     }
@@ -91,7 +92,7 @@ async fn shows_a_dead_webhook_with_its_delivery_ids() {
         .await;
     let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
     let expected = json!({"at": null, "reason": null, "why": "all attempts failed: see connectctl delivery show",
-        "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
+        "mac": "valid", "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
         "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4), "publishedAt": "2026-05-01T10:00:00.000Z"});
     assert_eq!(shown, [expected]);
 }
@@ -117,7 +118,10 @@ async fn explains_the_dead_letters_of_each_queue() {
         assert!(!shown.iter().any(|letter| letter.to_string().contains("ana@")), "{shown:?}");
         shown.iter().map(|letter| text(&letter["why"]).to_owned()).collect()
     };
-    assert_eq!(whys("crm").await, ["cannot be parsed as an action, or failed with an internal error"]);
+    assert_eq!(
+        whys("crm").await,
+        ["has no MAC, cannot be parsed as an action, or failed with an internal error"]
+    );
     let of_records = [
         "its metadata cannot be parsed",
         "delivered too often without an ack: its consumers disconnected each time",

@@ -15,7 +15,8 @@ const SHOWN_MAX: u32 = 100;
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let queue = queue(&view)?;
     let broker = view.app.broker().await?;
-    let listed = queues::dead_letters(&broker.connection, queue, SHOWN_MAX).await;
+    let listed =
+        queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&view.app.master_keys)).await;
     broker.close().await;
     let listed = listed?;
     let path = format!("/queues/{}", queue.as_str());
