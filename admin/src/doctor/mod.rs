@@ -6,6 +6,7 @@
 mod finding;
 mod management;
 mod queues;
+mod requests;
 mod retention;
 mod roles;
 mod schema;
@@ -115,6 +116,7 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
         Ok(settings) => report.check("retention", within(retention::check(client, settings)).await),
         Err(what) => report.add("retention", vec![unusable_setting(what)]),
     }
+    report.check("requests", within(requests::check(client)).await);
 }
 
 /// A check that cannot run, because a setting is missing or malformed.

@@ -18,6 +18,9 @@ const RECENT: usize = 10;
 /// Minimum number of requests or attempts of which a share is meaningful.
 const SHARE_OF: i64 = 20;
 
+/// The runbook's section about requests to which no worker replies.
+pub(crate) const TIMED_OUT_SECTION: &str = "ConnectMessagesUnacknowledged";
+
 /// Something that needs attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attention {
@@ -85,6 +88,9 @@ fn find_attention(seen: &Seen) -> Vec<Attention> {
             ),
         );
     }
+    if let Some(text) = requests_without_reply(&seen.hour) {
+        add(TIMED_OUT_SECTION, text);
+    }
     check_shares(&seen.hour, &mut add);
     found
 }
@@ -120,6 +126,18 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
             ),
         );
     }
+}
+
+/// What to say if the latest requests got 503, because no worker replied in time. A worker that hangs shows nowhere else: the broker
+/// knows its consumers, and it has received the messages that would wait.
+pub(crate) fn requests_without_reply(hour: &[ActivityMinute]) -> Option<String> {
+    let recent = &hour[hour.len().saturating_sub(RECENT)..];
+    let timed_out: i64 = recent.iter().map(|minute| minute.timed_out).sum();
+    (timed_out > 0).then(|| {
+        format!(
+            "Requests of the last {RECENT} minutes that got 503, because no worker replied in time: {timed_out}. If nothing waits in the queues, a worker hangs."
+        )
+    })
 }
 
 /// Whether many of the latest requests were refused, or attempts failed.
@@ -208,6 +226,8 @@ mod tests {
         assert_eq!(refused, ["ConnectAuthFailuresSurge"]);
         let failing = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.undelivered = 6));
         assert_eq!(failing, ["ConnectWebhooksFailing"]);
+        assert_eq!(with(|seen, _| seen.hour[59].timed_out = 1), ["ConnectMessagesUnacknowledged"]);
+        assert_eq!(with(|seen, _| seen.hour[49].timed_out = 1), Vec::<&str>::new(), "eleven minutes ago");
         let pressed = with(|seen, at| {
             seen.pressures.push(Pressure {
                 tenant: "acme".to_owned(),
@@ -240,7 +260,7 @@ mod tests {
         });
         (seen.outbox, seen.due) = (seen.queues[0].published_after, seen.queues[0].published_after);
         for minute in &mut seen.hour {
-            (minute.refused, minute.undelivered) = (9, 9);
+            (minute.refused, minute.undelivered, minute.timed_out) = (9, 9, 9);
         }
         let mut found = sections(&seen);
         found.extend(["ConnectProgramDown", "ConnectBacklogFull"]);

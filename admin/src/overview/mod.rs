@@ -6,6 +6,7 @@
 mod attention;
 
 pub use attention::{Attention, attention};
+pub(crate) use attention::{TIMED_OUT_SECTION, requests_without_reply};
 
 use crate::{AdminError, store};
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
@@ -35,6 +36,8 @@ pub struct ActivityMinute {
     pub delivered: i64,
     /// Other attempts at webhooks.
     pub undelivered: i64,
+    /// Requests that got 503, because no worker replied in time.
+    pub timed_out: i64,
 }
 
 /// What the programs saw of a queue last.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 common::statements! {
     const MINUTES = "-- activity_minutes.last
-    SELECT minute, accepted, refused, applied, failed, delivered, undelivered
+    SELECT minute, accepted, refused, applied, failed, delivered, undelivered, timed_out
     FROM activity_minutes WHERE tenant_id = $1 AND minute >= $2 ORDER BY minute";
 
     const LENGTHS = "-- queue_minutes.last
@@ -74,6 +74,7 @@ fn minute(row: &Row) -> Result<ActivityMinute, AdminError> {
         failed: row.try_get("failed")?,
         delivered: row.try_get("delivered")?,
         undelivered: row.try_get("undelivered")?,
+        timed_out: row.try_get("timed_out")?,
     })
 }
 

@@ -19,10 +19,13 @@ pub(super) struct ActivityCounts {
     pub(super) failed: u64,
     pub(super) delivered: u64,
     pub(super) undelivered: u64,
+    /// Requests to which no worker replied in time.
+    pub(super) timed_out: u64,
 }
 
 impl ActivityCounts {
-    const NONE: Self = Self { accepted: 0, refused: 0, applied: 0, failed: 0, delivered: 0, undelivered: 0 };
+    const NONE: Self =
+        Self { accepted: 0, refused: 0, applied: 0, failed: 0, delivered: 0, undelivered: 0, timed_out: 0 };
 
     const fn add(&mut self, other: Self) {
         self.accepted += other.accepted;
@@ -31,6 +34,7 @@ impl ActivityCounts {
         self.failed += other.failed;
         self.delivered += other.delivered;
         self.undelivered += other.undelivered;
+        self.timed_out += other.timed_out;
     }
 }
 

@@ -55,7 +55,7 @@ impl EventPublisher {
         Self { bundles: Bundles::new(queue.clone()), queue, publish_within, reply_within }
     }
 
-    /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::reserve`] takes it.
+    /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::take_share`] takes it.
     pub(crate) fn take_share(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
         self.queue.take_share(tenant, || backlog::batch_units(body))
     }
@@ -86,7 +86,7 @@ impl EventPublisher {
         };
         result.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
-            error.refuse(Refusal::ProcessingTimeout)
+            error.count_and_refuse(caller.tenant_id, Refusal::ProcessingTimeout)
         })
     }
 }

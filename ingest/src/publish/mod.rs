@@ -16,6 +16,7 @@ use crate::limits::backlog::{Backlog, Share};
 use crate::overload::OverloadReason;
 use crate::refusal::Refusal;
 use bytes::Bytes;
+use common::activity;
 use common::broker::{CallError, Holds, Rpc, RpcRequest};
 use common::model::TenantId;
 use thiserror::Error;
@@ -70,7 +71,7 @@ impl QueuePublisher {
         self.rpc.is_ready()
     }
 
-    /// Takes a share of the backlog, of as many units as `units` counts. To be called before the signature is used up.
+    /// Takes a share of the backlog, of `units()` backlog units. To be called before the signature is used up.
     ///
     /// 503 `overloaded` when the broker is not ready, or when no share is left.
     pub(crate) fn take_share(&self, tenant: TenantId, units: impl FnOnce() -> u64) -> Result<Share, Refusal> {
@@ -111,8 +112,16 @@ impl QueuePublisher {
 }
 
 impl SubmitError {
+    /// [`refuse`](Self::refuse)s a request of the tenant, and counts it for the overview of the settings area if no worker replied.
+    pub(crate) fn count_and_refuse(self, tenant: TenantId, without_reply: Refusal) -> Refusal {
+        if self == Self::Call(CallError::NoReply) {
+            activity::count_timed_out(tenant);
+        }
+        self.refuse(without_reply)
+    }
+
     /// 503 `overloaded` when nothing was published; `without_reply` when the message was, or may have been, published.
-    pub(crate) fn refuse(self, without_reply: Refusal) -> Refusal {
+    fn refuse(self, without_reply: Refusal) -> Refusal {
         match self {
             Self::PublishQueueFull => OverloadReason::PublishQueue.refuse(),
             Self::Call(CallError::Unavailable) => OverloadReason::Broker.refuse(),

@@ -4,7 +4,8 @@
 //! respond with `processing_timeout` before that deadline, even if the broker hangs or its connection breaks. A write that
 //! began in time may still commit; a retry of a POST with the same `Idempotency-Key` then gets the created record.
 //!
-//! When a caller hangs up, the write goes on without it, and keeps its share of the backlog until it is done or refused.
+//! When a caller hangs up, the write continues, and holds its share of the backlog until the worker has replied or the broker has
+//! refused it.
 
 use super::{QueuePublisher, RequestMessage, SubmitError};
 use crate::limits::backlog::{self, Share};
@@ -49,7 +50,7 @@ impl WritePublisher {
         Self { queue, reply_within }
     }
 
-    /// A share of the backlog, as [`QueuePublisher::reserve`] takes it.
+    /// A share of the backlog, as [`QueuePublisher::take_share`] takes it.
     pub(crate) fn take_share(&self, tenant: TenantId, body: &[u8]) -> Result<Share, Refusal> {
         self.queue.take_share(tenant, || backlog::units(1, body.len()))
     }
@@ -99,7 +100,8 @@ impl WritePublisher {
                 if error == SubmitError::Call(CallError::NoReply) {
                     sleep_until(deadline).await;
                 }
-                return Err(error.refuse(Refusal::Write(WriteRefusal::ProcessingTimeout)));
+                let without_reply = Refusal::Write(WriteRefusal::ProcessingTimeout);
+                return Err(error.count_and_refuse(caller.tenant_id, without_reply));
             }
         };
         match serde_json::from_slice(&reply) {

@@ -1,7 +1,7 @@
-//! Checks of the queues.
+//! Checks of the queues and of those who consume them.
 
 use super::{findings, of, until_fixed, until_found};
-use tests::World;
+use tests::{World, event, text};
 
 #[tokio::test]
 async fn queues_without_consumers_that_differ_or_fill_up_are_found() {
@@ -44,4 +44,20 @@ async fn a_queue_that_fills_up_is_found() {
     }
     world.queues.take_all("events").await;
     until_fixed(&world.connectctl, &[], "broker.queues", "of at most 10").await;
+}
+
+#[tokio::test]
+async fn a_worker_that_hangs_is_found() {
+    let world = World::with().set("CONNECT_REPLY_TIMEOUT", "500ms").start().await;
+    world.until_ready().await;
+    world.accept_with_retries(event("contact.identified").email("ana@example.com")).await;
+    let consumed = format!("nobody consumes the queue {}.events", world.queues.prefix());
+    until_fixed(&world.connectctl, &[], "broker.queues", &consumed).await;
+    world.workers[0].signal("STOP");
+    let unreplied = world.send(&[event("contact.identified").email("ben@example.com")]).await;
+    unreplied.assert_error(503, "processing_timeout");
+    let part = "because no worker replied in time: ";
+    let finding = until_found(&world.connectctl, &[], "warning", "requests", part).await;
+    assert!(text(&finding["fix"]).contains("/readyz of each worker"), "{finding}");
+    world.workers[0].signal("CONT");
 }
