@@ -71,10 +71,10 @@ pub enum AdminError {
     #[error("a company account with the domain {0:?} exists already")]
     CompanyExists(String),
     /// No subscription has this id.
-    #[error("no subscription {0:?}")]
+    #[error("subscription {0:?} does not exist")]
     SubscriptionNotFound(String),
     /// The tenant has no subscription with this id, not even a removed one.
-    #[error("no subscription {0:?} in this tenant")]
+    #[error("subscription {0:?} does not exist in this tenant")]
     SubscriptionNotInTenant(String),
     /// The subscription was removed, which cannot be undone.
     #[error("subscription {0:?} was removed")]
@@ -107,7 +107,7 @@ pub enum AdminError {
         waited: Duration,
     },
     /// No replay job has this id.
-    #[error("no replay job {0:?}")]
+    #[error("replay job {0:?} does not exist")]
     ReplayJobNotFound(String),
     /// The replay job has ended, or is stopping.
     #[error("replay job {0} is not running any more")]
@@ -130,10 +130,10 @@ pub enum AdminError {
     #[error("{0}")]
     ReceiverRefused(String),
     /// No delivery has this id.
-    #[error("no delivery {0:?}")]
+    #[error("delivery {0:?} does not exist")]
     DeliveryNotFound(String),
     /// No refused request of the tenant has this id.
-    #[error("no refused request {0:?}")]
+    #[error("refused request {0:?} does not exist")]
     RefusalNotFound(String),
     /// The delivery is in another state than dead or delivered.
     #[error("delivery {id} cannot be replayed: it is {state}")]
@@ -204,7 +204,7 @@ pub enum AdminError {
         "another program has held the lock of retention for 30 s; end its session in the database, or try again later"
     )]
     RetentionBusy,
-    /// Requeueing stopped in between.
+    /// Requeueing stopped before all messages were requeued.
     #[error("{requeued} requeued, the others stay in the dead-letter queue")]
     RequeueStopped {
         /// Number of messages that are in their queue again.

@@ -1,4 +1,4 @@
-//! Settings, from the environment, by noun. Each section declares its variables once; parsing and `--help`
+//! Settings from the environment, in sections that are named for what they configure. Each section declares its variables once; parsing and `--help`
 //! follow from that declaration, and a test compares them with the table in docs/operators.md.
 
 mod broker_urls;
@@ -103,14 +103,19 @@ pub fn error(name: &str, what: &str) -> SettingError {
 pub fn help(program: &str, about: &str, variables: &[&[Variable]]) -> String {
     let mut text = format!("{program}: {about}\n\nSettings are environment variables:\n");
     for variable in variables.iter().copied().flatten() {
-        let default = match variable.default {
-            None => "required".to_owned(),
-            Some("") => "optional".to_owned(),
-            Some(default) => format!("default {default}"),
-        };
+        let default = default_text(variable.default);
         text.push_str(&format!("\n  {} ({default})\n      {}\n", variable.name, variable.help));
     }
     text
+}
+
+/// The default of a [`Variable`] as help texts have it: `required`, `optional` or `default ...`.
+pub fn default_text(default: Option<&str>) -> String {
+    match default {
+        None => "required".to_owned(),
+        Some("") => "optional".to_owned(),
+        Some(default) => format!("default {default}"),
+    }
 }
 
 /// Handles `--help` and `--version`, which are printed on standard output. Returns `true` when the program should end; the

@@ -102,7 +102,7 @@ async fn an_overlap_keeps_only_the_newest_old_secret_until_it_ends() {
 async fn rejects_rotating_the_secret_of_an_unknown_subscription() {
     let subscribed = subscribed().await;
     subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
-    let unknown = "no subscription";
+    let unknown = "does not exist";
     for (id, why) in [
         (subscribed.id.clone(), "was removed"),
         (Uuid::now_v7().to_string(), unknown),

@@ -11,6 +11,9 @@ pub(crate) async fn run(args: RefusalsArgs, context: &Context) -> anyhow::Result
     let limit = context.output.limit(&limit);
     let filter = RefusalFilter { tenant: tenant.slug, key, before: None };
     let refused = refusals::list(&context.database, &filter, limit).await?;
+    if refused.items.is_empty() {
+        context.output.note("There is no refused request. One appears about a second after it was refused.");
+    }
     context.output.print_newest(&refused, limit)
 }
 

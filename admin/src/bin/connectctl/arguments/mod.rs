@@ -24,8 +24,8 @@ pub(crate) mod views;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::settings::{
-    BrokerSettings, ConsoleSettings, DatabaseSettings, MessageSettings, RetentionSettings, SealingSettings,
-    Section, Variable,
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MessageSettings, OptionalManagementSettings,
+    RetentionSettings, SealingSettings, Section, Variable, default_text,
 };
 
 /// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
@@ -214,31 +214,25 @@ Examples:
 Exit codes: 0 success, 1 refused or failed (standard error has one line with the reason), 2 wrong usage.
 ";
 
-/// The settings of database and broker that connectctl reads. `advisor`, `client`, `doctor`, `queue` and `delivery replay` without a
-/// job need the broker, and `retention` if dead letters expire.
-const SERVER_VARIABLES: [&str; 3] = ["DATABASE_URL", "AMQP_URL", "CONNECT_QUEUE_PREFIX"];
-
 fn after_help() -> String {
     let mut text = format!("{EXAMPLES}\nSettings are environment variables:\n");
     let sections = [
+        DatabaseSettings::VARIABLES,
+        BrokerSettings::VARIABLES,
+        OptionalManagementSettings::VARIABLES,
         SealingSettings::VARIABLES,
         MessageSettings::VARIABLES,
         EgressSettings::VARIABLES,
         RetentionSettings::VARIABLES,
         ConsoleSettings::VARIABLES,
     ];
-    let servers = DatabaseSettings::VARIABLES.iter().chain(BrokerSettings::VARIABLES);
-    let servers = servers.filter(|variable| SERVER_VARIABLES.contains(&variable.name));
-    for Variable { name, default, help } in servers.chain(sections.into_iter().flatten()) {
-        let default = default.map_or_else(|| "required".to_owned(), |default| format!("default {default}"));
-        text.push_str(&format!("  {name} ({default})\n      {help}\n"));
+    for Variable { name, default, help } in sections.into_iter().flatten() {
+        text.push_str(&format!("  {name} ({})\n      {help}\n", default_text(*default)));
     }
-    text.push_str("AMQP_URL and CONNECT_QUEUE_PREFIX are read only by advisor, client, doctor, queue and delivery replay, and by\n");
     text.push_str(
-        "retention if CONNECT_RETENTION_DEAD_LETTERS is not off. CONNECT_RETENTION_... are read only by retention and\n",
-    );
-    text.push_str(
-        "doctor, CONNECT_ACCEPT_UNSIGNED_MESSAGES only by advisor, and CONNECT_CONSOLE_... only by console.\n",
+        "\nNo command needs all of them. AMQP_URL and CONNECT_QUEUE_... are read by advisor, client, doctor, queue and delivery\n\
+         replay, and by retention if CONNECT_RETENTION_DEAD_LETTERS is not off; CONNECT_RETENTION_... by retention and doctor;\n\
+         CONNECT_ACCEPT_UNSIGNED_MESSAGES by advisor; CONNECT_BROKER_MANAGEMENT_... by doctor; CONNECT_CONSOLE_... by console.\n",
     );
     text
 }
