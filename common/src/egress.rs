@@ -1,5 +1,5 @@
 //! Which webhook receivers may be reached (D27): the only parser of receivers' URLs and the only check of addresses.
-//! `connectctl` applies them when a subscription is created, the dispatcher before every attempt.
+//! `connectctl` and the settings area apply them when a subscription is created, the dispatcher before every attempt.
 //!
 //! Not covered: addresses that only the local network translates, such as a NAT64 prefix of the operator's choice.
 

@@ -45,8 +45,8 @@ pub(crate) struct OutboxEvent {
 }
 
 impl Subscription {
-    /// Whether it receives `event`: same tenant, a type that it wants, and not caused by its own key. Of an event for one
-    /// subscription, whether it is that one.
+    /// Whether it receives `event`: same tenant, a type that it wants, and no echo. An event for one subscription is received by that
+    /// one only.
     pub(crate) fn wants(&self, event: &OutboxEvent) -> bool {
         if let Some(only) = event.only_for {
             return self.tenant_id == event.tenant_id && self.id == only;

@@ -42,7 +42,7 @@ pub(crate) enum ReadError {
     Database(Arc<TxError>),
 }
 
-/// The result of a read. It must not be shown, logged or counted before the signature is admitted.
+/// The result of a read. Callers must not return, log or count it before the signature is admitted.
 pub(crate) type ReadResult = Result<Vec<Row>, ReadError>;
 
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl RecordReader {
         reply.map_err(|_| ReadError::TimedOut)
     }
 
-    /// The rows of a read. 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the database is
+    /// The rows of a read (D21c). 503 `overloaded` when too many reads wait, 503 `replay_store_unavailable` when the database is
     /// unavailable, 500 when it refused the query.
     pub(crate) fn rows(&self, found: ReadResult) -> Result<Vec<Row>, Refusal> {
         match found {

@@ -106,7 +106,7 @@ pub(super) async fn insert_session(
 }
 
 /// The session with this token, if it is within its limits. Notes that it was used, unless a page has refreshed itself: a page that
-/// nobody looks at must not keep a session from its idle limit.
+/// nobody looks at must not extend a session beyond its idle limit.
 pub async fn find_session(
     client: &Client,
     token: &str,

@@ -1,4 +1,4 @@
-//! Sending a test event to one subscription, by the way of every event: outbox, relay, lane, signed request, recorded attempt.
+//! Sending a test event to one subscription, on the same path as every other event: outbox, relay, lane, signed request, recorded attempt.
 
 use super::{parse_id, refusal};
 use crate::audit::{Actor, AuditAction, record};

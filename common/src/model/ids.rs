@@ -1,4 +1,4 @@
-//! Identifiers. Record ids are UUIDv7 as text (D18), with a type each, so that they cannot be confused.
+//! Identifiers. Record ids are created as UUIDv7 (D18), with a type each, so that they cannot be confused.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,7 +18,7 @@ macro_rules! record_id {
         }
 
         impl $name {
-            /// Parses the canonical text form; `None` for any other text.
+            /// Parses a UUID of 36 characters, of any version and in either case; `None` for any other text.
             pub fn parse(text: &str) -> Option<Self> {
                 (text.len() == 36).then(|| Uuid::try_parse(text).ok().map(Self)).flatten()
             }

@@ -23,7 +23,7 @@ pub const BOOKING_REF: usize = 100;
 /// Travel dates as free text.
 pub const DATES: usize = 200;
 /// Maximum number of items in the list of a traveler's destinations, or of the constraints.
-pub const WISHES: usize = 50;
+pub const LIST_ITEMS: usize = 50;
 /// An object of a traveler's profile, in bytes of JSON.
 pub const PROFILE_BYTES: usize = 64 * 1024;
 /// An itinerary snapshot, in bytes of JSON.

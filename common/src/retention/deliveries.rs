@@ -1,4 +1,4 @@
-//! Settled deliveries with their attempts.
+//! Settled deliveries with their attempts. Those that wait, are under way or dead-lettered are never removed (D31).
 
 use super::position::first_id;
 use super::rule::number;

@@ -1,5 +1,5 @@
 //! The only way to connect to a receiver: resolves the host, checks every address, connects to one of the checked addresses, and
-//! performs the TLS handshake (D27).
+//! performs the TLS handshake (D27). It reads no proxy variables of the environment.
 
 use super::connect_error::ConnectError;
 use super::network::Network;

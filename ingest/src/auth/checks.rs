@@ -10,7 +10,7 @@ use common::model::Scope;
 use common::signature::{Scheme, Signature, Signed};
 use std::sync::Arc;
 
-/// Stands for the secrets of an unknown key, and for the old secret of a key that has none, so that all checks take as long.
+/// Stands for the secrets of an unknown key, and for the old secret of a key that has none, so that every check takes the same time.
 const DUMMY_SECRET: &[u8] = b"no key has this secret";
 
 /// What the signature of a request must cover under `scheme`.
@@ -57,7 +57,7 @@ pub(super) fn check_signature(
     Ok((key, verdict?))
 }
 
-/// Steps 5 and 6: `tenant` (trimmed, in any case) is the key's tenant, and the key has the route's scope.
+/// Steps 5 and 6: `tenant` (trimmed, compared case-insensitively) is the key's tenant, and the key has the route's scope.
 pub(super) fn check_use(caller: &Caller, tenant: &str, scope: Scope) -> Result<(), AuthFailure> {
     if !tenant.eq_ignore_ascii_case(&caller.tenant) {
         return Err(AuthFailure::Tenant);

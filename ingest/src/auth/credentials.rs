@@ -5,7 +5,7 @@ use common::model::KeyPrefix;
 use common::signature::Signature;
 use hyper::HeaderMap;
 
-/// Header names are compared in any case.
+/// Header names are compared case-insensitively.
 const KEY: &str = "X-Connect-Key";
 const TENANT: &str = "X-Connect-Tenant";
 const SIGNATURE: &str = "X-Connect-Signature";
@@ -29,7 +29,7 @@ impl HeaderFault {
 pub(crate) struct Credentials<'a> {
     /// The prefix of the API key.
     pub(crate) key: KeyPrefix,
-    /// The slug of the tenant, trimmed, in upper or lower case.
+    /// The slug of the tenant, trimmed, its case as sent.
     pub(crate) tenant: &'a str,
     pub(crate) signature: Signature,
 }

@@ -133,10 +133,11 @@ impl Auth {
         Ok(Verified { key, signature, deadline })
     }
 
-    /// Step 7: uses the signature up. `idempotency_key` is a records POST's (D3), `None` for all else.
+    /// Step 7: uses the signature up. `idempotency_key` is that of a records POST (D3), and `None` for
+    /// every other request.
     ///
     /// 401 when the signature was used before, unless it was with the same key (an idempotent replay); 503
-    /// `replay_store_unavailable` when the database does not tell in time.
+    /// `replay_store_unavailable` when the database does not respond in time.
     pub(crate) async fn admit(
         &self,
         verified: &Verified,

@@ -16,6 +16,7 @@ use warp::http::header::ETAG;
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 use warp::reply::Response;
 
+/// In a response that an earlier request with the same `Idempotency-Key` has got (D17).
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Uses the signature up, validates the request, and has the worker write.

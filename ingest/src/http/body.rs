@@ -26,8 +26,8 @@ pub(crate) struct BodyReader {
 
 impl BodyReader {
     /// At most `max` bytes for a body, which must arrive `within` that time; at most `budget` bytes for all of them.
-    /// Allocated bytes count: at most twice the bytes that have arrived, and as much again while they are copied. Nothing is
-    /// allocated for a `Content-Length` alone. So `budget` must be at least twice `max`.
+    /// The budget counts allocated bytes. A body has at most twice the bytes that have arrived, and twice that while it is copied to a
+    /// larger allocation. Nothing is allocated for a `Content-Length` alone. So `budget` must be at least twice `max`.
     pub(crate) fn new(max: usize, within: Duration, budget: usize) -> Self {
         Self { max, within, budget: BodyBudget::new(budget, 2 * max) }
     }

@@ -3,7 +3,7 @@
 //! A caller needs no key to have a body read, and may send it slowly. So an address may have a quarter of the memory, or one body
 //! of the largest size if that is more. A network may have half of the memory, and half of what is left when more than half is
 //! taken, so that any number of networks leave some for the next one. While more than an eighth is left, a network may have at
-//! least one body of the largest size; if an eighth is less than such a body, always.
+//! least one body of the largest size. If an eighth of the memory is less than such a body, this holds however little is left.
 
 use crate::connections::Network;
 use crate::overload::OverloadReason;

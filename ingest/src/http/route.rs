@@ -72,7 +72,7 @@ impl Route {
         self.endpoints().iter().copied().find(|endpoint| endpoint.method() == method.as_str())
     }
 
-    /// The allowed methods, as in an `Allow` header. HEAD, which only pages support (D34), is no endpoint of its own.
+    /// The allowed methods, as in an `Allow` header (D4). HEAD, which only pages support (D34), is no endpoint of its own.
     pub(crate) const fn methods(self) -> &'static str {
         match self {
             Self::Events => "POST",

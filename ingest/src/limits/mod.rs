@@ -3,10 +3,11 @@
 //! Bounds the requests under way: of all tenants together, and of each tenant. Beyond a bound the response is 503
 //! `overloaded`.
 //!
-//! Only requests with a valid signature are counted, so that callers without a key cannot use up the permits. While less
-//! than three eighths of the permits are taken, a tenant may have as many as its own limit. While less than three quarters are, it
-//! may have an equal share of all, with one share left for the next tenant. Then it may have a quarter of those that are left, so
-//! that any number of tenants leave some for the next one.
+//! Only requests with a valid signature are counted, so that callers without a key cannot use up the permits. A tenant may have
+//!
+//! - as many as its own limit, while less than three eighths of the permits are taken;
+//! - an equal share of all, with one share left for the next tenant, while less than three quarters are taken;
+//! - a quarter of those that are left, beyond that, so that any number of tenants leave some for the next one.
 
 pub(crate) mod backlog;
 pub(crate) mod read_limit;

@@ -108,7 +108,7 @@ fn limits() -> String {
         ("if_match", conditions::IF_MATCH_MAX),
         ("booking_ref", text::BOOKING_REF),
         ("dates", text::DATES),
-        ("wishes", text::WISHES),
+        ("wishes", text::LIST_ITEMS),
         ("profile", text::PROFILE_BYTES / 1024),
         ("reads", READS_PER_SECOND as usize),
     ];

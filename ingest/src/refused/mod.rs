@@ -1,10 +1,11 @@
 //! Why requests that name a key were refused, for the owner of the key (D35), and how many requests each key makes.
 //!
 //! A request only notes its refusal in memory; a task writes the notes of each second together. What cannot be noted or
-//! written is counted and lost: a refusal waits for nothing and takes as long as if nothing were recorded. Whether the key
-//! exists makes no difference to a request: the notes of keys that are known, of keys that do not exist, and of prefixes in
-//! requests whose headers are malformed, which are not looked up, are kept in separate lists of the same kind, so that nobody can
-//! displace the notes of existing keys by naming others.
+//! written is counted and lost: a refusal waits for nothing and takes as long as if nothing were recorded.
+//!
+//! Each of three groups has a list with the same bounds: existing keys, keys that do not exist, and prefixes in malformed headers,
+//! which are not looked up. So whether a key exists makes no difference to a request, and nobody can displace the notes of
+//! existing keys by naming others.
 
 mod detail;
 mod notes;
@@ -33,8 +34,8 @@ impl KeyRequestRecorder {
         self.add(NamedKey::NotLookedUp, key, note);
     }
 
-    /// Notes a request whose signature was refused. `exists` says whether there is such a key, which is not to be seen from
-    /// outside.
+    /// Notes a request whose signature was refused. `exists` says whether there is such a key, which no caller may be
+    /// able to observe.
     pub(crate) fn note_signature(
         &self,
         head: &RequestHead,

@@ -1,4 +1,4 @@
-//! How many refusals of a key are recorded: enough to see why, and few enough that none displaces the others.
+//! How many refusals of a key are recorded: enough to see why, and few enough that one reason does not displace others.
 
 use chrono::{DateTime, Utc};
 use common::model::KeyPrefix;

@@ -34,9 +34,9 @@ pub(crate) struct KeyRequestRecorder(Arc<Shared>);
 struct Shared {
     db: Database,
     outage: Outage,
-    keys: Mutex<RefusedNotes>,
-    in_headers: Mutex<RefusedNotes>,
-    no_keys: Mutex<RefusedNotes>,
+    of_existing_keys: Mutex<RefusedNotes>,
+    of_malformed_headers: Mutex<RefusedNotes>,
+    of_unknown_keys: Mutex<RefusedNotes>,
     outcomes: Outcomes,
 }
 
@@ -73,18 +73,18 @@ impl KeyRequestRecorder {
         Self(Arc::new(Shared {
             db,
             outage: Outage::new("refused requests"),
-            keys: Mutex::default(),
-            in_headers: Mutex::default(),
-            no_keys: Mutex::default(),
+            of_existing_keys: Mutex::default(),
+            of_malformed_headers: Mutex::default(),
+            of_unknown_keys: Mutex::default(),
             outcomes: Outcomes::new(),
         }))
     }
 
     pub(super) fn add(&self, named: NamedKey, key: &KeyPrefix, note: RefusedNote) {
         let notes = match named {
-            NamedKey::Exists => &self.0.keys,
-            NamedKey::NotLookedUp => &self.0.in_headers,
-            NamedKey::DoesNotExist => &self.0.no_keys,
+            NamedKey::Exists => &self.0.of_existing_keys,
+            NamedKey::NotLookedUp => &self.0.of_malformed_headers,
+            NamedKey::DoesNotExist => &self.0.of_unknown_keys,
         };
         match lock(notes).add(key, note) {
             Noted::Kept => {}
@@ -94,7 +94,7 @@ impl KeyRequestRecorder {
     }
 
     pub(super) fn count_accepted(&self, key: &KeyPrefix) {
-        lock(&self.0.keys).count(key, KeyCounts { accepted: 1, refused: 0 });
+        lock(&self.0.of_existing_keys).count(key, KeyCounts { accepted: 1, refused: 0 });
     }
 
     /// Writes regularly, until the program ends.
@@ -119,11 +119,13 @@ impl KeyRequestRecorder {
         activity::write(&self.0.db).await;
     }
 
-    /// Writes the notes. Those that cannot be written are lost: by the time the database is back there are newer ones.
+    /// Writes the notes, and drops those of keys that do not exist (D35). Notes that cannot be written are lost: by the time the
+    /// database is back there are newer ones.
     async fn write_notes(&self) {
-        drop(lock(&self.0.no_keys).take());
-        let (keys, in_headers) = (lock(&self.0.keys).take(), lock(&self.0.in_headers).take());
-        let rows: Vec<RefusedRow> = keys.into_rows().chain(in_headers.into_rows()).collect();
+        drop(lock(&self.0.of_unknown_keys).take());
+        let (keys, of_malformed_headers) =
+            (lock(&self.0.of_existing_keys).take(), lock(&self.0.of_malformed_headers).take());
+        let rows: Vec<RefusedRow> = keys.into_rows().chain(of_malformed_headers.into_rows()).collect();
         if rows.is_empty() {
             return;
         }
@@ -142,9 +144,10 @@ impl KeyRequestRecorder {
 
     /// Adds the counts to those of the current hour. Those that cannot be written are kept for the next time.
     async fn write_counts(&self) {
-        drop(lock(&self.0.no_keys).take_counts());
+        drop(lock(&self.0.of_unknown_keys).take_counts());
         // Both locks are held until the end of this statement. Nothing else takes two of them, so there is no deadlock.
-        let taken = [lock(&self.0.keys).take_counts(), lock(&self.0.in_headers).take_counts()];
+        let taken =
+            [lock(&self.0.of_existing_keys).take_counts(), lock(&self.0.of_malformed_headers).take_counts()];
         let mut merged: BTreeMap<KeyPrefix, KeyCounts> = BTreeMap::new();
         for (key, counts) in taken.into_iter().flatten() {
             let sum = merged.entry(key).or_default();
@@ -168,7 +171,7 @@ impl KeyRequestRecorder {
                 Err(error) => {
                     self.0.outage.report_failure(&error);
                     // Either list will do, because both are merged here. This is the one that valid requests do not lock.
-                    let mut notes = lock(&self.0.in_headers);
+                    let mut notes = lock(&self.0.of_malformed_headers);
                     for KeyRequests { key, accepted, refused } in chunk {
                         notes.count(key, KeyCounts { accepted: *accepted, refused: *refused });
                     }
@@ -214,7 +217,7 @@ mod tests {
         }
         let key = KeyPrefix::parse("ck_existing").unwrap();
         refused.add(NamedKey::Exists, &key, note());
-        assert_eq!(lock(&refused.0.keys).take().into_rows().count(), 1);
+        assert_eq!(lock(&refused.0.of_existing_keys).take().into_rows().count(), 1);
     }
 
     #[test]

@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The second task only takes over while the first one waits for a lock or a disk: two at once make the groups smaller
-/// and the replies slower. A statement takes some tenths of a millisecond.
+/// The second task starts only while the first one waits for a lock or a disk. Two round trips at once would make groups smaller
+/// and responses slower. A statement takes some tenths of a millisecond.
 const GROUPING: GroupQueueSettings = GroupQueueSettings {
     concurrency: ReplayStore::CONNECTIONS,
     max_group: 256,

@@ -93,7 +93,7 @@ impl<'a> Columns<'a> {
             tenants: entries.iter().map(|entry| entry.tenant.0).collect(),
             prefixes: entries.iter().map(|entry| entry.key.as_str()).collect(),
             macs: entries.iter().map(|entry| entry.mac.as_slice()).collect(),
-            // Within 300 s of the clock, so always a time.
+            // The timestamp was checked to be within 300 s of the clock, so the conversion cannot fail.
             signed_at: entries
                 .iter()
                 .map(|entry| DateTime::from_timestamp(entry.signed_at, 0).unwrap_or(DateTime::UNIX_EPOCH))

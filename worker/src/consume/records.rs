@@ -171,7 +171,7 @@ impl RecordsHandler {
     }
 }
 
-/// Number of writes at the start of `writes` without a repeated `Idempotency-Key`. A retry belongs into a later
+/// Number of writes at the start of `writes` without a repeated `Idempotency-Key`. A retry belongs in a later
 /// transaction, which replies with the response that the earlier one has stored.
 fn without_repeated_keys(writes: &[ReceivedWrite<'_>]) -> usize {
     let mut keys = HashSet::new();

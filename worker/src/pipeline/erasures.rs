@@ -1,4 +1,5 @@
-//! People who were erased: an event that names one of them and did not occur after the erasure is refused (D32).
+//! People who were erased: an event that names one of them and occurred before the erasure, or at the same time, is
+//! refused (D32).
 //!
 //! Only events that are not newer than the tenant's last erasure are looked up. A worker learns of an erasure from the tenant's
 //! row, which each unit loads. That unit runs again if one of its events is not newer than the erasure; later units look such

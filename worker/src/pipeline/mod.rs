@@ -116,6 +116,7 @@ impl UnitContext {
             .get_mut(&tenant)
             .ok_or_else(|| TxError::Abandoned("the tenant does not exist".to_owned()))?;
         let numbers = self.numbers.of(tenant);
+        // UUIDv7 (D18).
         Ok(rule(state, &mut Context { now: self.now, next_id: &mut Uuid::now_v7, numbers, skip_discovery }))
     }
 }
@@ -238,7 +239,7 @@ impl From<InternalError> for TxError {
 }
 
 /// Converts `instant` from this machine's clock to the server's clock, which showed `server_time` shortly before this machine's
-/// showed `received`. That delay is not known and is ignored, so the result is never too late, but too early by the delay.
+/// showed `received`. That delay is not known and is ignored, so the result is never too late; it is too early by that delay.
 fn in_server_time(
     instant: DateTime<Utc>,
     server_time: Option<DateTime<Utc>>,

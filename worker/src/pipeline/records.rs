@@ -220,6 +220,7 @@ impl<'a> UnitWrite<'a> {
     fn request_for_rules(&self, now: DateTime<Utc>, skip_itinerary: bool) -> WriteRequest<'_> {
         let ReceivedWrite { meta, context, body, write } = self.received;
         let caller = &meta.caller;
+        // The origin of the events that the write causes (D24).
         let cause = Cause {
             key_prefix: Some(caller.key.as_str().to_owned()),
             origin: caller.origin.clone().unwrap_or_else(|| "connect-api".to_owned()),

@@ -73,7 +73,7 @@ pub(super) fn apply_completed(
     Ok(booking.applied(state, target))
 }
 
-/// How a payload names its lead. Null and blank fields count as absent.
+/// How a payload names its lead. Null and blank fields count as absent; an invalid one names no lead (`enquiry_not_found`).
 pub(crate) fn lead_reference(payload: &Payload<'_>) -> Option<LeadReference> {
     let read =
         |field, name: fn(String) -> Option<LeadReference>| match payload.read(field, trimmed(usize::MAX)) {

@@ -158,7 +158,7 @@ fn merged(stored: &Value, sent: Map<String, Value>) -> Option<Value> {
     Some(Value::Object(merged)).filter(|merged| merged != stored)
 }
 
-/// The value as sent, if `read` finds that it is a value.
+/// The value as sent, provided that `read` accepts it and it is not blank.
 fn sent_value<T>(raw: &RawValue, read: impl Fn(&RawValue) -> FieldResult<T>) -> FieldResult<Value> {
     if read(raw)?.is_some() { as_sent(raw) } else { Ok(None) }
 }
@@ -201,7 +201,7 @@ fn object(raw: &RawValue) -> FieldResult<Value> {
 /// A list of texts, each accepted by `read`.
 fn list(raw: &RawValue, read: impl Fn(&RawValue) -> FieldResult<String>) -> FieldResult<Value> {
     let texts: Vec<&RawValue> = parse(raw)?;
-    let readable = texts.len() <= text::WISHES && texts.iter().all(|text| read(text).is_ok());
+    let readable = texts.len() <= text::LIST_ITEMS && texts.iter().all(|text| read(text).is_ok());
     if readable { as_sent(raw) } else { Err(Rejected) }
 }
 

@@ -41,7 +41,7 @@ fn decide(
     ctx: &mut Context<'_>,
 ) -> Result<EventEffects, Refusal> {
     let kind = event.envelope.event_type;
-    // D8.
+    // Credit events need a scope of their own (D8).
     if kind.needs_credit_scope() && !event.caller.scopes.has(Scope::CreditWrite) {
         return Err(Refusal::InsufficientScope);
     }

@@ -12,7 +12,7 @@ pub(crate) type PayloadFields = Map<String, Value>;
 
 /// Emits an event about a lead. Every payload contains `leadId`, `tripId`, `clientId`, `enquiryNumber` and
 /// `externalId` where they exist (D25). For a tenant without subscriptions the envelope stays empty, and
-/// `TenantState::emitted` writes nothing.
+/// `TenantState::emitted` returns no events.
 pub(crate) fn emit(
     state: &mut TenantState,
     event_type: OutboundType,

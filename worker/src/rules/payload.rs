@@ -1,7 +1,8 @@
 //! The fields of a payload. A field is parsed only when a rule reads it.
 //!
 //! Reading a field has three outcomes: a value; no value (absent, null or blank text); or rejected, because the
-//! value is invalid. A rejected field never fails its event; it is named in `warnings` (D15).
+//! value is invalid. A rejected field counts as absent, and [`FieldReader`] names it in `warnings` (D15). Rules that need a field read
+//! it themselves: without a valid `appliedRupees`, for example, the event fails.
 
 use super::{InternalError, Warnings};
 use chrono::{DateTime, SubsecRound, Utc};

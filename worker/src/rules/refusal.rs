@@ -44,11 +44,11 @@ pub enum Refusal {
     /// The event did not occur after the person was erased (D32).
     #[error("the person was erased after the event occurred")]
     ContactErased,
-    /// The payload lacks a field without which the event cannot be applied.
+    /// A field without which the event cannot be applied is missing or invalid.
     #[error("the payload lacks a required field, or it is invalid")]
     InvalidPayload,
-    /// A violated invariant (D8): it fails the unit, and never becomes a result of the rules. Callers get the `internal_error` of
-    /// `consume::events` for an event that fails alone.
+    /// A violated invariant (D8) fails the unit, so the rules never return it as the result of an event. If the event fails alone as
+    /// well, `consume::events` replies with `internal_error`.
     #[error(transparent)]
     Internal(#[from] InternalError),
 }

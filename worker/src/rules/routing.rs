@@ -8,8 +8,8 @@ use common::write::WriteRefusal;
 /// The member who gets a new lead: active members round-robin, by the sequence of the enquiry number, so that no shared
 /// counter is needed.
 pub(crate) fn next_round_robin(members: &[Member], sequence: i32) -> Option<&Member> {
-    let turn = usize::try_from(sequence - 1).unwrap_or_default();
-    members.get(turn.checked_rem(members.len())?)
+    let position = usize::try_from(sequence - 1).unwrap_or_default();
+    members.get(position.checked_rem(members.len())?)
 }
 
 /// Emits `lead.assigned` and notifies the owner. Does nothing if the lead has no owner.

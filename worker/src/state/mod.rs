@@ -30,7 +30,7 @@ pub struct TenantState {
     pub(crate) ledger_added: Vec<String>,
     /// Clients; found through the `client_by_*` methods.
     clients: Table<ClientId, Client>,
-    /// Whether a client no longer has an email or external id, which another client may have taken in the same unit.
+    /// Whether a client of this unit no longer has an email or external id, so that another client of the unit may take it.
     pub(crate) has_freed_identity: bool,
     by_email: HashMap<String, ClientId>,
     by_external_id: HashMap<String, ClientId>,

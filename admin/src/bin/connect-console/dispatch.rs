@@ -59,7 +59,7 @@ async fn handle(
 ) -> Result<Response, Failure> {
     let found = find(&request.method, &request.path)?;
     *label = found.route.pattern;
-    // Here and nowhere else: a handler that changes something needs the proof and the form.
+    // Only this code makes the proof and the form, and a handler that changes something needs both.
     let posted = match found.route.verb() {
         Verb::Get => None,
         Verb::Post => Some((

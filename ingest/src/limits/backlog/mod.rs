@@ -1,7 +1,7 @@
 //! Bounds the work that was published and is not applied yet, and shares it fairly among tenants.
 //!
-//! A share is held from before the publish until the worker has replied, also when the caller hangs up: hanging up frees
-//! nothing. Shares are counted in backlog units (`units`): 1 for a records write, 1 or 3 for an event by its type, or one for each
+//! A share is held from before the publish until the worker has replied. A caller that hangs up does not
+//! release its share. Shares are counted in backlog units (`units`): 1 for a records write, 1 or 3 for an event by its type, or one for each
 //! 4 KiB of body, if that is more. The limit follows the rate at which the worker applies them, which `rate` estimates from replies:
 //! the backlog may not take longer than `CONNECT_BACKLOG_TARGET`. By Little's law that holds for any number of ingests without
 //! coordination: the queue is processed in order, so each ingest's share of the rate is its share of the queue, and if each holds no

@@ -40,7 +40,7 @@ pub(crate) fn envelope() -> Schema {
             )),
         ),
         ("eventType", one_of_texts(InboundType::ALL.iter().map(|kind| kind.as_str()))),
-        ("occurredAt", instant().about("RFC 3339, with an offset.")),
+        ("occurredAt", instant().about("RFC 3339, with an offset. A time in the future is accepted as well.")),
         (
             "tenant",
             line(text::ENVELOPE_ID).about(

@@ -179,7 +179,7 @@ fn any_of<const N: usize>(schemas: [Schema; N]) -> Schema {
 /// `traveller.discovery_upserted`
 fn discovery() -> Schema {
     let kib = text::PROFILE_BYTES / 1024;
-    let list = |items| array(items).with_items(0, text::WISHES);
+    let list = |items| array(items).with_items(0, text::LIST_ITEMS);
     let open = || of_type("object").about(&format!("At most {kib} KiB of JSON, kept as sent."));
     let found = object([
         (

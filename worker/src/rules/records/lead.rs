@@ -32,7 +32,8 @@ pub(super) fn open(
     Ok(Record::Lead(new_lead::open(state, new, cause, ctx)?.lead_id))
 }
 
-/// The client with the given `clientId`; without one, the client that matches the contact, or a new one.
+/// The client with the given `clientId`, which is unknown if its form is wrong (D18); without one, the client that matches the
+/// contact, or a new one.
 fn client(state: &mut TenantState, body: &LeadBody, ctx: &mut Context<'_>) -> Result<ClientId, WriteRefusal> {
     if let Some(named) = body.client_id.get() {
         let id = ClientId::parse(named.as_str()).ok_or(WriteRefusal::NotFound)?;
