@@ -21,7 +21,7 @@ fn statements() -> impl Iterator<Item = &'static str> {
         .map(|statement| statement.as_str())
 }
 
-/// The name that a statement gives itself in its first line, `-- leads.open`.
+/// The name that a statement gives itself in its first line, `-- leads.load`.
 fn name(statement: &str) -> Option<&str> {
     statement.trim_start().lines().next()?.strip_prefix("-- ")
 }

@@ -1,4 +1,4 @@
-//! Messages of dead-letter queues that name a person.
+//! Messages of dead-letter queues that name a person, for their export and erasure (D32).
 
 use super::StoredDeadLetter;
 use crate::{Observer, ProgressStep};

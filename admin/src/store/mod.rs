@@ -1,8 +1,9 @@
 //! SQL of the operators' commands. A module for each table; each statement is named in its first line.
 //!
 //! These serve one operation on several tables: `activity` (the overview), `found` (finding an event or record by an id), `people` and
-//! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping). The
-//! table `deliveries` has three modules: `deliveries` lists and shows, `replayable_deliveries` replays, `pending_deliveries` drops.
+//! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping),
+//! `receiver_health` (attempts of a subscription). The table `deliveries` has three modules: `deliveries` lists and shows,
+//! `replayable_deliveries` replays, `pending_deliveries` drops; `replay_jobs` counts those of a job.
 //!
 //! A statement finds its rows by an index, whatever the planner knows of the tables, except those that list or count the
 //! rows of all tenants.

@@ -1,4 +1,4 @@
-//! The faults of a body: all of them, each with its place.
+//! The faults of a body: all of them, each with its place, for the message of a 400 (D4).
 
 use std::fmt;
 

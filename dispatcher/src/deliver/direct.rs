@@ -1,5 +1,6 @@
 //! First attempts directly from the outbox: the relay passes deliveries to the lanes of this program, without a message or a
-//! row for each. They are recorded when their attempts have ended.
+//! row for each. They are recorded when their attempts have ended. Those of paused
+//! subscriptions are parked (D24).
 //!
 //! The number of direct deliveries is bounded, and receivers that are slow or new get a quarter of it. Deliveries beyond that
 //! go through the queue, from which every copy consumes, or wait in the outbox.

@@ -1,4 +1,5 @@
-//! Deliveries: one outbound event for one subscription.
+//! Deliveries: one outbound event for one subscription. Parked deliveries of paused subscriptions wait until these are resumed
+//! (D24).
 
 use super::{AttemptRow, execute, query};
 use chrono::{DateTime, Utc};

@@ -1,4 +1,5 @@
-//! SQL. One module for each table; statements are set-based and named in their first line.
+//! SQL. One module for each table; statements are set-based and named in their first line. `relayed` and `replay_jobs` also read
+//! deliveries; `record` puts statements of several modules together.
 //!
 //! The dispatcher writes only deliveries, attempts, the outbox's relay marks, and the progress of replay jobs.
 

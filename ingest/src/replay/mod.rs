@@ -1,4 +1,4 @@
-//! The replay store: a signature can be used once (specification: Authentication, 3; D2, D3). This is about signatures, not about the
+//! The replay store: a signature can be used once (specification: Authentication, 3; D1, D2, D3). This is about signatures, not about the
 //! replay of webhooks.
 //!
 //! Group commit: requests queue, and one statement writes the entries of all that wait, so that requests that arrive during

@@ -1,4 +1,5 @@
-//! Changes of a lead and its trip. The lead shows fields of its trip, so changing these changes both versions (D19).
+//! Changes of a lead and of its trip. The lead shows fields of its trip: whoever changes one of these also changes the lead's
+//! version (D19).
 
 use super::InternalError;
 use crate::state::{Lead, TenantState, Trip};
