@@ -6,14 +6,16 @@ use crate::event::{Event, batch, event};
 use crate::fuzz::random::Random;
 use crate::world::text;
 use chrono::{DateTime, TimeDelta, Utc};
+use common::event::BATCH_MAX;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
 /// People whom the callers of a tenant share.
 const PEOPLE: usize = 300;
-/// Minimum number of groups of events in a large batch. It has fewer than twice as many, each of at most three events, which fit
-/// in a batch.
-const LARGE_GROUPS: usize = 16;
+/// Minimum number of groups of events in a large batch, as partners send them in bursts. It has fewer than twice as many.
+const LARGE_GROUPS: usize = 40;
+/// Maximum number of events of a group.
+const GROUP_EVENTS: usize = 3;
 /// Event types that need no further data.
 const PLAIN: [&str; 7] = [
     "contact.identified",
@@ -76,6 +78,9 @@ fn plan(random: &mut Random, prefix: &str, operation: u64) -> Vec<Planned> {
     };
     let mut planned: Vec<Planned> = Vec::new();
     for group in 0..groups {
+        if planned.len() + GROUP_EVENTS > BATCH_MAX {
+            break;
+        }
         let email = format!("p{}@example.com", random.below(PEOPLE));
         let mut add = |kind: &str, payload: Value, booking: Option<String>, credit: Option<i64>| {
             let id = format!("{prefix}-{}", planned.len());

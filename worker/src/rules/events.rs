@@ -17,6 +17,7 @@ pub fn apply(
     event: &Event<'_>,
     ctx: &mut Context<'_>,
 ) -> Result<EventResult, InternalError> {
+    // A duplicate (D7).
     if let Some(entry) = state.ledger.get(&event.envelope.event_id) {
         return Ok(ledger::repeated_result(entry, event));
     }
