@@ -13,13 +13,13 @@ use tokio_postgres::Client;
 const UNSEEN: TimeDelta = TimeDelta::minutes(2);
 /// How long messages and events may wait.
 const LATE: TimeDelta = TimeDelta::minutes(1);
-/// The latest minutes that shares of refusals and failures are taken of.
+/// The latest minutes that are looked at for refusals, failures and requests that timed out.
 const RECENT: usize = 10;
 /// Minimum number of requests or attempts of which a share is meaningful.
 const SHARE_OF: i64 = 20;
 
-/// The runbook's section about requests to which no worker replies.
-pub(crate) const TIMED_OUT_SECTION: &str = "ConnectMessagesUnacknowledged";
+/// The runbook's section about requests that get 503 `processing_timeout`.
+pub(crate) const TIMED_OUT_SECTION: &str = "Events are late";
 
 /// Something that needs attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn find_attention(seen: &Seen) -> Vec<Attention> {
             ),
         );
     }
-    if let Some(text) = requests_without_reply(&seen.hour) {
+    if let Some(text) = timed_out_requests(&seen.hour) {
         add(TIMED_OUT_SECTION, text);
     }
     check_shares(&seen.hour, &mut add);
@@ -128,14 +128,14 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
     }
 }
 
-/// What to say if the latest requests got 503, because no worker replied in time. A worker that hangs shows nowhere else: the broker
+/// What to say if the latest requests got 503 `processing_timeout`. Nothing else in the overview shows a worker that hangs: the broker
 /// knows its consumers, and it has received the messages that would wait.
-pub(crate) fn requests_without_reply(hour: &[ActivityMinute]) -> Option<String> {
+pub(crate) fn timed_out_requests(hour: &[ActivityMinute]) -> Option<String> {
     let recent = &hour[hour.len().saturating_sub(RECENT)..];
     let timed_out: i64 = recent.iter().map(|minute| minute.timed_out).sum();
     (timed_out > 0).then(|| {
         format!(
-            "Requests of the last {RECENT} minutes that got 503, because no worker replied in time: {timed_out}. If nothing waits in the queues, a worker hangs."
+            "Requests of the last {RECENT} minutes that got 503 processing_timeout: {timed_out}. If the number still grows and nothing waits in the queues, a worker may hang, or RabbitMQ is slow to confirm."
         )
     })
 }
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(refused, ["ConnectAuthFailuresSurge"]);
         let failing = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.undelivered = 6));
         assert_eq!(failing, ["ConnectWebhooksFailing"]);
-        assert_eq!(with(|seen, _| seen.hour[59].timed_out = 1), ["ConnectMessagesUnacknowledged"]);
+        assert_eq!(with(|seen, _| seen.hour[59].timed_out = 1), ["Events are late"]);
         assert_eq!(with(|seen, _| seen.hour[49].timed_out = 1), Vec::<&str>::new(), "eleven minutes ago");
         let pressed = with(|seen, at| {
             seen.pressures.push(Pressure {
@@ -265,7 +265,7 @@ mod tests {
         let mut found = sections(&seen);
         found.extend(["ConnectProgramDown", "ConnectBacklogFull"]);
         for section in found {
-            assert!(runbook.contains(&format!("### {section}\n")), "{section}");
+            assert!(runbook.contains(&format!("## {section}\n")), "{section}");
         }
     }
 }

@@ -6,7 +6,7 @@
 mod attention;
 
 pub use attention::{Attention, attention};
-pub(crate) use attention::{TIMED_OUT_SECTION, requests_without_reply};
+pub(crate) use attention::{TIMED_OUT_SECTION, timed_out_requests};
 
 use crate::{AdminError, store};
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
@@ -36,7 +36,7 @@ pub struct ActivityMinute {
     pub delivered: i64,
     /// Other attempts at webhooks.
     pub undelivered: i64,
-    /// Requests that got 503, because no worker replied in time.
+    /// Requests that got 503 `processing_timeout`.
     pub timed_out: i64,
 }
 

@@ -37,10 +37,21 @@ pub struct DeadLetterView {
 pub enum MacStatus {
     /// Signed with a master key that is set now.
     Valid,
-    /// Not signed. Actions of the CRM may be unsigned, if the worker is set to accept that.
+    /// Not signed. Actions of the CRM are unsigned, which the worker accepts unless `CONNECT_CRM_UNSIGNED` is `refuse`.
     Missing,
     /// Malformed, over other content, or signed with a master key that is not set any more.
     Wrong,
+}
+
+impl MacStatus {
+    /// As in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Missing => "missing",
+            Self::Wrong => "wrong",
+        }
+    }
 }
 
 impl From<Result<(), MacError>> for MacStatus {
@@ -106,20 +117,21 @@ enum MetadataState {
 
 /// The meaning of the broker's reason for a message of `queue`.
 fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: MetadataState) -> &'static str {
+    // First, because whoever has forged the message may have written the other reasons.
+    if mac == Some(MacStatus::Wrong) {
+        return "forged: its MAC does not match its content under the master keys that are set";
+    }
     match (reason, metadata) {
         (Some("delivery_limit"), _) => {
             "delivered too often without an ack: its consumers disconnected each time"
         }
         (Some("expired"), _) => "waited too long",
         (Some("maxlen"), _) => "the queue was full",
-        _ if mac == Some(MacStatus::Wrong) => {
-            "forged: its MAC does not match its content under the master keys that are set"
-        }
         _ if mac == Some(MacStatus::Missing) && queue != Queue::Crm => {
             "has no MAC: forged, or published by a release that did not sign"
         }
         _ if mac == Some(MacStatus::Missing) && reason.is_some() => {
-            "has no MAC, cannot be parsed as an action, or failed with an internal error"
+            "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse"
         }
         // Messages of the CRM have no metadata.
         (Some(_), _) if queue == Queue::Crm => {
@@ -220,14 +232,17 @@ mod tests {
     #[test]
     fn a_message_that_no_program_signed_is_called_forged() {
         for queue in [Queue::Events, Queue::Records, Queue::Webhooks] {
-            for reason in [None, Some("rejected")] {
+            for reason in [None, Some("rejected"), Some("delivery_limit")] {
                 let told = |mac| why(queue, reason, Some(mac), MetadataState::Readable);
                 assert!(told(MacStatus::Wrong).starts_with("forged: "));
-                assert!(told(MacStatus::Missing).starts_with("has no MAC: forged, "));
+                assert_eq!(
+                    told(MacStatus::Missing).starts_with("has no MAC: forged, "),
+                    reason != Some("delivery_limit")
+                );
             }
         }
         let action = |mac| why(Queue::Crm, Some("rejected"), Some(mac), MetadataState::Missing);
-        assert!(action(MacStatus::Missing).starts_with("has no MAC, "));
+        assert!(action(MacStatus::Missing).starts_with("cannot be parsed as an action, "));
         assert!(action(MacStatus::Wrong).starts_with("forged: "));
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct ActivityCounts {
     pub(super) failed: u64,
     pub(super) delivered: u64,
     pub(super) undelivered: u64,
-    /// Requests to which no worker replied in time.
+    /// Requests that got 503 `processing_timeout`.
     pub(super) timed_out: u64,
 }
 

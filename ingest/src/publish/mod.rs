@@ -112,7 +112,7 @@ impl QueuePublisher {
 }
 
 impl SubmitError {
-    /// [`refuse`](Self::refuse)s a request of the tenant, and counts it for the overview of the settings area if no worker replied.
+    /// Like [`refuse`](Self::refuse); also counts a request of the tenant without a reply for the overview of the settings area.
     pub(crate) fn count_and_refuse(self, tenant: TenantId, without_reply: Refusal) -> Refusal {
         if self == Self::Call(CallError::NoReply) {
             activity::count_timed_out(tenant);

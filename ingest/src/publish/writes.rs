@@ -11,6 +11,7 @@ use super::{QueuePublisher, RequestMessage, SubmitError};
 use crate::limits::backlog::{self, Share};
 use crate::refusal::Refusal;
 use bytes::Bytes;
+use common::activity;
 use common::broker::CallError;
 use common::caller::Caller;
 use common::clock;
@@ -106,7 +107,12 @@ impl WritePublisher {
         };
         match serde_json::from_slice(&reply) {
             Ok(WriteReply::Written(written)) => Ok(written),
-            Ok(WriteReply::Refused(refusal)) => Err(Refusal::Write(refusal)),
+            Ok(WriteReply::Refused(refusal)) => {
+                if refusal == WriteRefusal::ProcessingTimeout {
+                    activity::count_timed_out(caller.tenant_id);
+                }
+                Err(Refusal::Write(refusal))
+            }
             Err(error) => {
                 limited!(FAULTS[1], error, %error, "the worker's reply to a records write cannot be parsed; responding 500");
                 Err(Refusal::Internal)

@@ -1,4 +1,4 @@
-//! What is recorded of a refusal beside its reason. The texts are Connect's own: nothing that a caller wrote is in them.
+//! What is recorded of a refusal beside its reason. The texts are Connect's own: nothing that a caller wrote is in them (D35).
 
 use crate::auth::{AuthFailure, HeaderFault};
 use crate::refusal::Refusal;

@@ -92,9 +92,8 @@ async fn waiting_messages_have_an_age_in_the_browser_and_on_the_command_line() {
     let waiting = console.world.send(&[event("contact.identified").email("ben@example.com")]).await;
     assert_eq!(waiting.status, 503, "{waiting:?}");
     let sent_by = common::clock::now();
-    let late = "Requests of the last 10 minutes that got 503, because no worker replied in time: ";
-    until_shown(&console.operator().await, "/", &[late, "href=\"/runbook#connectmessagesunacknowledged\""])
-        .await;
+    let late = "Requests of the last 10 minutes that got 503 processing_timeout: 1.";
+    until_shown(&console.operator().await, "/", &[late, "href=\"/runbook#events-are-late\""]).await;
     let events = eventually("the age is known", MAX_WAIT, async || {
         let listed = console.world.connectctl.list(&["queue", "list"]).await;
         let events = listed.into_iter().find(|queue| queue["name"] == "events").expect("the queue");

@@ -1,4 +1,4 @@
-//! Changes of a lead and of its trip. The lead shows fields of its trip: whoever changes one of these also changes the lead's
+//! Changes of a lead and of its trip. The lead shows fields of its trip: code that changes one of these also changes the lead's
 //! version (D19).
 
 use super::InternalError;

@@ -117,13 +117,15 @@ impl Show for QueueView {
 }
 
 impl Show for DeadLetterView {
-    const COLUMNS: &'static [&'static str] = &["Dead since", "Why", "Type", "Request or delivery", "Bytes"];
+    const COLUMNS: &'static [&'static str] =
+        &["Dead since", "Why", "MAC", "Type", "Request or delivery", "Bytes"];
 
     fn cells(&self) -> Vec<Option<String>> {
         let LetterMetadata { kind, request_id, delivery_id, .. } = &self.metadata;
         vec![
             self.at.clone(),
             Some(self.why.to_owned()),
+            self.mac.map(|mac| mac.as_str().to_owned()),
             kind.clone(),
             delivery_id.or(*request_id).map(|id| id.to_string()),
             Some(self.bytes.to_string()),

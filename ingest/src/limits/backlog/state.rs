@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const RESERVE_FACTOR: f64 = 0.5;
 /// While at most so many tenants have waiting work, a tenant that has none is always admitted with one event.
 const GUARANTEED_TENANTS: usize = 1_000;
-/// Maximum that a single tenant may hold, as a part of the first limit: the estimate of the rate may be too high when its
+/// Maximum number of backlog units that a single tenant may hold, as a part of the first limit: the estimate of the rate may be too high when its
 /// requests become more expensive. It does not grow with the limit: a worker that is
 /// three times as fast as assumed applies it in a sixth of the target.
 const TENANT_MAX_FACTOR: f64 = 0.5;

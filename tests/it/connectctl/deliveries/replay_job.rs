@@ -50,7 +50,7 @@ async fn a_job_is_stored_listed_and_stopped_without_a_broker_and_a_dispatcher() 
     for unknown in [Uuid::now_v7().to_string(), "no id".to_owned()] {
         for command in ["show", "stop"] {
             let refusal = connectctl.refusal(&["replay", command, &unknown]).await;
-            assert!(refusal.contains("does not exist"), "{refusal}");
+            assert!(refusal.contains(&format!("replay job {unknown:?} does not exist")), "{refusal}");
         }
     }
 }
@@ -71,5 +71,5 @@ async fn a_tenant_has_few_jobs_at_once_and_only_its_own_subscriptions() {
     assert_eq!(world.connectctl.json(&of_zeta).await, json!({"matched": 0, "replayed": 0}));
     let other = ["delivery", "replay", "--tenant", "acme", "--subscription", &foreign, "--dry-run"];
     let refusal = world.connectctl.refusal(&other).await;
-    assert!(refusal.contains("does not exist"), "{refusal}");
+    assert!(refusal.contains(&format!("subscription {foreign:?} does not exist")), "{refusal}");
 }

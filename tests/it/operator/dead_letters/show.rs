@@ -120,7 +120,9 @@ async fn explains_the_dead_letters_of_each_queue() {
     };
     assert_eq!(
         whys("crm").await,
-        ["has no MAC, cannot be parsed as an action, or failed with an internal error"]
+        [
+            "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse"
+        ]
     );
     let of_records = [
         "its metadata cannot be parsed",

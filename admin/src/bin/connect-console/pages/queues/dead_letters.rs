@@ -5,7 +5,7 @@ use crate::context::View;
 use crate::failure::Failure;
 use crate::format::{time_or, time_text};
 use crate::layout;
-use admin::queues::{self, DeadLetterView};
+use admin::queues::{self, DeadLetterView, MacStatus};
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -40,7 +40,8 @@ fn table(listed: &[DeadLetterView]) -> Markup {
     html! {
         div.scroll role="group" aria-label="Table" tabindex="0" { table {
             thead { tr {
-                th scope="col" { "Type" } th scope="col" { "Why" } th scope="col" { "Dead-lettered" } th scope="col" { "Published" }
+                th scope="col" { "Type" } th scope="col" { "Why" } th scope="col" { "MAC" }
+                th scope="col" { "Dead-lettered" } th scope="col" { "Published" }
                 th scope="col" { "Ids" } th.number scope="col" { "Bytes" }
             } }
             tbody {
@@ -48,6 +49,7 @@ fn table(listed: &[DeadLetterView]) -> Markup {
                     tr {
                         th scope="row" { (letter.metadata.kind.as_deref().unwrap_or("unknown")) }
                         td { (letter.why) }
+                        td { (letter.mac.map_or("-", MacStatus::as_str)) }
                         td { (letter.at.as_deref().map_or_else(|| html! { "-" }, time_text)) }
                         td { (time_or(letter.metadata.published_at.as_deref(), "-")) }
                         td {
