@@ -7,6 +7,7 @@ use super::consumer_log::{log_cannot_consume, log_consumer_lost};
 use super::dead_letter_log::log_forged;
 use super::mac::{FORGED, MessageKeys};
 use super::message::Message;
+use super::time_limit::{in_time, settle_delivery};
 use super::topology::Queue;
 use super::unacknowledged;
 use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, REDELIVERED};
@@ -88,7 +89,7 @@ pub(super) async fn run_consumer<P: GroupProcessor>(
     register_counters(queue, P::DEAD_LETTER_REASONS);
     let mut waits = REOPEN_WAITS;
     while let Some(Some(link)) = shutdown.run_until_cancelled(settings.link()).await {
-        match OpenConsumer::open(link, &settings).await {
+        match in_time(OpenConsumer::open(link, &settings)).await {
             Ok(mut open) => {
                 processor.opened();
                 let ended = open.run(processor, shutdown).await;
@@ -207,7 +208,7 @@ impl OpenConsumer {
         if let Some(message) = verified_message(self.queue, &self.keys, &mut delivery) {
             return Ok(Some((delivery, message)));
         }
-        delivery.reject(BasicRejectOptions { requeue: false }).await?;
+        settle_delivery(&delivery.acker, delivery.reject(BasicRejectOptions { requeue: false })).await?;
         Ok(None)
     }
 
@@ -220,10 +221,10 @@ impl OpenConsumer {
         }
         let requeue = BasicRejectOptions { requeue: true };
         if let Some((delivery, _)) = self.carried_over.take() {
-            drop(delivery.reject(requeue).await);
+            drop(settle_delivery(&delivery.acker, delivery.reject(requeue)).await);
         }
         while let Ok(Some(Ok(delivery))) = timeout(CLOSE_TIMEOUT, self.consumer.next()).await {
-            drop(delivery.reject(requeue).await);
+            drop(settle_delivery(&delivery.acker, delivery.reject(requeue)).await);
         }
     }
 

@@ -12,6 +12,7 @@ pub use letter::{DeadLetter, DeadLetterCause};
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::mac::{MacError, MessageKeys, Purpose};
 use super::operator_connection::{OperatorConnection, OperatorConnectionError};
+use super::time_limit::settle_delivery;
 use super::topology::Queue;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
@@ -299,7 +300,7 @@ impl Window<'_, '_> {
                     continue;
                 }
             }
-            delivery.ack(BasicAckOptions::default()).await?;
+            settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions::default())).await?;
         }
         channel.tx_commit().await?;
         scan.counts.add(settled);

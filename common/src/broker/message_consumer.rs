@@ -3,6 +3,7 @@
 use super::connection::{Broker, Link};
 use super::consumer::{ConsumerSettings, GroupBounds, GroupProcessor, OpenConsumer, run_consumer};
 use super::message::Message;
+use super::time_limit::settle_delivery;
 use super::topology::Queue;
 use super::unacknowledged::UnacknowledgedGuard;
 use crate::metrics::DEAD_LETTERED;
@@ -36,18 +37,18 @@ pub struct AckHandle {
 impl AckHandle {
     /// Acknowledges the message. If the channel was lost meanwhile, the message is redelivered.
     pub async fn acknowledge(self) {
-        drop(self.acker.ack(BasicAckOptions::default()).await);
+        drop(settle_delivery(&self.acker, self.acker.ack(BasicAckOptions::default())).await);
     }
 
     /// Rejects the message, which goes to the dead-letter queue. `reason` is one of a fixed set.
     pub async fn dead_letter(self, reason: &'static str) {
         metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => reason).increment(1);
-        drop(self.acker.reject(BasicRejectOptions { requeue: false }).await);
+        drop(settle_delivery(&self.acker, self.acker.reject(BasicRejectOptions { requeue: false })).await);
     }
 
     /// Requeues the message for any consumer.
     pub async fn requeue(self) {
-        drop(self.acker.reject(BasicRejectOptions { requeue: true }).await);
+        drop(settle_delivery(&self.acker, self.acker.reject(BasicRejectOptions { requeue: true })).await);
     }
 }
 

@@ -26,6 +26,7 @@ mod reply;
 mod reply_channel;
 mod rpc;
 mod settle;
+mod time_limit;
 mod tls_report;
 mod topology;
 mod transport;

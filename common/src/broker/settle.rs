@@ -5,6 +5,7 @@ use super::dead_letter_log::log_dead_letter;
 use super::malformed_part::{MalformedPart, dead_letter_parts};
 use super::message::Message;
 use super::reply::{Replies, Reply};
+use super::time_limit::settle_delivery;
 use super::topology::Queue;
 use crate::metrics::DEAD_LETTERED;
 use crate::trace::{RequestContext, TraceContext};
@@ -101,10 +102,11 @@ impl Settler {
                 Settlement::Requeue => true,
                 Settlement::Acknowledge | Settlement::Leave => continue,
             };
-            delivery.reject(BasicRejectOptions { requeue }).await?;
+            settle_delivery(&delivery.acker, delivery.reject(BasicRejectOptions { requeue })).await?;
         }
         for (index, multiple) in acknowledgements(&settlements, self.has_unsettled) {
-            unit.deliveries[index].ack(BasicAckOptions { multiple }).await?;
+            let delivery = &unit.deliveries[index];
+            settle_delivery(&delivery.acker, delivery.ack(BasicAckOptions { multiple })).await?;
         }
         Ok(())
     }
