@@ -27,6 +27,18 @@ pub struct BatchMeta {
     /// messages of the previous release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<BatchPart>,
+    /// Makes the message a check of the message with this id, whose events it repeats: nothing is applied, and the reply is a
+    /// [`CheckReply`]. A worker of the previous release does not know it and applies the events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_of: Option<Uuid>,
+}
+
+/// The reply to a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReply {
+    /// The number of events that are in the ledger or fail.
+    pub settled: u64,
 }
 
 /// One request of a bundle.
@@ -45,6 +57,15 @@ pub struct BatchPart {
 }
 
 impl BatchMeta {
+    /// The ids of its requests, separated by spaces, for log lines.
+    pub fn request_ids(&self) -> String {
+        if self.parts.is_empty() {
+            return self.request_id.to_string();
+        }
+        let ids: Vec<String> = self.parts.iter().map(|part| part.request_id.to_string()).collect();
+        ids.join(" ")
+    }
+
     /// The JSON of the message's header.
     pub fn to_header(&self) -> String {
         serde_json::to_string(self).expect("it has string keys")

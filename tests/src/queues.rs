@@ -286,6 +286,14 @@ impl Queues {
         times
     }
 
+    /// Takes the oldest message and requeues it, as when its consumer ends: it is redelivered then.
+    pub async fn requeue(&self, queue: &str) {
+        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
+        let got = channel.basic_get(self.name(queue).into(), BasicGetOptions { no_ack: false }).await;
+        let message = got.expect("the queue exists").expect("a message");
+        message.delivery.acker.reject(BasicRejectOptions { requeue: true }).await.expect("a channel");
+    }
+
     /// Takes all messages out of a queue, in order. There must be no other consumer.
     pub async fn take_all(&self, queue: &str) -> Vec<QueuedMessage> {
         let count = self.depth(queue).await.try_into().expect("a length");

@@ -7,6 +7,12 @@ use std::time::Duration;
 /// backlog. It is dropped when the broker refuses the message, after the reply, and when no reply came within the time for
 /// which the message may still wait.
 pub trait Hold: Debug + Send + Sync {
+    /// The broker has confirmed the message. Not called if the reply arrives first, or after the hold time. May be called under the
+    /// lock of the pending messages, like [`abandoned`](Self::abandoned).
+    fn confirmed(&self) {}
+    /// The caller gets its response, and no reply has arrived yet, or none can arrive because the channel was lost. The
+    /// reservation may stay for long, so it should not refer to memory of the request any more.
+    fn abandoned(&self) {}
     /// The message has been replied to.
     fn replied(&self);
     /// How long the message may still wait for the worker, by the current estimate. Called when its caller gets a response

@@ -6,6 +6,7 @@ use super::connection::{Broker, Link};
 use super::hold::Holds;
 use super::mac::{MessageKeys, Purpose, SignedFields};
 use super::rpc::{CallError, PERSISTENT, RpcRequest, headers};
+use super::time_limit::in_time;
 use super::topology::Queue;
 use crate::limited;
 use crate::log_limit::LogLimit;
@@ -89,6 +90,7 @@ impl Drop for PendingCall<'_> {
         let keeps = |call: &PendingReply| self.is_published && !call.holds.is_empty();
         if let Some(call) = calls.get_mut(&self.id).filter(|call| keeps(call)) {
             let since = Instant::now();
+            call.holds.iter().for_each(|hold| hold.abandoned());
             let keep_for = call.holds.iter().map(|hold| hold.unreplied_hold_time()).max().unwrap_or_default();
             call.abandoned = Some(Abandoned { since, until: since + keep_for });
         } else {
@@ -120,7 +122,7 @@ impl ReplyChannel {
         let sent = timeout_at(confirm_by, self.send(queue, request)).await;
         let mut confirm = sent.map_err(|_| CallError::NoReply)?.map_err(|_| CallError::Unavailable)?;
         match timeout_at(confirm_by, &mut confirm).await {
-            Ok(confirmation) => check(&confirmation),
+            Ok(confirmation) => check(&confirmation).inspect(|()| self.note_confirmed(request.id)),
             Err(_) => {
                 drop(tokio::spawn(Arc::clone(self).await_late_confirm(request.id, confirm)));
                 Err(CallError::NoReply)
@@ -128,12 +130,23 @@ impl ReplyChannel {
         }
     }
 
-    /// Drops the reservations of a message when the broker refuses it. Ends when the channel closes.
+    /// Tells the reservations of a message that the broker has confirmed it after all, or drops them when the broker refuses it.
+    /// Ends when the channel closes.
     async fn await_late_confirm(self: Arc<Self>, id: Uuid, confirm: PublisherConfirm) {
-        if check(&confirm.await) == Err(CallError::Refused) {
-            // Dropped outside of the lock, because a reservation may take a lock of its own.
-            let refused = self.pending().remove(&id);
-            drop(refused);
+        match check(&confirm.await) {
+            Ok(()) => self.note_confirmed(id),
+            Err(CallError::Refused) => {
+                // Dropped outside of the lock, because a reservation may take a lock of its own.
+                let refused = self.pending().remove(&id);
+                drop(refused);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn note_confirmed(&self, id: Uuid) {
+        if let Some(pending) = self.pending().get(&id) {
+            pending.holds.iter().for_each(|hold| hold.confirmed());
         }
     }
 
@@ -230,7 +243,8 @@ pub(super) async fn run_reply_channel(
         // no channel is open, so only reservations that are pending now are affected.
         if let Some(reply_channel) = current.send_replace(None) {
             let lost = std::mem::take(&mut *reply_channel.pending());
-            orphaned.extend(lost.into_values().flat_map(|pending| pending.holds));
+            let holds = lost.into_values().flat_map(|pending| pending.holds);
+            orphaned.extend(holds.inspect(|hold| hold.abandoned()));
         }
         waits.wait_unless_shutdown(&shutdown).await;
     }
@@ -243,11 +257,11 @@ async fn serve(
     current: &watch::Sender<Option<Arc<ReplyChannel>>>,
     shutdown: &CancellationToken,
 ) -> lapin::Result<()> {
-    let channel = ConfirmChannel::open(&link.connection).await?;
+    let channel = in_time(ConfirmChannel::open(&link.connection)).await?;
     let no_ack = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
     let consuming =
         channel.channel().basic_consume(REPLY_TO.into(), "".into(), no_ack, FieldTable::default());
-    let mut replies = consuming.await?;
+    let mut replies = in_time(consuming).await?;
     let (keys, pending) = (broker.keys().clone(), Mutex::default());
     let reply_channel = Arc::new(ReplyChannel { channel, link, queue, keys, pending });
     current.send_replace(Some(Arc::clone(&reply_channel)));

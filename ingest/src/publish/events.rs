@@ -4,6 +4,7 @@
 //! A small batch may share its message with others of the same caller (see [`crate::publish::bundles`]). A large one is published
 //! by itself, at once, from its unchanged bytes.
 
+use super::accounts::EventAccounts;
 use super::bundles::{Bundles, SmallRequest};
 use super::{QueuePublisher, RequestMessage};
 use crate::limits::backlog::{self, Share};
@@ -15,6 +16,7 @@ use common::message::BatchMeta;
 use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS};
 use common::model::TenantId;
 use common::trace::RequestContext;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -28,6 +30,7 @@ const SMALL_BYTES: usize = 32 * 1024;
 pub(crate) struct EventPublisher {
     queue: QueuePublisher,
     bundles: Bundles,
+    accounts: EventAccounts,
     publish_within: Duration,
     reply_within: Duration,
 }
@@ -51,8 +54,14 @@ impl ValidBatch {
 
 impl EventPublisher {
     /// `publish_within` limits the wait for the broker's confirm, `reply_within` the whole.
-    pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
-        Self { bundles: Bundles::new(queue.clone()), queue, publish_within, reply_within }
+    pub(crate) fn new(
+        queue: QueuePublisher,
+        accounts: EventAccounts,
+        publish_within: Duration,
+        reply_within: Duration,
+    ) -> Self {
+        let bundles = Bundles::new(queue.clone(), accounts.clone());
+        Self { queue, bundles, accounts, publish_within, reply_within }
     }
 
     /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::take_share`] takes it.
@@ -82,7 +91,9 @@ impl EventPublisher {
         } else {
             metrics::histogram!(BUNDLE_REQUESTS).record(1);
             let meta = single_meta(request_context, caller, batch.events);
-            self.queue.call_detached(batch_message(&meta, batch.body, confirm_by, reply_by), share).await
+            let message = batch_message(&meta, batch.body, confirm_by, reply_by);
+            let tracked = self.accounts.track(Arc::new(meta), message.body.clone());
+            self.queue.call_detached(message, vec![Box::new(share), tracked]).await
         };
         result.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
@@ -100,6 +111,7 @@ pub(super) fn single_meta(request_context: RequestContext, caller: &Caller, even
         events,
         traceparent: Some(request_context.context.to_header()),
         parts: Vec::new(),
+        check_of: None,
     }
 }
 

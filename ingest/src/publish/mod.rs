@@ -8,6 +8,7 @@
 //! up, but a retry has a new signature in any case. After the publish the message is applied exactly once. The publish and the wait for
 //! its reply continue without the caller, and so does the message's share of the backlog: hanging up frees nothing.
 
+pub(crate) mod accounts;
 pub(crate) mod bundles;
 pub(crate) mod events;
 pub(crate) mod writes;
@@ -98,14 +99,14 @@ impl QueuePublisher {
         self.rpc.call_with_on_confirm(request, holds, on_confirm).await
     }
 
-    /// The same in a task of its own, which continues when the caller hangs up. The message holds `share`.
+    /// The same in a task of its own, which continues when the caller hangs up.
     pub(crate) async fn call_detached(
         &self,
         message: RequestMessage,
-        share: Share,
+        holds: Holds,
     ) -> Result<Vec<u8>, SubmitError> {
         let publisher = self.clone();
-        let call = async move { publisher.call(&message, vec![Box::new(share)], || ()).await };
+        let call = async move { publisher.call(&message, holds, || ()).await };
         // Without a result the task has panicked; the message may have been published.
         Ok(tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))?)
     }

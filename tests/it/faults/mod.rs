@@ -2,6 +2,7 @@
 
 mod cluster;
 mod connections;
+mod conservation;
 mod failover;
 mod programs;
 mod queue;

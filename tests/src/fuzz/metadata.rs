@@ -63,6 +63,7 @@ fn meta(random: &mut Random, texts: &[&[u8]]) -> BatchMeta {
         events: parts.iter().map(|part| part.events).sum(),
         traceparent: None,
         parts,
+        check_of: random.once_in(4).then(|| id(random)),
     }
 }
 

@@ -106,8 +106,7 @@ fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'
 /// Parses the parts of a bundle.
 fn parse_bundle<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'m>>, UnreadableMessage> {
     let mismatch = || {
-        let ids: Vec<String> = meta.parts.iter().map(|part| part.request_id.to_string()).collect();
-        let (span, request_ids) = (message.span(), ids.join(" "));
+        let (span, request_ids) = (message.span(), meta.request_ids());
         span.in_scope(|| {
             limited!(
                 INCONSISTENT_BUNDLES[0],
@@ -178,7 +177,8 @@ fn begin_span(meta: &BatchMeta, part: Option<&BatchPart>) -> (TraceSpan, Request
         Some(part) => (part.request_id, part.events, &part.traceparent),
         None => (meta.request_id, meta.events, &meta.traceparent),
     };
-    let mut trace_span = TraceSpan::begin(trace_parent(sent.as_deref()), "batch", SpanKind::Consumer);
+    let name = if meta.check_of.is_some() { "check" } else { "batch" };
+    let mut trace_span = TraceSpan::begin(trace_parent(sent.as_deref()), name, SpanKind::Consumer);
     trace_span.set("connect.request_id", || request_id.to_string());
     trace_span.set("connect.events", || i64::from(events));
     let request_context = RequestContext { request_id, context: trace_span.context() };
