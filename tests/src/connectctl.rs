@@ -4,6 +4,7 @@ use crate::MASTER_KEY;
 use crate::binaries::binary;
 use crate::command_output::CommandOutput;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
@@ -11,6 +12,8 @@ use tokio::process::{Child, Command};
 #[derive(Clone, Debug)]
 pub struct Connectctl {
     settings: Vec<(String, String)>,
+    /// Where the program of another release is.
+    directory: Option<PathBuf>,
 }
 
 impl Connectctl {
@@ -22,17 +25,26 @@ impl Connectctl {
 
     /// `connectctl` with these settings and no others.
     pub fn with(settings: Vec<(String, String)>) -> Self {
-        Self { settings }
+        Self { settings, directory: None }
+    }
+
+    /// The `connectctl` of another release, in a directory.
+    pub(crate) fn of_release(self, directory: &Path) -> Self {
+        Self { directory: Some(directory.to_owned()), ..self }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.as_ref().map_or_else(|| binary("connectctl"), |directory| directory.join("connectctl"))
     }
 
     /// Runs a command to its end, whatever its exit code.
     pub async fn run(&self, arguments: &[&str]) -> CommandOutput {
-        CommandOutput::of("connectctl", arguments, &self.settings).await
+        CommandOutput::of_path(&self.path(), arguments, &self.settings).await
     }
 
     /// Starts a command. It is killed when the value is dropped.
     pub fn start(&self, arguments: &[&str]) -> Child {
-        let mut command = Command::new(binary("connectctl"));
+        let mut command = Command::new(self.path());
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.kill_on_drop(true).env_clear().envs(self.settings.iter().map(|(name, value)| (name, value)));
         command.spawn().unwrap_or_else(|error| panic!("connectctl {arguments:?}: {error}"))
@@ -48,7 +60,8 @@ impl Connectctl {
 
     /// A copy without a setting.
     pub fn without(&self, name: &str) -> Self {
-        Self::with(self.settings.iter().filter(|(setting, _)| setting != name).cloned().collect())
+        let settings = self.settings.iter().filter(|(setting, _)| setting != name).cloned().collect();
+        Self { settings, directory: self.directory.clone() }
     }
 
     /// A copy with one more setting.

@@ -1,8 +1,8 @@
 //! A filled database of an earlier schema is migrated while programs write: `connectctl migrate` is killed in the middle, and another
 //! run continues.
 //!
-//! The programs of an earlier release are not part of the tests. Their writes are statements on the tables that the later
-//! migrations change.
+//! The programs of an earlier release are not part of these tests: `make upgrade` builds and runs them. Here their writes are
+//! statements on the tables that the later migrations change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
