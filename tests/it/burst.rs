@@ -20,7 +20,7 @@ const SENDERS: usize = 6;
 /// Fewer than there are events, so that batches share clients.
 const PEOPLE: usize = 40;
 /// Longer than any server takes to come back.
-const OUTAGE: Duration = Duration::from_secs(120);
+const OUTAGE: Duration = Duration::from_secs(300);
 
 /// The batches of a burst that has ended.
 pub(crate) struct Burst {

@@ -62,7 +62,7 @@ async fn idle_programs_exit_promptly_on_sigterm_even_with_open_connections() {
     let begun = std::time::Instant::now();
     assert_eq!(world.workers[0].terminate().await.code(), Some(0));
     assert_eq!(world.ingests[0].terminate().await.code(), Some(0));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ async fn each_request_times_out_by_itself_while_the_broker_hangs() {
     let begun = Instant::now();
     let (first, rest) = futures_util::join!(first, rest);
     // Far less than `CONNECT_REPLY_TIMEOUT`.
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     first.assert_error(503, "processing_timeout");
     for response in &rest {
         let code = response.json()["code"].clone();

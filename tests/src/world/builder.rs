@@ -152,7 +152,7 @@ pub(crate) fn common_settings(database_url: &str, amqp_url: &str, prefix: &str) 
         // Far above the defaults: the disk of a busy machine may take that long, and few tests are about timeouts.
         ("CONNECT_STORE_TIMEOUT", "10s"),
         ("CONNECT_PUBLISH_TIMEOUT", "10s"),
-        ("CONNECT_REPLY_TIMEOUT", "30s"),
+        ("CONNECT_REPLY_TIMEOUT", "60s"),
         // Likewise: a worker that gets little time must not make ingest refuse what a test about something else sends.
         ("CONNECT_BACKLOG_TARGET", "60s"),
         ("RUST_LOG", "info"),

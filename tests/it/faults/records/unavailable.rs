@@ -18,7 +18,7 @@ async fn without_the_replay_store_every_route_gets_503_and_changes_nothing() {
     for (route, request) in &routes {
         let begun = Instant::now();
         assert_unavailable(&world.http().send(request).await, "replay_store_unavailable", route);
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     }
     world.proxies().postgres.restore();
     world.until_ready().await;
