@@ -1,9 +1,11 @@
-//! Conservation of webhooks: every event that was relayed has a delivery for each subscription that wants it.
+//! Conservation of webhooks: every event that was relayed has a delivery for each subscription that wanted it.
 //!
 //! What was emitted is delivered, waiting, dead-lettered or dropped. An event that is not relayed waits in the outbox, and each
 //! delivery of a relayed one has a row in one of these states, because the relay mark commits together with the rows. So a
 //! delivery without a row is accounted for nowhere. The gauge counts these; it survives restarts, because it compares rows and
 //! no counters.
+//!
+//! Only the current event types of a subscription are stored, so events before their last change are not compared with it.
 
 use crate::store::{self, RelayedPage};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -23,8 +25,8 @@ static LOGGED: LogLimit<2> = LogLimit::new();
 
 /// How far back events are compared, by the times in their ids.
 const WINDOW: TimeDelta = TimeDelta::hours(1);
-/// A subscription that was created so shortly before an event may not have been visible when the event was relayed; clocks of
-/// machines may differ, too.
+/// A subscription that was created, or whose event types were changed, so shortly before an event may not have been visible as
+/// it is now when the event was relayed; clocks of machines may differ, too.
 const SETTLING: TimeDelta = TimeDelta::minutes(1);
 /// Events that are compared at once.
 const PAGE: i64 = 500;
@@ -86,8 +88,8 @@ async fn compare_window(database: &Database) -> Result<Vec<Uuid>, TxError> {
 fn expected(page: &RelayedPage) -> Vec<(Uuid, Uuid)> {
     let of_event = |relayed: &store::RelayedEvent| {
         let (event, emitted_at) = (&relayed.event, relayed.created_at);
-        let wanting = page.subscriptions.iter().filter(move |(subscription, created_at)| {
-            subscription.wants(event) && *created_at + SETTLING < emitted_at
+        let wanting = page.subscriptions.iter().filter(move |(subscription, wants_since)| {
+            subscription.wants(event) && *wants_since + SETTLING < emitted_at
         });
         wanting
             .map(|(subscription, _)| (event.tenant_id, delivery_id(event.event_id, subscription.id)))
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_expected_for_each_subscription_that_existed_and_wants_the_event() {
+    fn a_delivery_is_expected_for_each_subscription_that_wanted_the_event() {
         let now = DateTime::UNIX_EPOCH + TimeDelta::days(1);
         let event = OutboxEvent {
             tenant_id: TENANT,

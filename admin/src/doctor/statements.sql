@@ -849,10 +849,11 @@
            NULL::text[] AS event_types
     FROM page
     UNION ALL
-    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, s.created_at, NULL, s.subscription_id, s.event_types
+    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, s.wants_since, NULL, s.subscription_id, s.event_types
     FROM (SELECT DISTINCT tenant_id FROM page) AS p
     CROSS JOIN LATERAL (
-        SELECT s.subscription_id, s.key_prefix, s.event_types, s.created_at
+        SELECT s.subscription_id, s.key_prefix, s.event_types,
+               GREATEST(s.created_at, s.event_types_changed_at) AS wants_since
         FROM subscriptions s WHERE s.tenant_id = p.tenant_id AND s.removed_at IS NULL OFFSET 0
     ) AS s
     LEFT JOIN LATERAL (

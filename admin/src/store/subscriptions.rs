@@ -36,7 +36,8 @@ common::statements! {
     RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const SET_EVENTS = "-- subscriptions.set_events
-    UPDATE subscriptions SET event_types = $2 WHERE subscription_id = $1 AND removed_at IS NULL
+    UPDATE subscriptions SET event_types = $2, event_types_changed_at = $3
+    WHERE subscription_id = $1 AND removed_at IS NULL
     RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const SLUG = "-- subscriptions.slug
@@ -168,7 +169,7 @@ pub(crate) async fn set_events(
     id: Uuid,
     events: Option<&[&str]>,
 ) -> Result<Option<(TenantId, Subscription)>, AdminError> {
-    one(tx, SET_EVENTS, &[&id, &events], tenant_and_subscription).await
+    one(tx, SET_EVENTS, &[&id, &events, &clock::now()], tenant_and_subscription).await
 }
 
 /// The tenant with its slug, and whether the subscription is paused, of one that is not removed.

@@ -21,10 +21,11 @@ common::statements! {
            NULL::text[] AS event_types
     FROM page
     UNION ALL
-    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, s.created_at, NULL, s.subscription_id, s.event_types
+    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, s.wants_since, NULL, s.subscription_id, s.event_types
     FROM (SELECT DISTINCT tenant_id FROM page) AS p
     CROSS JOIN LATERAL (
-        SELECT s.subscription_id, s.key_prefix, s.event_types, s.created_at
+        SELECT s.subscription_id, s.key_prefix, s.event_types,
+               GREATEST(s.created_at, s.event_types_changed_at) AS wants_since
         FROM subscriptions s WHERE s.tenant_id = p.tenant_id AND s.removed_at IS NULL OFFSET 0
     ) AS s
     LEFT JOIN LATERAL (
@@ -56,7 +57,8 @@ pub(crate) struct RelayedEvent {
 pub(crate) struct RelayedPage {
     /// By id, oldest first.
     pub events: Vec<RelayedEvent>,
-    /// Those that were not removed, each with the time of its creation.
+    /// Those that were not removed, each with the time since which it wants its event types: of its creation, or of their last
+    /// change.
     pub subscriptions: Vec<(Subscription, DateTime<Utc>)>,
 }
 
