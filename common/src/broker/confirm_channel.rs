@@ -2,21 +2,29 @@
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, PublisherConfirm};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A channel on which the broker confirms each message.
 #[derive(Clone, Debug)]
-pub(super) struct ConfirmChannel(Channel);
+pub(super) struct ConfirmChannel {
+    channel: Channel,
+    /// Held while a message gets its number and its place among those to send. The library takes them one after the other
+    /// (lapin 4.12), and the broker counts what arrives: messages of two threads could get each other's confirms.
+    numbering: Arc<Mutex<()>>,
+}
 
 impl ConfirmChannel {
     /// Opens a channel on `connection`.
     pub(super) async fn open(connection: &Connection) -> lapin::Result<Self> {
         let channel = connection.create_channel().await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
-        Ok(Self(channel))
+        Ok(Self { channel, numbering: Arc::default() })
     }
 
     pub(super) const fn channel(&self) -> &Channel {
-        &self.0
+        &self.channel
     }
 
     /// Sends a message to the queue of that full name; the confirm follows, see [`is_in_queue`]. Mandatory: the broker returns a
@@ -28,12 +36,21 @@ impl ConfirmChannel {
         properties: BasicProperties,
     ) -> lapin::Result<PublisherConfirm> {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        self.0.basic_publish("".into(), queue.into(), options, body, properties).await
+        let mut publish =
+            pin!(self.channel.basic_publish("".into(), queue.into(), options, body, properties));
+        // Both happen when it is polled first.
+        let mut is_numbered = false;
+        poll_fn(|context| {
+            let _numbering = (!std::mem::replace(&mut is_numbered, true))
+                .then(|| self.numbering.lock().unwrap_or_else(PoisonError::into_inner));
+            publish.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Closes the channel once everything is confirmed.
     pub(super) async fn close(self, reason: &str) -> lapin::Result<()> {
-        self.0.close(200, reason.into()).await
+        self.channel.close(200, reason.into()).await
     }
 }
 

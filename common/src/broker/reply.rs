@@ -5,6 +5,7 @@
 
 use super::connection::Broker;
 use super::mac::{MAC_HEADER, MessageKeys, Purpose, SignedFields};
+use super::time_limit::in_time;
 use super::topology::Queue;
 use futures_util::future::join_all;
 use lapin::options::BasicPublishOptions;
@@ -53,7 +54,7 @@ impl Replies {
             return Vec::new();
         }
         let (keys, purpose) = (self.broker.keys().clone(), self.purpose);
-        let Ok(Some(channel)) = timeout(SEND_TIMEOUT, self.channel()).await else {
+        let Some(channel) = self.channel().await else {
             self.channel = None;
             return vec![false; replies.len()];
         };
@@ -67,13 +68,14 @@ impl Replies {
         were_sent
     }
 
+    /// The open channel. Opening one may take longer than sending: a reply that is not sent is never sent.
     async fn channel(&mut self) -> Option<&Channel> {
-        let link = self.broker.link().await?;
+        let link = timeout(SEND_TIMEOUT, self.broker.link()).await.ok()??;
         if link.connection.status().blocked() {
             return None;
         }
         if !self.channel.as_ref().is_some_and(|channel| channel.status().connected()) {
-            self.channel = Some(link.connection.create_channel().await.ok()?);
+            self.channel = Some(in_time(link.connection.create_channel()).await.ok()?);
         }
         self.channel.as_ref()
     }

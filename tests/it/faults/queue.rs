@@ -1,8 +1,10 @@
 //! A queue without a worker, and a full queue (D9).
 
+use futures_util::future::join_all;
 use serde_json::json;
+use std::collections::HashSet;
 use tests::event::batch;
-use tests::{MAX_WAIT, World, event, eventually};
+use tests::{Event, HttpClient, HttpRequest, MAX_WAIT, QueuedMessage, World, event, eventually};
 
 /// A world without workers whose ingest doesn't wait for one.
 async fn without_workers(queue_length: &str) -> World {
@@ -110,4 +112,30 @@ async fn a_program_with_another_queue_length_uses_the_existing_queue() {
     world.add_worker().await;
     world.workers[0].until_ready().await;
     world.accept(event("contact.identified").email("ana@example.com")).await;
+}
+
+#[tokio::test]
+async fn of_batches_that_arrive_at_once_at_a_full_queue_those_told_so_are_not_in_it() {
+    let world = without_workers("20").await;
+    let http = HttpClient::new(world.http().address());
+    // The library takes longer to queue a large message, and small ones can pass it.
+    let text = "x".repeat(400 * 1024);
+    let request = |number: usize| {
+        let text = if number.is_multiple_of(4) { text.as_str() } else { "" };
+        let one = |_| event("contact.identified").email("ana@example.com");
+        let mut events: [Event; 11] = std::array::from_fn(one);
+        events[0] = one(0).payload(json!({ "text": text }));
+        world.key.events(batch(&events))
+    };
+    for _ in 0..20 {
+        let requests: Vec<HttpRequest> = (0..48).map(request).collect();
+        let responses = join_all(requests.iter().map(|request| http.send(request))).await;
+        let queued: HashSet<String> =
+            world.queues.take_all("events").await.iter().filter_map(QueuedMessage::id).collect();
+        for response in responses {
+            let id = response.header("x-request-id").to_owned();
+            let code = response.json()["code"].clone();
+            assert_eq!(queued.contains(&id), code == "processing_timeout", "{code} {id}");
+        }
+    }
 }
