@@ -1,13 +1,14 @@
 //! Schema migrations as operators start them.
 
-use crate::audit::{Actor, AuditAction, record, record_before};
+use crate::audit::{Actor, AuditAction, record};
 use crate::roles::{self, RolePrefix};
-use crate::store::role_settings;
+use crate::store::{self, role_settings};
 use crate::transaction::transact;
 use crate::{AdminError, Observer, ProgressStep};
 use common::db::Migrations;
 use serde::Serialize;
-use tokio_postgres::Client;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio_postgres::{Client, Transaction};
 
 /// The migrations of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -38,7 +39,8 @@ pub async fn set_role_settings(
 }
 
 /// Applies the pending migrations, and gives the programs' roles with this prefix their privileges. Waits for another run, if
-/// there is one. The audit record is added afterwards, if any was pending: before them its table may not exist.
+/// there is one. Each step has its audit record in its transaction; what came before the table of the records is named in the
+/// first one.
 pub async fn apply(
     client: &mut Client,
     actor: &Actor,
@@ -47,22 +49,36 @@ pub async fn apply(
 ) -> Result<MigrationReport, AdminError> {
     let mut migrations = Migrations::begin(client).await?;
     observer.begin(ProgressStep::ApplyMigrations, migrations.remaining() as u64);
-    let mut applied = Vec::new();
+    let (mut applied, mut recorded) = (Vec::new(), 0);
     while let Some(name) = migrations.next_name() {
         observer.begin_item(&name);
-        migrations.apply_next(&mut |detail| observer.detail(detail)).await?;
         applied.push(name);
+        let has_table = AtomicBool::new(false);
+        let record = async |tx: &Transaction<'_>| {
+            if store::audit_records::table_exists(tx).await? {
+                record(tx, actor, AuditAction::Migrate, &applied[recorded..].join(", "), None).await?;
+                has_table.store(true, Ordering::Relaxed);
+            }
+            Ok::<_, AdminError>(())
+        };
+        migrations.apply_next(&mut |detail| observer.detail(detail), record).await?;
+        if has_table.into_inner() {
+            recorded = applied.len();
+        }
     }
     // Before the next run may begin: two of them would change the privileges of the same tables.
     let roles = match role_prefix {
-        Some(prefix) => roles::apply(migrations.client(), prefix).await?,
+        Some(prefix) => {
+            let work = async |tx: &Transaction<'_>| {
+                let roles = roles::apply(tx, prefix).await?;
+                record(tx, actor, AuditAction::Migrate, &roles.join(", "), None).await?;
+                Ok(roles)
+            };
+            transact(migrations.client(), work).await?
+        }
         None => Vec::new(),
     };
     migrations.end().await?;
-    let changed: Vec<&str> = applied.iter().chain(&roles).map(String::as_str).collect();
-    if !changed.is_empty() {
-        record_before(client, actor, AuditAction::Migrate, &changed.join(", "), None).await?;
-    }
     observer.end(applied.len() as u64);
     Ok(MigrationReport { applied, role: None, roles })
 }

@@ -1,11 +1,12 @@
 //! Start and end of a service: arguments, settings, logs, exit codes.
 
-use crate::db::verify_schema;
+use crate::db::{SchemaRefusal, SchemaState, until_refused, verify_schema};
 use crate::settings::{
     DatabaseSettings, Environment, LogSettings, SettingError, TraceSettings, Variable, handle_arguments,
 };
 use std::fmt::Display;
 use std::process::ExitCode;
+use thiserror::Error;
 
 /// The allocator of all programs, because a batch is thousands of short-lived strings.
 #[global_allocator]
@@ -53,13 +54,29 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
         Ok(exporter) => exporter,
         Err(error) => return exit_with_error(&error),
     };
-    if let Some(database) = settings.database()
-        && let Err(refusal) = verify_schema(&database.direct_url).await
-    {
-        crate::telemetry::flush();
-        return exit_with_error(&refusal);
-    }
-    let ended = service(settings).await;
+    let url = settings.database().map(|database| database.direct_url.clone());
+    let schema = match &url {
+        Some(url) => verify_schema(url).await,
+        None => Ok(SchemaState::Accepted),
+    };
+    let state = match schema {
+        Ok(state) => state,
+        Err(refusal) => {
+            crate::telemetry::flush();
+            return exit_with_error(&refusal);
+        }
+    };
+    let refused_later = async {
+        match &url {
+            Some(url) => until_refused(url, state).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ended = tokio::select! {
+        ended = service(settings) => ended.map_err(ProgramError::Service),
+        // What is under way is repeated, as after a crash.
+        refusal = refused_later => Err(ProgramError::Schema(refusal)),
+    };
     if ended.is_ok() {
         tracing::info!("shutdown complete; exiting");
     }
@@ -69,6 +86,15 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit_with_error(&error),
     }
+}
+
+/// Why a program has ended.
+#[derive(Debug, Error)]
+enum ProgramError<E> {
+    #[error("{0}")]
+    Service(E),
+    #[error(transparent)]
+    Schema(SchemaRefusal),
 }
 
 fn exit_with_error(line: &impl Display) -> ExitCode {

@@ -112,13 +112,18 @@ impl TestDatabase {
         self.run_tool("pg_dump --format=custom --file \"$DUMP\" \"$DATABASE_URL\"", file).await;
     }
 
-    /// A new database on the same server with the data of a dump of this one, as `docs/restore.md` says.
-    pub async fn restored(&self, file: &Path) -> Self {
-        let (server, name) = (self.server.clone(), new_name());
-        execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
-        let restored = Self::at(&server, name, self.key.clone());
-        let restore = "pg_restore --exit-on-error --dbname \"$DATABASE_URL\" \"$DUMP\"";
+    /// A new database with the data of a dump of this one, as `docs/restore.md` says, on a server that has neither its roles
+    /// nor its owner.
+    pub async fn restored(&self, file: &Path, server: &Postgres) -> Self {
+        let name = new_name();
+        execute_admin(server.url(), &format!("CREATE DATABASE {name}")).await;
+        let restored = Self::at(server.url(), name, self.key.clone());
+        let restore =
+            "pg_restore --exit-on-error --no-owner --no-privileges --dbname \"$DATABASE_URL\" \"$DUMP\"";
         restored.run_tool(restore, file).await;
+        let connectctl = Connectctl::for_database(&restored.url);
+        connectctl.json(&["migrate", "--roles", "--role-prefix", ROLE_PREFIX]).await;
+        create_logins(server.url()).await;
         restored
     }
 

@@ -9,7 +9,7 @@ pub use definition::{Object, ObjectKind, Program, objects};
 use crate::AdminError;
 use crate::store::roles as store;
 use serde::Serialize;
-use tokio_postgres::Client;
+use tokio_postgres::GenericClient;
 
 /// The first part of the roles' names, unless another one is chosen.
 pub const DEFAULT_PREFIX: &str = "connect";
@@ -72,8 +72,9 @@ pub fn grants(prefix: &RolePrefix) -> Vec<Grant> {
 }
 
 /// Creates the roles that do not exist, which cannot log in, and gives all of them exactly the privileges of the definition in
-/// this database. Returns the names of the roles. The schema must have been migrated.
-pub async fn apply(client: &Client, prefix: &RolePrefix) -> Result<Vec<String>, AdminError> {
+/// this database. Returns the names of the roles. The schema must have been migrated. In one transaction, so that running programs
+/// never lack a privilege.
+pub(crate) async fn apply(client: &impl GenericClient, prefix: &RolePrefix) -> Result<Vec<String>, AdminError> {
     let roles: Vec<String> = Program::ALL.into_iter().map(|program| prefix.role(program)).collect();
     for role in store::missing(client, &roles).await? {
         store::create(client, &role).await.map_err(|source| AdminError::RoleNotCreated { role, source })?;

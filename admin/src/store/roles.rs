@@ -2,7 +2,7 @@
 
 use super::{all, exactly_one};
 use crate::AdminError;
-use tokio_postgres::Client;
+use tokio_postgres::GenericClient;
 
 common::statements! {
     /// Which of the roles do not exist.
@@ -15,22 +15,21 @@ common::statements! {
 }
 
 /// Those of `roles` that do not exist.
-pub(crate) async fn missing(client: &Client, roles: &[String]) -> Result<Vec<String>, AdminError> {
+pub(crate) async fn missing(client: &impl GenericClient, roles: &[String]) -> Result<Vec<String>, AdminError> {
     all(client, MISSING, &[&roles], |row| Ok(row.try_get(0)?)).await
 }
 
 /// Creates a role that cannot log in, unless another session does so at the same time: roles belong to all databases of a server.
-pub(crate) async fn create(client: &Client, role: &str) -> Result<(), tokio_postgres::Error> {
+pub(crate) async fn create(client: &impl GenericClient, role: &str) -> Result<(), tokio_postgres::Error> {
     let create = format!(
         "DO $$ BEGIN CREATE ROLE {role} NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
     );
     client.batch_execute(&create).await
 }
 
-/// Executes the statements in one transaction, so that running programs never lack a privilege, and lets the roles use the schema.
-pub(crate) async fn apply(client: &Client, roles: &str, statements: &[String]) -> Result<(), AdminError> {
+/// Executes the statements, and lets the roles use the schema.
+pub(crate) async fn apply(client: &impl GenericClient, roles: &str, statements: &[String]) -> Result<(), AdminError> {
     let schema: String = exactly_one(client, SCHEMA, &[]).await?.try_get(0)?;
-    // Several statements in one message are one transaction.
     client
         .batch_execute(&format!("GRANT USAGE ON SCHEMA {schema} TO {roles};{}", statements.join(";")))
         .await?;

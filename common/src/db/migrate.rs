@@ -3,6 +3,9 @@
 //! A migration runs in one transaction together with its row in the history, unless its first line is
 //! `-- outside a transaction`: `CREATE INDEX CONCURRENTLY`, which leaves a live table writable, is refused in a transaction.
 //! Such a file is executed statement by statement ([`outside_transaction`]).
+//!
+//! A statement that changes a live table waits for its lock for a short time only, and is tried again: every later query of the
+//! table would wait behind it, for as long as a session, such as a dump, reads the table.
 
 use super::outside_transaction::{self, DROP_PROGRESS};
 use siphasher::sip::SipHasher13;
@@ -10,7 +13,9 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use thiserror::Error;
-use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Transaction};
 
 /// Key of the session lock that prevents concurrent runs; an arbitrary number.
 const LOCK: i64 = 0x636f_6e6e_6563_7401;
@@ -18,6 +23,16 @@ const LOCK: i64 = 0x636f_6e6e_6563_7401;
 /// Time between two attempts to lock. A session that waits inside Postgres would hold a snapshot, and
 /// `CREATE INDEX CONCURRENTLY` in the other session would wait for it: a deadlock.
 const LOCK_RETRY: Duration = Duration::from_millis(200);
+
+/// Longest wait for a lock of a table. More than `deadlock_timeout` (1 s): after that Postgres ends an autovacuum that holds it.
+const LIMIT_LOCK_WAITS: &str = "SET LOCAL lock_timeout = '2s'";
+
+/// Pause before the next attempt, in which the queries that waited behind the last one are executed.
+const TABLE_LOCK_RETRY: Duration = Duration::from_secs(3);
+
+/// What an operator is told before it.
+const TABLE_LOCKED: &str =
+    "another session, such as a dump, holds a table that it changes; trying again until that session ends its transaction";
 
 /// All migrations, in the order of their versions.
 const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
@@ -111,8 +126,13 @@ impl<'a> Migrations<'a> {
         self.missing.front().map(|next| next.full_name())
     }
 
-    /// Applies the next one and records it in the history. `progress` gets texts about one that has several steps.
-    pub async fn apply_next(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), MigrateError> {
+    /// Applies the next one and records it in the history. `record` adds to the same transaction. `progress` gets texts about a
+    /// migration that has several steps, or waits for other sessions.
+    pub async fn apply_next<E: From<MigrateError>>(
+        &mut self,
+        progress: &mut dyn FnMut(&str),
+        record: impl AsyncFn(&Transaction<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Some(next) = self.missing.front() else { return Ok(()) };
         let failed = |error| match error {
             MigrateError::Database(source) => MigrateError::Failed { migration: next.full_name(), source },
@@ -131,13 +151,27 @@ impl<'a> Migrations<'a> {
                 ("", DROP_PROGRESS)
             }
         };
-        complete(self.client, next, sql, last).await.map_err(|error| failed(error.into()))?;
+        loop {
+            let transaction = begin_bounded(self.client).await.map_err(|error| failed(error.into()))?;
+            match complete(&transaction, next, sql, last).await {
+                Ok(()) => {
+                    record(&transaction).await?;
+                    transaction.commit().await.map_err(|error| failed(error.into()))?;
+                    break;
+                }
+                Err(error) if is_lock_timeout(&error) => {
+                    transaction.rollback().await.map_err(|error| failed(error.into()))?;
+                    wait_for_table_lock(progress).await;
+                }
+                Err(error) => return Err(failed(error.into()).into()),
+            }
+        }
         self.missing.pop_front();
         Ok(())
     }
 
-    /// The session that holds the lock.
-    pub fn client(&self) -> &Client {
+    /// The session that holds the lock of the run.
+    pub fn client(&mut self) -> &mut Client {
         self.client
     }
 
@@ -188,20 +222,35 @@ fn missing<'m>(known: &'m [Migration], applied: &[Applied]) -> Result<Vec<&'m Mi
     Ok(known.iter().skip(applied.len()).collect())
 }
 
-/// Executes statements and records the migration in one transaction.
+/// A transaction that does not wait for a lock for long.
+pub(super) async fn begin_bounded(client: &mut Client) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(LIMIT_LOCK_WAITS).await?;
+    Ok(transaction)
+}
+
+/// Whether a statement of such a transaction has waited in vain.
+pub(super) fn is_lock_timeout(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+/// Lets the queries go first that waited behind the last attempt.
+pub(super) async fn wait_for_table_lock(progress: &mut dyn FnMut(&str)) {
+    progress(TABLE_LOCKED);
+    tokio::time::sleep(TABLE_LOCK_RETRY).await;
+}
+
+/// Executes statements and records the migration in the history.
 async fn complete(
-    client: &mut Client,
+    transaction: &Transaction<'_>,
     migration: &Migration,
     sql: &str,
     last: &str,
 ) -> Result<(), tokio_postgres::Error> {
-    let transaction = client.transaction().await?;
     transaction.batch_execute(sql).await?;
-    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-        [&migration.version, &migration.name, &migration.checksum()];
+    let row: [&(dyn ToSql + Sync); 3] = [&migration.version, &migration.name, &migration.checksum()];
     transaction.execute(ADD_TO_HISTORY, &row).await?;
-    transaction.batch_execute(last).await?;
-    transaction.commit().await
+    transaction.batch_execute(last).await
 }
 
 /// Number and name of each migration that this program knows.

@@ -4,7 +4,7 @@
 //! interrupted statement has left invalid is dropped first. The record is removed together with the migration's entry in the
 //! history.
 
-use super::migrate::MigrateError;
+use super::migrate::{MigrateError, begin_bounded, is_lock_timeout, wait_for_table_lock};
 use std::collections::HashSet;
 use tokio_postgres::Client;
 
@@ -36,7 +36,7 @@ pub(super) fn statements(sql: &str) -> Option<Vec<&str>> {
 
 /// Executes the statements that are not recorded as executed. `progress` gets a text for each, and for each batch of a backfill.
 pub(super) async fn execute(
-    client: &Client,
+    client: &mut Client,
     version: i32,
     statements: &[&str],
     progress: &mut dyn FnMut(&str),
@@ -61,7 +61,11 @@ pub(super) async fn execute(
                 client.batch_execute(statement).await?;
             }
             None if is_repeated(statement) => repeat(client, statement, &place, progress).await?,
-            None => client.batch_execute(statement).await?,
+            // It does not block the table's queries, and is refused in a transaction.
+            None if is_concurrent(statement) => client.batch_execute(statement).await?,
+            None => {
+                change(client, statement, progress).await?;
+            }
         }
         if let Some(index) = index
             && is_valid(client, index).await? != Some(true)
@@ -73,15 +77,37 @@ pub(super) async fn execute(
     Ok(())
 }
 
+/// Executes a statement in a transaction of its own, and returns how many rows it changed.
+async fn change(
+    client: &mut Client,
+    statement: &str,
+    progress: &mut dyn FnMut(&str),
+) -> Result<u64, tokio_postgres::Error> {
+    loop {
+        let transaction = begin_bounded(client).await?;
+        match transaction.execute(statement, &[]).await {
+            Ok(rows) => {
+                transaction.commit().await?;
+                return Ok(rows);
+            }
+            Err(error) if is_lock_timeout(&error) => {
+                transaction.rollback().await?;
+                wait_for_table_lock(progress).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 async fn repeat(
-    client: &Client,
+    client: &mut Client,
     statement: &str,
     place: &str,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), tokio_postgres::Error> {
     let mut changed = 0;
     loop {
-        match client.execute(statement, &[]).await? {
+        match change(client, statement, progress).await? {
             0 => return Ok(()),
             rows => changed += rows,
         }
@@ -98,10 +124,18 @@ fn is_repeated(statement: &str) -> bool {
     statement.lines().any(|line| line.trim() == REPEAT)
 }
 
+fn is_concurrent(statement: &str) -> bool {
+    first_line(statement).is_some_and(|code| code.contains(" CONCURRENTLY "))
+}
+
+/// The first line of a statement that is not a comment.
+fn first_line(statement: &str) -> Option<&str> {
+    statement.lines().find(|line| !line.trim_start().starts_with("--"))
+}
+
 /// The name of the index that a statement builds concurrently.
 fn created_index(statement: &str) -> Option<&str> {
-    let code = statement.lines().find(|line| !line.trim_start().starts_with("--"))?;
-    let words = code.trim_start().strip_prefix("CREATE ")?;
+    let words = first_line(statement)?.trim_start().strip_prefix("CREATE ")?;
     let words = words.strip_prefix("UNIQUE ").unwrap_or(words);
     words.strip_prefix("INDEX CONCURRENTLY ")?.split_whitespace().next()
 }
@@ -125,6 +159,8 @@ mod tests {
         assert_eq!(created_index("-- Why.\nCREATE INDEX CONCURRENTLY i\n ON t (c);"), Some("i"));
         assert_eq!(created_index("CREATE UNIQUE INDEX CONCURRENTLY i_key ON t (c);"), Some("i_key"));
         assert_eq!(created_index("DROP INDEX CONCURRENTLY IF EXISTS i;"), None);
+        assert!(is_concurrent("-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;"));
+        assert!(!is_concurrent("-- Not CONCURRENTLY .\nALTER TABLE t SET (fillfactor = 90);"));
         assert!(is_repeated("-- Why.\n-- repeat until no row is changed\nUPDATE t SET c = 1;"));
         assert!(!is_repeated("-- Why.\nUPDATE t SET c = 1;"));
     }

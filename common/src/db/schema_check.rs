@@ -6,6 +6,7 @@ use super::statement::Sql;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
 use thiserror::Error;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 crate::statements! {
@@ -25,6 +26,8 @@ pub const SCHEMA_STATEMENTS: &[Sql] = STATEMENTS;
 
 /// Longest time for the check.
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause before a check that had no result is repeated.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why a program does not work with the schema.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -51,27 +54,57 @@ pub enum SchemaRefusal {
     },
 }
 
-/// Refuses a schema that is too old or too new. A server that cannot be reached, a database that is not set up yet, and a role that may
-/// not read the history, are left to the program, which waits for them.
-pub(crate) async fn verify_schema(url: &DatabaseUrl) -> Result<(), SchemaRefusal> {
+/// What a check has found that did not refuse the schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SchemaState {
+    /// Program and schema belong together, or the role may not read the history.
+    Accepted,
+    /// The server cannot be reached.
+    Unreachable,
+    /// The database has no schema yet.
+    NotSetUp,
+}
+
+/// Refuses a schema that is too old or too new. A server that cannot be reached, and a database that is not set up yet, are left to the
+/// program, which waits for them, and to [`until_refused`].
+pub(crate) async fn verify_schema(url: &DatabaseUrl) -> Result<SchemaState, SchemaRefusal> {
     let check = async {
         let mut config = url.config();
         config.application_name("schema");
-        let Ok((client, connection)) = connect(url, &config, TIMEOUT).await else { return Ok(()) };
+        let Ok((client, connection)) = connect(url, &config, TIMEOUT).await else {
+            return Ok(SchemaState::Unreachable);
+        };
         tokio::spawn(connection);
         match read(&client).await {
             Ok(Some((applied, oldest))) => compare(&known_migrations(), &applied, oldest),
-            Ok(None) => Ok(()),
-            Err(error) => {
+            Ok(None) => Ok(SchemaState::NotSetUp),
+            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 tracing::warn!(
                     error = super::error::describe(&error),
                     "the version of the schema cannot be read; starting without comparing it"
                 );
-                Ok(())
+                Ok(SchemaState::Accepted)
             }
+            Err(_) => Ok(SchemaState::Unreachable),
         }
     };
-    tokio::time::timeout(TIMEOUT, check).await.unwrap_or(Ok(()))
+    tokio::time::timeout(TIMEOUT, check).await.unwrap_or(Ok(SchemaState::Unreachable))
+}
+
+/// Repeats the check until it has a result, and returns its refusal. Does not return if the schema is accepted.
+pub(crate) async fn until_refused(url: &DatabaseUrl, mut state: SchemaState) -> SchemaRefusal {
+    let mut is_being_set_up = false;
+    while state != SchemaState::Accepted {
+        is_being_set_up |= state == SchemaState::NotSetUp;
+        tokio::time::sleep(CHECK_AGAIN).await;
+        match verify_schema(url).await {
+            Ok(checked) => state = checked,
+            // Its migrations are being applied, one after the other.
+            Err(SchemaRefusal::TooOld { .. }) if is_being_set_up => {}
+            Err(refusal) => return refusal,
+        }
+    }
+    std::future::pending().await
 }
 
 /// The versions that were applied, and the migration that a program must know. `None` for a database that is not set up.
@@ -92,7 +125,7 @@ async fn read(client: &Client) -> Result<Option<(Vec<i32>, i32)>, Error> {
     Ok((!applied.is_empty()).then_some((applied, oldest)))
 }
 
-fn compare(known: &[(i32, String)], applied: &[i32], oldest: i32) -> Result<(), SchemaRefusal> {
+fn compare(known: &[(i32, String)], applied: &[i32], oldest: i32) -> Result<SchemaState, SchemaRefusal> {
     let last = known.last().map_or(0, |(version, _)| *version);
     if oldest > last {
         return Err(SchemaRefusal::TooNew { oldest, known: last });
@@ -101,7 +134,7 @@ fn compare(known: &[(i32, String)], applied: &[i32], oldest: i32) -> Result<(), 
         known.iter().filter(|(version, _)| !applied.contains(version)).map(|(_, name)| name).collect();
     match missing.first() {
         Some(first) => Err(SchemaRefusal::TooOld { missing: missing.len(), first: (*first).clone() }),
-        None => Ok(()),
+        None => Ok(SchemaState::Accepted),
     }
 }
 
@@ -112,8 +145,8 @@ mod tests {
     #[test]
     fn a_program_needs_its_own_migrations_and_tolerates_later_ones() {
         let known = [(1, "V1__a".to_owned()), (4, "V4__b".to_owned())];
-        assert_eq!(compare(&known, &[1, 4], 1), Ok(()));
-        assert_eq!(compare(&known, &[1, 4, 5, 9], 4), Ok(()));
+        assert_eq!(compare(&known, &[1, 4], 1), Ok(SchemaState::Accepted));
+        assert_eq!(compare(&known, &[1, 4, 5, 9], 4), Ok(SchemaState::Accepted));
         let too_old = compare(&known, &[1], 1);
         assert_eq!(too_old, Err(SchemaRefusal::TooOld { missing: 1, first: "V4__b".to_owned() }));
         // A later release that does not work with this one is too new, whatever is missing.

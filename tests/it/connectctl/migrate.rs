@@ -1,7 +1,7 @@
 //! `connectctl migrate`.
 
 use serde_json::json;
-use tests::{CommandOutput, Connectctl, TestDatabase};
+use tests::{CommandOutput, Connectctl, TestDatabase, text};
 
 #[tokio::test]
 async fn a_second_run_applies_nothing() {
@@ -66,4 +66,34 @@ async fn refuses_a_schema_of_a_later_release_and_a_changed_migration() {
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.errors.contains("migration V2__"), "{refused:?}");
     assert!(refused.errors.contains("was changed after it had been applied"), "{refused:?}");
+}
+
+/// Undoes V27 and V28, each of which changes one table.
+const UNDO_LAST_TWO: &str = "
+    ALTER TABLE subscriptions DROP COLUMN event_types_changed_at;
+    ALTER TABLE activity_minutes DROP COLUMN timed_out;
+    DELETE FROM refinery_schema_history WHERE version >= 27";
+
+#[tokio::test]
+async fn a_migration_that_waits_for_a_table_lets_queries_go_on_and_what_came_before_is_recorded() {
+    let database = TestDatabase::new().await;
+    database.execute(UNDO_LAST_TWO).await;
+    let connectctl = Connectctl::for_database(database.url());
+    // As a dump does.
+    let dump = database.connect().await;
+    dump.batch_execute("BEGIN; LOCK TABLE subscriptions IN ACCESS SHARE MODE").await.expect("a lock");
+    let driving = async {
+        let waits = "wait_event_type = 'Lock' AND query LIKE '%ALTER TABLE subscriptions%'";
+        database.until_session_of("connectctl", waits).await;
+        // It waits behind the migration, which gives way before the dump has ended.
+        database.execute("SET statement_timeout = '60s'; SELECT FROM subscriptions").await;
+        let newest = connectctl.list(&["audit"]).await.pop().expect("a record");
+        assert!(text(&newest["target"]).starts_with("V27__"), "{newest}");
+        dump.batch_execute("COMMIT").await.expect("a transaction");
+    };
+    let (ran, ()) = futures_util::join!(connectctl.run(&["migrate"]), driving);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.errors.contains("holds a table that it changes; trying again"), "{ran:?}");
+    let newest = connectctl.list(&["audit"]).await.pop().expect("a record");
+    assert!(text(&newest["target"]).starts_with("V28__"), "{newest}");
 }

@@ -2,7 +2,7 @@
 
 use super::SERVICES;
 use tests::roles::as_program;
-use tests::{CommandOutput, World};
+use tests::{CommandOutput, MAX_WAIT, Program, World};
 
 /// Starts each program, which must end at once with one line that contains `part`.
 async fn assert_refused(world: &World, part: &str) {
@@ -54,4 +54,21 @@ async fn a_program_refuses_a_schema_without_what_it_needs_and_accepts_later_ones
         "the schema is too new for this program: it needs programs that know migration V9999",
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_program_that_started_during_an_outage_refuses_the_schema_afterwards() {
+    let world = World::with().ingests(0).workers(0).through_proxies().start().await;
+    world.database.execute("UPDATE schema_compatibility SET oldest_program = 9999").await;
+    world.proxies().postgres.reset_connections();
+    let mut programs: Vec<Program> =
+        SERVICES.into_iter().map(|name| Program::spawn(name, world.settings())).collect();
+    for program in &mut programs {
+        program.until_listening().await;
+    }
+    world.proxies().postgres.restore();
+    for program in &mut programs {
+        assert_eq!(program.until_ended(MAX_WAIT).await.code(), Some(1), "{}", program.name());
+        program.until_logged("the schema is too new for this program").await;
+    }
 }

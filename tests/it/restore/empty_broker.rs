@@ -1,11 +1,12 @@
 //! The broker is empty, or was lost with its data: what it held is lost, and nothing else.
 
 use super::{applied, dump_file, enquiry, leave_in_queue, start_programs, until_count, world};
+use tests::dedicated_servers::Postgres;
 use tests::{Behavior, Receiver, World, text};
 
 #[tokio::test]
 async fn beside_an_empty_broker_webhooks_are_sent_again_and_unapplied_events_are_lost() {
-    let receiver = Receiver::http();
+    let (receiver, server) = (Receiver::http(), Postgres::start().await);
     let builder = World::with().set("CONNECT_WEBHOOK_RESCUE_AFTER", "1s");
     let mut world = world(builder, &receiver).await;
     let ana = enquiry("ana").id("ana");
@@ -17,7 +18,7 @@ async fn beside_an_empty_broker_webhooks_are_sent_again_and_unapplied_events_are
     world.kill_programs();
     let file = dump_file("empty");
     world.database.dump(&file).await;
-    let restored = world.database.restored(&file).await;
+    let restored = world.database.restored(&file, &server).await;
     world.use_database(restored);
     world.use_empty_queues();
     let first = receiver.received().remove(0);

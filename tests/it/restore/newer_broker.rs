@@ -1,11 +1,12 @@
 //! The broker is newer than the database: what was committed after the backup is lost, and what waits in the broker is not.
 
 use super::{applied, dump_file, enquiry, leave_in_queue, start_programs, until_count, world};
+use tests::dedicated_servers::Postgres;
 use tests::{Behavior, Receiver, World};
 
 #[tokio::test]
 async fn beside_a_newer_broker_what_was_committed_after_the_backup_is_lost_until_it_is_resent() {
-    let receiver = Receiver::http();
+    let (receiver, server) = (Receiver::http(), Postgres::start().await);
     let mut world = world(World::with(), &receiver).await;
     world.accept_with_retries(enquiry("ana").id("ana")).await;
     let pending = "SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts > 0";
@@ -20,7 +21,7 @@ async fn beside_a_newer_broker_what_was_committed_after_the_backup_is_lost_until
     let webhook = world.database.rows(webhook, &[]).await.remove(0)["id"].clone();
     leave_in_queue(&mut world, &enquiry("cy").id("cy")).await;
     world.kill_programs();
-    let restored = world.database.restored(&file).await;
+    let restored = world.database.restored(&file, &server).await;
     world.use_database(restored);
     let last_number = world.database.count("SELECT max(last)::bigint FROM enquiry_counters").await;
     receiver.clear_received();
