@@ -73,7 +73,7 @@ pub async fn run<P: Program, E: Display>(service: impl AsyncFnOnce(P) -> Result<
         }
     };
     let ended = tokio::select! {
-        ended = service(settings) => ended.map_err(ProgramError::Service),
+        ended = Box::pin(service(settings)) => ended.map_err(ProgramError::Service),
         // What is under way is repeated, as after a crash.
         refusal = refused_later => Err(ProgramError::Schema(refusal)),
     };

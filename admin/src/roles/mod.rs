@@ -74,7 +74,10 @@ pub fn grants(prefix: &RolePrefix) -> Vec<Grant> {
 /// Creates the roles that do not exist, which cannot log in, and gives all of them exactly the privileges of the definition in
 /// this database. Returns the names of the roles. The schema must have been migrated. In one transaction, so that running programs
 /// never lack a privilege.
-pub(crate) async fn apply(client: &impl GenericClient, prefix: &RolePrefix) -> Result<Vec<String>, AdminError> {
+pub(crate) async fn apply(
+    client: &impl GenericClient,
+    prefix: &RolePrefix,
+) -> Result<Vec<String>, AdminError> {
     let roles: Vec<String> = Program::ALL.into_iter().map(|program| prefix.role(program)).collect();
     for role in store::missing(client, &roles).await? {
         store::create(client, &role).await.map_err(|source| AdminError::RoleNotCreated { role, source })?;

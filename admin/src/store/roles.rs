@@ -15,7 +15,10 @@ common::statements! {
 }
 
 /// Those of `roles` that do not exist.
-pub(crate) async fn missing(client: &impl GenericClient, roles: &[String]) -> Result<Vec<String>, AdminError> {
+pub(crate) async fn missing(
+    client: &impl GenericClient,
+    roles: &[String],
+) -> Result<Vec<String>, AdminError> {
     all(client, MISSING, &[&roles], |row| Ok(row.try_get(0)?)).await
 }
 
@@ -28,7 +31,11 @@ pub(crate) async fn create(client: &impl GenericClient, role: &str) -> Result<()
 }
 
 /// Executes the statements, and lets the roles use the schema.
-pub(crate) async fn apply(client: &impl GenericClient, roles: &str, statements: &[String]) -> Result<(), AdminError> {
+pub(crate) async fn apply(
+    client: &impl GenericClient,
+    roles: &str,
+    statements: &[String],
+) -> Result<(), AdminError> {
     let schema: String = exactly_one(client, SCHEMA, &[]).await?.try_get(0)?;
     client
         .batch_execute(&format!("GRANT USAGE ON SCHEMA {schema} TO {roles};{}", statements.join(";")))

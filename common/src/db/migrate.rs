@@ -31,8 +31,7 @@ const LIMIT_LOCK_WAITS: &str = "SET LOCAL lock_timeout = '2s'";
 const TABLE_LOCK_RETRY: Duration = Duration::from_secs(3);
 
 /// What an operator is told before it.
-const TABLE_LOCKED: &str =
-    "another session, such as a dump, holds a table that it changes; trying again until that session ends its transaction";
+const TABLE_LOCKED: &str = "another session, such as a dump, holds a table that it changes; trying again until that session ends its transaction";
 
 /// All migrations, in the order of their versions.
 const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));

@@ -27,8 +27,8 @@ pub use master_key::{
 pub use migrate::{MigrateError, Migrations, missing_migrations};
 pub use pipelined::{PipelinedTransaction, Query};
 pub use pool::{Client, Database, PoolSettings, RetryableTransaction, TransactionBody};
-pub(crate) use schema_check::{SchemaState, until_refused, verify_schema};
 pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};
+pub(crate) use schema_check::{SchemaState, until_refused, verify_schema};
 pub use session::{DatabaseSession, DatabaseSessionConfig, SessionWork, run_session};
 pub use session_settings::{WrongSetting, missing_behind_pooler, planner_options, role_settings};
 pub use statement::{Sql, column};

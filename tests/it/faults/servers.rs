@@ -69,8 +69,12 @@ async fn a_postgres_crash_in_a_burst_loses_no_confirmed_event() {
 #[tokio::test]
 async fn a_broker_crash_in_a_burst_loses_no_confirmed_event() {
     let broker = Broker::start().await;
-    let world =
-        World::with().on_broker(broker.url()).set("CONNECT_PUBLISH_TIMEOUT", "800ms").set("CONNECT_REPLY_TIMEOUT", "3s").start().await;
+    let world = World::with()
+        .on_broker(broker.url())
+        .set("CONNECT_PUBLISH_TIMEOUT", "800ms")
+        .set("CONNECT_REPLY_TIMEOUT", "3s")
+        .start()
+        .await;
     world.until_ready().await;
     let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
         for (part, end) in [(0.3, StopMode::Immediate), (0.6, StopMode::Fast)] {

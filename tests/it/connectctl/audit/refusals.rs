@@ -69,8 +69,9 @@ async fn each_migration_is_recorded_and_those_before_the_table_of_records_in_the
     connectctl.json(&["migrate"]).await;
     let records = connectctl.list(&["audit"]).await;
     let first = 1 + names.iter().position(|name| name.starts_with("V19__")).expect("the table of records");
-    let targets: Vec<String> =
-        std::iter::once(names[..first].join(", ")).chain(names[first..].iter().map(ToString::to_string)).collect();
+    let targets: Vec<String> = std::iter::once(names[..first].join(", "))
+        .chain(names[first..].iter().map(ToString::to_string))
+        .collect();
     let recorded: Vec<&str> = records.iter().map(|record| text(&record["target"])).collect();
     assert_eq!(recorded, targets);
     for record in &records {
