@@ -2,11 +2,11 @@
 
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::transaction::transact;
-use crate::{AdminError, Observer, ProgressStep};
+use crate::{AdminError, Notice, Observer, ProgressStep, SilentObserver};
 use chrono::{DateTime, Utc};
 use common::broker::OperatorConnection;
 use common::retention::{
-    DEAD_LETTERS, Position, RetentionError, Rule, count_dead_letters, expire_dead_letters,
+    DEAD_LETTERS, DeadLetterReport, Position, RetentionError, Rule, count_dead_letters, expire_dead_letters,
 };
 use common::settings::RetentionSettings;
 use serde::Serialize;
@@ -45,6 +45,7 @@ pub async fn plan(
     broker: Option<&OperatorConnection>,
     settings: &RetentionSettings,
     now: DateTime<Utc>,
+    observer: &mut impl Observer,
 ) -> Result<Vec<ExpiredReport>, AdminError> {
     let mut reports = Vec::new();
     for rule in Rule::all() {
@@ -56,18 +57,23 @@ pub async fn plan(
         let report = |(what, expired)| ExpiredReport { what, keep: period.to_string(), expired };
         reports.extend(expired.into_iter().map(report));
     }
-    let expired = match (settings.dead_letters.cutoff(now), broker) {
+    let counted = match (settings.dead_letters.cutoff(now), broker) {
         (Some(cutoff), Some(broker)) => {
             let tx = client.transaction().await?;
             count_dead_letters(&tx, broker, cutoff).await?
         }
-        (Some(_) | None, _) => 0,
+        (Some(_) | None, _) => DeadLetterReport::default(),
     };
-    reports.push(ExpiredReport { what: DEAD_LETTERS, keep: settings.dead_letters.to_string(), expired });
+    if counted.has_unread {
+        observer.notice(Notice::OldestDeadLettersCounted);
+    }
+    let keep = settings.dead_letters.to_string();
+    reports.push(ExpiredReport { what: DEAD_LETTERS, keep, expired: counted.expired });
     Ok(reports)
 }
 
-/// Removes what has expired at `now`. Without a `broker` no dead letters are removed.
+/// Removes what has expired at `now`. Without a `broker` no dead letters are removed. The dead-letter queues are scanned until
+/// all that have expired are removed, or a scan removes none.
 pub async fn run(
     client: &mut Client,
     actor: &Actor,
@@ -76,7 +82,8 @@ pub async fn run(
     now: DateTime<Utc>,
     observer: &mut impl Observer,
 ) -> Result<Vec<RemovedReport>, AdminError> {
-    let expired: u64 = plan(client, broker, settings, now).await?.iter().map(|report| report.expired).sum();
+    let plan = plan(client, broker, settings, now, &mut SilentObserver).await?;
+    let expired: u64 = plan.iter().map(|report| report.expired).sum();
     record_before(client, actor, AuditAction::RunRetention, "expired rows and messages", None).await?;
     observer.begin(ProgressStep::RemoveExpired, expired);
     let mut reports: Vec<RemovedReport> = Vec::new();
@@ -97,16 +104,23 @@ pub async fn run(
             next = step.next;
         }
     }
-    let removed = match (settings.dead_letters.cutoff(now), broker) {
-        (Some(cutoff), Some(broker)) => {
-            until_free(async || {
+    reports.push(RemovedReport { what: DEAD_LETTERS, removed: 0 });
+    let dead_letters = reports.len() - 1;
+    if let (Some(cutoff), Some(broker)) = (settings.dead_letters.cutoff(now), broker) {
+        let mut should_repeat = true;
+        while should_repeat {
+            let scan = until_free(async || {
                 transact(client, async |tx| Ok(expire_dead_letters(tx, broker, cutoff).await?)).await
-            })
-            .await?
+            });
+            let scan = scan.await?;
+            reports[dead_letters].removed += scan.expired;
+            observer.reached(total(&reports));
+            should_repeat = scan.should_repeat;
+            if scan.has_unread && !should_repeat {
+                observer.notice(Notice::DeadLettersNotReached);
+            }
         }
-        (Some(_) | None, _) => 0,
-    };
-    reports.push(RemovedReport { what: DEAD_LETTERS, removed });
+    }
     observer.end(total(&reports));
     Ok(reports)
 }

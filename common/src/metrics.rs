@@ -98,7 +98,8 @@ pub const WEBHOOK_DELIVERIES: &str = "connect_webhook_deliveries";
 pub const WEBHOOK_UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
 /// Expired rows and messages that were removed, by table; `dead_letters` are messages of dead-letter queues.
 pub const RETENTION_REMOVED: &str = "connect_retention_removed_total";
-/// Seconds since nothing that had expired was left, or since the start, by table.
+/// Seconds since nothing that had expired was left, by table. Until a worker knows it, at least by how much the oldest expired row is
+/// overdue, and the time since its start.
 pub const RETENTION_BEHIND: &str = "connect_retention_behind_seconds";
 /// Maximum number of connections of a database pool.
 pub(crate) const POOL_MAX: &str = "connect_db_pool_max";

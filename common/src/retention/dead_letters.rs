@@ -24,7 +24,29 @@ crate::statements! {
 }
 
 /// Maximum number of messages of one queue that one scan reads. They are invisible to others meanwhile.
-const SCAN_MESSAGES: u32 = 5_000;
+pub const DEAD_LETTERS_OF_SCAN: u32 = 5_000;
+
+/// What a scan of all dead-letter queues has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadLetterReport {
+    /// Messages that have expired.
+    pub expired: u64,
+    /// Whether the scan of a queue ended at [`DEAD_LETTERS_OF_SCAN`] before it found a message that has not expired. The messages
+    /// behind may have expired as well.
+    pub has_unread: bool,
+    /// Whether another scan reads messages that this one did not reach: those before them are removed.
+    pub should_repeat: bool,
+}
+
+impl DeadLetterReport {
+    /// Adds a queue of `ready` messages.
+    fn add(&mut self, queue: &ScannedQueue, ready: u32) {
+        let has_unread = !queue.has_recent && ready > DEAD_LETTERS_OF_SCAN;
+        self.expired += queue.expired;
+        self.has_unread |= has_unread;
+        self.should_repeat |= has_unread && queue.expired > 0;
+    }
+}
 
 /// Why expired messages could not be removed or counted.
 #[derive(Debug, Error)]
@@ -51,14 +73,18 @@ struct Published {
     published_at: DateTime<Utc>,
 }
 
-/// Removes the dead letters that are older than `cutoff`, of a bounded number of the oldest ones of each queue, and returns
-/// their number. A message of a webhook stays as long as its delivery is dead-lettered or pending (D31), and one without a
-/// time stays. `None`, without an effect, while another copy holds the lock.
+/// Removes the dead letters that are older than `cutoff`, of a bounded number of the oldest ones of each queue. A message of a webhook
+/// stays as long as its delivery is dead-lettered or pending (D31), and one without a time stays. `None`, without an effect, while
+/// another copy holds the lock.
+///
+/// Messages behind the oldest ones are reached by a repeated scan, unless messages that stay fill it. Then those behind stay for longer
+/// than the period, until an operator replays or drops the ones before them. Every scan reports `has_unread` then, so that the worker
+/// counts as behind and the alert `ConnectRetentionBehind` fires.
 pub async fn expire_dead_letters(
     tx: &Transaction<'_>,
     broker: &OperatorConnection,
     cutoff: DateTime<Utc>,
-) -> Result<Option<u64>, RetentionError> {
+) -> Result<Option<DeadLetterReport>, RetentionError> {
     // The transaction is idle during the scan, and holds nothing else.
     if !lock(tx).await? {
         return Ok(None);
@@ -66,12 +92,12 @@ pub async fn expire_dead_letters(
     scan_all(tx, broker, cutoff, Mode::Remove).await.map(Some)
 }
 
-/// Counts the dead letters that [`expire_dead_letters`] would remove.
+/// Counts the dead letters that one call of [`expire_dead_letters`] would remove.
 pub async fn count_dead_letters(
     tx: &Transaction<'_>,
     broker: &OperatorConnection,
     cutoff: DateTime<Utc>,
-) -> Result<u64, RetentionError> {
+) -> Result<DeadLetterReport, RetentionError> {
     scan_all(tx, broker, cutoff, Mode::Count).await
 }
 
@@ -80,15 +106,22 @@ async fn scan_all(
     broker: &OperatorConnection,
     cutoff: DateTime<Utc>,
     mode: Mode,
-) -> Result<u64, RetentionError> {
-    let mut expired = 0;
+) -> Result<DeadLetterReport, RetentionError> {
+    let mut all = DeadLetterReport::default();
     for queue in Queue::ALL {
-        let depth = broker.depth(&broker.dead_queue_name(queue)).await?;
-        if depth.is_some_and(|depth| depth.ready > 0) {
-            expired += scan_queue(tx, broker, queue, cutoff, mode).await?;
+        let ready = broker.depth(&broker.dead_queue_name(queue)).await?.map_or(0, |depth| depth.ready);
+        if ready > 0 {
+            all.add(&scan_queue(tx, broker, queue, cutoff, mode).await?, ready);
         }
     }
-    Ok(expired)
+    Ok(all)
+}
+
+/// What the scan of one queue has found.
+struct ScannedQueue {
+    expired: u64,
+    /// Whether it ended at a message that has not expired.
+    has_recent: bool,
 }
 
 /// Scans the oldest messages of a queue, and ends at the first window with one that has not expired.
@@ -98,13 +131,14 @@ async fn scan_queue(
     queue: Queue,
     cutoff: DateTime<Utc>,
     mode: Mode,
-) -> Result<u64, RetentionError> {
-    let (mut scan, mut expired) = (broker.scan_dead_letters(queue, Some(SCAN_MESSAGES)).await?, 0);
+) -> Result<ScannedQueue, RetentionError> {
+    let mut scan = broker.scan_dead_letters(queue, Some(DEAD_LETTERS_OF_SCAN)).await?;
+    let (mut expired, mut has_recent) = (0, false);
     let name = broker.queue_name(queue);
     while let Some(window) = scan.next_window().await? {
         let open = open_deliveries(tx, queue, &window).await?;
         let is_old = |letter: &DeadLetter| dead_since(letter, &name).is_some_and(|since| since < cutoff);
-        let has_recent = window.letters().iter().any(|letter| dead_since(letter, &name) >= Some(cutoff));
+        has_recent = window.letters().iter().any(|letter| dead_since(letter, &name) >= Some(cutoff));
         let action = |letter: &DeadLetter| {
             let is_open = delivery_of(letter, queue).is_some_and(|meta| open.contains(&meta.delivery_id));
             if !is_old(letter) || is_open {
@@ -119,7 +153,7 @@ async fn scan_queue(
         }
     }
     scan.finish().await?;
-    Ok(expired)
+    Ok(ScannedQueue { expired, has_recent })
 }
 
 /// The deliveries of a window's messages that are dead-lettered or pending.
@@ -159,6 +193,22 @@ mod tests {
     use super::*;
     use crate::broker::DeadLetterCause;
     use chrono::TimeDelta;
+
+    #[test]
+    fn a_scan_is_repeated_for_a_queue_that_it_has_not_read_to_the_end_and_removed_some_of() {
+        let (all, more) = (DEAD_LETTERS_OF_SCAN, DEAD_LETTERS_OF_SCAN + 1);
+        let queue = |expired, has_recent, ready| (ScannedQueue { expired, has_recent }, ready);
+        let cases = [
+            (vec![queue(0, false, all), queue(9, false, all), queue(9, true, more)], (18, false, false)),
+            (vec![queue(0, false, more), queue(9, false, all)], (9, true, false)),
+            (vec![queue(9, false, more), queue(0, true, more)], (9, true, true)),
+        ];
+        for (queues, (expired, has_unread, should_repeat)) in cases {
+            let mut report = DeadLetterReport::default();
+            queues.iter().for_each(|(queue, ready)| report.add(queue, *ready));
+            assert_eq!(report, DeadLetterReport { expired, has_unread, should_repeat });
+        }
+    }
 
     #[test]
     fn a_dead_letter_is_as_old_as_its_queue_says_or_its_metadata() {

@@ -2,13 +2,31 @@
 
 use super::position::first_id;
 use super::rule::number;
-use super::{Position, STEP_ROWS, Step};
+use super::{Position, SEARCHED_ROWS, STEP_ROWS, Step};
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Transaction};
 use uuid::Uuid;
 
 pub(super) const TABLE: &str = "deliveries";
 pub(super) const ATTEMPTS_TABLE: &str = "attempts";
+
+/// The oldest settled deliveries `d` that have expired, with their attempts `a`. `$limit` follows the order of the deliveries.
+macro_rules! expired {
+    ($limit:literal) => {
+        concat!(
+            "FROM (SELECT tenant_id, delivery_id, created_at FROM deliveries
+          WHERE state IN ('delivered', 'dropped') AND delivery_id < $1
+          ORDER BY delivery_id ",
+            $limit,
+            ") AS d
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS attempts, max(at) AS last FROM attempts a
+        WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id
+    ) AS a
+    WHERE a.last IS NULL OR a.last < $2"
+        )
+    };
+}
 
 crate::statements! {
     // A delivery that was replayed lately is old by its id, which has its event's time, and recent by its last attempt. It is kept.
@@ -39,17 +57,16 @@ crate::statements! {
     SELECT (SELECT count(*) FROM oldest), (SELECT delivery_id FROM oldest ORDER BY delivery_id DESC LIMIT 1),
            (SELECT count(*) FROM removed), (SELECT count(*) FROM removed_attempts)";
 
-    const COUNT = "
+    const COUNT = concat!("
     -- deliveries.count_expired
     SELECT count(*), coalesce(sum(a.attempts), 0)::bigint
-    FROM (SELECT tenant_id, delivery_id FROM deliveries
-          WHERE state IN ('delivered', 'dropped') AND delivery_id < $1
-          ORDER BY delivery_id OFFSET 0) AS d
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS attempts, max(at) AS last FROM attempts a
-        WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id
-    ) AS a
-    WHERE a.last IS NULL OR a.last < $2";
+    ", expired!("OFFSET 0"));
+
+    // A replayed delivery expires by its last attempt.
+    const OLDEST = concat!("
+    -- deliveries.oldest_expired
+    SELECT min(greatest(d.created_at, a.last))
+    ", expired!("LIMIT $3::bigint"));
 }
 
 pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Position) -> Result<Step, Error> {
@@ -68,4 +85,12 @@ pub(super) async fn count_expired(
 ) -> Result<Vec<(&'static str, u64)>, Error> {
     let row = client.query_one(COUNT.as_str(), &[&first_id(cutoff), &cutoff]).await?;
     Ok(vec![(TABLE, number(row.try_get(0)?)), (ATTEMPTS_TABLE, number(row.try_get(1)?))])
+}
+
+pub(super) async fn oldest_expired(
+    tx: &Transaction<'_>,
+    cutoff: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    let row = tx.query_one(OLDEST.as_str(), &[&first_id(cutoff), &cutoff, &SEARCHED_ROWS]).await?;
+    row.try_get(0)
 }

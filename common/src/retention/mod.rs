@@ -15,7 +15,9 @@ mod refusals;
 mod rule;
 mod timed;
 
-pub use dead_letters::{RetentionError, count_dead_letters, expire_dead_letters};
+pub use dead_letters::{
+    DEAD_LETTERS_OF_SCAN, DeadLetterReport, RetentionError, count_dead_letters, expire_dead_letters,
+};
 pub use position::Position;
 pub use rule::{Rule, Step};
 
@@ -23,6 +25,9 @@ use crate::db::Sql;
 
 /// Maximum number of rows that one step reads, without those that are removed with them.
 const STEP_ROWS: i64 = 500;
+
+/// Maximum number of rows among which the oldest expired one is searched, in tables where old rows can be kept.
+const SEARCHED_ROWS: i64 = 5_000;
 
 /// The lock that one step holds; an arbitrary number.
 const LOCK_KEY: i64 = 0x636f_6e6e_6563_7403;

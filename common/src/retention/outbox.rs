@@ -2,7 +2,7 @@
 
 use super::position::first_id;
 use super::rule::number;
-use super::{Position, STEP_ROWS, Step};
+use super::{Position, SEARCHED_ROWS, STEP_ROWS, Step};
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Transaction};
 use uuid::Uuid;
@@ -17,6 +17,27 @@ macro_rules! deliveries_of_event {
                 WHERE d.tenant_id = o.tenant_id AND d.event_id = o.event_id
                   AND d.delivery_id >= (left(o.event_id::text, 13) || '-0000-0000-000000000000')::uuid
                   AND d.delivery_id <= (left(o.event_id::text, 13) || '-ffff-ffff-ffffffffffff')::uuid"
+    };
+}
+
+/// The oldest relayed events `o` that have expired. `$limit` follows the order of the events. Deliveries that have expired
+/// themselves do not keep their event: they are removed before it.
+macro_rules! expired {
+    ($limit:literal) => {
+        concat!(
+            "FROM (SELECT tenant_id, event_id, created_at FROM outbox WHERE relayed_at IS NOT NULL AND event_id < $1
+          ORDER BY event_id ",
+            $limit,
+            ") AS o
+    WHERE (SELECT true ",
+            deliveries_of_event!(),
+            "
+                  AND (d.state NOT IN ('delivered', 'dropped')
+                       OR (SELECT true FROM attempts a
+                           WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id AND a.at >= $2
+                           LIMIT 1))
+           LIMIT 1) IS NULL"
+        )
     };
 }
 
@@ -37,18 +58,15 @@ crate::statements! {
     SELECT (SELECT count(*) FROM oldest), (SELECT event_id FROM oldest ORDER BY event_id DESC LIMIT 1),
            (SELECT count(*) FROM removed)");
 
-    // Deliveries that have expired themselves do not keep their event: they are removed before it.
     const COUNT = concat!("
     -- outbox.count_expired
     SELECT count(*)
-    FROM (SELECT tenant_id, event_id FROM outbox WHERE relayed_at IS NOT NULL AND event_id < $1
-          ORDER BY event_id OFFSET 0) AS o
-    WHERE (SELECT true ", deliveries_of_event!(), "
-                  AND (d.state NOT IN ('delivered', 'dropped')
-                       OR (SELECT true FROM attempts a
-                           WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id AND a.at >= $2
-                           LIMIT 1))
-           LIMIT 1) IS NULL");
+    ", expired!("OFFSET 0"));
+
+    const OLDEST = concat!("
+    -- outbox.oldest_expired
+    SELECT min(o.created_at)
+    ", expired!("LIMIT $3::bigint"));
 }
 
 pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Position) -> Result<Step, Error> {
@@ -66,4 +84,12 @@ pub(super) async fn count_expired(
 ) -> Result<Vec<(&'static str, u64)>, Error> {
     let row = client.query_one(COUNT.as_str(), &[&first_id(cutoff), &cutoff]).await?;
     Ok(vec![(TABLE, number(row.try_get(0)?))])
+}
+
+pub(super) async fn oldest_expired(
+    tx: &Transaction<'_>,
+    cutoff: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    let row = tx.query_one(OLDEST.as_str(), &[&first_id(cutoff), &cutoff, &SEARCHED_ROWS]).await?;
+    row.try_get(0)
 }

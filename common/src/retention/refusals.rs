@@ -50,6 +50,11 @@ crate::statements! {
         UNION
         SELECT e.place ", excess!("$2", "$3::bigint"), "
     ) AS expired");
+
+    // Those beyond the newest ones of a key are not late.
+    const OLDEST = "
+    -- refused_requests.oldest_expired
+    SELECT min(at) FROM refused_requests WHERE at < $1";
 }
 
 pub(super) async fn step(tx: &Transaction<'_>, cutoff: DateTime<Utc>, from: Position) -> Result<Step, Error> {
@@ -65,6 +70,13 @@ pub(super) async fn count_expired(
 ) -> Result<Vec<(&'static str, u64)>, Error> {
     let row = client.query_one(COUNT.as_str(), &[&cutoff, &recent(cutoff), &KEPT]).await?;
     Ok(vec![(TABLE, number(row.try_get(0)?))])
+}
+
+pub(super) async fn oldest_expired(
+    tx: &Transaction<'_>,
+    cutoff: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    tx.query_one(OLDEST.as_str(), &[&cutoff]).await?.try_get(0)
 }
 
 /// Since when rows are recent. Never before the cutoff.

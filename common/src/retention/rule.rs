@@ -98,6 +98,21 @@ impl Rule {
         Ok(Some(step))
     }
 
+    /// The time of the oldest row that steps would remove now, if there is one. It is searched among a bounded number of the oldest
+    /// rows, so that rows that are kept longer can hide it.
+    pub async fn oldest_expired(
+        &self,
+        tx: &Transaction<'_>,
+        cutoff: DateTime<Utc>,
+    ) -> Result<Option<DateTime<Utc>>, Error> {
+        match self.0 {
+            Kind::Deliveries => deliveries::oldest_expired(tx, cutoff).await,
+            Kind::Outbox => outbox::oldest_expired(tx, cutoff).await,
+            Kind::Refusals => refusals::oldest_expired(tx, cutoff).await,
+            Kind::Timed(table) => timed::oldest_expired(tx, table, cutoff).await,
+        }
+    }
+
     /// Counts the rows that steps would remove now, for each of [`tables`](Self::tables). Reads all of these rows.
     pub async fn count_expired(
         &self,

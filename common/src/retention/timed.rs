@@ -17,6 +17,8 @@ pub(super) struct TimedTable {
     expire: Sql,
     /// Counts the rows before `$1`.
     count: Sql,
+    /// The oldest time before `$1`, or null.
+    oldest: Sql,
 }
 
 impl fmt::Debug for TimedTable {
@@ -42,6 +44,25 @@ macro_rules! count_expired {
     };
 }
 
+/// A statement that finds the oldest time of a table before `$1`, by the name of the table and of its time.
+macro_rules! oldest_expired {
+    ($name:literal, $time:literal) => {
+        Sql::registered(concat!(
+            "
+    -- ",
+            $name,
+            ".oldest_expired
+    SELECT min(",
+            $time,
+            ") FROM ",
+            $name,
+            " WHERE ",
+            $time,
+            " < $1"
+        ))
+    };
+}
+
 /// A table by its name, the time that its rows expire by, and its setting. The statements stay readable without rustfmt.
 #[rustfmt::skip]
 macro_rules! timed_table {
@@ -58,6 +79,7 @@ macro_rules! timed_table {
     )
     SELECT count(*), max(expired) FROM removed")),
             count: count_expired!($name, $time),
+            oldest: oldest_expired!($name, $time),
         }
     };
 }
@@ -80,16 +102,18 @@ pub(super) const TABLES: &[TimedTable] = &[
     SELECT removed, last FROM expire_audit_records($1, $2, $3)",
         ),
         count: count_expired!("audit_records", "at"),
+        oldest: oldest_expired!("audit_records", "at"),
     },
 ];
 
 /// All statements of this module.
 pub(super) const STATEMENTS: &[Sql] = &{
-    let mut statements = [TABLES[0].count; 2 * TABLES.len()];
+    let mut statements = [TABLES[0].count; 3 * TABLES.len()];
     let mut table = 0;
     while table < TABLES.len() {
-        statements[2 * table] = TABLES[table].expire;
-        statements[2 * table + 1] = TABLES[table].count;
+        statements[3 * table] = TABLES[table].expire;
+        statements[3 * table + 1] = TABLES[table].count;
+        statements[3 * table + 2] = TABLES[table].oldest;
         table += 1;
     }
     statements
@@ -115,4 +139,12 @@ pub(super) async fn count_expired(
 ) -> Result<Vec<(&'static str, u64)>, Error> {
     let row = client.query_one(table.count.as_str(), &[&cutoff]).await?;
     Ok(vec![(table.name, number(row.try_get(0)?))])
+}
+
+pub(super) async fn oldest_expired(
+    tx: &Transaction<'_>,
+    table: &TimedTable,
+    cutoff: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    tx.query_one(table.oldest.as_str(), &[&cutoff]).await?.try_get(0)
 }

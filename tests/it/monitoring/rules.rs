@@ -8,7 +8,7 @@ use std::process::Command;
 use tests::{CONSOLE_JOB, JOBS, Prometheus};
 
 /// Runs promtool and gives what it printed.
-fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
+pub(super) fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
     let ran = Command::new("promtool").args(arguments).args(files).output();
     let ran =
         ran.unwrap_or_else(|error| panic!("promtool: {error}; see ops/local/services.sh install checks"));

@@ -2,6 +2,7 @@
 
 use super::{Webhook, days_ago, of, tenant};
 use common::clock;
+use common::retention::DEAD_LETTERS_OF_SCAN;
 use serde_json::json;
 use tests::{MAX_WAIT, QueuedMessage, World, eventually};
 use uuid::Uuid;
@@ -24,6 +25,11 @@ fn webhook_letter(tenant: Uuid, delivery: Uuid) -> QueuedMessage {
     let meta = json!({"tenantId": tenant, "deliveryId": delivery, "subscriptionId": tenant, "eventId": delivery,
         "eventType": "lead.assigned", "attempt": 6, "publishedAt": clock::to_text(days_ago(60))});
     QueuedMessage::new(delivery.to_string().as_bytes()).with_meta(&meta.to_string())
+}
+
+/// More messages of that age than a scan reads.
+fn many_letters(days: i64) -> Vec<QueuedMessage> {
+    vec![letter(days); usize::try_from(DEAD_LETTERS_OF_SCAN + 100).expect("a number")]
 }
 
 async fn bodies(world: &World, queue: &str) -> Vec<String> {
@@ -100,4 +106,54 @@ async fn the_worker_removes_old_dead_letters_by_itself() {
     })
     .await;
     assert_eq!(bodies(&world, "crm.dead").await, ["0"]);
+}
+
+#[tokio::test]
+async fn a_run_removes_more_dead_letters_than_one_scan_reads() {
+    let world = world().await;
+    world.queues.publish_all("events.dead", &many_letters(40)).await;
+    world.queues.publish_all("events.dead", &[letter(0)]).await;
+    let connectctl = world.connectctl.clone().and("CONNECT_RETENTION_DEAD_LETTERS", "30d");
+    let plan = connectctl.run(&["retention", "plan", "--json"]).await;
+    assert_eq!(of(plan.json().as_array().expect("a list"), "dead_letters", "due"), DEAD_LETTERS_OF_SCAN);
+    assert!(plan.errors.contains("only the oldest 5000 messages were counted"), "{plan:?}");
+    let run = connectctl.run(&["retention", "run", "--json"]).await;
+    let removed = DEAD_LETTERS_OF_SCAN + 100;
+    assert_eq!(of(run.json().as_array().expect("a list"), "dead_letters", "removed"), removed);
+    assert_eq!(run.errors, "", "everything was reached");
+    assert_eq!(bodies(&world, "events.dead").await, ["0"]);
+}
+
+#[tokio::test]
+async fn the_worker_removes_more_dead_letters_than_one_scan_reads() {
+    let mut world = world().await;
+    world.queues.publish_all("crm.dead", &many_letters(40)).await;
+    world.set("CONNECT_RETENTION_DEAD_LETTERS", "30d");
+    world.add_worker().await;
+    world.until_depth("crm.dead", 0).await;
+}
+
+#[tokio::test]
+async fn dead_letters_behind_those_that_stay_are_reported() {
+    let mut world = world().await;
+    let timeless =
+        vec![QueuedMessage::new(b"no time"); usize::try_from(DEAD_LETTERS_OF_SCAN).expect("a number")];
+    world.queues.publish_all("crm.dead", &timeless).await;
+    world.queues.publish_all("crm.dead", &[letter(40)]).await;
+    let connectctl = world.connectctl.clone().and("CONNECT_RETENTION_DEAD_LETTERS", "30d");
+    let run = connectctl.run(&["retention", "run", "--json"]).await;
+    assert_eq!(of(run.json().as_array().expect("a list"), "dead_letters", "removed"), 0);
+    assert!(run.errors.contains("a dead-letter queue has more messages that may have expired"), "{run:?}");
+
+    world.set("CONNECT_RETENTION_DEAD_LETTERS", "30d");
+    world.add_worker().await;
+    eventually("the worker is behind", MAX_WAIT, async || {
+        let metrics = world.workers[1].metrics().await;
+        // After a scan that ends clean it is some microseconds.
+        match metrics.sum("connect_retention_behind_seconds", &[("what", "dead_letters")]) {
+            behind if behind > 0.01 => Ok(()),
+            behind => Err(format!("{behind} s")),
+        }
+    })
+    .await;
 }

@@ -1,5 +1,6 @@
 //! Retention: what expires, what never does, and what removing it costs.
 
+mod behind;
 mod dead_letters;
 mod growth;
 mod migration;

@@ -8,7 +8,7 @@ use tests::{MAX_WAIT, Program, TestDatabase, World, eventually};
 const OLD: i64 = 30_000;
 
 /// What the lock of a step is named in the database.
-const LOCK: &str = "SELECT pg_advisory_lock(7165066952596222979)";
+pub(super) const LOCK: &str = "SELECT pg_advisory_lock(7165066952596222979)";
 
 async fn write_old(database: &TestDatabase, count: i64) {
     database

@@ -18,7 +18,9 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     let Context { database, output, actor, .. } = context;
     match command {
         Command::Plan => {
-            output.print_list(&retention::plan(database, broker.as_ref(), &settings, now).await?)?;
+            let mut observer = output.observer();
+            let plan = retention::plan(database, broker.as_ref(), &settings, now, &mut observer).await?;
+            output.print_list(&plan)?;
         }
         Command::Run => {
             let mut observer = output.observer();
