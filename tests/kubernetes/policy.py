@@ -181,7 +181,7 @@ def rule_settings_and_metrics_exist(objects):
     for found in of_kind(objects, "ScaledObject"):
         for trigger in found["spec"]["triggers"]:
             for metric in re.findall(r"\bconnect_\w+", trigger["metadata"]["query"]):
-                if f'"{metric.removesuffix("_bucket")}"' not in known:
+                if f'"{re.sub("_(bucket|count)$", "", metric)}"' not in known:
                     yield f"{name_of(found)}: no program has the metric {metric}"
 
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Level {
     /// Works now, and may become a problem.
     Warning,
-    /// Something does not work, or data may be lost.
+    /// Something does not work or could not be checked, or data may be lost.
     Error,
 }
 
@@ -74,11 +74,11 @@ impl Report {
         self.findings.extend(findings.into_iter().map(|finding| Finding { check, ..finding }));
     }
 
-    /// Adds the result of a check; that it could not run is a finding.
+    /// Adds the result of a check. That it could not run is an error: whatever it looks for may be the case.
     pub(super) fn check(&mut self, check: &'static str, result: Result<Vec<Finding>, String>) {
         let findings = result.unwrap_or_else(|what| {
             let fix = "Fix what the message says (a missing privilege, a server that does not respond), and run the command again";
-            vec![Finding::warning(format!("the check could not run: {what}"), fix)]
+            vec![Finding::error(format!("the check could not run: {what}"), fix)]
         });
         self.add(check, findings);
     }

@@ -1,6 +1,6 @@
 //! Checks of an installation: servers, settings, schema, secrets, roles, requests that timed out, queues and the cluster of RabbitMQ.
 //!
-//! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is a finding
+//! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is an error
 //! itself, and the others go on. Nothing is changed.
 
 mod finding;

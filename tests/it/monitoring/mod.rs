@@ -6,6 +6,7 @@ mod counted;
 mod dashboard;
 mod rules;
 mod runbook;
+mod scaling;
 mod words;
 
 use std::collections::BTreeSet;

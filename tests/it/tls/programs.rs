@@ -1,10 +1,11 @@
 //! All programs with TLS to both servers, and certificates that are renewed while they run.
 
 use super::Files;
+use crate::console::ConsoleWorld;
 use serde_json::json;
 use std::fs;
 use tests::dedicated_servers::{Broker, Postgres};
-use tests::{Authority, MAX_WAIT, Receiver, World, event, eventually};
+use tests::{Authority, MAX_WAIT, Program, Receiver, World, event, eventually};
 
 /// Makes the programs of `world` use TLS to both servers.
 fn encrypt(world: &mut World, port: u16, [roots, certificate, key]: [&str; 3]) {
@@ -17,6 +18,17 @@ fn encrypt(world: &mut World, port: u16, [roots, certificate, key]: [&str; 3]) {
             "amqps://guest:guest@localhost:{port}/%2f?cacertfile={roots}&certfile={certificate}&keyfile={key}"
         ),
     );
+}
+
+/// Waits until the programs, except for the console, have each logged a line with all of `parts`.
+async fn until_all_logged(world: &World, parts: &[&str]) {
+    eventually(&format!("the programs log {parts:?}"), MAX_WAIT, async || {
+        let mut programs = world.ingests.iter().chain(&world.workers).chain(&world.dispatchers);
+        let is_meant = |line: &str| parts.iter().all(|part| line.contains(part));
+        let silent = programs.find(|program| !program.logs().lines().any(is_meant));
+        silent.map_or(Ok(()), |program| Err(program.name().to_owned()))
+    })
+    .await;
 }
 
 /// Connections to Postgres, except for the test's own, with whether they are encrypted.
@@ -56,26 +68,41 @@ async fn programs_work_with_tls_and_use_renewed_certificates_without_a_restart()
     world.add_ingest().await;
     world.add_worker().await;
     world.add_dispatcher().await;
+    let console = Program::console(world.settings()).await;
+    let all = ConsoleWorld { console, world };
+    let (console, world) = (&all.console, &all.world);
     world.until_ready().await;
     world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
     receiver.wait_for(1).await;
-    assert_all_encrypted(&world, &broker).await;
+    assert_all_encrypted(world, &broker).await;
+    // The settings area connects to the broker for this page.
+    let operator = all.operator().await;
+    assert_eq!(operator.get("/queues/crm").await.status, 200);
 
-    // Both sides change to certificates of new authorities.
+    // Postgres and its clients change to certificates of new authorities.
     let (next, next_clients) = (Authority::new(), Authority::new());
-    postgres.encrypt(&next.certificate(&["localhost"]), Some(&next_clients)).await;
+    let renewed = next.certificate(&["localhost"]);
+    postgres.encrypt(&renewed, Some(&next_clients)).await;
     let of_programs = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> ''";
     postgres.execute(of_programs).await;
     let refused = "not signed by a trusted authority";
-    eventually("the programs refuse the unknown authority", MAX_WAIT, async || {
-        let programs = || world.ingests.iter().chain(&world.workers).chain(&world.dispatchers);
-        let silent = programs().find(|program| !program.logs().contains(refused));
-        silent.map_or(Ok(()), |program| Err(program.name().to_owned()))
-    })
-    .await;
+    until_all_logged(world, &[refused]).await;
+    console.until_logged(refused).await;
     fs::copy(next.file(), &roots).expect("new roots");
     files.write("own", &next_clients.certificate(&["connect"]));
     world.until_ready().await;
+    console.until_ready().await;
     world.accept_with_retries(event("enquiry.submitted").email("bo@example.com").name("Bo")).await;
     receiver.wait_for(2).await;
+
+    // So does RabbitMQ. Before that, its certificate is of an authority that is trusted no longer.
+    broker.control(&["close_all_connections", "renewal"]).await;
+    until_all_logged(world, &[&format!("localhost:{port}"), refused]).await;
+    assert_eq!(operator.get("/queues/crm").await.status, 503);
+    broker.renew(&renewed, Some(&next_clients)).await;
+    world.until_ready().await;
+    assert_eq!(operator.get("/queues/crm").await.status, 200);
+    world.accept_with_retries(event("enquiry.submitted").email("cy@example.com").name("Cy")).await;
+    receiver.wait_for(3).await;
+    assert_all_encrypted(world, &broker).await;
 }

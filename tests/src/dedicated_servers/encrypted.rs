@@ -55,25 +55,46 @@ impl Broker {
         let mut server = Server::prepare("rabbitmq");
         let settings = server.directory.join("rabbitmq/conf.d");
         fs::create_dir_all(&settings).expect("a directory for settings");
-        let files = [("server.crt", &certificate.certificate), ("server.key", &certificate.key)];
-        let [public, private] = files.map(|(name, text)| {
-            let path = server.directory.join(name);
-            fs::write(&path, text).expect("a file");
-            path.display().to_string()
-        });
+        let [public, private, authorities] = server.write_tls_files(certificate, clients);
         let port = services::run_script(&["free-port"]).trim().parse().expect("a port");
         let mut lines = vec![
             format!("listeners.ssl.local = 127.0.0.1:{port}"),
             format!("ssl_options.certfile = {public}"),
             format!("ssl_options.keyfile = {private}"),
         ];
-        if let Some(clients) = clients {
-            lines.push(format!("ssl_options.cacertfile = {}", clients.file().display()));
+        if clients.is_some() {
+            lines.push(format!("ssl_options.cacertfile = {authorities}"));
             lines.push("ssl_options.verify = verify_peer".to_owned());
             lines.push("ssl_options.fail_if_no_peer_cert = true".to_owned());
         }
         fs::write(settings.join("50-tls.conf"), lines.join("\n") + "\n").expect("a file of settings");
         server.url = services::printed_value(&server.run("start").await, "AMQP_URL");
         (Self(server), port)
+    }
+
+    /// Replaces the certificate of a broker that was started encrypted, and the authority of its clients. New connections see
+    /// the change.
+    pub async fn renew(&self, certificate: &Certificate, clients: Option<&Authority>) {
+        self.write_tls_files(certificate, clients);
+        // The broker would use the files' previous content for up to two minutes.
+        self.control(&["eval", "ssl:clear_pem_cache()."]).await;
+    }
+}
+
+impl Server {
+    /// Writes the files of the broker's certificate, of its key, and of the authority of its clients; returns their paths.
+    fn write_tls_files(&self, certificate: &Certificate, clients: Option<&Authority>) -> [String; 3] {
+        let clients =
+            clients.map(|clients| fs::read_to_string(clients.file()).expect("the authority's file"));
+        let files = [
+            ("server.crt", &certificate.certificate),
+            ("server.key", &certificate.key),
+            ("clients.crt", &clients.unwrap_or_default()),
+        ];
+        files.map(|(name, text)| {
+            let path = self.directory.join(name);
+            fs::write(&path, text).expect("a file");
+            path.display().to_string()
+        })
     }
 }

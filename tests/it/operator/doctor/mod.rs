@@ -122,7 +122,9 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
     // With too few privileges.
     let ingest = tests::roles::as_program("connect-ingest", world.database.url());
     let found = findings(&world.connectctl.clone().and("DATABASE_URL", &ingest), &[]).await;
-    assert!(of(&found, "master_key", "permission denied").is_some(), "{found:?}");
+    let denied = of(&found, "master_key", "the check could not run").expect("the check of the master key");
+    assert!(text(&denied["message"]).contains("permission denied"), "{denied}");
+    assert_eq!(denied["level"], "error", "{denied}");
     assert!(
         of(&found, "postgres.connections", "does not see the transactions of other roles").is_some(),
         "{found:?}"
@@ -131,4 +133,17 @@ async fn checks_that_cannot_run_are_findings_and_the_others_run() {
     world.database.execute(owner).await;
     let connectctl = world.connectctl.clone().and("DATABASE_URL", &ingest);
     until_fixed(&connectctl, &[], "postgres.connections", "does not see").await;
+}
+
+#[tokio::test]
+async fn a_check_without_a_response_is_an_error() {
+    let world = World::with().ingests(0).workers(0).start().await;
+    let client = world.database.connect().await;
+    let lock = "BEGIN; LOCK TABLE activity_minutes IN ACCESS EXCLUSIVE MODE";
+    client.batch_execute(lock).await.expect("a lock");
+    let finding = until_found(&world.connectctl, &[], "error", "requests", "the check could not run: ").await;
+    assert!(text(&finding["message"]).contains("lock timeout"), "{finding}");
+    assert!(text(&finding["fix"]).contains("run the command again"), "{finding}");
+    client.batch_execute("ROLLBACK").await.expect("the end of the lock");
+    until_fixed(&world.connectctl, &[], "requests", "").await;
 }
