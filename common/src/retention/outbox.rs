@@ -2,7 +2,7 @@
 
 use super::position::first_id;
 use super::rule::number;
-use super::{Position, SEARCHED_ROWS, STEP_ROWS, Step};
+use super::{Position, STEP_ROWS, Step};
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Transaction};
 use uuid::Uuid;
@@ -63,7 +63,7 @@ crate::statements! {
     SELECT count(*)
     ", expired!("OFFSET 0"));
 
-    const OLDEST = concat!("
+    pub(super) const OLDEST = concat!("
     -- outbox.oldest_expired
     SELECT min(o.created_at)
     ", expired!("LIMIT $3::bigint"));
@@ -84,12 +84,4 @@ pub(super) async fn count_expired(
 ) -> Result<Vec<(&'static str, u64)>, Error> {
     let row = client.query_one(COUNT.as_str(), &[&first_id(cutoff), &cutoff]).await?;
     Ok(vec![(TABLE, number(row.try_get(0)?))])
-}
-
-pub(super) async fn oldest_expired(
-    tx: &Transaction<'_>,
-    cutoff: DateTime<Utc>,
-) -> Result<Option<DateTime<Utc>>, Error> {
-    let row = tx.query_one(OLDEST.as_str(), &[&first_id(cutoff), &cutoff, &SEARCHED_ROWS]).await?;
-    row.try_get(0)
 }

@@ -1,7 +1,9 @@
 //! The rules: which tables have rows that expire.
 
+use super::position::first_id;
 use super::timed::{self, TimedTable};
-use super::{LOCK_KEY, Position, deliveries, outbox, refusals};
+use super::{LOCK_KEY, Position, SEARCHED_ROWS, deliveries, outbox, refusals};
+use crate::db::Sql;
 use crate::settings::{RetentionPeriod, RetentionSettings};
 use chrono::{DateTime, Utc};
 use tokio_postgres::{Client, Error, Transaction};
@@ -106,8 +108,8 @@ impl Rule {
         cutoff: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, Error> {
         match self.0 {
-            Kind::Deliveries => deliveries::oldest_expired(tx, cutoff).await,
-            Kind::Outbox => outbox::oldest_expired(tx, cutoff).await,
+            Kind::Deliveries => oldest_expired_by_id(tx, deliveries::OLDEST, cutoff).await,
+            Kind::Outbox => oldest_expired_by_id(tx, outbox::OLDEST, cutoff).await,
             Kind::Refusals => refusals::oldest_expired(tx, cutoff).await,
             Kind::Timed(table) => timed::oldest_expired(tx, table, cutoff).await,
         }
@@ -131,6 +133,15 @@ impl Rule {
 /// Takes the lock that only one copy at a time can hold, until the transaction ends. `false` if another copy holds it.
 pub(super) async fn lock(tx: &Transaction<'_>) -> Result<bool, Error> {
     tx.query_one(LOCK.as_str(), &[&LOCK_KEY]).await?.try_get(0)
+}
+
+/// The time of the oldest expired row of a table whose rows are found by the time in their ids.
+async fn oldest_expired_by_id(
+    tx: &Transaction<'_>,
+    statement: Sql,
+    cutoff: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    tx.query_one(statement.as_str(), &[&first_id(cutoff), &cutoff, &SEARCHED_ROWS]).await?.try_get(0)
 }
 
 /// A count of the database.

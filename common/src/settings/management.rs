@@ -15,7 +15,7 @@ const FORM: &str =
 /// Where the management interface is, and who asks it.
 #[derive(Clone, Debug)]
 pub struct ManagementSettings {
-    /// The URL.
+    /// Base URL of the management interface, with its credentials.
     pub url: ManagementUrl,
     /// Root certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The actor.
+//! What an event's `actor` may be, and how it is refused otherwise.
 
 use super::{ana, assert_untouched, refuse_event};
 use serde_json::{Value, json};

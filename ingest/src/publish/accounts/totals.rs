@@ -212,22 +212,14 @@ impl Totals {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use common::caller::Caller;
+    use crate::auth::ApiKey;
     use common::clock;
-    use common::model::{KeyPrefix, Scopes, TenantId};
 
     /// The metadata of a message with so many events.
     pub(in super::super) fn meta(events: u16) -> Arc<BatchMeta> {
-        let caller = Caller {
-            tenant_id: TenantId(Uuid::nil()),
-            tenant: "acme".to_owned(),
-            key: KeyPrefix::parse("ck_test").unwrap(),
-            scopes: Scopes::default(),
-            origin: None,
-        };
         Arc::new(BatchMeta {
             request_id: Uuid::now_v7(),
-            caller,
+            caller: ApiKey::for_tests().caller,
             published_at: clock::now(),
             events,
             traceparent: None,
