@@ -15,13 +15,24 @@ pub type IdentityHash = [u8; 32];
 
 /// An identity of a person, in the form that is compared (D10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PersonIdentity<'a> {
+pub enum PersonIdentity<T> {
     /// An email in lower case, trimmed.
-    Email(&'a str),
+    Email(T),
     /// The digits of a phone number.
-    Phone(&'a str),
+    Phone(T),
     /// The caller's own id of the person.
-    ExternalId(&'a str),
+    ExternalId(T),
+}
+
+impl PersonIdentity<String> {
+    /// The same identity, borrowed.
+    pub fn as_str(&self) -> PersonIdentity<&str> {
+        match self {
+            Self::Email(email) => PersonIdentity::Email(email),
+            Self::Phone(digits) => PersonIdentity::Phone(digits),
+            Self::ExternalId(id) => PersonIdentity::ExternalId(id),
+        }
+    }
 }
 
 /// The key of the hashes. It survives rotations of the master key, which seal it again.
@@ -47,7 +58,7 @@ impl ErasureKey {
     }
 
     /// The hash of an identity. The same identity has different hashes in different tenants.
-    pub fn hash(&self, tenant: TenantId, identity: PersonIdentity<'_>) -> IdentityHash {
+    pub fn hash(&self, tenant: TenantId, identity: PersonIdentity<&str>) -> IdentityHash {
         let (kind, text) = match identity {
             PersonIdentity::Email(email) => ("email", email),
             PersonIdentity::Phone(digits) => ("phone", digits),

@@ -1,12 +1,12 @@
 //! Messages of dead-letter queues that name a person, for their export and erasure (D32).
 
-use super::StoredDeadLetter;
+use super::{IdentityHashes, StoredDeadLetter};
 use crate::{Observer, ProgressStep};
 use chrono::{DateTime, Utc};
 use common::broker::{
     DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue, Window,
 };
-use common::erasure::{ErasureKey, IdentityHash, PersonIdentity};
+use common::erasure::{ErasureKey, PersonIdentity};
 use common::model::{Email, Phone, TenantId};
 use serde_json::Value;
 use uuid::Uuid;
@@ -17,22 +17,23 @@ pub(super) struct MessageMatcher {
     tenant: TenantId,
     slug: String,
     key: ErasureKey,
-    hashes: Vec<IdentityHash>,
+    /// An identity in a message that was published after its time is that of another client.
+    hashes: IdentityHashes,
     ids: Vec<String>,
-    /// Identities in messages that were published later belong to a new client.
-    until: Option<DateTime<Utc>>,
 }
+
+/// When a message was published, if it says so.
+type PublishedAt = Option<DateTime<Utc>>;
 
 impl MessageMatcher {
     pub(super) fn new(
         (tenant, slug): (TenantId, &str),
         key: ErasureKey,
-        hashes: Vec<IdentityHash>,
+        hashes: IdentityHashes,
         ids: &[Uuid],
-        until: Option<DateTime<Utc>>,
     ) -> Self {
         let ids = ids.iter().map(Uuid::to_string).collect();
-        Self { tenant, slug: slug.to_owned(), key, hashes, ids, until }
+        Self { tenant, slug: slug.to_owned(), key, hashes, ids }
     }
 
     /// Whether a message with this metadata and body names the person.
@@ -43,12 +44,13 @@ impl MessageMatcher {
             return true;
         }
         let meta: Option<Value> = meta.and_then(|meta| serde_json::from_str(meta).ok());
-        if self.is_of_another_tenant(meta.as_ref()) || self.is_later(meta.as_ref()) {
+        if self.is_of_another_tenant(meta.as_ref()) {
             return false;
         }
+        let published_at = meta.and_then(|meta| meta["publishedAt"].as_str()?.parse().ok());
         match serde_json::from_slice::<Value>(body) {
-            Ok(body) => self.names(&body),
-            Err(_) => self.text_names(&text),
+            Ok(body) => self.names(&body, published_at),
+            Err(_) => self.text_names(&text, published_at),
         }
     }
 
@@ -57,57 +59,54 @@ impl MessageMatcher {
         id.is_some_and(|id| Uuid::try_parse(id) != Ok(self.tenant.0))
     }
 
-    fn is_later(&self, meta: Option<&Value>) -> bool {
-        let published = meta.and_then(|meta| meta["publishedAt"].as_str()?.parse::<DateTime<Utc>>().ok());
-        published.zip(self.until).is_some_and(|(published, until)| published > until)
-    }
-
     /// Whether an object anywhere in the JSON has an identity of the person. One with another `tenant` is not about them.
-    fn names(&self, value: &Value) -> bool {
+    fn names(&self, value: &Value, at: PublishedAt) -> bool {
         match value {
             Value::Object(fields) => {
                 let tenant = fields.get("tenant").and_then(Value::as_str);
                 if tenant.is_some_and(|tenant| !tenant.trim().eq_ignore_ascii_case(&self.slug)) {
                     return false;
                 }
-                let has = |field: &str, is: fn(&Self, &str) -> bool| {
-                    fields.get(field).and_then(Value::as_str).is_some_and(|text| is(self, text))
+                let has = |field: &str, is: fn(&Self, &str, PublishedAt) -> bool| {
+                    fields.get(field).and_then(Value::as_str).is_some_and(|text| is(self, text, at))
                 };
                 has("email", Self::is_email)
                     || has("phone", Self::is_phone)
                     || has("externalId", Self::is_external_id)
-                    || fields.values().any(|value| self.names(value))
+                    || fields.values().any(|value| self.names(value, at))
             }
-            Value::Array(items) => items.iter().any(|item| self.names(item)),
+            Value::Array(items) => items.iter().any(|item| self.names(item, at)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         }
     }
 
     /// Whether a text that is no JSON contains an identity of the person as a word, or between quotation marks.
-    fn text_names(&self, text: &str) -> bool {
+    fn text_names(&self, text: &str, at: PublishedAt) -> bool {
         let words = text.split(|c: char| c.is_whitespace() || "\"'<>,;:(){}[]".contains(c));
         let quoted = text.split('"');
         words
             .chain(quoted)
             .filter(|word| !word.is_empty())
-            .any(|word| self.is_email(word) || self.is_external_id(word) || self.is_phone(word))
+            .any(|word| self.is_email(word, at) || self.is_external_id(word, at) || self.is_phone(word, at))
     }
 
-    fn is_email(&self, text: &str) -> bool {
-        Email::parse(text).is_ok_and(|email| self.has(PersonIdentity::Email(email.key())))
+    fn is_email(&self, text: &str, at: PublishedAt) -> bool {
+        Email::parse(text).is_ok_and(|email| self.had(PersonIdentity::Email(email.key()), at))
     }
 
-    fn is_phone(&self, text: &str) -> bool {
+    fn is_phone(&self, text: &str, at: PublishedAt) -> bool {
         let phone = Phone::parse(text).ok().flatten();
-        phone.is_some_and(|phone| self.has(PersonIdentity::Phone(phone.digits())))
+        phone.is_some_and(|phone| self.had(PersonIdentity::Phone(phone.digits()), at))
     }
 
-    fn is_external_id(&self, text: &str) -> bool {
-        self.has(PersonIdentity::ExternalId(text))
+    fn is_external_id(&self, text: &str, at: PublishedAt) -> bool {
+        self.had(PersonIdentity::ExternalId(text), at)
     }
 
-    fn has(&self, identity: PersonIdentity<'_>) -> bool {
-        self.hashes.contains(&self.key.hash(self.tenant, identity))
+    /// Whether the person had the identity when a message was published.
+    fn had(&self, identity: PersonIdentity<&str>, at: PublishedAt) -> bool {
+        let until = self.hashes.get(&self.key.hash(self.tenant, identity));
+        until.is_some_and(|until| at.is_none_or(|at| at <= *until))
     }
 
     /// For each dead letter of a window whether it names the person.
@@ -180,7 +179,6 @@ async fn non_empty(broker: &OperatorConnection) -> Result<Vec<Queue>, OperatorCo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::people::PersonIdentities;
     use serde_json::json;
 
     const TENANT: TenantId = TenantId(Uuid::from_u128(1));
@@ -188,15 +186,14 @@ mod tests {
 
     fn matcher() -> MessageMatcher {
         let key = ErasureKey::parse(&ErasureKey::text_of([7; 32])).unwrap();
-        let text = |text: &str| Some(text.to_owned());
-        let identities = PersonIdentities {
-            email: text("ana@example.com"),
-            phone: text("4930123"),
-            external_id: text("X 1"),
-        };
-        let until = Some("2026-05-01T10:00:00Z".parse().unwrap());
-        let hashes = identities.hashes(&key, TENANT);
-        MessageMatcher::new((TENANT, "acme"), key, hashes, &[LEAD], until)
+        let hashes = [
+            (PersonIdentity::Email("ana@example.com"), "2026-05-01T10:00:00Z"),
+            (PersonIdentity::Email("lost@example.com"), "2026-04-01T10:00:00Z"),
+            (PersonIdentity::Phone("4930123"), "2026-05-01T10:00:00Z"),
+            (PersonIdentity::ExternalId("X 1"), "2026-05-01T10:00:00Z"),
+        ];
+        let hashes = hashes.map(|(identity, until)| (key.hash(TENANT, identity), until.parse().unwrap()));
+        MessageMatcher::new((TENANT, "acme"), key, hashes.into(), &[LEAD])
     }
 
     fn matches(meta: &Value, body: &str) -> bool {
@@ -237,5 +234,8 @@ mod tests {
         assert!(!matches(&meta(2, "2026-05-01T10:00:00Z"), body));
         assert!(!matches(&meta(1, "2026-05-01T10:00:00.001Z"), body));
         assert!(matches(&meta(1, "2026-05-01T11:00:00Z"), &LEAD.to_string()), "ids are those of the person");
+        let lost = r#"{"email": "lost@example.com"}"#;
+        assert!(matches(&meta(1, "2026-04-01T10:00:00Z"), lost));
+        assert!(!matches(&meta(1, "2026-04-01T10:00:00.001Z"), lost), "another client has it since");
     }
 }

@@ -5,7 +5,7 @@
 //! erasure is refused by the hashes that remain. Dead letters follow after the commit; another run finds those that appear later.
 
 use super::dead_letters::{self, MessageMatcher};
-use super::{Person, PersonParameters, parse};
+use super::{IdentityHashes, Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::erasures::{self, StoredErasure};
 use crate::store::{people, person_tables, subscriptions};
@@ -14,7 +14,7 @@ use crate::{AdminError, Observer, master_key, secrets};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::OperatorConnection;
 use common::clock;
-use common::erasure::{ERASURE_KEY_BINDING, ErasureKey, IdentityHash};
+use common::erasure::{ERASURE_KEY_BINDING, ErasureKey};
 use common::message::delivery_id;
 use common::model::{ClientId, TenantId};
 use common::sealed::MasterKeys;
@@ -63,9 +63,8 @@ pub async fn erase(
     let stored = erasures::find(&*client, tenant, id).await?.ok_or_else(no_receipt)?;
     let no_key = || AdminError::Unreadable("the key of erased identities is missing".to_owned());
     let key = existing_key(&*client, master_keys).await?.ok_or_else(no_key)?;
-    let hashes = erasures::hashes_since(client, tenant, stored.erased_at).await?;
-    let until = Some(stored.erased_at);
-    let matcher = MessageMatcher::new((tenant, slug), key, hashes, &stored.record_ids, until);
+    let hashes = erasures::hashes_of(client, tenant, id).await?;
+    let matcher = MessageMatcher::new((tenant, slug), key, hashes, &stored.record_ids);
     let removed = dead_letters::remove(broker, &matcher, observer).await;
     let removed =
         removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;
@@ -97,7 +96,7 @@ async fn erase_rows(
         person.notifications.clone_from(&known.notifications);
         person.idempotency_keys.clone_from(&known.idempotency_keys);
         people::find_since(tx, &mut person, began.min(erased_at) - SEARCH_AGAIN).await?;
-        let hashes = person.identities.hashes(&key(tx, master_keys).await?, tenant);
+        let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
         let removed = remove(tx, &mut person, erased_at).await?;
         store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
@@ -150,13 +149,14 @@ async fn add_dropped_deliveries(
 async fn store_receipt(
     tx: &Transaction<'_>,
     person: &Person,
-    hashes: &[IdentityHash],
+    hashes: &IdentityHashes,
     erased_at: DateTime<Utc>,
     removed: &BTreeMap<&'static str, u64>,
 ) -> Result<(), AdminError> {
     erasures::add_hashes(tx, person.tenant, hashes, erased_at).await?;
     let (removed, record_ids) = (json(removed)?, person.record_ids());
-    erasures::add(tx, person.tenant, person.client, &StoredErasure { erased_at, removed, record_ids }).await
+    let receipt = StoredErasure { erased_at, removed, record_ids };
+    erasures::add(tx, person.tenant, person.client, &receipt, hashes).await
 }
 
 /// The key of the hashes; a new one for the first erasure.

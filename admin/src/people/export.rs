@@ -69,9 +69,10 @@ pub async fn export(
     // Any key will do, as the hashes are not kept.
     let key = ErasureKey::parse(&ErasureKey::text_of(secrets::random()?));
     let key = key.ok_or_else(|| AdminError::Unreadable("a new key cannot be read".to_owned()))?;
-    let hashes = person.identities.hashes(&key, tenant);
-    let matcher = MessageMatcher::new((tenant, slug), key, hashes, &person.record_ids(), None);
+    let exported_at = clock::now();
+    let hashes = person.hashes(&key, exported_at);
+    let matcher = MessageMatcher::new((tenant, slug), key, hashes, &person.record_ids());
     let dead_letters = dead_letters::find(broker, &matcher).await?;
     let tenant = slug.to_owned();
-    Ok(PersonExport { client_id: id, tenant, exported_at: clock::now(), records, dead_letters })
+    Ok(PersonExport { client_id: id, tenant, exported_at, records, dead_letters })
 }

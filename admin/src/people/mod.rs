@@ -16,45 +16,45 @@ use crate::{AdminError, tenants};
 use chrono::{DateTime, Utc};
 use common::erasure::{ErasureKey, IdentityHash, PersonIdentity};
 use common::model::{ClientId, TenantId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-/// The identities of a client, in the form that is compared (D10).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PersonIdentities {
-    pub(crate) email: Option<String>,
-    pub(crate) phone: Option<String>,
-    pub(crate) external_id: Option<String>,
+/// An identity that a client has, or had before it was changed.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnIdentity {
+    /// In the form that is compared (D10).
+    pub(crate) identity: PersonIdentity<String>,
+    /// When the client lost it, if another client has it now.
+    pub(crate) until: Option<DateTime<Utc>>,
 }
 
-impl PersonIdentities {
-    /// The hashes of the identities.
-    fn hashes(&self, key: &ErasureKey, tenant: TenantId) -> Vec<IdentityHash> {
-        let email = self.email.as_deref().map(PersonIdentity::Email);
-        let phone = self.phone.as_deref().map(PersonIdentity::Phone);
-        let external_id = self.external_id.as_deref().map(PersonIdentity::ExternalId);
-        let all = [email, phone, external_id].into_iter().flatten();
-        all.map(|identity| key.hash(tenant, identity)).collect()
+impl OwnIdentity {
+    /// One that the client has.
+    pub(crate) const fn current(identity: PersonIdentity<String>) -> Self {
+        Self { identity, until: None }
     }
 }
+
+/// Keyed hashes of the identities of a person, each with the last time at which it meant that person.
+type IdentityHashes = BTreeMap<IdentityHash, DateTime<Utc>>;
 
 /// A client, and the keys of all rows that are about them.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {
     pub(crate) tenant: TenantId,
     pub(crate) client: ClientId,
-    pub(crate) identities: PersonIdentities,
-    /// The company's account that they belong to.
-    pub(crate) account: Option<Uuid>,
+    pub(crate) identities: Vec<OwnIdentity>,
+    /// The accounts of companies that they belong to, or belonged to by an identity.
+    pub(crate) accounts: Vec<Uuid>,
     pub(crate) created_at: DateTime<Utc>,
     pub(crate) leads: Vec<Uuid>,
     pub(crate) trips: Vec<Uuid>,
     pub(crate) proposals: Vec<Uuid>,
     /// The event ids of their timeline.
     pub(crate) events: Vec<String>,
-    /// Entries about them on the account's timeline.
+    /// Entries about them on the timelines of `accounts`.
     pub(crate) account_entries: Vec<Uuid>,
     pub(crate) notifications: BTreeSet<Uuid>,
     /// Outbound events.
@@ -73,15 +73,16 @@ impl Person {
     ) -> Result<Self, AdminError> {
         let found = people::find(on, tenant, client).await?;
         let not_found = || AdminError::ClientNotFound { client: client.to_string(), tenant: slug.to_owned() };
-        let FoundPerson { is_company, identities, account, created_at } = found.ok_or_else(not_found)?;
+        let FoundPerson { is_company, mut identities, account, created_at } = found.ok_or_else(not_found)?;
         if is_company {
             return Err(AdminError::ClientIsCompany(client.to_string()));
         }
+        identities.extend(people::former_identities(on, tenant, client).await?);
         let mut person = Self {
             tenant,
             client,
             identities,
-            account,
+            accounts: account.into_iter().collect(),
             created_at,
             leads: Vec::new(),
             trips: Vec::new(),
@@ -95,6 +96,25 @@ impl Person {
         };
         people::find_records(on, &mut person).await?;
         Ok(person)
+    }
+
+    /// Their emails, each with the last time at which it was theirs; `None` if nobody else has it.
+    pub(crate) fn emails(&self) -> impl Iterator<Item = (&str, Option<DateTime<Utc>>)> {
+        self.identities.iter().filter_map(|own| match &own.identity {
+            PersonIdentity::Email(email) => Some((email.as_str(), own.until)),
+            PersonIdentity::Phone(_) | PersonIdentity::ExternalId(_) => None,
+        })
+    }
+
+    /// The hashes of the identities, which meant the person until `now` unless another client has one.
+    fn hashes(&self, key: &ErasureKey, now: DateTime<Utc>) -> IdentityHashes {
+        let mut hashes = IdentityHashes::new();
+        for OwnIdentity { identity, until } in &self.identities {
+            let until = until.unwrap_or(now);
+            let last = hashes.entry(key.hash(self.tenant, identity.as_str())).or_insert(until);
+            *last = until.max(*last);
+        }
+        hashes
     }
 
     /// API keys and idempotency keys, as two columns.
@@ -111,8 +131,8 @@ impl Person {
 /// The parameters of the statements of [`crate::store::person_tables`].
 struct PersonParameters<'p> {
     person: &'p Person,
-    account: Uuid,
-    email: &'p str,
+    /// Emails that no other client has.
+    emails: Vec<&'p str>,
     notifications: Vec<Uuid>,
     outbox: Vec<Uuid>,
     key_prefixes: Vec<&'p str>,
@@ -124,8 +144,7 @@ impl<'p> PersonParameters<'p> {
         let (key_prefixes, idempotency_keys) = person.idempotency_key_columns();
         Self {
             person,
-            account: person.account.unwrap_or_default(),
-            email: person.identities.email.as_deref().unwrap_or_default(),
+            emails: person.emails().filter(|(_, until)| until.is_none()).map(|(email, _)| email).collect(),
             notifications: person.notifications.iter().copied().collect(),
             outbox: person.outbox.iter().copied().collect(),
             key_prefixes,
@@ -134,8 +153,18 @@ impl<'p> PersonParameters<'p> {
     }
 
     fn by(&self, keys: PersonKeys) -> Vec<&(dyn ToSql + Sync)> {
-        let Person { tenant, client, leads, trips, proposals, events, account_entries, deliveries, .. } =
-            self.person;
+        let Person {
+            tenant,
+            client,
+            accounts,
+            leads,
+            trips,
+            proposals,
+            events,
+            account_entries,
+            deliveries,
+            ..
+        } = self.person;
         let (tenant, client) = (&tenant.0, &client.0);
         match keys {
             PersonKeys::Client => vec![tenant, client],
@@ -143,8 +172,8 @@ impl<'p> PersonParameters<'p> {
             PersonKeys::Trips => vec![tenant, trips],
             PersonKeys::Proposals => vec![tenant, proposals],
             PersonKeys::Events => vec![tenant, events],
-            PersonKeys::AccountEntries => vec![tenant, &self.account, account_entries],
-            PersonKeys::AccountContact => vec![tenant, &self.account, client, &self.email],
+            PersonKeys::AccountEntries => vec![tenant, accounts, account_entries],
+            PersonKeys::AccountContacts => vec![tenant, accounts, client, &self.emails],
             PersonKeys::Notifications => vec![tenant, &self.notifications],
             PersonKeys::Outbox => vec![tenant, &self.outbox],
             PersonKeys::Deliveries => vec![tenant, deliveries],

@@ -6,6 +6,7 @@ use crate::AdminError;
 use chrono::{DateTime, Utc};
 use common::erasure::IdentityHash;
 use common::model::{ClientId, TenantId};
+use std::collections::BTreeMap;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
@@ -31,17 +32,22 @@ common::statements! {
 
     const ADD_HASHES = "-- erased_identities.add
     INSERT INTO erased_identities AS e (tenant_id, identity_hash, erased_at)
-    SELECT $1::uuid, hash, $3::timestamptz FROM unnest($2::bytea[]) AS hash ORDER BY hash
+    SELECT $1::uuid, w.hash, w.until FROM unnest($2::bytea[], $3::timestamptz[]) AS w (hash, until) ORDER BY w.hash
     ON CONFLICT (tenant_id, identity_hash) DO UPDATE SET erased_at = greatest(e.erased_at, excluded.erased_at)";
 
+    /// Receipts of before V29 do not name their hashes, but all hashes of such an erasure have its time, or a later one.
     const HASHES = "-- erased_identities.of_erasure
-    SELECT identity_hash FROM erased_identities WHERE tenant_id = $1 AND erased_at >= $2";
+    SELECT i.identity_hash, i.erased_at
+    FROM erasures e JOIN erased_identities i ON i.tenant_id = e.tenant_id
+    WHERE e.tenant_id = $1 AND e.client_id = $2
+      AND (i.identity_hash = ANY(e.identity_hashes) OR (e.identity_hashes = '{}' AND i.erased_at >= e.erased_at))";
 
     const MARK_TENANT = "-- tenants.mark_erasure
     UPDATE tenants SET last_erasure_at = greatest(last_erasure_at, $2) WHERE tenant_id = $1";
 
     const ADD = "-- erasures.add
-    INSERT INTO erasures (tenant_id, client_id, erased_at, removed, record_ids) VALUES ($1, $2, $3, $4::text::json, $5)";
+    INSERT INTO erasures (tenant_id, client_id, erased_at, removed, record_ids, identity_hashes)
+    VALUES ($1, $2, $3, $4::text::json, $5, $6)";
 
     const FIND = "-- erasures.find
     SELECT erased_at, removed::text AS removed, record_ids FROM erasures WHERE tenant_id = $1 AND client_id = $2";
@@ -82,38 +88,41 @@ pub(crate) async fn rewrap_key(client: &Client, was: &[u8], now: &[u8]) -> Resul
     Ok(execute(client, REWRAP_KEY, &[&was, &now]).await? == 1)
 }
 
-/// Remembers identities as erased at that time.
+/// Remembers identities as erased, each with the last time at which it meant the person, and the time of the erasure.
 pub(crate) async fn add_hashes(
     tx: &Transaction<'_>,
     tenant: TenantId,
-    hashes: &[IdentityHash],
-    at: DateTime<Utc>,
+    hashes: &BTreeMap<IdentityHash, DateTime<Utc>>,
+    erased_at: DateTime<Utc>,
 ) -> Result<(), AdminError> {
-    let hashes: Vec<&[u8]> = hashes.iter().map(<[u8; 32]>::as_slice).collect();
-    execute(tx, ADD_HASHES, &[&tenant.0, &hashes, &at]).await?;
-    execute(tx, MARK_TENANT, &[&tenant.0, &at]).await?;
+    let (hashes, until): (Vec<&[u8]>, Vec<DateTime<Utc>>) =
+        hashes.iter().map(|(hash, until)| (hash.as_slice(), *until)).unzip();
+    execute(tx, ADD_HASHES, &[&tenant.0, &hashes, &until]).await?;
+    execute(tx, MARK_TENANT, &[&tenant.0, &erased_at]).await?;
     Ok(())
 }
 
-/// The identities that were erased at that time or later.
-pub(crate) async fn hashes_since(
+/// The identities of a client who was erased, each with the last time at which it meant somebody who was erased.
+pub(crate) async fn hashes_of(
     client: &Client,
     tenant: TenantId,
-    at: DateTime<Utc>,
-) -> Result<Vec<IdentityHash>, AdminError> {
-    let read = |row: &Row| Ok(row.try_get::<_, &[u8]>(0)?.try_into().unwrap_or([0; 32]));
-    all(client, HASHES, &[&tenant.0, &at], read).await
+    id: ClientId,
+) -> Result<BTreeMap<IdentityHash, DateTime<Utc>>, AdminError> {
+    let read = |row: &Row| Ok((row.try_get::<_, &[u8]>(0)?.try_into().unwrap_or([0; 32]), row.try_get(1)?));
+    Ok(all(client, HASHES, &[&tenant.0, &id.0], read).await?.into_iter().collect())
 }
 
-/// Adds a receipt.
+/// Adds a receipt, with the hashes of the person's identities.
 pub(crate) async fn add(
     tx: &Transaction<'_>,
     tenant: TenantId,
     client: ClientId,
     erasure: &StoredErasure,
+    hashes: &BTreeMap<IdentityHash, DateTime<Utc>>,
 ) -> Result<(), AdminError> {
     let StoredErasure { erased_at, removed, record_ids } = erasure;
-    execute(tx, ADD, &[&tenant.0, &client.0, erased_at, removed, record_ids]).await?;
+    let hashes: Vec<&[u8]> = hashes.keys().map(<[u8; 32]>::as_slice).collect();
+    execute(tx, ADD, &[&tenant.0, &client.0, erased_at, removed, record_ids, &hashes]).await?;
     Ok(())
 }
 

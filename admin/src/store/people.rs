@@ -3,9 +3,10 @@
 
 use super::{Parameters, all, execute, one};
 use crate::AdminError;
-use crate::people::{Person, PersonIdentities};
+use crate::people::{OwnIdentity, Person};
 use chrono::{DateTime, Utc};
 use common::db::Sql;
+use common::erasure::PersonIdentity;
 use common::model::{ClientId, TenantId};
 use tokio_postgres::{GenericClient, Row, Transaction};
 use uuid::Uuid;
@@ -14,6 +15,23 @@ common::statements! {
     const FIND = "-- people.find
     SELECT client_type = 'company' AS is_company, email_key, phone_digits, external_id, account_id, created_at
     FROM clients WHERE tenant_id = $1 AND client_id = $2";
+
+    /// Another client can have an identity by now. Then it was the person's own until they lost it.
+    const FORMER_IDENTITIES = "-- people.former_identities
+    SELECT f.kind, f.identity, CASE WHEN EXISTS (
+        SELECT FROM clients c
+        WHERE f.kind = 'email' AND c.email_key = f.identity AND c.tenant_id::text = f.tenant_id::text
+          AND c.client_id <> f.client_id
+        UNION ALL
+        SELECT FROM clients c
+        WHERE f.kind = 'phone' AND c.phone_digits = f.identity AND c.tenant_id::text = f.tenant_id::text
+          AND c.client_id <> f.client_id
+        UNION ALL
+        SELECT FROM clients c
+        WHERE f.kind = 'external_id' AND c.external_id = f.identity AND c.tenant_id::text = f.tenant_id::text
+          AND c.client_id <> f.client_id
+    ) THEN f.replaced_at END AS until
+    FROM former_identities f WHERE f.tenant_id = $1 AND f.client_id = $2";
 
     const LEADS = "-- people.leads
     SELECT lead_id FROM leads WHERE client_id = $2 AND tenant_id IS NOT DISTINCT FROM $1";
@@ -27,10 +45,20 @@ common::statements! {
     const EVENTS = "-- people.events
     SELECT event_id FROM timeline WHERE tenant_id = $1 AND client_id = $2";
 
+    /// The accounts of the domains of emails.
+    const ACCOUNTS = "-- people.accounts
+    SELECT c.client_id FROM unnest($2::text[]) AS w (domain)
+    CROSS JOIN LATERAL (SELECT client_id FROM clients c
+                        WHERE c.company_domain = w.domain AND c.tenant_id::text = ($1::uuid)::text LIMIT 1) AS c";
+
     /// Events about a colleague on a company's account are on the account's timeline. Their payloads name the colleague or nobody.
     const ACCOUNT_ENTRIES = "-- people.account_entries
-    SELECT entry_id, event_id FROM timeline
-    WHERE tenant_id = $1 AND client_id = $2 AND strpos(lower(payload::text), $3) > 0";
+    SELECT t.entry_id, t.event_id
+    FROM unnest($2::uuid[]) AS a (account_id)
+    CROSS JOIN LATERAL (SELECT * FROM timeline t
+                        WHERE t.tenant_id = $1 AND t.client_id = a.account_id OFFSET 0) AS t
+    WHERE EXISTS (SELECT FROM unnest($3::text[], $4::uuid[]) AS e (email, last_id)
+                  WHERE strpos(lower(t.payload::text), e.email) > 0 AND t.entry_id <= e.last_id)";
 
     /// Every payload of an outbound event names its client (D25). `$2` is the smallest id that it can have.
     const OUTBOX = "-- people.outbox
@@ -80,7 +108,7 @@ common::statements! {
 /// What is stored of a client.
 pub(crate) struct FoundPerson {
     pub(crate) is_company: bool,
-    pub(crate) identities: PersonIdentities,
+    pub(crate) identities: Vec<OwnIdentity>,
     pub(crate) account: Option<Uuid>,
     pub(crate) created_at: DateTime<Utc>,
 }
@@ -91,18 +119,43 @@ pub(crate) async fn find(
     id: ClientId,
 ) -> Result<Option<FoundPerson>, AdminError> {
     let read = |row: &Row| {
+        let column = |name, identity: fn(String) -> PersonIdentity<String>| {
+            Ok::<_, AdminError>(
+                row.try_get::<_, Option<String>>(name)?.map(identity).map(OwnIdentity::current),
+            )
+        };
+        let identities = [
+            column("email_key", PersonIdentity::Email)?,
+            column("phone_digits", PersonIdentity::Phone)?,
+            column("external_id", PersonIdentity::ExternalId)?,
+        ];
         Ok(FoundPerson {
             is_company: row.try_get("is_company")?,
-            identities: PersonIdentities {
-                email: row.try_get("email_key")?,
-                phone: row.try_get("phone_digits")?,
-                external_id: row.try_get("external_id")?,
-            },
+            identities: identities.into_iter().flatten().collect(),
             account: row.try_get("account_id")?,
             created_at: row.try_get("created_at")?,
         })
     };
     one(on, FIND, &[&tenant.0, &id.0], read).await
+}
+
+/// The identities that the person had before they were changed.
+pub(crate) async fn former_identities(
+    on: &impl GenericClient,
+    tenant: TenantId,
+    id: ClientId,
+) -> Result<Vec<OwnIdentity>, AdminError> {
+    let read = |row: &Row| {
+        let (kind, text): (&str, String) = (row.try_get("kind")?, row.try_get("identity")?);
+        let identity = match kind {
+            "email" => PersonIdentity::Email(text),
+            "phone" => PersonIdentity::Phone(text),
+            "external_id" => PersonIdentity::ExternalId(text),
+            other => return Err(AdminError::Unreadable(format!("{other} is no kind of identity"))),
+        };
+        Ok(OwnIdentity { identity, until: row.try_get("until")? })
+    };
+    all(on, FORMER_IDENTITIES, &[&tenant.0, &id.0], read).await
 }
 
 /// Fills in the ids of the person's leads and of what belongs to them, and the events of their timeline.
@@ -112,12 +165,25 @@ pub(crate) async fn find_records(on: &impl GenericClient, person: &mut Person) -
     person.trips = ids(on, TRIPS, &[&tenant, &person.leads]).await?;
     person.proposals = ids(on, PROPOSALS, &[&tenant, &person.trips]).await?;
     person.events = all(on, EVENTS, &[&tenant, &client], |row| Ok(row.try_get(0)?)).await?;
-    if let (Some(account), Some(email)) = (person.account, &person.identities.email) {
-        let read = |row: &Row| Ok((row.try_get::<_, Uuid>(0)?, row.try_get::<_, String>(1)?));
-        for (entry, event) in all(on, ACCOUNT_ENTRIES, &[&tenant, &account, email], read).await? {
-            person.account_entries.push(entry);
-            person.events.push(event);
-        }
+    find_account_entries(on, person).await
+}
+
+async fn find_account_entries(on: &impl GenericClient, person: &mut Person) -> Result<(), AdminError> {
+    let tenant = person.tenant.0;
+    let domains: Vec<&str> =
+        person.emails().filter_map(|(email, _)| Some(email.rsplit_once('@')?.1)).collect();
+    let by_domain = ids(on, ACCOUNTS, &[&tenant, &domains]).await?;
+    person.accounts.extend(by_domain);
+    person.accounts.sort_unstable();
+    person.accounts.dedup();
+    let last_id = |until: Option<DateTime<Utc>>| until.map_or(Uuid::max(), last_id);
+    let (emails, last_ids): (Vec<&str>, Vec<Uuid>) =
+        person.emails().map(|(email, until)| (email, last_id(until))).unzip();
+    let read = |row: &Row| Ok((row.try_get::<_, Uuid>(0)?, row.try_get::<_, String>(1)?));
+    let parameters: Parameters<'_> = &[&tenant, &person.accounts, &emails, &last_ids];
+    for (entry, event) in all(on, ACCOUNT_ENTRIES, parameters, read).await? {
+        person.account_entries.push(entry);
+        person.events.push(event);
     }
     Ok(())
 }
@@ -188,4 +254,9 @@ async fn ids(
 /// The smallest UUIDv7 of that millisecond.
 fn first_id(at: DateTime<Utc>) -> Uuid {
     Uuid::from_u128(u128::try_from(at.timestamp_millis()).unwrap_or_default() << 80)
+}
+
+/// The largest UUIDv7 of that millisecond.
+fn last_id(at: DateTime<Utc>) -> Uuid {
+    Uuid::from_u128(first_id(at).as_u128() | ((1 << 80) - 1))
 }

@@ -19,10 +19,10 @@ pub(crate) enum PersonKeys {
     Proposals,
     /// Event ids of the timeline.
     Events,
-    /// Ids of timeline entries on the company's account; with the account.
+    /// Accounts of companies, and ids of entries on their timelines.
     AccountEntries,
-    /// The company's account, and the client's id and email.
-    AccountContact,
+    /// Accounts of companies, and the client's id and emails.
+    AccountContacts,
     /// Ids of notifications.
     Notifications,
     /// Event ids of the outbox.
@@ -82,10 +82,10 @@ pub(crate) const TABLES: &[PersonTable] = &[
     PersonTable {
         list: "accountTimeline",
         keys: PersonKeys::AccountEntries,
-        rows: select!("account_timeline", "timeline", "p.tenant_id = $1 AND p.client_id = $2 AND p.entry_id = ANY($3)"),
+        rows: select!("account_timeline", "timeline", "p.tenant_id = $1 AND p.client_id = ANY($2) AND p.entry_id = ANY($3)"),
         erase: Some(Sql::registered(
             "-- account_timeline.erase
-    DELETE FROM timeline p WHERE p.tenant_id = $1 AND p.client_id = $2 AND p.entry_id = ANY($3)",
+    DELETE FROM timeline p WHERE p.tenant_id = $1 AND p.client_id = ANY($2) AND p.entry_id = ANY($3)",
         )),
     },
     table!("event_ledger" as "events" by Events: "p.tenant_id = $1 AND p.event_id = ANY($2)"),
@@ -118,9 +118,11 @@ pub(crate) const TABLES: &[PersonTable] = &[
         )),
     },
     table!(
-        "account_contacts" as "accountContacts" by AccountContact:
-        "p.tenant_id = $1 AND p.account_id = $2 AND (p.client_id = $3 OR p.email_key = $4)"
+        "account_contacts" as "accountContacts" by AccountContacts:
+        "p.tenant_id = $1 AND p.account_id = ANY($2)
+         AND (p.client_id = $3 OR (p.client_id IS NULL AND p.email_key = ANY($4)))"
     ),
+    table!("former_identities" as "formerIdentities" by Client: "p.tenant_id = $1 AND p.client_id = $2"),
     table!("clients" as "client" by Client: "p.tenant_id = $1 AND p.client_id = $2"),
 ];
 

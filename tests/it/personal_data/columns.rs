@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use tests::{TestDatabase, text};
 
 /// Tables whose rows of a person are exported and erased.
-const COVERED: [&str; 18] = [
+const COVERED: [&str; 19] = [
     "account_contacts",
     "attempts",
     "client_credits",
     "clients",
     "discoveries",
     "event_ledger",
+    "former_identities",
     "idempotency_keys",
     "inbox_messages",
     "invoices",

@@ -8,15 +8,17 @@ use tests::{Event, MAX_WAIT, QueuedMessage, Receiver, World, event, eventually, 
 
 /// Part of everything that the person, a partner or a receiver writes about them.
 const MARKER: &str = "zq7marker";
+/// The email of the person, until the last write replaces it.
 const EMAIL: &str = "zq7marker@people.test";
 
 /// The tables in which the person leaves the text: all that have data of people.
-const MARKED: [&str; 20] = [
+const MARKED: [&str; 21] = [
     "account_contacts",
     "attempts",
     "clients",
     "discoveries",
     "event_ledger",
+    "former_identities",
     "idempotency_keys",
     "inbox_messages",
     "invoices",
@@ -89,6 +91,9 @@ async fn writes(world: &World, opened: &Value) {
     assert_eq!(patched.status, 200, "{patched:?}");
     let change = json!({"destination": MARKER, "message": MARKER, "changeSummary": MARKER});
     let patched = patch(world, &format!("/leads/{lead}/trip"), change).await;
+    assert_eq!(patched.status, 200, "{patched:?}");
+    let new = json!({"email": "zq7marker.new@people.test", "phone": "+49 30 888", "externalId": format!("{MARKER}-y")});
+    let patched = patch(world, &format!("/clients/{client}"), new).await;
     assert_eq!(patched.status, 200, "{patched:?}");
     for action in [
         json!({"action": "proposal-send", "tenant": "acme", "lead": lead, "title": MARKER,
@@ -167,8 +172,9 @@ async fn nothing_of_an_erased_person_is_left_in_any_table_or_queue() {
     assert_eq!(receipt["removed"]["deadLetters"], exported["deadLetters"].as_array().expect("letters").len());
 
     assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
-    assert_eq!(tables_with(&world, "49 30 777").await, Vec::<String>::new());
-    assert_eq!(tables_with(&world, "4930777").await, Vec::<String>::new());
+    for phone in ["49 30 777", "4930777", "49 30 888", "4930888"] {
+        assert_eq!(tables_with(&world, phone).await, Vec::<String>::new(), "{phone}");
+    }
     // Parked deliveries are not made any more.
     world.connectctl.json(&["subscription", "resume", text(&waiting)]).await;
     let left = "SELECT count(*) FROM deliveries WHERE state <> 'dropped'";

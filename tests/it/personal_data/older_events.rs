@@ -1,7 +1,7 @@
 //! Events and writes about a person after the erasure.
 
 use super::{AFTER, BEFORE, at, erase, identified, outcome};
-use crate::records::{get, post};
+use crate::records::{get, patch, post};
 use serde_json::json;
 use tests::{Event, MASTER_KEY, World, event, text};
 
@@ -36,6 +36,47 @@ async fn older_events_are_refused_and_newer_ones_create_a_new_client() {
     assert_eq!(world.timeline(&new["clientId"]).await.len(), 1);
     let with_phone = world.accept(identified().email("bo@example.com").phone("+49 30 1")).await;
     assert_eq!(with_phone["status"], "accepted", "somebody else who shares the phone");
+}
+
+#[tokio::test]
+async fn older_events_with_an_identity_that_was_changed_before_the_erasure_are_refused() {
+    let world = World::start().await;
+    let first = identified().email("ana@example.com").external_id("X-1").phone("+49 30 1");
+    let client = world.accept(first.clone()).await["clientId"].clone();
+    let second = identified().email("ana@example.com").external_id("X-2").phone("+49 30 2");
+    assert_eq!(world.accept(second).await["clientId"], client);
+    let route = format!("/clients/{}", text(&client));
+    for email in ["ana@example.net", "ana@example.org"] {
+        assert_eq!(patch(&world, &route, json!({"email": email})).await.status, 200);
+    }
+    // An identity that somebody else has by now: it was Ana's until she lost it.
+    let taken = post(&world, "/clients", json!({"email": "ana@example.net", "phone": "+49 30 1"})).await;
+    let other = taken.json()["data"]["id"].clone();
+    assert!(other.is_string() && other != client, "{taken:?}");
+    let exported = super::export(&world.connectctl, &client).await;
+    assert_eq!(exported["records"]["formerIdentities"].as_array().map(Vec::len), Some(4), "{exported}");
+    let receipt = erase(&world.connectctl, &client).await;
+    assert_eq!(receipt["removed"]["formerIdentities"], 4, "{receipt}");
+    let older = [
+        first,
+        identified().email("ana@example.com"),
+        identified().email("ana@example.org"),
+        identified().email("ana@example.net"),
+        identified().external_id("X-1"),
+        identified().external_id("X-2"),
+        identified().phone("+49 30 1"),
+        identified().phone("+49 30 2"),
+    ];
+    for event in older {
+        assert_eq!(outcome(&world.result(event.clone()).await), ERASED, "{event:?}");
+    }
+    let at_erasure = || at(text(&receipt["erasedAt"]), event("contact.identified"));
+    for event in [at_erasure().email("ana@example.net"), at_erasure().phone("+49 30 1")] {
+        assert_eq!(world.accept(event).await["clientId"], other);
+    }
+    let of_nobody = at_erasure().email("ana@example.com");
+    assert_eq!(outcome(&world.result(of_nobody).await), ERASED, "nobody else had it");
+    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
 }
 
 #[tokio::test]

@@ -132,7 +132,7 @@ impl ErasureCheck {
 
 /// The identities under which an event would create an erased person again: email, external id, and the phone if it is the only
 /// identity (D10). A phone beside other identities does not count, because families share phones.
-fn identities(actor: &Actor) -> impl Iterator<Item = PersonIdentity<'_>> {
+fn identities(actor: &Actor) -> impl Iterator<Item = PersonIdentity<&str>> {
     let email = actor.email.as_ref().map(|email| PersonIdentity::Email(email.key()));
     let external_id = actor.external_id.as_deref().map(PersonIdentity::ExternalId);
     let is_alone = email.is_none() && external_id.is_none();
