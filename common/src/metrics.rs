@@ -34,6 +34,12 @@ pub const BACKLOG_LIMIT: &str = "connect_backlog_limit_units";
 pub const OUTAGE: &str = "connect_outage";
 /// Failures of such operations.
 pub const OUTAGE_FAILURES: &str = "connect_outage_failures_total";
+/// Look-ups of records by the server that they were sent to: `primary` or `replica`.
+pub const RECORD_READS: &str = "connect_record_reads_total";
+/// Age in seconds of the data on the replica of `DATABASE_READ_URL`; grows while the replica does not respond.
+pub const READ_REPLICA_LAG: &str = "connect_read_replica_lag_seconds";
+/// The age in seconds beyond which the replica is not read.
+pub const READ_REPLICA_LAG_LIMIT: &str = "connect_read_replica_lag_limit_seconds";
 /// Failed decryptions of secrets with this `CONNECT_MASTER_KEY`: of a `key`, or of a `subscription`.
 pub const SECRET_DECRYPTION_FAILURES: &str = "connect_secret_decryption_failures_total";
 /// Values that are sealed under a master key, by the key's id, and by which `key` that is: `current`, `previous`, `other`, or

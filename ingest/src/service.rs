@@ -13,7 +13,7 @@ use crate::publish::accounts::{EventAccounts, check_unreplied};
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::read_pools::ReadPools;
-use crate::record_reads::RecordReader;
+use crate::record_reads::{RecordReader, ReplicaLag, observe_replica};
 use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
 use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use common::broker::{Broker, MessageKeys, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health::{self, Health};
-use common::settings::DatabaseUrl;
+use common::settings::{DatabaseSettings, DatabaseUrl};
 use common::{metrics, shutdown};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -89,13 +89,17 @@ fn start_services(
     let (url, read_url) = (&settings.database.url, &settings.database.read_url);
     let key_db = pool(url, "ingest_keys", KEY_CONNECTIONS, ingest.store_timeout);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
-    let read_pools = ReadPools::new(ingest.read_connections as usize, |size| {
-        pool(read_url, "ingest_reads", size, ingest.store_timeout)
-    });
+    let read_pools = |url, name| {
+        ReadPools::new(ingest.read_connections as usize, |size| pool(url, name, size, ingest.store_timeout))
+    };
+    let primary_reads = read_pools(url, "ingest_reads");
+    let replica_reads = (read_url != url).then(|| read_pools(read_url, "ingest_replica_reads"));
     let partitions = ReplayPartitions::new(replay_db.clone());
     let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
-    let reads = RecordReader::start(&replays, &read_pools, read_url == url);
+    let lag = Arc::new(ReplicaLag::new(settings.database.read_max_lag));
+    let replica = replica_reads.as_ref().map(|pools| (pools, Arc::clone(&lag)));
+    let reads = RecordReader::start(&replays, &primary_reads, replica, ingest.store_timeout);
     let keys = KeyStore::new(key_db.clone(), ingest.master_keys.clone(), Arc::clone(&cache));
     let queues = [Queue::Events, Queue::Records].map(|queue| {
         let rpc = Rpc::start(broker, queue, broker_closes.clone());
@@ -103,7 +107,12 @@ fn start_services(
     });
     let [event_queue, write_queue] = queues.clone();
 
-    let pools = [key_db, replay_db.clone()].into_iter().chain(read_pools.all().iter().cloned()).collect();
+    let read_pools = [Some(&primary_reads), replica_reads.as_ref()].into_iter().flatten();
+    let pools = [key_db, replay_db.clone()].into_iter();
+    let pools = pools.chain(read_pools.flat_map(|pools| pools.all().iter().cloned())).collect();
+    if replica_reads.is_some() {
+        tokio::spawn(watch_replica(&settings.database, ingest.store_timeout, lag));
+    }
     tokio::spawn(watch_keys(settings.database.direct_url.clone(), cache));
     tokio::spawn(maintain_partitions(partitions));
     let uses = KeyUses::new(replay_db.clone());
@@ -129,6 +138,19 @@ fn start_services(
         read_limit: ReadLimit::default(),
     });
     (services, uses, refused)
+}
+
+/// Measures the lag of the replica on connections of its own, so that it does not wait for requests.
+fn watch_replica(
+    database: &DatabaseSettings,
+    within: Duration,
+    lag: Arc<ReplicaLag>,
+) -> impl Future<Output = ()> + use<> {
+    let name = "ingest_replica_lag";
+    let primary = PoolSettings { name, size: 1, wait: within, statement_timeout: within, durable: true };
+    // Durable, because the replica would otherwise get the heartbeat only when the WAL is written next.
+    let primary = Database::new(&database.url, primary);
+    observe_replica(lag, primary, pool(&database.read_url, name, 1, within), within)
 }
 
 fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) -> Database {

@@ -102,7 +102,7 @@ pub(crate) struct IngestSettings {
     pub(crate) connections: ConnectionLimits,
     /// Proxies that name the peer of a request.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// Connections for records reads.
+    /// Connections for records reads, to each server.
     pub(crate) read_connections: u32,
     /// Requests at once; only those with a valid signature count.
     pub(crate) max_in_flight: u32,
@@ -177,7 +177,7 @@ impl Section for IngestSettings {
         Variable {
             name: "CONNECT_READ_CONNECTIONS",
             default: Some("8"),
-            help: "connections to DATABASE_READ_URL for records reads, 1 to 1000; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips",
+            help: "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips",
         },
         Variable {
             name: "CONNECT_MAX_IN_FLIGHT",

@@ -159,12 +159,13 @@ async fn a_replica_serves_records_while_the_primary_stores_signatures() {
     let replica = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_READ_URL", replica.url());
     world.restart_ingest().await;
+    world.ingests[0].until_logged("records are read on the replica").await;
     let lead = new_lead(&world, json!({})).await;
     statements(&primary, "ingest_replay");
     let request = read(&world.key, &lead_route(&lead), 1);
     assert_eq!(record(&world.http().send(&request).await, 200), lead);
     assert_eq!(statements(&primary, "ingest_replay"), [[INSERT_ENTRIES]]);
-    assert_eq!(statements(&replica, "ingest_reads"), [["leads.by_ids"]]);
+    assert_eq!(statements(&replica, "ingest_replica_reads"), [["leads.by_ids"]]);
     assert!(statements(&primary, "ingest_reads").is_empty());
     world.http().send(&request).await.assert_error(401, "unauthorized");
 }

@@ -64,6 +64,7 @@ async fn every_table_of_tenant_data_is_keyed_by_tenant_first() {
         "queue_minutes",
         "queue_states",
         "refinery_schema_history",
+        "replication_heartbeat",
         "schema_compatibility",
     ];
     for table in database.rows(query, &[]).await {

@@ -6,6 +6,7 @@
 mod finding;
 mod management;
 mod queues;
+mod replica;
 mod requests;
 mod retention;
 mod roles;
@@ -39,8 +40,14 @@ const STATEMENT_TIMEOUT: u32 = 10_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All statements, by module, for the tests that prepare each one. They read the catalogs of Postgres.
-pub const STATEMENTS: &[&[Sql]] =
-    &[roles::STATEMENTS, schema::STATEMENTS, server::STATEMENTS, sessions::STATEMENTS, storage::STATEMENTS];
+pub const STATEMENTS: &[&[Sql]] = &[
+    replica::STATEMENTS,
+    roles::STATEMENTS,
+    schema::STATEMENTS,
+    server::STATEMENTS,
+    sessions::STATEMENTS,
+    storage::STATEMENTS,
+];
 
 /// What is checked. A setting that cannot be read is a finding, with its error.
 #[derive(Clone, Debug)]
@@ -64,12 +71,18 @@ pub struct Installation {
 /// Runs all checks.
 pub async fn run(installation: &Installation) -> Report {
     let mut report = Report::default();
-    let database = connect_database(installation, &mut report).await;
+    let Databases { primary: database, replica } = connect_databases(installation, &mut report).await;
     if let Ok(settings) = &installation.database {
         report.add("postgres.tls", tls::postgres(settings, CHECK_TIMEOUT).await);
     }
     if let Some(client) = &database {
         check_database(installation, client, &mut report).await;
+        if let (Ok(settings), Some(replica)) = (&installation.database, &replica) {
+            report.check(
+                "postgres.replica",
+                within(replica::lag(client, replica, settings.read_max_lag)).await,
+            );
+        }
     }
     let broker = connect_broker(installation, &mut report).await;
     if let Ok(settings) = &installation.broker {
@@ -135,17 +148,25 @@ async fn within<T>(check: impl Future<Output = Result<T, AdminError>>) -> Result
     }
 }
 
-/// Connects past a pooler, and tries the other URLs.
-async fn connect_database(installation: &Installation, report: &mut Report) -> Option<Client> {
+/// The servers that respond.
+#[derive(Default)]
+struct Databases {
+    primary: Option<Client>,
+    /// Where there is one.
+    replica: Option<Client>,
+}
+
+/// Connects past a pooler and to the replica, and tries `DATABASE_URL`.
+async fn connect_databases(installation: &Installation, report: &mut Report) -> Databases {
     let settings = match &installation.database {
         Ok(settings) => settings,
         Err(what) => {
             report.add("postgres.connection", vec![unusable_setting(what)]);
-            return None;
+            return Databases::default();
         }
     };
     let mut findings = Vec::new();
-    let mut client = None;
+    let mut databases = Databases::default();
     let urls = [
         ("DATABASE_DIRECT_URL", &settings.direct_url),
         ("DATABASE_URL", &settings.url),
@@ -158,7 +179,10 @@ async fn connect_database(installation: &Installation, report: &mut Report) -> O
         // Without DATABASE_DIRECT_URL it is DATABASE_URL.
         let name = if place == 0 && settings.direct_url == settings.url { "DATABASE_URL" } else { name };
         match open(url, place == 0).await {
-            Ok(opened) if place == 0 => client = Some(opened),
+            Ok(opened) if place == 0 => databases.primary = Some(opened),
+            Ok(opened) if *url == settings.read_url && *url != settings.url => {
+                databases.replica = Some(opened);
+            }
             Ok(_) => {}
             Err(error) => findings.push(Finding::error(
                 format!("no connection to the server of {name}: {error}"),
@@ -167,7 +191,7 @@ async fn connect_database(installation: &Installation, report: &mut Report) -> O
         }
     }
     report.add("postgres.connection", findings);
-    client
+    databases
 }
 
 /// A session whose statements are bounded, with the planner's settings of the programs. A pooler may refuse options, so only a direct

@@ -31,8 +31,14 @@ const PROGRAM_STATEMENTS: &str = include_str!("statements.sql");
 const SEPARATOR: &str = "\n-- ----\n";
 
 /// Statements that are meant to read a whole table: counts of all deliveries for a gauge, and small tables.
-const WHOLE_TABLE_STATEMENTS: [&str; 4] =
-    ["deliveries.ended", "intake_pressure.remove_old", "key_revision.read", "subscriptions.count_unsealed"];
+const WHOLE_TABLE_STATEMENTS: [&str; 6] = [
+    "deliveries.ended",
+    "intake_pressure.remove_old",
+    "key_revision.read",
+    "replication_heartbeat.beat",
+    "replication_heartbeat.read",
+    "subscriptions.count_unsealed",
+];
 
 pub(super) async fn version(client: &Client) -> Result<Vec<Finding>, AdminError> {
     Ok(match missing_migrations(client).await {

@@ -126,6 +126,16 @@
 -- replay_partitions.drop
     SELECT drop_replay_partition($1)
 -- ----
+-- replication_heartbeat.beat
+    WITH beat AS (
+        UPDATE replication_heartbeat SET beat_at = clock_timestamp()
+        WHERE beat_at NOT BETWEEN clock_timestamp() - $1::bigint * interval '1 millisecond' AND clock_timestamp()
+    )
+    SELECT clock_timestamp()
+-- ----
+-- replication_heartbeat.read
+    SELECT beat_at FROM replication_heartbeat
+-- ----
 -- schema.is_migrated
     SELECT to_regclass('api_keys') IS NOT NULL AND to_regclass('key_revision') IS NOT NULL
        AND to_regclass('replay_entries') IS NOT NULL

@@ -7,6 +7,9 @@ use hyper::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// The least `CONNECT_READ_MAX_LAG`. The lag is measured four times in that time.
+const READ_MAX_LAG_MIN: Duration = Duration::from_secs(1);
+
 /// The Postgres servers for reads and writes.
 #[derive(Clone, Debug)]
 pub struct DatabaseSettings {
@@ -14,6 +17,8 @@ pub struct DatabaseSettings {
     pub url: DatabaseUrl,
     /// Reads only: a replica, or the same.
     pub read_url: DatabaseUrl,
+    /// By how much a replica may lag behind for reads.
+    pub read_max_lag: Duration,
     /// The same servers as `url`, past a connection pooler: for notifications, session locks, and commits whose order matters.
     pub direct_url: DatabaseUrl,
 }
@@ -31,6 +36,11 @@ impl Section for DatabaseSettings {
             help: "Postgres for records reads of connect-ingest, such as a replica; DATABASE_URL when not set",
         },
         Variable {
+            name: "CONNECT_READ_MAX_LAG",
+            default: Some("5s"),
+            help: "by how much the replica of DATABASE_READ_URL may lag behind, at least 1s; while it lags further, records are read from DATABASE_URL",
+        },
+        Variable {
             name: "DATABASE_DIRECT_URL",
             default: Some(""),
             help: "Postgres past a connection pooler such as PgBouncer, for notifications, session locks, the worker and connectctl; DATABASE_URL when not set",
@@ -42,9 +52,13 @@ impl Section for DatabaseSettings {
         // Without a replica, reads must see what was written before.
         let read_url = env.optional::<Self, _>("DATABASE_READ_URL")?.filter(|read_url| *read_url != url);
         let read_url = read_url.unwrap_or_else(|| url.clone());
+        let read_max_lag = env.get::<Self, Duration>("CONNECT_READ_MAX_LAG")?;
+        if read_max_lag < READ_MAX_LAG_MIN {
+            return Err(error("CONNECT_READ_MAX_LAG", "must be at least 1s"));
+        }
         let direct_url = env.optional::<Self, DatabaseUrl>("DATABASE_DIRECT_URL")?;
         let direct_url = direct_url.map_or_else(|| url.clone(), DatabaseUrl::for_writes);
-        Ok(Self { url, read_url, direct_url })
+        Ok(Self { url, read_url, read_max_lag, direct_url })
     }
 }
 
@@ -285,5 +299,12 @@ mod tests {
                 .unwrap();
         assert_eq!(read.read_url, read.url);
         assert_eq!(read.direct_url, read.url);
+    }
+
+    #[test]
+    fn a_limit_on_the_lag_of_a_replica_must_be_measurable() {
+        let pairs = [("DATABASE_URL", "postgres://a/b"), ("CONNECT_READ_MAX_LAG", "999ms")];
+        let refusal = DatabaseSettings::from_env(&Environment::from_pairs(&pairs)).unwrap_err();
+        assert_eq!(refusal.to_string(), "setting CONNECT_READ_MAX_LAG: must be at least 1s");
     }
 }

@@ -147,8 +147,8 @@ impl Auth {
         check_admission(verified, self.replays.admit(entry, verified.deadline).await?)
     }
 
-    /// Uses up the signature of a read (step 7) and runs its query: in one round trip if both are in the same database, otherwise
-    /// concurrently in two databases. Returns the result only if the signature is admitted; `None` when there is no query.
+    /// Uses up the signature of a read (step 7) and runs its query: in one round trip on the primary, or concurrently on the primary
+    /// and the replica. Returns the result only if the signature is admitted; `None` when there is no query.
     /// Refuses as [`admit`](Self::admit) does.
     pub(crate) async fn admit_read(
         &self,
@@ -161,7 +161,7 @@ impl Auth {
             return Ok(None);
         };
         let lookup = RecordLookup { tenant: verified.caller().tenant_id, query };
-        if !reads.is_on_primary() {
+        if reads.uses_replica() {
             // A signature that is refused does not wait for the record.
             let found = async { Ok(reads.find(lookup, verified.deadline).await) };
             let ((), found) = tokio::try_join!(self.admit(verified, None), found)?;

@@ -12,6 +12,7 @@ pub(crate) mod records;
 pub(crate) mod refused_requests;
 pub(crate) mod replay_entries;
 pub(crate) mod replay_partitions;
+pub(crate) mod replication_heartbeat;
 pub(crate) mod schema;
 pub(crate) mod trips;
 
@@ -34,6 +35,7 @@ pub const STATEMENTS: &[&[Sql]] = &[
     refused_requests::STATEMENTS,
     replay_entries::STATEMENTS,
     replay_partitions::STATEMENTS,
+    replication_heartbeat::STATEMENTS,
     schema::STATEMENTS,
     trips::STATEMENTS,
 ];

@@ -40,9 +40,9 @@ enum SessionSettings {
 
 /// Statements that this workload does not run: they look nothing up by a key of tenant data, or update rows by their primary
 /// keys. Old partitions are dropped after hours; pressure is reported while requests are refused; uses of keys are written
-/// each minute, counts of their requests and refused requests every few seconds; nothing is sealed under an older master key; there is no pooler that needs settings of a role, and no roles are created; and the person who
+/// each minute, counts of their requests and refused requests every few seconds; nothing is sealed under an older master key; there is no replica and no pooler that needs settings of a role, and no roles are created; and the person who
 /// is erased has no dead letters and no events in the outbox that are not relayed.
-const NOT_RUN: [&str; 15] = [
+const NOT_RUN: [&str; 17] = [
     "api_key_requests.add",
     "api_key_uses.record",
     "api_keys.rewrap",
@@ -54,6 +54,8 @@ const NOT_RUN: [&str; 15] = [
     "people.add_dropped",
     "refused_requests.add",
     "replay_partitions.drop",
+    "replication_heartbeat.beat",
+    "replication_heartbeat.read",
     "role_settings.statements",
     "roles.missing",
     "roles.schema",

@@ -65,6 +65,11 @@ pub(crate) async fn get(world: &World, route: &str) -> HttpResponse {
     world.http().send(&world.key.records("GET", &records_target(route), "")).await
 }
 
+/// How many look-ups were sent to a server: `primary` or `replica`.
+pub(crate) async fn reads_on(world: &World, server: &str) -> f64 {
+    world.ingests[0].metrics().await.sum("connect_record_reads_total", &[("server", server)])
+}
+
 /// The record of a response with that status; its ETag is the record's version.
 #[track_caller]
 pub(crate) fn record(response: &HttpResponse, status: u16) -> Value {
