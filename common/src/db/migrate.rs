@@ -2,7 +2,8 @@
 //!
 //! A migration runs in one transaction together with its row in the history, unless its first line is
 //! `-- outside a transaction`: `CREATE INDEX CONCURRENTLY`, which leaves a live table writable, is refused in a transaction.
-//! Such a file is executed statement by statement ([`outside_transaction`]).
+//! Such a file is executed statement by statement ([`outside_transaction`]). Files that had landed before that rule have a second
+//! form in `sql/online`, which is executed instead; the history has the checksum of the first.
 //!
 //! A statement that changes a live table waits for its lock for a short time only, and is tried again: every later query of the
 //! table would wait behind it, for as long as a session, such as a dump, reads the table.
@@ -79,6 +80,8 @@ struct Migration {
     version: i32,
     name: &'static str,
     sql: &'static str,
+    /// Executed instead of `sql`, with the same effect, if it has landed with statements that block writes for long.
+    online: Option<&'static str>,
 }
 
 impl Migration {
@@ -141,13 +144,14 @@ impl<'a> Migrations<'a> {
             | MigrateError::Newer(_)
             | MigrateError::Missing(_)) => error,
         };
-        let (sql, last) = match outside_transaction::statements(next.sql) {
-            None => (next.sql, ""),
-            Some(statements) => {
-                let executed =
-                    outside_transaction::execute(self.client, next.version, &statements, progress).await;
-                executed.map_err(failed)?;
-                ("", DROP_PROGRESS)
+        let executed = next.online.unwrap_or(next.sql);
+        let (sql, last) = match outside_transaction::split(executed) {
+            None => (executed, ""),
+            Some((statements, rest)) => {
+                outside_transaction::execute(self.client, next.version, &statements, progress)
+                    .await
+                    .map_err(failed)?;
+                (rest, DROP_PROGRESS)
             }
         };
         loop {
@@ -262,8 +266,8 @@ mod tests {
     use super::*;
 
     const KNOWN: &[Migration] = &[
-        Migration { version: 1, name: "first", sql: "SELECT 1;" },
-        Migration { version: 2, name: "second", sql: "SELECT 2;" },
+        Migration { version: 1, name: "first", sql: "SELECT 1;", online: None },
+        Migration { version: 2, name: "second", sql: "SELECT 2;", online: None },
     ];
 
     fn applied(migration: &Migration) -> Applied {

@@ -11,6 +11,9 @@ use tokio_postgres::Client;
 /// First line of such a migration.
 const OUTSIDE_TRANSACTION: &str = "-- outside a transaction";
 
+/// A line before statements that are executed in one transaction, after all others.
+const IN_LAST_TRANSACTION: &str = "-- in the transaction that records the migration\n";
+
 /// A line before a statement that is repeated until it changes no row: a backfill in batches, each of which commits.
 const REPEAT: &str = "-- repeat until no row is changed";
 
@@ -27,11 +30,13 @@ const IS_VALID: &str = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_re
 /// What removes the record, for the transaction that completes the migration.
 pub(super) const DROP_PROGRESS: &str = "DROP TABLE IF EXISTS schema_migration_progress";
 
-/// The statements of a migration that is executed outside a transaction; a statement ends with a semicolon at the end
-/// of its line.
-pub(super) fn statements(sql: &str) -> Option<Vec<&str>> {
-    let statements = sql.strip_prefix(OUTSIDE_TRANSACTION)?;
-    Some(statements.split_inclusive(";\n").map(str::trim).filter(|statement| !statement.is_empty()).collect())
+/// The statements of a migration that is executed outside a transaction, and what the transaction executes that records it in the
+/// history. A statement of the first part ends with a semicolon at the end of its line.
+pub(super) fn split(sql: &str) -> Option<(Vec<&str>, &str)> {
+    let sql = sql.strip_prefix(OUTSIDE_TRANSACTION)?;
+    let (statements, rest) = sql.split_once(IN_LAST_TRANSACTION).unwrap_or((sql, ""));
+    let statements = statements.split_inclusive(";\n").map(str::trim);
+    Some((statements.filter(|statement| !statement.is_empty()).collect(), rest))
 }
 
 /// Executes the statements that are not recorded as executed. `progress` gets a text for each, and for each batch of a backfill.
@@ -128,9 +133,9 @@ fn is_concurrent(statement: &str) -> bool {
     first_line(statement).is_some_and(|code| code.contains(" CONCURRENTLY "))
 }
 
-/// The first line of a statement that is not a comment.
+/// The first line of a statement that is neither a comment nor empty.
 fn first_line(statement: &str) -> Option<&str> {
-    statement.lines().find(|line| !line.trim_start().starts_with("--"))
+    statement.lines().find(|line| !line.trim_start().starts_with("--") && !line.trim().is_empty())
 }
 
 /// The name of the index that a statement builds concurrently.
@@ -146,12 +151,15 @@ mod tests {
 
     #[test]
     fn splits_what_runs_outside_a_transaction() {
-        assert_eq!(statements("CREATE TABLE t ();\n"), None);
+        assert_eq!(split("CREATE TABLE t ();\n"), None);
         let sql = "-- outside a transaction\n-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;\n\nCREATE INDEX CONCURRENTLY i\n    ON t (c);\n";
-        assert_eq!(
-            statements(sql).expect("statements"),
-            ["-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;", "CREATE INDEX CONCURRENTLY i\n    ON t (c);"]
-        );
+        let statements = vec![
+            "-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;",
+            "CREATE INDEX CONCURRENTLY i\n    ON t (c);",
+        ];
+        assert_eq!(split(sql), Some((statements.clone(), "")));
+        let sql = format!("{sql}\n-- in the transaction that records the migration\nSELECT 1;\nSELECT 2;\n");
+        assert_eq!(split(&sql), Some((statements, "SELECT 1;\nSELECT 2;\n")));
     }
 
     #[test]
@@ -159,7 +167,7 @@ mod tests {
         assert_eq!(created_index("-- Why.\nCREATE INDEX CONCURRENTLY i\n ON t (c);"), Some("i"));
         assert_eq!(created_index("CREATE UNIQUE INDEX CONCURRENTLY i_key ON t (c);"), Some("i_key"));
         assert_eq!(created_index("DROP INDEX CONCURRENTLY IF EXISTS i;"), None);
-        assert!(is_concurrent("-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;"));
+        assert!(is_concurrent("-- Why.\n\nDROP INDEX CONCURRENTLY IF EXISTS i;"));
         assert!(!is_concurrent("-- Not CONCURRENTLY .\nALTER TABLE t SET (fillfactor = 90);"));
         assert!(is_repeated("-- Why.\n-- repeat until no row is changed\nUPDATE t SET c = 1;"));
         assert!(!is_repeated("-- Why.\nUPDATE t SET c = 1;"));
