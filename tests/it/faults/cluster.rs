@@ -1,4 +1,5 @@
-//! A cluster of three RabbitMQ nodes: one is killed, one is cut off, and all are restarted in turn, under load.
+//! A cluster of three RabbitMQ nodes under load: one is separated from the others, one is killed, one hangs, and all are restarted in
+//! turn.
 
 use super::with_default_timeouts;
 use crate::operator::doctor::{until_fixed, until_found};
@@ -53,14 +54,80 @@ async fn complete_queues(cluster: &BrokerCluster, world: &World, asked: usize) -
     .await
 }
 
-#[tokio::test]
-async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_cut_off_and_restarted() {
-    let cluster = BrokerCluster::start().await;
-    let world = world(&cluster).await;
+/// A subscription of the world, whose receiver accepts everything.
+async fn subscribe(world: &World) -> Receiver {
     let receiver = Receiver::http();
     receiver.respond_to_all(Behavior::status(204));
     let create = ["subscription", "create", "--tenant", "acme", "--url", &receiver.url("/hooks")];
     world.connectctl.clone().and("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").json(&create).await;
+    receiver
+}
+
+/// Waits until a webhook was delivered for every event in the outbox.
+async fn assert_all_delivered(world: &World) {
+    eventually("every webhook is delivered", JOINED, async || {
+        let query = "SELECT count(*) FROM outbox o WHERE relayed_at IS NULL OR NOT EXISTS (
+            SELECT FROM deliveries d WHERE d.event_id = o.event_id AND d.state = 'delivered')";
+        match world.database.count(query).await {
+            0 => Ok(()),
+            left => Err(format!("{left} events")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_separated_node_pauses_while_the_others_go_on_and_joins_them_by_itself() {
+    let cluster = BrokerCluster::start().await;
+    let world = world(&cluster).await;
+    let receiver = subscribe(&world).await;
+    complete_queues(&cluster, &world, 0).await;
+
+    let load = steady_load::send(&world, async |load| {
+        println!("without a fault: {:?}", load.until_next_success().await);
+        // The node that the dispatcher is connected to.
+        let separated = Instant::now();
+        cluster.separate(2).await;
+        eventually("the node pauses", JOINED, async || match cluster.is_running(2).await {
+            false => Ok(()),
+            true => Err("it runs".to_owned()),
+        })
+        .await;
+        println!("node 3 separated: it pauses after {:?}", separated.elapsed());
+        println!("node 3 separated: next success after {:?}", load.until_next_success().await);
+        world.until_ready().await;
+        println!("node 3 separated: all programs are ready after {:?}", separated.elapsed());
+        // Webhooks are delivered meanwhile.
+        let delivered = receiver.count();
+        eventually("webhooks are delivered", JOINED, async || match receiver.count() {
+            now if now > delivered => Ok(()),
+            now => Err(format!("{now} requests")),
+        })
+        .await;
+        assert!(!cluster.is_running(2).await, "the node is still paused");
+        let queues = cluster.queues(0, &format!("{}.", world.queues.prefix())).await;
+        assert!(queues.iter().all(|queue| queue.online == 2), "{queues:?}");
+
+        let reunited = Instant::now();
+        cluster.reunite(2).await;
+        for asked in [0, 2] {
+            complete_queues(&cluster, &world, asked).await;
+        }
+        println!("node 3 reunited: all members are online after {:?}", reunited.elapsed());
+        world.until_ready().await;
+        load.until_next_success().await;
+    })
+    .await;
+    println!("{} events", load.events());
+    load.assert_applied_once(&world).await;
+    assert_all_delivered(&world).await;
+}
+
+#[tokio::test]
+async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_hang_and_are_restarted() {
+    let cluster = BrokerCluster::start().await;
+    let world = world(&cluster).await;
+    let _receiver = subscribe(&world).await;
     let queues = complete_queues(&cluster, &world, 0).await;
     let leaders: BTreeSet<&String> = queues.iter().map(|queue| &queue.leader).collect();
     assert_eq!(leaders.len(), 3, "leaders are balanced: {queues:?}");
@@ -128,13 +195,5 @@ async fn a_cluster_loses_no_confirmed_event_when_nodes_are_killed_cut_off_and_re
     println!("{} events", load.events());
 
     load.assert_applied_once(&world).await;
-    eventually("every webhook is delivered", JOINED, async || {
-        let query = "SELECT count(*) FROM outbox o WHERE relayed_at IS NULL OR NOT EXISTS (
-            SELECT FROM deliveries d WHERE d.event_id = o.event_id AND d.state = 'delivered')";
-        match world.database.count(query).await {
-            0 => Ok(()),
-            left => Err(format!("{left} events")),
-        }
-    })
-    .await;
+    assert_all_delivered(&world).await;
 }

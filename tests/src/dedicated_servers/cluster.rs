@@ -45,6 +45,26 @@ impl BrokerCluster {
         nodes.map(|node| format!("{}?heartbeat={heartbeat}", node.url())).collect::<Vec<_>>().join(",")
     }
 
+    /// Separates a node from the others, as a cut network between them does: its connections to them end, and both sides fail to open
+    /// new ones, because the node believes that they have another Erlang cookie. Clients still reach all nodes.
+    pub async fn separate(&self, node: usize) {
+        let separate = "[begin erlang:set_cookie(Peer, separated), erlang:disconnect_node(Peer) end || Peer <- nodes()].";
+        self.nodes[node].control(&["eval", separate]).await;
+    }
+
+    /// Lets a separated node and the others reach each other again.
+    pub async fn reunite(&self, node: usize) {
+        for peer in (1..=NODES).filter(|number| *number != node + 1) {
+            let reunite = format!("erlang:set_cookie('connect-{peer}@localhost', erlang:get_cookie()).");
+            self.nodes[node].control(&["eval", &reunite]).await;
+        }
+    }
+
+    /// Whether RabbitMQ runs on a node. It does not on one that paused itself.
+    pub async fn is_running(&self, node: usize) -> bool {
+        self.nodes[node].control_output(&["eval", "rabbit:is_running()."]).await.trim() == "true"
+    }
+
     /// The queues that begin with `prefix`, as the node `asked` sees them.
     pub async fn queues(&self, asked: usize, prefix: &str) -> Vec<ClusterQueue> {
         let columns = ["--silent", "list_queues", "name", "leader", "members", "online"];
