@@ -199,7 +199,7 @@ pub async fn publish(
         confirm_within: reply_timeout,
         deadline,
     };
-    let reply = rpc.call(request, Vec::new()).await.map_err(|error| match error {
+    let reply = rpc.call(request, Vec::new(), || ()).await.map_err(|error| match error {
         CallError::Unavailable => AdminError::BrokerUnavailable,
         CallError::Refused => AdminError::CrmQueueFull,
         CallError::NoReply => AdminError::NoReply { id },

@@ -134,7 +134,7 @@ mod tests {
         let events = parts.iter().map(|(events, _)| events).sum();
         let (request_id, published_at) = (Uuid::nil(), clock::now());
         let parts = parts.iter().map(part).collect();
-        BatchMeta { request_id, caller, published_at, events, traceparent: None, parts, check_of: None }
+        BatchMeta { request_id, caller, published_at, events, traceparent: None, parts }
     }
 
     fn result(id: &str, status: EventStatus) -> EventResult {

@@ -27,18 +27,6 @@ pub struct BatchMeta {
     /// messages of the previous release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<BatchPart>,
-    /// Makes the message a check of the message with this id, whose events it repeats: nothing is applied, and the reply is a
-    /// [`CheckReply`]. A worker of the previous release does not know it and applies the events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check_of: Option<Uuid>,
-}
-
-/// The reply to a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CheckReply {
-    /// The number of events that are in the ledger or fail.
-    pub settled: u64,
 }
 
 /// One request of a bundle.

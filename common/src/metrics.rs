@@ -62,18 +62,10 @@ pub(crate) const QUEUE_MAX_LENGTH: &str = "connect_queue_max_length";
 pub(crate) const OLDEST_UNACKNOWLEDGED: &str = "connect_oldest_unacknowledged_seconds";
 /// Seconds from publish to apply, by queue; for a webhook directly from the outbox, from reading it to its first attempt.
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
-/// Events by type and status.
+/// Events that the worker has decided about, by type and status; again when their message is redelivered.
 pub const EVENTS: &str = "connect_events_total";
-/// Events of messages that the broker has confirmed to this ingest.
-pub const EVENTS_CONFIRMED: &str = "connect_events_confirmed_total";
-/// Confirmed events that were applied, now or before, or have failed.
-pub const EVENTS_SETTLED: &str = "connect_events_settled_total";
-/// Gauge of the confirmed events whose result is not known yet.
-pub const EVENTS_IN_FLIGHT: &str = "connect_events_in_flight";
-/// Gauge of the confirmed events whose reply was lost within the last hour, and which two checks did not find settled.
-pub const EVENTS_UNACCOUNTED: &str = "connect_events_unaccounted";
-/// Confirmed events whose result stays unknown: an hour has passed, or too many messages had no reply.
-pub const EVENTS_FORGOTTEN: &str = "connect_events_forgotten_total";
+/// Events of messages that the broker has confirmed in time.
+pub const EVENTS_ACCEPTED: &str = "connect_events_accepted_total";
 /// Advisor actions by name and status: `done`, `repeated`, `refused`, `malformed`, `failed`.
 pub const ACTIONS: &str = "connect_actions_total";
 /// Duration of a unit of work in seconds, by queue.

@@ -9,7 +9,6 @@ use crate::limits::InFlightLimits;
 use crate::limits::backlog::{self, Backlog};
 use crate::limits::read_limit::ReadLimit;
 use crate::publish::QueuePublisher;
-use crate::publish::accounts::{EventAccounts, check_unreplied};
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::read_pools::ReadPools;
@@ -124,9 +123,7 @@ fn start_services(
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
     tokio::spawn(backlog::report_pressure(replay_db.clone(), backlogs));
     tokio::spawn(background::watch_readiness(replay_db, ingest.master_keys.clone(), queues, health.clone()));
-    let accounts = EventAccounts::new();
-    tokio::spawn(check_unreplied(accounts.clone(), broker.clone(), event_queue.clone()));
-    let events = EventPublisher::new(event_queue, accounts, ingest.publish_timeout, ingest.reply_timeout);
+    let events = EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout);
     let services = Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
         limits: InFlightLimits::new(ingest.max_in_flight, ingest.max_in_flight_per_tenant),

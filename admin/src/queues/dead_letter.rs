@@ -158,9 +158,8 @@ impl LetterMetadata {
     }
 
     fn of_batch(meta: &BatchMeta) -> Self {
-        let batch = || format!("batch of {}", meta.events);
         Self {
-            kind: Some(meta.check_of.map_or_else(batch, |message_id| format!("check of {message_id}"))),
+            kind: Some(format!("batch of {}", meta.events)),
             tenant_id: Some(meta.caller.tenant_id),
             request_id: Some(meta.request_id),
             published_at: Some(clock::to_text(meta.published_at)),
@@ -228,30 +227,6 @@ mod tests {
             why(Queue::Crm, Some("delivery_limit"), Some(MacStatus::Missing), MetadataState::Missing)
                 .starts_with("delivered too often")
         );
-    }
-
-    #[test]
-    fn a_check_names_the_message_that_it_checks() {
-        let caller = common::caller::Caller {
-            tenant_id: TenantId(Uuid::nil()),
-            tenant: "acme".to_owned(),
-            key: common::model::KeyPrefix::parse("ck_test").unwrap(),
-            scopes: common::model::Scopes::default(),
-            origin: None,
-        };
-        let batch = BatchMeta {
-            request_id: Uuid::from_u128(1),
-            caller,
-            published_at: clock::now(),
-            events: 3,
-            traceparent: None,
-            parts: Vec::new(),
-            check_of: None,
-        };
-        let check = BatchMeta { check_of: Some(Uuid::from_u128(2)), ..batch.clone() };
-        let kind = |meta: &BatchMeta| LetterMetadata::of_batch(meta).kind.unwrap();
-        assert_eq!(kind(&batch), "batch of 3");
-        assert_eq!(kind(&check), format!("check of {}", Uuid::from_u128(2)));
     }
 
     #[test]

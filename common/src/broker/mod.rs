@@ -15,7 +15,6 @@ mod dead_letter_log;
 mod dead_letter_scan;
 mod dial;
 mod gauges;
-mod hold;
 mod mac;
 mod malformed_part;
 mod message;
@@ -40,7 +39,6 @@ pub use dead_letter_scan::{
     DeadLetter, DeadLetterAction, DeadLetterCause, DeadLetterCounts, DeadLetterScan, Window,
 };
 pub use gauges::observe_queues;
-pub use hold::{Hold, Holds};
 pub use mac::{MacError, MessageKeys};
 pub use malformed_part::MalformedPart;
 pub use message::Message;
@@ -49,6 +47,7 @@ pub use operator_connection::{
     OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus, RETRY_QUEUES_MAX,
 };
 pub use publisher::{OutgoingMessage, PublishError, Publisher};
+pub use reply_channel::{Hold, Holds};
 pub use rpc::{CallError, Rpc, RpcRequest};
 pub use settle::MessageOutcome;
 pub use tls_report::{tls_files, tls_reports};

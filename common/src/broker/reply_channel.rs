@@ -3,7 +3,6 @@
 
 use super::confirm_channel::{ConfirmChannel, is_in_queue};
 use super::connection::{Broker, Link};
-use super::hold::Holds;
 use super::mac::{MessageKeys, Purpose, SignedFields};
 use super::rpc::{CallError, PERSISTENT, RpcRequest, headers};
 use super::time_limit::in_time;
@@ -17,6 +16,7 @@ use lapin::options::BasicConsumeOptions;
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Confirmation, PublisherConfirm};
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -40,6 +40,23 @@ const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
 
 /// How often the reservations of abandoned messages are checked.
 const UNREPLIED_CHECK: Duration = Duration::from_secs(5);
+
+/// A reservation that lasts until a message is replied to, whether or not its caller still waits, such as a share of the
+/// backlog. It is dropped when the broker refuses the message, after the reply, and when no reply came within the time for
+/// which the message may still wait.
+pub trait Hold: Debug + Send + Sync {
+    /// The message has been replied to.
+    fn replied(&self);
+    /// How long the message may still wait for the worker, by the current estimate. Called when its caller gets a response
+    /// before a reply has arrived.
+    fn unreplied_hold_time(&self) -> Duration;
+    /// Called after a reconnect, when no reply can arrive any more, because the reply channel was lost. Releases the reservation once
+    /// the message cannot be waiting in its queue any more.
+    fn release_after_longest_wait(self: Box<Self>);
+}
+
+/// The reservations for one message.
+pub type Holds = Vec<Box<dyn Hold>>;
 
 /// A channel with its reply consumer, on one connection.
 #[derive(Debug)]
@@ -90,7 +107,6 @@ impl Drop for PendingCall<'_> {
         let keeps = |call: &PendingReply| self.is_published && !call.holds.is_empty();
         if let Some(call) = calls.get_mut(&self.id).filter(|call| keeps(call)) {
             let since = Instant::now();
-            call.holds.iter().for_each(|hold| hold.abandoned());
             let keep_for = call.holds.iter().map(|hold| hold.unreplied_hold_time()).max().unwrap_or_default();
             call.abandoned = Some(Abandoned { since, until: since + keep_for });
         } else {
@@ -122,7 +138,7 @@ impl ReplyChannel {
         let sent = timeout_at(confirm_by, self.send(queue, request)).await;
         let mut confirm = sent.map_err(|_| CallError::NoReply)?.map_err(|_| CallError::Unavailable)?;
         match timeout_at(confirm_by, &mut confirm).await {
-            Ok(confirmation) => check(&confirmation).inspect(|()| self.note_confirmed(request.id)),
+            Ok(confirmation) => check(&confirmation),
             Err(_) => {
                 drop(tokio::spawn(Arc::clone(self).await_late_confirm(request.id, confirm)));
                 Err(CallError::NoReply)
@@ -130,23 +146,12 @@ impl ReplyChannel {
         }
     }
 
-    /// Tells the reservations of a message that the broker has confirmed it after all, or drops them when the broker refuses it.
-    /// Ends when the channel closes.
+    /// Drops the reservations of a message if the broker refuses it after all. Ends when the channel closes.
     async fn await_late_confirm(self: Arc<Self>, id: Uuid, confirm: PublisherConfirm) {
-        match check(&confirm.await) {
-            Ok(()) => self.note_confirmed(id),
-            Err(CallError::Refused) => {
-                // Dropped outside of the lock, because a reservation may take a lock of its own.
-                let refused = self.pending().remove(&id);
-                drop(refused);
-            }
-            Err(_) => {}
-        }
-    }
-
-    fn note_confirmed(&self, id: Uuid) {
-        if let Some(pending) = self.pending().get(&id) {
-            pending.holds.iter().for_each(|hold| hold.confirmed());
+        if check(&confirm.await) == Err(CallError::Refused) {
+            // Dropped outside of the lock, because a reservation may take a lock of its own.
+            let refused = self.pending().remove(&id);
+            drop(refused);
         }
     }
 
@@ -243,8 +248,7 @@ pub(super) async fn run_reply_channel(
         // no channel is open, so only reservations that are pending now are affected.
         if let Some(reply_channel) = current.send_replace(None) {
             let lost = std::mem::take(&mut *reply_channel.pending());
-            let holds = lost.into_values().flat_map(|pending| pending.holds);
-            orphaned.extend(holds.inspect(|hold| hold.abandoned()));
+            orphaned.extend(lost.into_values().flat_map(|pending| pending.holds));
         }
         waits.wait_unless_shutdown(&shutdown).await;
     }

@@ -1,9 +1,8 @@
 //! Request and reply over a queue: publishes with a confirm and waits for the reply on the direct reply-to.
 
 use super::connection::Broker;
-use super::hold::Holds;
 use super::mac::MAC_HEADER;
-use super::reply_channel::{PendingCall, ReplyChannel, run_reply_channel};
+use super::reply_channel::{Holds, PendingCall, ReplyChannel, run_reply_channel};
 use super::topology::Queue;
 use crate::metrics::{self as names, PUBLISHES, REPLY_WAIT};
 use crate::trace::TRACEPARENT;
@@ -120,14 +119,9 @@ impl Rpc {
         metrics::counter!(PUBLISHES, "queue" => self.queue.as_str(), "outcome" => outcome).increment(1);
     }
 
-    /// Publishes and waits for the reply. `holds` are kept until it arrives, even after the request's deadline.
-    pub async fn call(&self, request: RpcRequest<'_>, holds: Holds) -> Result<Vec<u8>, CallError> {
-        self.call_with_on_confirm(request, holds, || ()).await
-    }
-
-    /// Like [`call`](Self::call), and calls `on_confirm` once the broker has confirmed the message, unless the reply or the
-    /// end of the call comes first.
-    pub async fn call_with_on_confirm(
+    /// Publishes and waits for the reply. `holds` are kept until it arrives, even after the request's deadline. Calls `on_confirm`
+    /// once the broker has confirmed the message, which a reply proves as well, unless the call ends before.
+    pub async fn call(
         &self,
         request: RpcRequest<'_>,
         holds: Holds,
@@ -156,7 +150,9 @@ impl Rpc {
         tokio::select! {
             // The reply may arrive before the confirm: then the message is published.
             biased;
-            reply = &mut pending_call.reply => return reply.map_err(|_| CallError::NoReply),
+            reply = &mut pending_call.reply => {
+                return reply.map_err(|_| CallError::NoReply).inspect(|_| on_confirm());
+            }
             confirmed = publishing => {
                 pending_call.is_published = confirmed != Err(CallError::Unavailable) && confirmed != Err(CallError::Refused);
                 confirmed?;

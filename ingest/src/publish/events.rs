@@ -4,7 +4,6 @@
 //! A small batch may share its message with others of the same caller (see [`crate::publish::bundles`]). A large one is published
 //! by itself, at once, from its unchanged bytes.
 
-use super::accounts::EventAccounts;
 use super::bundles::{Bundles, SmallRequest};
 use super::{QueuePublisher, RequestMessage};
 use crate::limits::backlog::{self, Share};
@@ -13,10 +12,9 @@ use bytes::Bytes;
 use common::caller::Caller;
 use common::clock;
 use common::message::BatchMeta;
-use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS};
+use common::metrics::{BATCH_EVENTS, BUNDLE_REQUESTS, EVENTS_ACCEPTED, register_counter};
 use common::model::TenantId;
 use common::trace::RequestContext;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -30,7 +28,6 @@ const SMALL_BYTES: usize = 32 * 1024;
 pub(crate) struct EventPublisher {
     queue: QueuePublisher,
     bundles: Bundles,
-    accounts: EventAccounts,
     publish_within: Duration,
     reply_within: Duration,
 }
@@ -56,12 +53,12 @@ impl EventPublisher {
     /// `publish_within` limits the wait for the broker's confirm, `reply_within` the whole.
     pub(crate) fn new(
         queue: QueuePublisher,
-        accounts: EventAccounts,
         publish_within: Duration,
         reply_within: Duration,
     ) -> Self {
-        let bundles = Bundles::new(queue.clone(), accounts.clone());
-        Self { queue, bundles, accounts, publish_within, reply_within }
+        register_counter(EVENTS_ACCEPTED, &[]);
+        let bundles = Bundles::new(queue.clone());
+        Self { queue, bundles, publish_within, reply_within }
     }
 
     /// A share of the backlog for a body that has not been parsed yet, as [`QueuePublisher::take_share`] takes it.
@@ -92,14 +89,19 @@ impl EventPublisher {
             metrics::histogram!(BUNDLE_REQUESTS).record(1);
             let meta = single_meta(request_context, caller, batch.events);
             let message = batch_message(&meta, batch.body, confirm_by, reply_by);
-            let tracked = self.accounts.track(Arc::new(meta), message.body.clone());
-            self.queue.call_detached(message, vec![Box::new(share), tracked]).await
+            let count = move || count_accepted(batch.events);
+            self.queue.call_detached(message, vec![Box::new(share)], count).await
         };
         result.map_err(|error| {
             tracing::debug!(%error, "publishing a batch or waiting for its result failed");
             error.count_and_refuse(caller.tenant_id, Refusal::ProcessingTimeout)
         })
     }
+}
+
+/// Counts the events of a message that the broker has confirmed.
+pub(super) fn count_accepted(events: u16) {
+    metrics::counter!(EVENTS_ACCEPTED).increment(u64::from(events));
 }
 
 /// The metadata of a message with the batch of a single request.
@@ -111,7 +113,6 @@ pub(super) fn single_meta(request_context: RequestContext, caller: &Caller, even
         events,
         traceparent: Some(request_context.context.to_header()),
         parts: Vec::new(),
-        check_of: None,
     }
 }
 

@@ -8,7 +8,6 @@
 //! up, but a retry has a new signature in any case. After the publish the message is applied exactly once. The publish and the wait for
 //! its reply continue without the caller, and so does the message's share of the backlog: hanging up frees nothing.
 
-pub(crate) mod accounts;
 pub(crate) mod bundles;
 pub(crate) mod events;
 pub(crate) mod writes;
@@ -81,7 +80,7 @@ impl QueuePublisher {
     }
 
     /// Publishes a message and waits for the reply. `holds` are kept until it arrives, even after `reply_by`. Calls
-    /// `on_confirm` once the broker has confirmed the message, unless the reply or the end of the call comes first.
+    /// `on_confirm` once the message is known to be in the queue.
     pub(crate) async fn call(
         &self,
         message: &RequestMessage,
@@ -96,7 +95,7 @@ impl QueuePublisher {
             confirm_within: message.confirm_by.saturating_duration_since(Instant::now()),
             deadline: message.reply_by,
         };
-        self.rpc.call_with_on_confirm(request, holds, on_confirm).await
+        self.rpc.call(request, holds, on_confirm).await
     }
 
     /// The same in a task of its own, which continues when the caller hangs up.
@@ -104,9 +103,10 @@ impl QueuePublisher {
         &self,
         message: RequestMessage,
         holds: Holds,
+        on_confirm: impl FnOnce() + Send + 'static,
     ) -> Result<Vec<u8>, SubmitError> {
         let publisher = self.clone();
-        let call = async move { publisher.call(&message, holds, || ()).await };
+        let call = async move { publisher.call(&message, holds, on_confirm).await };
         // Without a result the task has panicked; the message may have been published.
         Ok(tokio::spawn(call.in_current_span()).await.unwrap_or(Err(CallError::NoReply))?)
     }

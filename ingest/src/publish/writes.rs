@@ -94,7 +94,7 @@ impl WritePublisher {
             confirm_by: deadline,
             reply_by: deadline,
         };
-        let reply = match self.queue.call_detached(message, vec![Box::new(share)]).await {
+        let reply = match self.queue.call_detached(message, vec![Box::new(share)], || ()).await {
             Ok(reply) => reply,
             Err(error) => {
                 tracing::debug!(%error, "a records write got no reply from the worker");

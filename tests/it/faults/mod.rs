@@ -2,7 +2,6 @@
 
 mod cluster;
 mod connections;
-mod conservation;
 mod failover;
 mod programs;
 mod queue;

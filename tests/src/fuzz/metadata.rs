@@ -63,7 +63,6 @@ fn meta(random: &mut Random, texts: &[&[u8]]) -> BatchMeta {
         events: parts.iter().map(|part| part.events).sum(),
         traceparent: None,
         parts,
-        check_of: random.once_in(4).then(|| id(random)),
     }
 }
 

@@ -11,16 +11,11 @@ use tokio::time::{Instant, sleep};
 const AT_REST_WITHIN: Duration = Duration::from_secs(180);
 /// Maximum time that the dispatchers may take to compare all events with their deliveries, in small steps.
 const COMPARED: Duration = Duration::from_secs(900);
-/// Maximum time that an ingest may take to check the messages whose replies were lost.
-const CHECKED: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The queues that must be empty in the end.
 const QUEUES: [&str; 8] =
     ["events", "records", "crm", "webhooks", "events.dead", "records.dead", "crm.dead", DEAD_WEBHOOKS];
 const DEAD_WEBHOOKS: &str = "webhooks.dead";
-/// Confirmed events without a result.
-const OPEN_EVENTS: [&str; 3] =
-    ["connect_events_in_flight", "connect_events_unaccounted", "connect_events_forgotten_total"];
 /// Deliveries of relayed events that do not exist.
 const UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
 /// Events that are not relayed, deliveries that wait, dead-lettered deliveries.
@@ -84,49 +79,38 @@ pub(super) async fn until_at_rest(stack: &Stack, run: &Run, receiver: &FailingRe
     run.oracle().add_violation(format!("not processed {AT_REST_WITHIN:?} after the faults: {seen}"));
 }
 
-/// The numbers of a program's copies.
-fn numbers_of(program: &str) -> impl Iterator<Item = usize> {
-    PROGRAMS.iter().enumerate().filter(move |(_, name)| **name == program).map(|(number, _)| number)
-}
-
-/// Waits until each ingest knows the result of every event that was confirmed to it.
-pub(super) async fn check_events_are_accounted_for(stack: &Stack, run: &Run) {
-    let deadline = Instant::now() + CHECKED;
-    for number in numbers_of("connect-ingest") {
-        until_zero(stack, run, number, &OPEN_EVENTS, deadline).await;
-    }
-}
-
-/// Waits until these metrics of a program are exported and 0. It is a violation if they are not.
-async fn until_zero(stack: &Stack, run: &Run, number: usize, names: &[&str], deadline: Instant) {
-    loop {
-        let program = stack.slots[number].program.lock().await;
-        let samples = program.as_ref().expect("it was started").metrics().await;
-        drop(program);
-        let values: Vec<_> =
-            names.iter().map(|name| samples.of(name).map(|sample| sample.value).next()).collect();
-        if values.iter().all(|value| *value == Some(0.0)) {
-            return;
-        }
-        if Instant::now() > deadline {
-            let what = format!("{names:?} of {} {number} are {values:?} at rest", PROGRAMS[number]);
-            return run.oracle().add_violation(what);
-        }
-        sleep(PAUSE).await;
-    }
-}
-
 /// Waits until each dispatcher has compared all events with their deliveries, and checks that none is missing.
 pub(super) async fn check_deliveries_are_accounted_for(stack: &Stack, run: &Run) {
+    let dispatchers = || {
+        PROGRAMS.iter().enumerate().filter(|(_, name)| **name == "connect-dispatcher").map(|(number, _)| number)
+    };
     // The gauge ignores a subscription that was created less than a minute before an event, so they are made older.
     stack.database.execute("UPDATE subscriptions SET created_at = created_at - interval '1 hour'").await;
     // A new dispatcher shows no number before it has compared all events.
-    for number in numbers_of("connect-dispatcher") {
+    for number in dispatchers() {
         stack.end_program(number, false).await;
         stack.start_program(number).await;
     }
     let deadline = Instant::now() + COMPARED;
-    for number in numbers_of("connect-dispatcher") {
-        until_zero(stack, run, number, &[UNACCOUNTED], deadline).await;
+    for number in dispatchers() {
+        until_none_is_missing(stack, run, number, deadline).await;
+    }
+}
+
+/// Waits until a dispatcher exports that no delivery is missing. It is a violation if it does not.
+async fn until_none_is_missing(stack: &Stack, run: &Run, number: usize, deadline: Instant) {
+    loop {
+        let program = stack.slots[number].program.lock().await;
+        let samples = program.as_ref().expect("it was started").metrics().await;
+        drop(program);
+        let missing = samples.of(UNACCOUNTED).map(|sample| sample.value).next();
+        if missing == Some(0.0) {
+            return;
+        }
+        if Instant::now() > deadline {
+            let what = format!("{UNACCOUNTED} of {} {number} is {missing:?} at rest", PROGRAMS[number]);
+            return run.oracle().add_violation(what);
+        }
+        sleep(PAUSE).await;
     }
 }

@@ -26,8 +26,6 @@ use tracing::{Instrument, Span};
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 /// The number of events that is assumed for a message whose metadata cannot be parsed.
 const ASSUMED_EVENTS: usize = 100;
-/// More than any bound of a unit: a check is a unit of its own, so that no event shares its transaction.
-const CHECK_WEIGHT: usize = u32::MAX as usize;
 /// `error` of an event that failed because of an internal error.
 const INTERNAL_ERROR: &str = "internal_error";
 
@@ -37,12 +35,12 @@ static LOG_LIMITS: LogLimit<3> = LogLimit::new();
 /// Applies batches of events, several messages as one unit.
 #[derive(Clone, Debug)]
 pub(crate) struct EventsHandler {
-    pub(super) pipeline: Pipeline,
+    pipeline: Pipeline,
     shutdown: CancellationToken,
 }
 
 /// The program shut down while the database was unavailable. The messages return to the queue.
-pub(super) struct Interrupted;
+struct Interrupted;
 
 impl EventsHandler {
     /// Creates a handler that stops waiting for the database once `shutdown` is canceled.
@@ -110,26 +108,16 @@ impl EventsHandler {
         })
     }
 
+    /// Applies events as one unit; waits for the database without a time limit. A returned error is permanent, or a conflict after
+    /// all retries.
     async fn apply_when_available(
         &self,
         events: &[UnitEvent<'_>],
         skip_discovery: bool,
     ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
-        self.when_available(|| self.pipeline.apply_events(events, skip_discovery)).await
-    }
-
-    /// Runs a unit; waits for the database without a time limit. A returned error is permanent, or a conflict after all
-    /// retries.
-    pub(super) async fn when_available<T, R>(
-        &self,
-        run: impl Fn() -> R + Send,
-    ) -> Result<Result<T, TxError>, Interrupted>
-    where
-        R: Future<Output = Result<T, TxError>> + Send,
-    {
         let mut waits = OUTAGE_WAITS;
         loop {
-            match run().await {
+            match self.pipeline.apply_events(events, skip_discovery).await {
                 Err(TxError::Unavailable(error)) => {
                     limited!(LOG_LIMITS[2], warn, error, "database unavailable; retrying the unit of events");
                 }
@@ -144,18 +132,10 @@ impl UnitHandler for EventsHandler {
     const DEAD_LETTER_REASONS: &'static [&'static str] = UNREADABLE_REASONS;
 
     fn weigh(&self, message: &Message) -> usize {
-        parse_meta(message).map_or(ASSUMED_EVENTS, |meta| match meta.check_of {
-            Some(_) => CHECK_WEIGHT,
-            None => usize::from(meta.events),
-        })
+        parse_meta(message).map_or(ASSUMED_EVENTS, |meta| usize::from(meta.events))
     }
 
     async fn handle(&mut self, unit: &[Message]) -> Vec<MessageOutcome> {
-        if let [message] = unit
-            && let Some(message_id) = parse_meta(message).and_then(|meta| meta.check_of)
-        {
-            return vec![self.check(message, message_id).await];
-        }
         let started = Instant::now();
         let mut messages: Vec<Result<EventsMessage<'_>, UnreadableMessage>> =
             unit.iter().map(EventsMessage::parse).collect();
@@ -217,7 +197,7 @@ fn message_outcome(
 }
 
 /// The log span of a unit: it names its request, or all of its requests.
-pub(super) fn unit_span_of(parts: &[&Part<'_>]) -> Span {
+fn unit_span_of(parts: &[&Part<'_>]) -> Span {
     match parts {
         [part] => batch_span(part.request_context),
         parts => unit_span(&parts.iter().map(|part| part.request_context).collect::<Vec<_>>()),

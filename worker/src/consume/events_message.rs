@@ -177,8 +177,7 @@ fn begin_span(meta: &BatchMeta, part: Option<&BatchPart>) -> (TraceSpan, Request
         Some(part) => (part.request_id, part.events, &part.traceparent),
         None => (meta.request_id, meta.events, &meta.traceparent),
     };
-    let name = if meta.check_of.is_some() { "check" } else { "batch" };
-    let mut trace_span = TraceSpan::begin(trace_parent(sent.as_deref()), name, SpanKind::Consumer);
+    let mut trace_span = TraceSpan::begin(trace_parent(sent.as_deref()), "batch", SpanKind::Consumer);
     trace_span.set("connect.request_id", || request_id.to_string());
     trace_span.set("connect.events", || i64::from(events));
     let request_context = RequestContext { request_id, context: trace_span.context() };

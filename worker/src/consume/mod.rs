@@ -1,7 +1,6 @@
 //! The handlers of the worker's queues. A handler returns an outcome for each message; `common::broker` replies, acknowledges and
 //! dead-letters.
 
-mod checks;
 mod crm;
 mod events;
 mod events_message;

@@ -4,12 +4,11 @@ use super::{Decision, Pipeline, UnitContext, UnitOfWork};
 use crate::rules::{self, Event};
 use crate::store::{LoadRequest, Loaded, locks_its_client};
 use common::db::TxError;
-use common::event::{Envelope, EventResult, EventStatus};
+use common::event::{Envelope, EventResult};
 use common::message::BatchMeta;
 use common::model::TenantId;
 use common::trace::RequestContext;
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// One event of a unit, with the metadata of its message.
 #[derive(Clone, Copy, Debug)]
@@ -32,16 +31,6 @@ impl Pipeline {
         skip_discovery: bool,
     ) -> Result<Vec<EventResult>, TxError> {
         self.run(&EventUnit::new(events, skip_discovery)).await
-    }
-
-    /// Returns how many of `events` were applied, or fail now, and applies none. If the message with this id has applied one of
-    /// them, it was handled, so the others count as failed.
-    pub(crate) async fn count_settled(
-        &self,
-        events: &[UnitEvent<'_>],
-        message_id: Uuid,
-    ) -> Result<usize, TxError> {
-        self.run(&CheckUnit { unit: EventUnit::new(events, false), message_id }).await
     }
 }
 
@@ -98,52 +87,6 @@ impl UnitOfWork for EventUnit<'_> {
             results.push(result);
         }
         Ok(Decision::Commit(results, Vec::new()))
-    }
-}
-
-/// A unit that is decided and never written.
-struct CheckUnit<'a> {
-    unit: EventUnit<'a>,
-    /// The message that had the events before.
-    message_id: Uuid,
-}
-
-impl CheckUnit<'_> {
-    /// Whether the message has applied an event.
-    fn has_applied(&self, loaded: &Loaded, event: &Event<'_>) -> bool {
-        let state = loaded.states.get(&event.caller.tenant_id);
-        let entry = state.and_then(|state| state.ledger.get(&event.envelope.event_id));
-        entry.is_some_and(|entry| entry.request_id == self.message_id)
-    }
-}
-
-impl UnitOfWork for CheckUnit<'_> {
-    const NAME: &'static str = "check_events";
-    type Output = usize;
-
-    fn request(&self) -> &LoadRequest {
-        self.unit.request()
-    }
-
-    fn events(&self) -> &[Event<'_>] {
-        self.unit.events()
-    }
-
-    fn max_new_leads(&self) -> Vec<(TenantId, usize)> {
-        self.unit.max_new_leads()
-    }
-
-    fn decide(&self, loaded: &mut Loaded, unit_ctx: &mut UnitContext) -> Result<Decision<usize>, TxError> {
-        let events = &self.unit.events;
-        if events.iter().any(|event| self.has_applied(loaded, event)) {
-            return Ok(Decision::Discard(events.len()));
-        }
-        let reserved = unit_ctx.numbers.snapshot();
-        let decision = self.unit.decide(loaded, unit_ctx);
-        unit_ctx.numbers.restore(reserved);
-        let (Decision::Commit(results, _) | Decision::Discard(results)) = decision?;
-        let is_settled = |result: &&EventResult| result.status != EventStatus::Accepted;
-        Ok(Decision::Discard(results.iter().filter(is_settled).count()))
     }
 }
 

@@ -157,16 +157,6 @@ impl ReservedNumbers {
         self.blocks.entry(tenant).or_default()
     }
 
-    /// A copy of the numbers that are left, for [`restore`](Self::restore).
-    pub(super) fn snapshot(&self) -> HashMap<TenantId, NumberBlock> {
-        self.blocks.clone()
-    }
-
-    /// Takes numbers back that were used for something that will not be written.
-    pub(super) fn restore(&mut self, snapshot: HashMap<TenantId, NumberBlock>) {
-        self.blocks = snapshot;
-    }
-
     fn missing(&self, requested: &[(TenantId, usize)]) -> Vec<(TenantId, i32)> {
         let missing = |(tenant, count): &(TenantId, usize)| {
             let missing = count.saturating_sub(self.blocks.get(tenant).map_or(0, NumberBlock::len));

@@ -7,7 +7,6 @@
 mod publish;
 mod waiting;
 
-use super::accounts::EventAccounts;
 use super::events::ValidBatch;
 use super::{QueuePublisher, SubmitError};
 use crate::limits::backlog::Share;
@@ -41,8 +40,8 @@ pub(crate) struct Bundles {
 }
 
 impl Bundles {
-    pub(crate) fn new(queue: QueuePublisher, accounts: EventAccounts) -> Self {
-        Self { publisher: Arc::new(Publisher::new(queue, accounts)) }
+    pub(crate) fn new(queue: QueuePublisher) -> Self {
+        Self { publisher: Arc::new(Publisher::new(queue)) }
     }
 
     /// Publishes a request, alone or with others of its caller, and returns its own result: JSON of a `BatchResult`.

@@ -2,8 +2,7 @@
 
 use super::waiting::{PublishQueueFull, WaitingRequest, WaitingRequests};
 use crate::publish::QueuePublisher;
-use crate::publish::accounts::EventAccounts;
-use crate::publish::events::{batch_message, single_meta};
+use crate::publish::events::{batch_message, count_accepted, single_meta};
 use bytes::Bytes;
 use common::broker::{CallError, Holds};
 use common::bundle;
@@ -25,7 +24,6 @@ static MISMATCHES: LogLimit<1> = LogLimit::new();
 #[derive(Debug)]
 pub(super) struct Publisher {
     queue: QueuePublisher,
-    accounts: EventAccounts,
     runtime: Handle,
     waiting: Mutex<WaitingRequests>,
 }
@@ -37,8 +35,8 @@ struct PublishUnderWay {
 }
 
 impl Publisher {
-    pub(super) fn new(queue: QueuePublisher, accounts: EventAccounts) -> Self {
-        Self { queue, accounts, runtime: Handle::current(), waiting: Mutex::default() }
+    pub(super) fn new(queue: QueuePublisher) -> Self {
+        Self { queue, runtime: Handle::current(), waiting: Mutex::default() }
     }
 
     /// Queues a request: it is published at once, or after the publish of its caller that is under way.
@@ -77,19 +75,18 @@ impl PublishUnderWay {
 
     async fn publish(self, mut group: Vec<WaitingRequest>) {
         metrics::histogram!(BUNDLE_REQUESTS).record(u32::try_from(group.len()).unwrap_or(u32::MAX));
-        let mut holds: Holds = group.iter_mut().filter_map(WaitingRequest::take_hold).collect();
+        let holds: Holds = group.iter_mut().filter_map(WaitingRequest::take_hold).collect();
         let (meta, body) = message(&self.caller, &group);
-        let meta = Arc::new(meta);
         let last =
             |of: fn(&WaitingRequest) -> Instant| group.iter().map(of).max().unwrap_or_else(Instant::now);
         let confirm_by = last(|waiting| waiting.request.confirm_by);
         let reply_by = last(|waiting| waiting.request.reply_by);
         let message = batch_message(&meta, body, confirm_by, reply_by);
-        holds.push(self.publisher.accounts.track(Arc::clone(&meta), message.body.clone()));
         let publisher = Arc::clone(&self.publisher);
         // Dropping `self` begins the caller's next publish. If the call ends without a confirm, the closure is dropped, and `self` with
         // it.
         let on_confirm = || {
+            count_accepted(meta.events);
             group.iter().for_each(|waiting| waiting.state.confirm());
             drop(self);
         };
@@ -124,7 +121,6 @@ fn message(caller: &Caller, group: &[WaitingRequest]) -> (BatchMeta, Bytes) {
         // A worker of the previous release uses this trace context for all parts.
         traceparent: parts.first().and_then(|part| part.traceparent.clone()),
         parts,
-        check_of: None,
     };
     for waiting in group {
         let (message_id, requests) = (meta.request_id, group.len());
