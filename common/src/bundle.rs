@@ -52,7 +52,7 @@ struct Reply<'r> {
     malformed_parts: Vec<usize>,
 }
 
-/// The reply to a bundle whose parts had these results; `None` for a part that was dead-lettered.
+/// The reply to a bundle whose parts had these results; `None` for a part that could not be read.
 pub fn write_reply(parts: Vec<Option<Vec<EventResult>>>) -> Vec<u8> {
     let is_malformed = |(at, part): (usize, &Option<Vec<EventResult>>)| part.is_none().then_some(at);
     let malformed_parts = parts.iter().enumerate().filter_map(is_malformed).collect();
@@ -76,8 +76,8 @@ struct Status {
     status: EventStatus,
 }
 
-/// Splits the reply to a bundle into each part's own: JSON of a `BatchResult`, or `None` for a part that was
-/// dead-lettered. `None` when the reply does not fit the parts.
+/// Splits the reply to a bundle into each part's own: JSON of a `BatchResult`, or `None` for a part that could not be
+/// read. `None` when the reply does not fit the parts.
 pub fn split_reply(reply: &[u8], parts: &[BatchPart]) -> Option<Vec<Option<Vec<u8>>>> {
     let SentReply { results, malformed_parts } = serde_json::from_slice(reply).ok()?;
     let mut rest = results.as_slice();

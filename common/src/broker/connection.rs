@@ -109,11 +109,6 @@ impl Broker {
         queue_name(&self.prefix, queue)
     }
 
-    /// `<prefix>.<name>.dead` of a queue.
-    pub(super) fn dead_queue_name(&self, queue: Queue) -> String {
-        topology::dead_queue_name(&self.prefix, queue)
-    }
-
     /// `<prefix>.webhooks.retry.<level>`, see [`retry_queue_name`](super::retry_queue_name).
     pub fn retry_queue_name(&self, level: u8) -> String {
         topology::retry_queue_name(&self.prefix, level)

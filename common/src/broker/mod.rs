@@ -16,7 +16,6 @@ mod dead_letter_scan;
 mod dial;
 mod gauges;
 mod mac;
-mod malformed_part;
 mod message;
 mod message_consumer;
 mod operator_connection;
@@ -40,7 +39,6 @@ pub use dead_letter_scan::{
 };
 pub use gauges::observe_queues;
 pub use mac::{MacError, MessageKeys};
-pub use malformed_part::MalformedPart;
 pub use message::Message;
 pub use message_consumer::{AckHandle, MessageHandler, Received, run_message_consumer};
 pub use operator_connection::{

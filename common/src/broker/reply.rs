@@ -43,11 +43,6 @@ impl Replies {
         Self { broker, purpose: Purpose::Reply(queue), channel: None }
     }
 
-    /// The connection that replies go out on.
-    pub(super) const fn broker(&self) -> &Broker {
-        &self.broker
-    }
-
     /// Sends replies to the broker concurrently. Returns for each whether it was sent within the timeout.
     pub(super) async fn send_all(&mut self, replies: &[Reply<'_>]) -> Vec<bool> {
         if replies.is_empty() {

@@ -2,7 +2,6 @@
 
 use super::connection::Broker;
 use super::dead_letter_log::log_dead_letter;
-use super::malformed_part::{MalformedPart, dead_letter_parts};
 use super::message::Message;
 use super::reply::{Replies, Reply};
 use super::time_limit::settle_delivery;
@@ -11,12 +10,7 @@ use crate::metrics::DEAD_LETTERED;
 use crate::trace::{RequestContext, TraceContext};
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicRejectOptions};
-use std::time::Duration;
-use tokio::time::sleep;
 use tracing::Span;
-
-/// Wait before requeueing a message whose malformed parts could not be dead-lettered.
-const REQUEUE_AFTER: Duration = Duration::from_millis(250);
 
 /// What the handler decides about a message. The consumer sends the reply and acknowledges or rejects accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +22,7 @@ pub enum MessageOutcome {
         /// The request that log lines name, if the handler has read it; otherwise they name what the message's id and headers say.
         request_context: Option<RequestContext>,
     },
-    /// Handled except for some parts: send the reply, publish those parts to the dead-letter queue, then acknowledge.
-    Partial {
-        /// Body of the reply.
-        reply: Vec<u8>,
-        /// The parts that cannot be read.
-        malformed: Vec<MalformedPart>,
-    },
-    /// Cannot be handled: send the reply, if there is one, then reject to the dead-letter queue.
+    /// Cannot be handled, or only in part: send the reply, if there is one, then reject to the dead-letter queue.
     DeadLetter {
         /// Reason for the log and the metric's label; one of a fixed set, never data of the message.
         reason: &'static str,
@@ -62,7 +49,6 @@ enum Settlement {
     Acknowledge,
     /// The message goes to the dead-letter queue.
     Reject,
-    Requeue,
     /// The message stays unacknowledged.
     Leave,
 }
@@ -77,7 +63,7 @@ pub(super) struct Settler {
 }
 
 impl Settler {
-    /// Settles messages of `queue`; replies and malformed parts are published on `reply_connection`.
+    /// Settles messages of `queue`; replies are published on `reply_connection`.
     pub(super) fn new(reply_connection: &Broker, queue: Queue) -> Self {
         Self { replies: Replies::new(reply_connection.clone(), queue), queue, has_unsettled: false }
     }
@@ -90,19 +76,16 @@ impl Settler {
     /// Replies, then acknowledges or dead-letters.
     pub(super) async fn settle(&mut self, unit: &Unit, outcomes: &[MessageOutcome]) -> lapin::Result<()> {
         self.reply_all(unit, outcomes).await;
-        let mut settlements = Vec::with_capacity(outcomes.len());
-        for (message, outcome) in unit.messages.iter().zip(outcomes) {
-            settlements.push(self.settlement(message, outcome).await);
-        }
+        let of_each = unit.messages.iter().zip(outcomes);
+        let settlements: Vec<Settlement> =
+            of_each.map(|(message, outcome)| self.settlement(message, outcome)).collect();
         self.has_unsettled |= settlements.contains(&Settlement::Leave);
         // Rejections go first: acknowledging several at once then covers only messages that are to be acknowledged.
         for (delivery, settlement) in unit.deliveries.iter().zip(&settlements) {
-            let requeue = match settlement {
-                Settlement::Reject => false,
-                Settlement::Requeue => true,
-                Settlement::Acknowledge | Settlement::Leave => continue,
-            };
-            settle_delivery(&delivery.acker, delivery.reject(BasicRejectOptions { requeue })).await?;
+            if *settlement == Settlement::Reject {
+                let rejecting = delivery.reject(BasicRejectOptions { requeue: false });
+                settle_delivery(&delivery.acker, rejecting).await?;
+            }
         }
         for (index, multiple) in acknowledgements(&settlements, self.has_unsettled) {
             let delivery = &unit.deliveries[index];
@@ -129,17 +112,10 @@ impl Settler {
         }
     }
 
-    /// Decides how a message is settled; publishes its malformed parts to the dead-letter queue first.
-    async fn settlement(&self, message: &Message, outcome: &MessageOutcome) -> Settlement {
+    /// Decides how a message is settled; counts and logs a dead letter.
+    fn settlement(&self, message: &Message, outcome: &MessageOutcome) -> Settlement {
         match outcome {
             MessageOutcome::Done { .. } => Settlement::Acknowledge,
-            MessageOutcome::Partial { malformed, .. } => {
-                if dead_letter_parts(self.replies.broker(), self.queue, malformed).await {
-                    return Settlement::Acknowledge;
-                }
-                sleep(REQUEUE_AFTER).await;
-                Settlement::Requeue
-            }
             MessageOutcome::DeadLetter { reason, .. } => {
                 span(message, outcome).in_scope(|| log_dead_letter(self.queue, reason));
                 metrics::counter!(DEAD_LETTERED, "queue" => self.queue.as_str(), "reason" => *reason)
@@ -154,7 +130,7 @@ impl Settler {
 /// The reply to a message, if it asks for one.
 fn reply<'v>(delivery: &Delivery, outcome: &'v MessageOutcome) -> Option<Reply<'v>> {
     let body = match outcome {
-        MessageOutcome::Done { reply, .. } | MessageOutcome::Partial { reply, .. } => reply,
+        MessageOutcome::Done { reply, .. } => reply,
         MessageOutcome::DeadLetter { reply, .. } => reply.as_ref()?,
         MessageOutcome::LeaveUnacknowledged => return None,
     };
@@ -181,7 +157,7 @@ fn span(message: &Message, outcome: &MessageOutcome) -> Span {
         MessageOutcome::Done { request_context, .. } | MessageOutcome::DeadLetter { request_context, .. } => {
             *request_context
         }
-        MessageOutcome::Partial { .. } | MessageOutcome::LeaveUnacknowledged => None,
+        MessageOutcome::LeaveUnacknowledged => None,
     };
     let Some(RequestContext { request_id, context: TraceContext { trace_id, .. } }) = request_context else {
         return message.span();

@@ -51,11 +51,7 @@ impl ValidBatch {
 
 impl EventPublisher {
     /// `publish_within` limits the wait for the broker's confirm, `reply_within` the whole.
-    pub(crate) fn new(
-        queue: QueuePublisher,
-        publish_within: Duration,
-        reply_within: Duration,
-    ) -> Self {
+    pub(crate) fn new(queue: QueuePublisher, publish_within: Duration, reply_within: Duration) -> Self {
         register_counter(EVENTS_ACCEPTED, &[]);
         let bundles = Bundles::new(queue.clone());
         Self { queue, bundles, publish_within, reply_within }

@@ -82,7 +82,11 @@ pub(super) async fn until_at_rest(stack: &Stack, run: &Run, receiver: &FailingRe
 /// Waits until each dispatcher has compared all events with their deliveries, and checks that none is missing.
 pub(super) async fn check_deliveries_are_accounted_for(stack: &Stack, run: &Run) {
     let dispatchers = || {
-        PROGRAMS.iter().enumerate().filter(|(_, name)| **name == "connect-dispatcher").map(|(number, _)| number)
+        PROGRAMS
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| **name == "connect-dispatcher")
+            .map(|(number, _)| number)
     };
     // The gauge ignores a subscription that was created less than a minute before an event, so they are made older.
     stack.database.execute("UPDATE subscriptions SET created_at = created_at - interval '1 hour'").await;

@@ -1,7 +1,9 @@
 //! The events queue: several waiting messages are applied as one unit. A unit that fails is applied in halves, and a half that
 //! fails again in halves, so that one bad event fails alone (D8) and costs the others few transactions.
 
-use super::events_message::{EventsMessage, Part, UNREADABLE_REASONS, UnreadableMessage, parse_meta};
+use super::events_message::{
+    EventsMessage, Part, REASON_BODY, UNREADABLE_REASONS, UnreadableMessage, parse_meta,
+};
 use super::unit_span;
 use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
@@ -190,10 +192,11 @@ fn message_outcome(
         of_parts.push(own);
     }
     let (reply, request_context) = (message.reply(of_parts), message.request_context());
-    match message.take_malformed() {
-        malformed if malformed.is_empty() => MessageOutcome::Done { reply, request_context },
-        malformed => MessageOutcome::Partial { reply, malformed },
+    if message.parts.iter().any(|part| part.is_malformed) {
+        // Requeueing it is safe, because the parts that were applied are duplicates then.
+        return MessageOutcome::DeadLetter { reason: REASON_BODY, reply: Some(reply), request_context };
     }
+    MessageOutcome::Done { reply, request_context }
 }
 
 /// The log span of a unit: it names its request, or all of its requests.

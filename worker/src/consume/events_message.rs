@@ -2,7 +2,7 @@
 
 use super::trace_parent;
 use crate::pipeline::events::UnitEvent;
-use common::broker::{MalformedPart, Message};
+use common::broker::Message;
 use common::bundle;
 use common::event::{Envelope, EventResult, parse_batch, parse_events};
 use common::limited;
@@ -23,11 +23,10 @@ pub(super) struct Part<'m> {
     pub(super) request_context: RequestContext,
     /// Index of its first event within the message.
     pub(super) first_ordinal: i16,
-    /// Empty when the events could not be parsed. That happens only in bundles: a single batch is dead-lettered as a
-    /// whole.
     pub(super) envelopes: Vec<Envelope<'m>>,
-    /// The dead letter of a part whose events could not be parsed.
-    malformed: Option<MalformedPart>,
+    /// Whether the events of a part of a bundle could not be parsed. The other parts are applied and replied to, and then the
+    /// bundle is dead-lettered as a whole.
+    pub(super) is_malformed: bool,
 }
 
 /// A message that cannot be parsed and is dead-lettered: the reason, and its request where that is known.
@@ -42,7 +41,7 @@ struct EventCountMismatch;
 /// `reason` of a dead letter whose metadata cannot be parsed, or does not match its body.
 const REASON_METADATA: &str = "metadata";
 /// `reason` of a dead letter whose events cannot be parsed.
-const REASON_BODY: &str = "body";
+pub(super) const REASON_BODY: &str = "body";
 
 /// Limits the log lines about bundles whose parts do not match their body.
 static INCONSISTENT_BUNDLES: LogLimit<1> = LogLimit::new();
@@ -73,7 +72,7 @@ impl<'m> EventsMessage<'m> {
 
     /// The body of the reply, made of the results of each part.
     pub(super) fn reply(&self, results: Vec<Vec<EventResult>>) -> Vec<u8> {
-        let of_part = |(part, results): (&Part<'_>, _)| part.malformed.is_none().then_some(results);
+        let of_part = |(part, results): (&Part<'_>, _)| (!part.is_malformed).then_some(results);
         bundle::write_reply(self.parts.iter().zip(results).map(of_part).collect())
     }
 
@@ -82,11 +81,6 @@ impl<'m> EventsMessage<'m> {
         let [part] = self.parts.as_slice() else { return None };
         Some(part.request_context)
     }
-
-    /// Removes and returns the parts that must be dead-lettered.
-    pub(super) fn take_malformed(&mut self) -> Vec<MalformedPart> {
-        self.parts.iter_mut().filter_map(|part| part.malformed.take()).collect()
-    }
 }
 
 /// Parses the batch of a single request as one part.
@@ -94,7 +88,7 @@ fn parse_single<'m>(message: &'m Message, meta: &BatchMeta) -> Result<Vec<Part<'
     let (mut trace_span, request_context) = begin_span(meta, None);
     match parse_batch(&message.body, &meta.caller.tenant) {
         Ok(envelopes) => {
-            Ok(vec![Part { trace_span, request_context, first_ordinal: 0, envelopes, malformed: None }])
+            Ok(vec![Part { trace_span, request_context, first_ordinal: 0, envelopes, is_malformed: false }])
         }
         Err(_) => {
             trace_span.fail();
@@ -136,38 +130,14 @@ fn parse_part<'m>(
     let (mut trace_span, request_context) = begin_span(meta, Some(part));
     match parse_events(text, &meta.caller.tenant) {
         Ok(envelopes) if envelopes.len() == usize::from(part.events) => {
-            Ok(Part { trace_span, request_context, first_ordinal, envelopes, malformed: None })
+            Ok(Part { trace_span, request_context, first_ordinal, envelopes, is_malformed: false })
         }
         Ok(_) => Err(EventCountMismatch),
         Err(_) => {
             trace_span.fail();
-            let malformed = Some(malformed_part(meta, part, text, request_context));
-            Ok(Part { trace_span, request_context, first_ordinal, envelopes: Vec::new(), malformed })
+            let envelopes = Vec::new();
+            Ok(Part { trace_span, request_context, first_ordinal, envelopes, is_malformed: true })
         }
-    }
-}
-
-/// The dead letter of a part: the message that its request would have been without the bundle.
-fn malformed_part(
-    meta: &BatchMeta,
-    part: &BatchPart,
-    text: &[u8],
-    request_context: RequestContext,
-) -> MalformedPart {
-    let alone = BatchMeta {
-        request_id: part.request_id,
-        events: part.events,
-        traceparent: part.traceparent.clone(),
-        parts: Vec::new(),
-        ..meta.clone()
-    };
-    let (header, traceparent) = (alone.to_header(), alone.traceparent);
-    MalformedPart {
-        request_context,
-        meta: header,
-        traceparent,
-        body: bundle::join(&[text]),
-        reason: REASON_BODY,
     }
 }
 
