@@ -33,4 +33,13 @@ step 'building'
 # End-to-end tests start the programs, which cargo doesn't build for another crate's tests.
 cargo build --workspace --bins 9>&-
 step 'testing'
-cargo test --workspace "$@" 9>&-
+CONNECT_TEST_DURATIONS=$DIRECTORY/durations
+rm -f "$CONNECT_TEST_DURATIONS"
+export CONNECT_TEST_DURATIONS
+failed=0
+cargo test --workspace "$@" 9>&- || failed=$?
+if [[ -s $CONNECT_TEST_DURATIONS ]]; then
+    say 'The slowest tests:'
+    sort -rn "$CONNECT_TEST_DURATIONS" | head -n 10
+fi
+exit "$failed"

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{Event, Program, World, event};
+use tests::{Event, World, event};
 
 /// Two of each program, with small units of work and many at once.
 async fn two_of_each_program() -> World {
@@ -19,8 +19,7 @@ async fn two_of_each_program() -> World {
 
 /// Sends batches concurrently, spread over the ingests, and returns the results of each; each must get 200.
 async fn send_at_once(world: &World, batches: &[Vec<Event>]) -> Vec<Vec<Value>> {
-    let ingests = world.ingests.iter().map(Program::http).cycle();
-    let responses = batches.iter().zip(ingests).map(async |(events, http)| {
+    let responses = batches.iter().zip(world.all_http().into_iter().cycle()).map(async |(events, http)| {
         let response = http.send(&world.key.events(batch(events))).await;
         assert_eq!(response.status, 200, "{response:?}");
         response.json()["results"].as_array().expect("results").clone()
@@ -50,7 +49,7 @@ async fn accepts_the_same_event_in_twenty_concurrent_batches_once() {
 
 #[tokio::test]
 async fn fifty_concurrent_batches_of_one_new_person_create_one_client() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let kinds = [
         "contact.identified",
         "enquiry.submitted",
@@ -73,7 +72,7 @@ async fn fifty_concurrent_batches_of_one_new_person_create_one_client() {
 
 #[tokio::test]
 async fn fifty_concurrent_batches_of_one_new_phone_create_one_client() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let phones = ["+1 555 010", "1555010", "(1) 555-010"];
     let batches: Vec<_> = (0..50).map(|i| vec![event("enquiry.submitted").phone(phones[i % 3])]).collect();
     let results = send_at_once(&world, &batches).await.concat();
@@ -84,7 +83,7 @@ async fn fifty_concurrent_batches_of_one_new_phone_create_one_client() {
 
 #[tokio::test]
 async fn concurrent_identities_of_one_person_end_as_clients_with_unique_identities() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let batches: Vec<_> = (0..30)
         .map(|i| {
             vec![match i % 3 {
@@ -107,7 +106,7 @@ async fn concurrent_identities_of_one_person_end_as_clients_with_unique_identiti
 
 #[tokio::test]
 async fn concurrent_leads_get_unique_enquiry_numbers_and_rotating_owners() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let batches: Vec<Vec<_>> = (0..20)
         .map(|i| (0..5).map(|j| event("enquiry.submitted").email(&format!("{i}-{j}@example.com"))).collect())
         .collect();
@@ -147,25 +146,25 @@ async fn batches_that_touch_the_same_people_in_opposite_orders_all_succeed() {
 
 #[tokio::test]
 async fn concurrent_batches_of_two_tenants_do_not_mix() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     let requests = (0..40).map(async |i| {
         let (key, slug) = if i % 2 == 0 { (&world.key, "acme") } else { (&zeta, "zeta") };
         let sent =
             event("enquiry.submitted").id(&format!("e-{}", i / 2)).tenant(slug).email("ana@example.com");
-        let response = world.ingests[i % 2].http().send(&key.events(batch(&[sent]))).await.json();
+        let response = world.all_http()[i % 2].send(&key.events(batch(&[sent]))).await.json();
         assert_eq!(response["accepted"], json!(1), "{response}");
     });
     join_all(requests).await;
     let query = "SELECT slug, count(DISTINCT client_id) AS clients, count(*) AS leads FROM leads JOIN tenants USING (tenant_id) GROUP BY slug ORDER BY slug";
     let found = world.database.rows(query, &[]).await;
-    let expected = ["acme", "zeta"].map(|slug| json!({"slug": slug, "clients": 1, "leads": 20}));
+    let expected = ["acme", "zeta"].map(|name| json!({"slug": tests::slug(name), "clients": 1, "leads": 20}));
     assert_eq!(found, expected);
 }
 
 #[tokio::test]
 async fn keeps_all_concurrent_changes_to_different_fields_of_one_record() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     for round in 0..5 {
         let ana = |kind: &str| event(kind).email(&format!("ana{round}@example.com"));
         let known_as = format!("x-{round}");

@@ -123,14 +123,14 @@ async fn records(world: &World, slug: &str) -> Vec<(&'static str, Vec<Value>)> {
         let query = format!(
             "SELECT {columns} FROM {table} r JOIN tenants t USING (tenant_id) WHERE slug = $1 ORDER BY r.{order}"
         );
-        all.push((table, world.database.rows(&query, &[&slug]).await));
+        all.push((table, world.database.rows(&query, &[&tests::slug(slug)]).await));
     }
     all
 }
 
 #[tokio::test]
 async fn a_batch_has_the_same_effect_as_its_events_one_by_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let (one_by_one, at_once) = (world.add_tenant("single").await, world.add_tenant("batch").await);
     for slug in ["single", "batch"] {
         world.connectctl.json(&["tenant", "set", "--tenant", slug, "--discovery", "true"]).await;

@@ -73,7 +73,7 @@ async fn slow_senders_take_no_places_in_flight() {
 
 #[tokio::test]
 async fn accepts_a_batch_of_several_megabytes() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let text = "é🧳x".repeat(4_000);
     let events: Vec<_> = (0..100)
         .map(|i| {
@@ -93,7 +93,7 @@ async fn accepts_a_batch_of_several_megabytes() {
 
 #[tokio::test]
 async fn responds_100_continue_to_a_caller_that_expects_it() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(body(&world.key));
     let mut connection = RawConnection::to(world.http().address()).await;
     let expect = format!("expect: 100-continue\r\ncontent-length: {}\r\n\r\n", request.body.len());
@@ -128,7 +128,7 @@ async fn a_flood_of_unknown_keys_does_not_affect_a_known_key() {
 
 #[tokio::test]
 async fn a_caller_that_disconnects_gets_its_result_on_retry() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for i in 0..10 {
         let sent = event("enquiry.submitted").email(&format!("{i}@example.com"));
         let request = world.key.events(batch(std::slice::from_ref(&sent)));

@@ -1,4 +1,4 @@
-//! End-to-end tests: one directory or file per subject. Each test starts its own [`tests::World`].
+//! End-to-end tests: one directory or file per subject. Each test has a [`tests::World`]: the shared one, or its own.
 
 mod admission;
 mod advisor;

@@ -19,7 +19,7 @@ fn statuses(response: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn results_follow_the_order_of_the_batch_and_are_counted() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let events = [
         ana("contact.identified").id("z"),
         event("contact.updated").id("a").email("nobody@example.com"),
@@ -45,7 +45,7 @@ async fn results_follow_the_order_of_the_batch_and_are_counted() {
 
 #[tokio::test]
 async fn a_result_has_only_the_fields_that_apply() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let fields = |result: &Value| {
         let mut fields: Vec<String> = result.as_object().expect("an object").keys().cloned().collect();
         fields.sort();
@@ -66,7 +66,7 @@ async fn a_result_has_only_the_fields_that_apply() {
 
 #[tokio::test]
 async fn events_of_a_batch_apply_in_order() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let events = [
         ana("contact.updated").name("Too early"),
         ana("contact.identified").name("First"),
@@ -88,7 +88,7 @@ async fn events_of_a_batch_apply_in_order() {
 
 #[tokio::test]
 async fn a_duplicate_returns_the_original_ids_and_warnings_and_has_no_second_effect() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.accept(event("contact.identified").external_id("p-1")).await;
     let events = [
         ana("contact.identified").id("e-1").name("Ana").external_id("p-1"),
@@ -132,7 +132,7 @@ async fn a_duplicate_returns_the_original_ids_and_warnings_and_has_no_second_eff
 
 #[tokio::test]
 async fn a_repeated_event_id_in_one_batch_is_a_duplicate_even_with_other_content() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let results = world
         .results(&[
             ana("enquiry.submitted").id("e-1"),
@@ -154,7 +154,7 @@ async fn a_repeated_event_id_in_one_batch_is_a_duplicate_even_with_other_content
 
 #[tokio::test]
 async fn a_failed_event_is_not_remembered_even_within_its_batch() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let update = ana("contact.updated").id("u-1").name("Ana");
     let response =
         world.send(&[update.clone(), ana("contact.identified"), update.clone(), update.clone()]).await.json();
@@ -166,7 +166,7 @@ async fn a_failed_event_is_not_remembered_even_within_its_batch() {
 
 #[tokio::test]
 async fn event_ids_of_one_tenant_do_not_block_another_tenant() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     let sent = ana("enquiry.submitted").id("shared-id");
     let here = world.accept(sent.clone()).await;
@@ -186,7 +186,7 @@ async fn event_ids_of_one_tenant_do_not_block_another_tenant() {
 
 #[tokio::test]
 async fn another_key_of_the_same_tenant_gets_a_duplicate() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let second = world.add_key("events:ingest").await;
     let event = ana("enquiry.submitted").id("e-1");
     let first = world.accept(event.clone()).await;
@@ -196,7 +196,7 @@ async fn another_key_of_the_same_tenant_gets_a_duplicate() {
 
 #[tokio::test]
 async fn event_ids_that_differ_in_case_or_space_are_different_events() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for id in ["e-1", "E-1", " e-1", "e-1 "] {
         let result = world.accept(ana("contact.identified").id(id)).await;
         assert_eq!(result["eventId"], id);

@@ -3,6 +3,7 @@
 use crate::MASTER_KEY;
 use crate::binaries::binary;
 use crate::command_output::CommandOutput;
+use crate::world;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -39,7 +40,12 @@ impl Connectctl {
 
     /// Runs a command to its end, whatever its exit code.
     pub async fn run(&self, arguments: &[&str]) -> CommandOutput {
-        CommandOutput::of_path(&self.path(), arguments, &self.settings).await
+        let arguments: Vec<String> = arguments.iter().map(|argument| world::slug(argument)).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut ran = CommandOutput::of_path(&self.path(), &arguments, &self.settings).await;
+        ran.output = world::with_names(ran.output);
+        ran.errors = world::with_names(ran.errors);
+        ran
     }
 
     /// Starts a command. It is killed when the value is dropped.

@@ -3,12 +3,14 @@
 use crate::command_output::CommandOutput;
 use crate::connectctl::Connectctl;
 use crate::dedicated_servers::Postgres;
+use crate::duration;
 use crate::eventually::{MAX_WAIT, eventually};
 use crate::key::ApiKey;
+use crate::queues::Queues;
 use crate::roles::{ROLE_PREFIX, create_logins};
 use crate::services;
 use crate::url::with_database;
-use crate::world::seed;
+use crate::world::{self, seed};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
@@ -38,6 +40,8 @@ pub struct TestDatabase {
     url: String,
     name: String,
     key: Option<ApiKey>,
+    /// Whether it belongs to the shared world: queries see the rows of the test's tenants.
+    is_shared: bool,
     /// The connection of the last query, for the next one: a new one costs Postgres 9 ms, and tests poll.
     idle: Mutex<Option<Client>>,
 }
@@ -50,6 +54,7 @@ struct Template {
 impl TestDatabase {
     /// A database on the shared server, migrated and seeded.
     pub async fn new() -> Self {
+        duration::measure();
         let name = tokio::task::spawn_blocking(next_clone).await.expect("a clone of the template");
         let server = services::shared_servers().database_url.clone();
         Self::at(&server, name, Some(template().key.clone()))
@@ -57,6 +62,7 @@ impl TestDatabase {
 
     /// An empty database on the shared server, without a schema.
     pub async fn empty() -> Self {
+        duration::measure();
         let (server, name) = (services::shared_servers().database_url.clone(), new_name());
         execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
         create_logins(&server).await;
@@ -65,6 +71,7 @@ impl TestDatabase {
 
     /// A migrated and seeded database on a server that only this test uses.
     pub async fn on(server: &str) -> Self {
+        duration::measure();
         let (name, key) = create_migrated(server, new_name()).await;
         Self::at(server, name, Some(key))
     }
@@ -86,13 +93,31 @@ impl TestDatabase {
             server: server.to_owned(),
             name,
             key,
+            is_shared: false,
             idle: Mutex::default(),
         }
+    }
+
+    /// The same database for a test that joins the shared world.
+    pub(crate) fn shared(&self) -> Self {
+        let mut shared = Self::at(&self.server, self.name.clone(), self.key.clone());
+        shared.is_shared = true;
+        shared
+    }
+
+    /// Has the next query use a new connection, because the test has another tenant.
+    pub(crate) fn forget_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// The key of a seeded database: of the tenant `acme`, with every scope.
     pub fn key(&self) -> &ApiKey {
         self.key.as_ref().expect("a seeded database")
+    }
+
+    /// Its name, which is unique.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The value for `DATABASE_URL`.
@@ -136,12 +161,17 @@ impl TestDatabase {
 
     /// A connection of its own.
     pub async fn connect(&self) -> Client {
-        connect(&self.url).await
+        let client = connect(&self.url).await;
+        if self.is_shared {
+            let scope = format!("SET search_path TO of_test, public; SET test.tenants TO '{}'", world::ids());
+            client.batch_execute(&scope).await.expect("the tenants of this test");
+        }
+        client
     }
 
     /// Executes SQL statements separated by semicolons.
     pub async fn execute(&self, statements: &str) {
-        let done = self.connect().await.batch_execute(statements).await;
+        let done = self.connect().await.batch_execute(&world::with_slugs(statements)).await;
         done.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
     }
 
@@ -187,6 +217,7 @@ impl TestDatabase {
 
     /// Runs a query on the idle connection, or on a new one while another query uses it, or after it was lost.
     async fn query(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+        let query = &world::with_slugs(query);
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().take();
         if let Some(client) = kept
@@ -205,6 +236,9 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
+        if self.is_shared {
+            return;
+        }
         let (server, name) = (self.server.clone(), self.name.clone());
         // A server that the test has stopped is deleted with its databases.
         clean_up(async move {
@@ -268,6 +302,8 @@ async fn drop_orphans(server: &str) {
         let process =
             name.strip_prefix(&this_machine()).and_then(|rest| rest.split('_').next()).unwrap_or("");
         if !Path::new("/proc").join(process).exists() {
+            // What the shared world of that process has left.
+            drop(Queues::new(&services::shared_servers().amqp_url, name.clone()));
             // Another process may drop it at the same time.
             drop(client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await);
         }

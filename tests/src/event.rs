@@ -1,5 +1,6 @@
 //! Envelopes to send.
 
+use crate::world::slug;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ pub fn event(event_type: &str) -> Event {
         "eventId": format!("e-{}", Uuid::now_v7()),
         "eventType": event_type,
         "occurredAt": "2026-05-01T10:00:00Z",
-        "tenant": "acme",
+        "tenant": slug("acme"),
         "origin": "website",
         "actor": {"type": "contact"},
     });
@@ -54,8 +55,8 @@ impl Event {
     }
 
     /// Sets the field `tenant`.
-    pub fn tenant(self, slug: &str) -> Self {
-        self.with("tenant", json!(slug))
+    pub fn tenant(self, name: &str) -> Self {
+        self.with("tenant", json!(slug(name)))
     }
 
     /// Sets the field `payload`.

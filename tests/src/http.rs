@@ -7,10 +7,10 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{HeaderMap, Request};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::TcpSocket;
 
 /// Longest wait for a response.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -47,6 +47,8 @@ pub struct HttpError(pub String);
 #[derive(Debug)]
 pub struct HttpClient {
     address: SocketAddr,
+    /// The address that connections come from, unless the system chooses it.
+    peer: Option<IpAddr>,
     /// Whether responses are checked against the API description.
     is_api: bool,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
@@ -55,12 +57,17 @@ pub struct HttpClient {
 impl HttpClient {
     /// A client of the API at `address`. Each response is checked against the API description.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address, is_api: true, idle: Mutex::default() }
+        Self { address, peer: None, is_api: true, idle: Mutex::default() }
     }
 
     /// A client of another server, such as an operator's port. Responses are not checked.
     pub fn for_other_server(address: SocketAddr) -> Self {
         Self { is_api: false, ..Self::new(address) }
+    }
+
+    /// The same client with connections from another address of this machine.
+    pub(crate) fn with_peer(self, peer: IpAddr) -> Self {
+        Self { peer: Some(peer), ..self }
     }
 
     /// The address of the server.
@@ -108,7 +115,11 @@ impl HttpClient {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, HttpError> {
-        let stream = TcpStream::connect(self.address).await.map_err(failed)?;
+        let socket = TcpSocket::new_v4().map_err(failed)?;
+        if let Some(peer) = self.peer {
+            socket.bind(SocketAddr::new(peer, 0)).map_err(failed)?;
+        }
+        let stream = socket.connect(self.address).await.map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let (connection, driver) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
         tokio::spawn(driver);

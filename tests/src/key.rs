@@ -1,6 +1,7 @@
 //! API keys, and requests signed with them.
 
 use crate::http::HttpRequest;
+use crate::world::slug;
 use bytes::Bytes;
 use common::signature::{Signed, sign};
 use serde_json::Value;
@@ -49,7 +50,7 @@ impl ApiKey {
     pub fn of(tenant: &str, printed: &Value) -> Self {
         let part =
             |name: &str| printed[name].as_str().unwrap_or_else(|| panic!("no {name}: {printed}")).to_owned();
-        Self { tenant: tenant.to_owned(), prefix: part("prefix"), secret: part("secret") }
+        Self { tenant: slug(tenant), prefix: part("prefix"), secret: part("secret") }
     }
 
     /// A signed batch. Its signature has not been used before.

@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: real programs as child processes, against a real Postgres and RabbitMQ.
 //!
-//! A test starts a [`World`], which has its own database and queues, sends signed requests, and checks the results the
+//! A test starts a [`World`] or joins the shared one, sends signed requests, and checks the results the
 //! way an operator would. The harness depends on settings, routes, logs, `connectctl`, the schema and the crate `common`,
 //! never on the crates of the programs.
 
@@ -9,6 +9,7 @@ mod binaries;
 mod command_output;
 mod connectctl;
 mod database;
+mod duration;
 mod environment;
 mod eventually;
 mod http;
@@ -48,7 +49,7 @@ pub use queues::{QueuedMessage, Queues};
 pub use receiver::{Authority, Behavior, Certificate, ReceivedRequest, Receiver};
 pub use statements::{RoundTrip, StatementRecorder};
 pub use traffic::TrafficGenerator;
-pub use world::{ALL_SCOPES, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, text};
+pub use world::{ALL_SCOPES, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text, with_names};
 
 /// `CONNECT_MASTER_KEY` of all tests: 32 bytes in base64.
 pub const MASTER_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";

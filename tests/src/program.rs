@@ -154,6 +154,11 @@ impl Program {
         self.logs.lines().join("\n")
     }
 
+    /// Prints the last lines, for a failed test.
+    pub(crate) fn print_logs(&self) {
+        eprintln!("--- {} logged\n{}", self.name, self.logs.tail());
+    }
+
     /// Waits until the program has logged a text.
     pub async fn until_logged(&self, text: &str) {
         eventually(&format!("it logs {text:?}"), MAX_WAIT, async || {
@@ -217,7 +222,7 @@ impl Drop for Program {
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
-            eprintln!("--- {} logged\n{}", self.name, self.logs.tail());
+            self.print_logs();
         }
     }
 }

@@ -24,6 +24,7 @@ const RETRY_LEVELS: usize = 31;
 pub struct Queues {
     url: String,
     prefix: String,
+    is_shared: bool,
 }
 
 /// A message with its properties.
@@ -166,7 +167,12 @@ impl From<Delivery> for QueuedMessage {
 impl Queues {
     /// The queues that begin with `prefix`. The programs declare them.
     pub fn new(url: &str, prefix: String) -> Self {
-        Self { url: url.to_owned(), prefix }
+        Self { url: url.to_owned(), prefix, is_shared: false }
+    }
+
+    /// The same queues for another test.
+    pub(crate) fn shared(&self) -> Self {
+        Self { url: self.url.clone(), prefix: self.prefix.clone(), is_shared: true }
     }
 
     /// The value for `AMQP_URL`.
@@ -347,6 +353,9 @@ impl Queues {
 
 impl Drop for Queues {
     fn drop(&mut self) {
+        if self.is_shared {
+            return;
+        }
         let (url, names) = (self.url.clone(), self.all());
         // A broker that the test has stopped is deleted with its queues.
         clean_up(async move {

@@ -4,6 +4,7 @@
 //! process ends.
 
 use crate::binaries;
+use crate::duration;
 use crate::environment::variable;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,6 +40,7 @@ fn start_shared() -> Servers {
 
 /// A directory for servers of this process, not made yet.
 pub(crate) fn server_directory(name: &str) -> PathBuf {
+    duration::measure();
     binaries::root().join("target/test-services").join(format!("{}-{name}", std::process::id()))
 }
 

@@ -1,14 +1,29 @@
 //! The environment of a test: a database, queues, a tenant with a key, and running programs.
+//!
+//! [`World::start`] starts a world for one test. [`World::shared`] joins the one that all others share, which costs a
+//! hundredth of it: two ingests, two workers, a dispatcher and a console with default settings, which start with the first test that
+//! joins and end with the process. There a test has a tenant of its own, with a unique slug. It still calls it `acme`, as it
+//! calls others that it adds by their names: in events, arguments of `connectctl`, and quoted in SQL the name stands for the
+//! slug, and in the output of `connectctl` the slug is replaced by the name. Elsewhere [`slug`] and `world.key.tenant` are the
+//! slug. Queries of `world.database` see views of the tables, which have the rows of the test's tenants alone.
+//!
+//! Such a test is never alone: it looks at no depth of a queue, no metric and no log of the programs, ends none of them, changes
+//! no schema or setting, and runs no command that concerns all tenants. It has no programs in its fields.
 
 mod builder;
 mod records;
 mod seed;
+mod shared;
+mod tenants;
 
 pub use builder::WorldBuilder;
 pub(crate) use builder::common_settings;
 pub use records::{UNREACHED_RECEIVER, text};
 pub use seed::ALL_SCOPES;
 pub(crate) use seed::{create_key, seed};
+use shared::SharedUse;
+pub(crate) use tenants::{ids, with_slugs};
+pub use tenants::{slug, with_names};
 
 use crate::connectctl::Connectctl;
 use crate::database::{TestDatabase, new_name};
@@ -40,6 +55,7 @@ pub struct World {
     pub key: ApiKey,
     settings: Vec<(String, String)>,
     proxies: Option<Proxies>,
+    shared: Option<SharedUse>,
 }
 
 /// The proxies between the programs and the servers.
@@ -55,6 +71,11 @@ impl World {
     /// Starts a world with an ingest and a worker.
     pub async fn start() -> Self {
         Self::with().start().await
+    }
+
+    /// Joins the world that all tests share, with a tenant of its own.
+    pub async fn shared() -> Self {
+        shared::join().await
     }
 
     /// A builder for a world with other programs or settings.
@@ -135,9 +156,20 @@ impl World {
         self.proxies.as_ref().expect("a world with proxies")
     }
 
-    /// A client of the first ingest.
+    /// A client of the first ingest, or of that of the shared world.
     pub fn http(&self) -> &HttpClient {
-        self.ingests.first().expect("an ingest").http()
+        self.all_http().first().expect("an ingest")
+    }
+
+    /// A client of each ingest.
+    pub fn all_http(&self) -> Vec<&HttpClient> {
+        let shared = self.shared.iter().flat_map(|shared| &shared.ingests);
+        self.ingests.iter().map(Program::http).chain(shared).collect()
+    }
+
+    /// A client of the console of the shared world.
+    pub fn console(&self) -> &HttpClient {
+        &self.shared.as_ref().expect("the shared world").console
     }
 
     /// Sends events as one signed batch.
@@ -187,12 +219,25 @@ impl World {
 
     /// Creates another tenant with a key that has every scope.
     pub async fn add_tenant(&self, slug: &str) -> ApiKey {
+        if self.shared.is_some() {
+            let key = tenants::create(&self.database.connect().await, slug).await;
+            self.database.forget_idle();
+            return key;
+        }
         self.connectctl.json(&["tenant", "create", "--slug", slug, "--name", slug]).await;
         create_key(&self.connectctl, slug, ALL_SCOPES).await
     }
 
     /// Creates another key of the tenant `acme`.
     pub async fn add_key(&self, scopes: &str) -> ApiKey {
-        create_key(&self.connectctl, "acme", scopes).await
+        self.add_key_of("acme", scopes).await
+    }
+
+    /// Creates another key of a tenant.
+    pub async fn add_key_of(&self, tenant: &str, scopes: &str) -> ApiKey {
+        if self.shared.is_some() {
+            return tenants::create_key(&self.database.connect().await, tenant, scopes).await;
+        }
+        create_key(&self.connectctl, tenant, scopes).await
     }
 }

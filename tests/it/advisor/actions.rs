@@ -14,7 +14,7 @@ fn fields(value: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn opens_a_lead_with_client_number_owner_and_trip() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body =
         json!({"email": " Ana@Example.com ", "name": "Ana", "title": "Honeymoon", "destination": "Goa"});
     let reply = act(&world, "open-lead", body).await;
@@ -36,7 +36,7 @@ async fn opens_a_lead_with_client_number_owner_and_trip() {
 
 #[tokio::test]
 async fn the_client_of_a_new_lead_is_matched_or_given_by_id() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let known = world.accept(event("contact.identified").email("ana@example.com").name("Ana")).await;
     let matched = act(&world, "open-lead", json!({"email": "ANA@example.com"})).await;
     let named = act(&world, "open-lead", json!({"client": known["clientId"]})).await;
@@ -48,7 +48,7 @@ async fn the_client_of_a_new_lead_is_matched_or_given_by_id() {
 
 #[tokio::test]
 async fn a_contact_on_a_company_domain_joins_its_account() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let create =
         ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.example"];
     let account = world.connectctl.json(&create).await;
@@ -59,7 +59,7 @@ async fn a_contact_on_a_company_domain_joins_its_account() {
 
 #[tokio::test]
 async fn opens_a_lead_without_a_trip_that_keeps_its_own_brief() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body = json!({"email": "ana@example.com", "noTrip": true, "destination": "Goa"});
     let reply = act(&world, "open-lead", body).await;
     assert_eq!(fields(&reply), ["clientId", "leadId", "ok", "stage"]);
@@ -70,7 +70,7 @@ async fn opens_a_lead_without_a_trip_that_keeps_its_own_brief() {
 
 #[tokio::test]
 async fn assigns_a_lead_and_notifies_the_new_owner() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     let (before, trip_before) = (lead(&world, &opened).await, trip(&world, &opened).await);
     let other = if before["owner"]["email"] == "asha@acme.test" { "ben@acme.test" } else { "asha@acme.test" };
@@ -88,7 +88,7 @@ async fn assigns_a_lead_and_notifies_the_new_owner() {
 
 #[tokio::test]
 async fn a_lead_can_be_moved_to_every_stage_and_back() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     let mut last = lead(&world, &opened).await;
     for stage in [
@@ -116,7 +116,7 @@ async fn a_lead_can_be_moved_to_every_stage_and_back() {
 
 #[tokio::test]
 async fn an_archived_or_travelled_lead_is_closed_to_its_customer() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (name, stage) in [("archive", "archived"), ("travelled", "travelled")] {
         let opened = open_lead(&world).await;
         assert_eq!(act(&world, name, json!({"lead": opened["leadId"]})).await["stage"], stage);
@@ -130,7 +130,7 @@ async fn an_archived_or_travelled_lead_is_closed_to_its_customer() {
 
 #[tokio::test]
 async fn an_action_is_in_the_ledger_but_not_on_the_timeline() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let reply =
         send_action_as(&world, "m-1", &action("open-lead", json!({"email": "ana@example.com"}))).await;
     let query = "SELECT event_id, event_type, key_prefix, client_id, lead_id, trip_id FROM event_ledger";
@@ -149,7 +149,7 @@ async fn an_action_is_in_the_ledger_but_not_on_the_timeline() {
 
 #[tokio::test]
 async fn leads_are_assigned_in_rotation_however_they_are_opened() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = open_lead_without_trip(&world).await;
     let second = world.accept(event("enquiry.submitted").email("ben@example.com")).await;
     let third = open_lead(&world).await;

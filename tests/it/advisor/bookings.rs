@@ -16,7 +16,7 @@ async fn cancelled(world: &World) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_booking_creates_the_invoice_and_books_the_lead() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     let reply = act(&world, "booking-confirm", booking(&opened, " BR-1 ")).await;
     assert_eq!((&reply["bookingRef"], &reply["stage"]), (&json!("BR-1"), &json!("trip_booked")));
@@ -30,7 +30,7 @@ async fn a_booking_creates_the_invoice_and_books_the_lead() {
 
 #[tokio::test]
 async fn a_credit_event_settles_the_credit_of_a_booking() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
     let applied = json!({"bookingRef": "BR-1", "requestedRupees": 200, "appliedRupees": 150});
@@ -41,7 +41,7 @@ async fn a_credit_event_settles_the_credit_of_a_booking() {
 
 #[tokio::test]
 async fn a_booking_is_confirmed_once_and_never_moves_the_lead_back() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = open_lead(&world).await;
     act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
@@ -57,7 +57,7 @@ async fn a_booking_is_confirmed_once_and_never_moves_the_lead_back() {
 
 #[tokio::test]
 async fn confirming_a_booking_created_by_an_event_changes_nothing() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = open_lead(&world).await;
     let completed = event("booking.completed").email("ana@example.com");
@@ -73,7 +73,7 @@ async fn confirming_a_booking_created_by_an_event_changes_nothing() {
 
 #[tokio::test]
 async fn a_lead_can_have_several_bookings_and_needs_no_trip() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead_without_trip(&world).await;
     for booking_ref in ["BR-1", "BR-2"] {
         act(&world, "booking-confirm", json!({"lead": opened["leadId"], "bookingRef": booking_ref})).await;
@@ -85,7 +85,7 @@ async fn a_lead_can_have_several_bookings_and_needs_no_trip() {
 
 #[tokio::test]
 async fn a_booking_is_cancelled_once_and_the_leads_stage_stays() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = open_lead(&world).await;
     for booking_ref in ["BR-1", "BR-2"] {
@@ -106,7 +106,7 @@ async fn a_booking_is_cancelled_once_and_the_leads_stage_stays() {
 
 #[tokio::test]
 async fn concurrent_confirmations_of_one_reference_create_one_booking() {
-    let world = World::with().workers(2).start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let (one, other) = (open_lead(&world).await, open_lead(&world).await);
     for round in 0..5 {

@@ -29,7 +29,7 @@ async fn stored(world: &World) -> Value {
 
 #[tokio::test]
 async fn a_sent_proposal_is_shown_as_sent_and_keeps_title_url_and_channel() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     let (before, trip_before) = (lead(&world, &opened).await, trip(&world, &opened).await);
     let reply = act(&world, "proposal-send", offer(&opened)).await;
@@ -49,7 +49,7 @@ async fn a_sent_proposal_is_shown_as_sent_and_keeps_title_url_and_channel() {
 
 #[tokio::test]
 async fn a_viewed_proposal_is_shown_as_viewed() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     act(&world, "proposal-send", offer(&opened)).await;
     let sent = trip(&world, &opened).await;
@@ -64,7 +64,7 @@ async fn a_viewed_proposal_is_shown_as_viewed() {
 
 #[tokio::test]
 async fn a_proposal_can_be_resent_even_after_it_was_discarded() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     act(&world, "proposal-send", offer(&opened)).await;
     act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
@@ -85,7 +85,7 @@ async fn a_proposal_can_be_resent_even_after_it_was_discarded() {
 
 #[tokio::test]
 async fn the_state_of_the_proposal_decides_whether_a_new_itinerary_is_applied() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     let named = json!({"lead": opened["leadId"]});
     assert_eq!(new_itinerary(&world, &opened).await, json!(null), "the draft is replaced");
@@ -105,7 +105,7 @@ async fn the_state_of_the_proposal_decides_whether_a_new_itinerary_is_applied() 
 
 #[tokio::test]
 async fn a_discarded_draft_leaves_no_proposal() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = open_lead(&world).await;
     act(&world, "proposal-discard", json!({"lead": opened["leadId"]})).await;
     assert_eq!(trip(&world, &opened).await["proposal"], json!({"status": "discarded", "sentAt": null}));

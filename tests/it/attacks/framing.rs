@@ -79,7 +79,7 @@ async fn the_servers_for_operators_need_one_host() {
 
 #[tokio::test]
 async fn serves_other_valid_request_forms() {
-    let world = World::with().workers(0).start().await;
+    let world = World::shared().await;
     for (request, status) in [
         ("GET / HTTP/1.0", 404),
         ("GET / HTTP/1.1\r\nhost:", 404),
@@ -94,7 +94,7 @@ async fn serves_other_valid_request_forms() {
 
 #[tokio::test]
 async fn rejects_ambiguous_body_framing_and_never_reads_the_rest_as_a_request() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     let (head, body) = (head(&request), &request.body);
     let chunked = [format!("{:x}\r\n", body.len()).as_bytes(), body, b"\r\n0\r\n\r\n".as_slice()].concat();
@@ -127,7 +127,7 @@ async fn rejects_ambiguous_body_framing_and_never_reads_the_rest_as_a_request() 
 
 #[tokio::test]
 async fn closes_a_connection_whose_framing_cannot_be_tracked() {
-    let world = World::with().workers(0).start().await;
+    let world = World::shared().await;
     let first = "GET / HTTP/1.1\r\nhost: connect\r\n\r\n";
     let begun = "POST / HTTP/1.1\r\nhost: connect\r\n";
     let both = format!("{begun}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n");
@@ -153,7 +153,7 @@ async fn closes_a_connection_whose_framing_cannot_be_tracked() {
 
 #[tokio::test]
 async fn a_caller_that_keeps_sending_gets_its_error_response_without_a_reset() {
-    let world = World::with().workers(0).start().await;
+    let world = World::shared().await;
     // More than the connection's read buffer, and than the buffers of two sockets.
     let more = vec![b'x'; 3 << 20];
     for refused in [
@@ -171,7 +171,7 @@ async fn a_caller_that_keeps_sending_gets_its_error_response_without_a_reset() {
 
 #[tokio::test]
 async fn rejects_an_unsupported_content_encoding_and_keeps_the_connection() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     for coding in ["gzip", "br", "identity, gzip"] {
         let response = world.http().send(&request.clone().with("content-encoding", coding)).await;
@@ -184,7 +184,7 @@ async fn rejects_an_unsupported_content_encoding_and_keeps_the_connection() {
 
 #[tokio::test]
 async fn every_operation_documents_the_400_for_invalid_http() {
-    let world = World::with().workers(0).start().await;
+    let world = World::shared().await;
     let document =
         world.http().send(&HttpRequest::new("GET", &format!("{RECORDS}/openapi.json"), "")).await.json();
     let paths = document["paths"].as_object().expect("paths");

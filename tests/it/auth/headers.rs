@@ -7,7 +7,7 @@ const HEADERS: [&str; 3] = ["x-connect-key", "x-connect-tenant", "x-connect-sign
 
 #[tokio::test]
 async fn rejects_each_missing_header() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for header in HEADERS {
         let request = world.key.events(valid()).without(header);
         assert_unauthorized(&world.http().send(&request).await, &format!("without {header}"));
@@ -18,7 +18,7 @@ async fn rejects_each_missing_header() {
 
 #[tokio::test]
 async fn rejects_each_duplicated_header_even_when_both_agree() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for header in HEADERS {
         let request = world.key.events(valid());
         let same = request.header(header);
@@ -34,7 +34,7 @@ async fn rejects_each_duplicated_header_even_when_both_agree() {
 
 #[tokio::test]
 async fn rejects_a_malformed_key_or_tenant() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let unreadable: &[(&str, &[u8])] = &[
         ("x-connect-key", b""),
         ("x-connect-key", b"no such key"),
@@ -54,7 +54,7 @@ async fn rejects_a_malformed_key_or_tenant() {
 
 #[tokio::test]
 async fn rejects_a_malformed_signature() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
     let right = request.header("x-connect-signature");
     let (t, mac) = right.split_once(",v1=").expect("t=..,v1=..");
@@ -91,7 +91,7 @@ async fn rejects_a_malformed_signature() {
 
 #[tokio::test]
 async fn all_failures_get_the_same_response() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let http = world.http();
     let request = world.key.events(valid());
     let unknown = request.clone().replacing("x-connect-key", "ck_unknown");

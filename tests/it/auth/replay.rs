@@ -8,7 +8,7 @@ use tests::{MAX_WAIT, World, event, eventually};
 
 #[tokio::test]
 async fn rejects_a_replayed_signature() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
     assert_eq!(world.http().send(&request).await.status, 200);
     for _ in 0..2 {
@@ -19,7 +19,7 @@ async fn rejects_a_replayed_signature() {
 
 #[tokio::test]
 async fn rejects_a_replayed_signature_in_another_case_of_hex() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
     let header = request.header("x-connect-signature");
     let (t, mac) = header.split_once(",v1=").expect("t=..,v1=..");
@@ -34,9 +34,9 @@ async fn rejects_a_replayed_signature_in_another_case_of_hex() {
 
 #[tokio::test]
 async fn accepts_exactly_one_of_twenty_identical_concurrent_requests() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
-    let clients = world.ingests.iter().map(tests::Program::http).cycle().take(20);
+    let clients = world.all_http().into_iter().cycle().take(20);
     let responses = join_all(clients.map(|http| http.send(&request))).await;
     assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1);
     for refused in responses.iter().filter(|response| response.status != 200) {
@@ -47,10 +47,10 @@ async fn accepts_exactly_one_of_twenty_identical_concurrent_requests() {
 
 #[tokio::test]
 async fn rejects_a_signature_that_another_ingest_has_seen() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
-    assert_eq!(world.ingests[0].http().send(&request).await.status, 200);
-    assert_unauthorized(&world.ingests[1].http().send(&request).await, "seen by the other");
+    assert_eq!(world.http().send(&request).await.status, 200);
+    assert_unauthorized(&world.all_http()[1].send(&request).await, "seen by the other");
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_restarted_ingest_rejects_signatures_used_before() {
 
 #[tokio::test]
 async fn accepts_a_signature_of_any_fresh_timestamp_once() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for ahead in (-290..=290).step_by(29) {
         let request = world.key.events_at(tests::now() + ahead, valid());
         assert_eq!(world.http().send(&request).await.status, 200, "{ahead} s");
@@ -75,7 +75,7 @@ async fn accepts_a_signature_of_any_fresh_timestamp_once() {
 
 #[tokio::test]
 async fn a_mac_mismatch_does_not_use_up_the_signature() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
     let tampered = request.clone().with_body(r#"{"events":[{}]}"#);
     assert_unauthorized(&world.http().send(&tampered).await, "another body");
@@ -84,7 +84,7 @@ async fn a_mac_mismatch_does_not_use_up_the_signature() {
 
 #[tokio::test]
 async fn a_forbidden_tenant_does_not_use_up_the_signature() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(valid());
     let elsewhere = request.clone().replacing("x-connect-tenant", "zeta");
     assert_forbidden(&world.http().send(&elsewhere).await, "another tenant");
@@ -93,7 +93,7 @@ async fn a_forbidden_tenant_does_not_use_up_the_signature() {
 
 #[tokio::test]
 async fn a_missing_scope_does_not_use_up_the_signature() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let key = world.add_key("clients:read").await;
     let request = key.events(valid());
     assert_forbidden(&world.http().send(&request).await, "no scope");
@@ -107,7 +107,7 @@ async fn a_missing_scope_does_not_use_up_the_signature() {
 
 #[tokio::test]
 async fn another_key_or_second_makes_another_signature_of_the_same_body() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let second = world.add_key("events:ingest").await;
     let zeta = world.add_tenant("zeta").await;
     let t = tests::now();

@@ -1,11 +1,11 @@
 //! Exit codes and streams.
 
-use tests::{Connectctl, TestDatabase, World, event};
+use tests::{Connectctl, World, event};
 
 #[tokio::test]
 async fn a_refused_command_exits_with_one_and_explains_on_standard_error_only() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let nobody = "0190a5b2-0000-7000-8000-000000000001";
     let refused: &[&[&str]] = &[
         &["tenant", "set", "--tenant", "nobody", "--discovery", "true"],
@@ -65,7 +65,7 @@ async fn an_unreachable_database_is_reported_without_a_password() {
 
 #[tokio::test]
 async fn prints_a_table_without_json() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
     let commands: &[&[&str]] =
         &[&["tenant", "list"], &["pipeline", "--tenant", "acme"], &["member", "list", "--tenant", "acme"]];

@@ -2,12 +2,12 @@
 
 use super::{fields, is_time};
 use serde_json::json;
-use tests::{Connectctl, TestDatabase, text};
+use tests::{World, text};
 
 #[tokio::test]
 async fn creates_a_key_whose_secret_is_shown_once() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let create = [
         "key",
         "create",
@@ -54,19 +54,19 @@ async fn creates_a_key_whose_secret_is_shown_once() {
 
 #[tokio::test]
 async fn secrets_of_api_keys_are_sealed_at_rest() {
-    let database = TestDatabase::new().await;
+    let world = World::shared().await;
     let query = "SELECT position(convert_to($1, 'UTF8') in secret_sealed) AS place, octet_length(secret_sealed) AS length
          FROM api_keys";
-    let secret = &database.key().secret;
+    let secret = &world.key.secret;
     // Header, nonce, text, tag.
     let sealed = secret.len() + 8 + 12 + 16;
-    assert_eq!(database.rows(query, &[secret]).await, [json!({"place": 0, "length": sealed})]);
+    assert_eq!(world.database.rows(query, &[secret]).await, [json!({"place": 0, "length": sealed})]);
 }
 
 #[tokio::test]
 async fn every_key_is_unique() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let mut seen = std::collections::HashSet::new();
     for _ in 0..5 {
         let made = connectctl
@@ -78,8 +78,8 @@ async fn every_key_is_unique() {
 
 #[tokio::test]
 async fn rejects_a_key_with_an_unknown_scope_or_tenant() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     for arguments in [
         ["--tenant", "acme", "--name", "k", "--scopes", "events:read"],
         ["--tenant", "acme", "--name", "k", "--scopes", "events:ingest,admin"],

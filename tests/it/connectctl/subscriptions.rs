@@ -2,12 +2,12 @@
 
 use super::fields;
 use serde_json::json;
-use tests::{Connectctl, TestDatabase, text};
+use tests::{World, text};
 
 #[tokio::test]
 async fn creates_pauses_resumes_and_removes_a_subscription() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let create = [
         "subscription",
         "create",
@@ -16,7 +16,7 @@ async fn creates_pauses_resumes_and_removes_a_subscription() {
         "--url",
         "https://1.1.1.1/hooks",
         "--key",
-        &database.key().prefix,
+        &world.key.prefix,
         "--events",
         "lead.assigned,booking.confirmed",
     ];
@@ -43,8 +43,9 @@ async fn creates_pauses_resumes_and_removes_a_subscription() {
 
 #[tokio::test]
 async fn rejects_a_receiver_url_that_is_not_public_https() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
+    let connectctl = &connectctl.without("CONNECT_WEBHOOK_ALLOW_PRIVATE");
     for url in [
         "http://1.1.1.1/hooks",
         "https://127.0.0.1/",
@@ -78,13 +79,15 @@ async fn rejects_a_receiver_url_that_is_not_public_https() {
 
 #[tokio::test]
 async fn rejects_unknown_event_types_and_keys_of_another_tenant() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
-    connectctl.json(&["tenant", "create", "--slug", "zeta", "--name", "Zeta"]).await;
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
+    world.add_tenant("zeta").await;
     for (tenant, option, value) in [
         ("acme", "--events", "lead.deleted"),
+        ("acme", "--events", "proposal.ready"),
+        ("acme", "--events", "message.posted"),
         ("acme", "--key", "ck_unknown"),
-        ("zeta", "--key", &database.key().prefix),
+        ("zeta", "--key", &world.key.prefix),
         ("nobody", "--events", "lead.assigned"),
     ] {
         let ran = connectctl
@@ -96,8 +99,8 @@ async fn rejects_unknown_event_types_and_keys_of_another_tenant() {
 
 #[tokio::test]
 async fn changes_the_event_types_of_a_subscription() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let create = ["subscription", "create", "--tenant", "acme", "--url", "https://1.1.1.1/hooks"];
     let made = connectctl.json(&create).await;
     let id = text(&made["id"]);

@@ -2,22 +2,17 @@
 
 use super::fields;
 use serde_json::json;
-use tests::{Connectctl, TestDatabase};
-
-async fn connectctl() -> (TestDatabase, Connectctl) {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
-    (database, connectctl)
-}
+use tests::World;
 
 #[tokio::test]
 async fn creates_changes_and_lists_a_tenant() {
-    let (_database, connectctl) = connectctl().await;
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let create = [
         "tenant",
         "create",
         "--slug",
-        "zeta",
+        "zeta-tours",
         "--name",
         "Zeta Tours",
         "--enquiry-prefix",
@@ -28,11 +23,11 @@ async fn creates_changes_and_lists_a_tenant() {
         "7",
     ];
     let made = connectctl.json(&create).await;
-    assert_eq!((fields(&made), &made["slug"]), (vec!["id", "slug"], &json!("zeta")));
+    assert_eq!((fields(&made), &made["slug"]), (vec!["id", "slug"], &json!("zeta-tours")));
 
     let find = async || {
         let all = connectctl.list(&["tenant", "list"]).await;
-        all.into_iter().find(|tenant| tenant["slug"] == "zeta").expect("the tenant")
+        all.into_iter().find(|tenant| tenant["slug"] == "zeta-tours").expect("the tenant")
     };
     let listed = find().await;
     assert_eq!((&listed["id"], &listed["name"]), (&made["id"], &json!("Zeta Tours")));
@@ -41,7 +36,7 @@ async fn creates_changes_and_lists_a_tenant() {
         (&json!(50), &json!(7), &json!(false))
     );
 
-    let set = ["tenant", "set", "--tenant", "zeta", "--discovery", "true", "--monthly-quota", "none"];
+    let set = ["tenant", "set", "--tenant", "zeta-tours", "--discovery", "true", "--monthly-quota", "none"];
     assert_eq!(connectctl.json(&set).await, find().await);
     let changed = find().await;
     assert_eq!(
@@ -52,17 +47,20 @@ async fn creates_changes_and_lists_a_tenant() {
 
 #[tokio::test]
 async fn rejects_creating_a_tenant_that_exists() {
-    let (_database, connectctl) = connectctl().await;
-    for slug in ["acme", "ACME", " acme "] {
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
+    let acme = &world.key.tenant;
+    for slug in [acme, &acme.to_uppercase(), &format!(" {acme} ")] {
         let ran = connectctl.run(&["tenant", "create", "--slug", slug, "--name", "Again", "--json"]).await;
         assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""), "{slug:?}: {ran:?}");
     }
-    assert_eq!(connectctl.list(&["tenant", "list"]).await.len(), 1);
+    assert_eq!(world.database.count("SELECT count(*) FROM tenants").await, 1);
 }
 
 #[tokio::test]
 async fn members_can_be_added_removed_and_reactivated() {
-    let (_database, connectctl) = connectctl().await;
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let add = ["member", "add", "--tenant", "acme", "--email", "Cleo@Acme.test", "--name", "Cleo"];
     let added = connectctl.json(&add).await;
     assert_eq!(added, json!({"email": "cleo@acme.test", "name": "Cleo", "active": true}));
@@ -77,13 +75,14 @@ async fn members_can_be_added_removed_and_reactivated() {
 
 #[tokio::test]
 async fn creates_one_company_account_per_domain() {
-    let (database, connectctl) = connectctl().await;
+    let world = World::shared().await;
+    let connectctl = &world.connectctl;
     let create =
         ["company", "create", "--tenant", "acme", "--name", "Example Ltd", "--domain", "Example.com"];
     let made = connectctl.json(&create).await;
     assert_eq!(fields(&made), ["clientId"]);
     let query = "SELECT client_type, name, company_domain FROM clients WHERE client_id::text = $1";
-    let stored = database.rows(query, &[&tests::text(&made["clientId"])]).await;
+    let stored = world.database.rows(query, &[&tests::text(&made["clientId"])]).await;
     assert_eq!(
         stored,
         [json!({"client_type": "company", "name": "Example Ltd", "company_domain": "example.com"})]

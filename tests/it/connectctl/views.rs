@@ -10,7 +10,7 @@ fn ana(event_type: &str) -> Event {
 
 /// A world with a lead, a credit balance and a discovery of Ana's; returns the result of the discovery event.
 async fn world_with_history() -> (World, Value) {
-    let world = World::start().await;
+    let world = World::shared().await;
     let submitted = ana("enquiry.submitted").payload(json!({"message": "Hello", "attribution": {"campaign": "spring"}, "externalLeadId": "x-1",
         "destination": "Goa", "travelDates": {"start": "2027-05-01", "end": "2027-05-09"}, "paxCount": 2, "budget": "2 lakh"}));
     world.accept(submitted).await;
@@ -112,7 +112,7 @@ async fn filters_the_pipeline_by_stage_and_campaign() {
 
 #[tokio::test]
 async fn lists_are_ordered_newest_last() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for i in 0..5 {
         world.accept(ana("enquiry.submitted").id(&format!("e-{i}"))).await;
     }
@@ -128,7 +128,7 @@ async fn lists_are_ordered_newest_last() {
 
 #[tokio::test]
 async fn usage_shows_month_writes_and_quota() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let month = common::clock::now().format("%Y-%m").to_string();
     let usage = world.connectctl.json(&["usage", "--tenant", "acme"]).await;
     assert_eq!(usage, json!({"month": month, "writes": 0, "quota": null}));

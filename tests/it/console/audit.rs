@@ -62,7 +62,7 @@ async fn records_are_filtered_and_exported_as_lines_of_json_and_as_csv() {
 
 #[tokio::test]
 async fn an_export_without_a_format_or_of_another_agency_is_refused_and_not_recorded() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     console.world.add_tenant("other").await;
     let (admin, viewer) = (console.admin().await, console.viewer().await);
     for (visitor, path, fields, status) in [

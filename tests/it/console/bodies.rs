@@ -5,7 +5,7 @@ use tests::HttpRequest;
 
 #[tokio::test]
 async fn malformed_bodies_and_paths_are_refused() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let visitor = console.admin().await;
     let send =
         async |request: HttpRequest| visitor.send(request.with("sec-fetch-site", "same-origin")).await.status;

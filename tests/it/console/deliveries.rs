@@ -86,7 +86,7 @@ async fn failed_deliveries_are_seen_and_replayed_one_by_one_and_all_that_match()
 
 #[tokio::test]
 async fn pages_of_deliveries_neither_skip_nor_repeat_any() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let visitor = console.viewer().await;
     let created = ["subscription", "create", "--tenant", "acme", "--url", "https://93.184.215.14/hook"];
     let subscription = console.world.connectctl.json(&created).await["id"].clone();

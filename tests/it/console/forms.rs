@@ -6,7 +6,7 @@ const AGENCY: &str = "/agencies/acme";
 
 #[tokio::test]
 async fn administrators_manage_members_and_discovery_and_operators_the_limits() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let (admin, operator, viewer) = (console.admin().await, console.operator().await, console.viewer().await);
     let members = format!("{AGENCY}/members");
     let added = [("email", "Zoe@Example.com"), ("name", "Zoe <script>")];
@@ -44,7 +44,7 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
 
 #[tokio::test]
 async fn usage_is_drawn_by_month_with_the_quota() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let viewer = console.viewer().await;
     let settings = format!("{AGENCY}/settings");
     assert!(viewer.page(&settings).await.contains("There was no write in the last 12 months."));

@@ -2,14 +2,14 @@
 
 use super::ConsoleWorld;
 use serde_json::json;
-use tests::{World, event, text};
+use tests::{event, text};
 
 /// Ends texts, attributes and scripts in HTML if it is not escaped.
 const HOSTILE: &str = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>";
 
 #[tokio::test]
 async fn what_partners_send_is_text_on_every_page() {
-    let console = ConsoleWorld::of(World::with()).await;
+    let console = ConsoleWorld::shared().await;
     let (world, database) = (&console.world, &console.world.database);
     let sent = event("enquiry.submitted").email("ana@example.com").name(HOSTILE).payload(json!({
         "title": HOSTILE, "destination": HOSTILE, "message": HOSTILE, "externalLeadId": HOSTILE,
@@ -104,7 +104,7 @@ async fn what_partners_send_is_text_on_every_page() {
 
 #[tokio::test]
 async fn viewers_see_masked_contacts_and_no_payloads() {
-    let console = ConsoleWorld::of(World::with()).await;
+    let console = ConsoleWorld::shared().await;
     let sent = event("enquiry.submitted").email("secretive@example.com").phone("+44 20 7946 0018");
     let result = console.world.accept(sent.payload(json!({"message": "call me"}))).await;
     let pages = [

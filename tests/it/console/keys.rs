@@ -24,7 +24,7 @@ fn shown(response: &HttpResponse) -> ApiKey {
         let (_, rest) = page.split_once(&format!("<dt>{name}</dt>")).expect("a row");
         between(rest, "<code data-copy>", "</code>").to_owned()
     };
-    ApiKey { tenant: "acme".to_owned(), prefix: value("Key"), secret: value("Secret") }
+    ApiKey { tenant: tests::slug("acme"), prefix: value("Key"), secret: value("Secret") }
 }
 
 async fn create(visitor: &Visitor<'_>) -> ApiKey {
@@ -40,7 +40,7 @@ async fn create(visitor: &Visitor<'_>) -> ApiKey {
 
 #[tokio::test]
 async fn a_key_is_created_used_changed_rotated_and_revoked() {
-    let console = ConsoleWorld::of(World::with()).await;
+    let console = ConsoleWorld::shared().await;
     let (world, visitor) = (&console.world, console.admin().await);
     let key = create(&visitor).await;
     until_status(world, &key, 200).await;
@@ -91,7 +91,7 @@ async fn the_samples_of_a_new_key_run() {
     let mut settings = world.settings().to_vec();
     settings.push(("CONNECT_CONSOLE_API_URL".to_owned(), format!("http://{}", world.http().address())));
     let program = tests::Program::console(&settings).await;
-    let console = ConsoleWorld { console: program, world };
+    let console = ConsoleWorld { console: Some(program), world };
     let visitor = console.admin().await;
     for (heading, command) in [
         ("curl and openssl", &["bash", "-c"][..]),
@@ -117,7 +117,7 @@ async fn the_samples_of_a_new_key_run() {
 
 #[tokio::test]
 async fn a_form_with_faults_is_shown_again_with_what_was_typed() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let visitor = console.admin().await;
     let long = "x".repeat(201);
     for (fields, fault) in [

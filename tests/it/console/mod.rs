@@ -20,21 +20,27 @@ mod sign_in;
 mod webhooks;
 
 use std::fmt::Write as _;
-use tests::{HttpRequest, HttpResponse, Program, World, WorldBuilder, text};
+use tests::{HttpClient, HttpRequest, HttpResponse, Program, World, WorldBuilder, slug, text, with_names};
 
 /// A world with a console.
 pub(super) struct ConsoleWorld {
-    pub(super) console: Program,
+    /// None in the shared world.
+    pub(super) console: Option<Program>,
     pub(super) world: World,
 }
 
 /// Somebody who uses the console, with the cookie of their session.
 pub(super) struct Visitor<'c> {
-    console: &'c Program,
+    console: &'c HttpClient,
     pub(super) cookie: Option<String>,
 }
 
 impl ConsoleWorld {
+    /// The shared world.
+    pub(super) async fn shared() -> Self {
+        Self { console: None, world: World::shared().await }
+    }
+
     /// A world without other programs than the console.
     pub(super) async fn start() -> Self {
         Self::of(World::with().ingests(0).workers(0)).await
@@ -43,7 +49,17 @@ impl ConsoleWorld {
     pub(super) async fn of(builder: WorldBuilder) -> Self {
         let world = builder.start().await;
         let console = Program::console(world.settings()).await;
-        Self { console, world }
+        Self { console: Some(console), world }
+    }
+
+    /// The console of a world of its own.
+    pub(super) fn program(&self) -> &Program {
+        self.console.as_ref().expect("a world of its own")
+    }
+
+    /// A client of the console.
+    pub(super) fn http(&self) -> &HttpClient {
+        self.console.as_ref().map_or_else(|| self.world.console(), Program::http)
     }
 
     /// The path of a new link for these options of `connectctl console login`.
@@ -55,7 +71,7 @@ impl ConsoleWorld {
 
     /// Somebody who is not signed in.
     pub(super) fn visitor(&self) -> Visitor<'_> {
-        Visitor { console: &self.console, cookie: None }
+        Visitor { console: self.http(), cookie: None }
     }
 
     /// Somebody who has signed in with a link of these options.
@@ -80,12 +96,25 @@ impl ConsoleWorld {
 }
 
 impl Visitor<'_> {
-    pub(super) async fn send(&self, request: HttpRequest) -> HttpResponse {
+    /// Sends a request. In the shared world a tenant's name stands for its slug in the path and in the response.
+    pub(super) async fn send(&self, mut request: HttpRequest) -> HttpResponse {
+        let (path, query) = request.target.split_at(request.target.find('?').unwrap_or(request.target.len()));
+        let path: Vec<String> = path.split('/').map(slug).collect();
+        request.target = format!("{}{query}", path.join("/"));
         let request = match &self.cookie {
             Some(cookie) => request.with("cookie", cookie),
             None => request,
         };
-        self.console.http().send(&request).await
+        let mut response = self.console.send(&request).await;
+        if response.header("content-type").starts_with("text/") {
+            response.body = with_names(body(&response)).into();
+        }
+        for value in response.headers.values_mut() {
+            if let Ok(text) = value.to_str() {
+                *value = with_names(text.to_owned()).try_into().expect("a header");
+            }
+        }
+        response
     }
 
     pub(super) async fn get(&self, path: &str) -> HttpResponse {
@@ -126,7 +155,7 @@ impl Visitor<'_> {
 /// A form, without the headers in which browsers say whose page sent it.
 pub(super) fn form(path: &str, fields: &[(&str, &str)]) -> HttpRequest {
     let pairs: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(&slug(value)))).collect();
     HttpRequest::new("POST", path, pairs.join("&")).with("content-type", "application/x-www-form-urlencoded")
 }
 

@@ -123,7 +123,7 @@ async fn the_request_to_the_provider_has_state_nonce_and_pkce_of_its_own() {
     let provider = IdentityProvider::start().await;
     let console = provider.console().await;
     let (first, second) = (begin(&mut console.visitor()).await, begin(&mut console.visitor()).await);
-    let base = console.console.http().address();
+    let base = console.http().address();
     for url in [&first, &second] {
         assert!(url.starts_with(&format!(
             "{}/oauth2/authorize?response_type=code&client_id=connect&",

@@ -6,11 +6,11 @@ use tests::HttpRequest;
 
 #[tokio::test]
 async fn no_route_changes_anything_for_the_page_of_another_site() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let visitor = console.operator().await;
     let routes: Vec<Value> =
         serde_json::from_str(include_str!("../../vectors/console-routes.json")).expect("the list of routes");
-    let own = format!("http://{}", console.console.http().address());
+    let own = format!("http://{}", console.http().address());
     let posts: Vec<String> = routes
         .iter()
         .filter(|route| route["method"] == "POST")
@@ -42,7 +42,7 @@ async fn no_route_changes_anything_for_the_page_of_another_site() {
 
 #[tokio::test]
 async fn every_response_has_the_headers_that_protect_it() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let (visitor, guest) = (console.admin().await, console.visitor());
     let responses = [
         visitor.get("/agencies/acme").await,

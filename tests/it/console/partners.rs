@@ -13,7 +13,7 @@ fn link_in(page: &str) -> String {
 
 #[tokio::test]
 async fn an_administrator_lets_a_partner_in_for_one_agency() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     console.world.add_tenant("other").await;
     let admin = console.signed_in(&["--role", "admin", "--tenant", "acme", "--name", "Ada"]).await;
     let shown = body(&admin.post(LINKS, &[("partner", "dev@partner.example"), ("role", "viewer")]).await);
@@ -41,7 +41,7 @@ async fn an_administrator_lets_a_partner_in_for_one_agency() {
 
 #[tokio::test]
 async fn an_expired_or_changed_link_does_not_sign_in() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let admin = console.admin().await;
     let shown = body(&admin.post(LINKS, &[("partner", "dev"), ("role", "admin")]).await);
     let link = link_in(&shown);
@@ -62,7 +62,7 @@ async fn an_expired_or_changed_link_does_not_sign_in() {
 
 #[tokio::test]
 async fn a_partner_invites_nobody_whatever_their_role() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let admin = console.admin().await;
     let shown = body(&admin.post(LINKS, &[("partner", "dev"), ("role", "admin")]).await);
     let mut partner = console.visitor();
@@ -79,7 +79,7 @@ async fn a_partner_invites_nobody_whatever_their_role() {
 
 #[tokio::test]
 async fn the_access_of_partners_is_ended_at_once_and_nobody_elses() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     console.world.add_tenant("other").await;
     let operator = console.operator().await;
     let admin = console.admin().await;
@@ -116,7 +116,7 @@ async fn a_partner_with_the_name_of_somebody_else_ends_no_session_of_theirs() {
 
 #[tokio::test]
 async fn the_form_says_what_is_wrong_and_keeps_what_was_typed() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let admin = console.admin().await;
     let refused = admin.post(LINKS, &[("partner", "Typed\u{7}"), ("role", "operator")]).await;
     let page = body(&refused);

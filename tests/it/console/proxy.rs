@@ -87,7 +87,7 @@ async fn headers_from_outside_the_network_are_ignored() {
     let repeated = get("/sign-in", "ana@example.com", "connect-operators").with(USER, "bo@example.com");
     assert_eq!(visitor.send(repeated).await.status, 200);
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0);
-    let logs = console.console.logs();
+    let logs = console.program().logs();
     assert!(logs.contains("ignored the headers of a proxy in a request from outside"), "{logs}");
 }
 

@@ -61,7 +61,7 @@ async fn an_unavailable_server_is_a_page_that_says_so() {
         if response.status == 503 { Ok(()) } else { Err(response.status.to_string()) }
     })
     .await;
-    console.console.until_unready().await;
+    console.program().until_unready().await;
     proxies.postgres.restore();
     eventually("the database is used again", MAX_WAIT, async || {
         let response = operator.get("/agencies/acme").await;

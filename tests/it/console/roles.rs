@@ -42,7 +42,7 @@ impl Route {
 
 #[tokio::test]
 async fn each_route_is_open_to_exactly_the_roles_that_may_use_it() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     console.world.add_tenant("other").await;
     for (rank, role) in RANKS.into_iter().enumerate() {
         let options = ["--role", role, "--tenant", "acme"];

@@ -5,7 +5,7 @@ use tests::{HttpRequest, text};
 
 #[tokio::test]
 async fn a_link_works_once_and_opening_it_does_not_use_it() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let link = console.link(&["--role", "operator"]).await;
     let mut visitor = console.visitor();
     for _ in 0..3 {
@@ -20,7 +20,7 @@ async fn a_link_works_once_and_opening_it_does_not_use_it() {
     let mut second = console.visitor();
     assert_eq!(second.sign_in(&link).await.status, 410);
     assert_eq!((second.get(&link).await.status, second.cookie), (410, None));
-    let stored = console.world.database.rows("SELECT * FROM console_sessions", &[]).await;
+    let stored = console.world.database.rows("SELECT * FROM public.console_sessions", &[]).await;
     let token = visitor.cookie.as_deref().and_then(|cookie| cookie.split_once('=')).expect("a token").1;
     assert!(!format!("{stored:?}").contains(token), "only the hash of a token is stored: {stored:?}");
 }
@@ -39,7 +39,7 @@ async fn an_expired_link_does_not_sign_in() {
 
 #[tokio::test]
 async fn signing_in_replaces_the_session_that_the_browser_had() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let planted = console.operator().await;
     let mut victim = console.visitor();
     victim.cookie.clone_from(&planted.cookie);
@@ -111,7 +111,7 @@ async fn an_operator_ends_the_sessions_of_a_person_or_of_everybody() {
 
 #[tokio::test]
 async fn failed_attempts_to_sign_in_are_limited() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let mut visitor = console.visitor();
     for _ in 0..10 {
         assert_eq!(visitor.sign_in("/sign-in/cl_unknown").await.status, 410);
@@ -125,7 +125,7 @@ async fn failed_attempts_to_sign_in_are_limited() {
 
 #[tokio::test]
 async fn without_a_session_pages_lead_to_sign_in_and_changes_are_refused() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let mut visitor = console.visitor();
     for cookie in [None, Some("connect-console=cn_unknown"), Some("connect-console=")] {
         visitor.cookie = cookie.map(str::to_owned);
@@ -137,7 +137,7 @@ async fn without_a_session_pages_lead_to_sign_in_and_changes_are_refused() {
 
 #[tokio::test]
 async fn a_link_needs_a_tenant_that_fits_its_role() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let refused = async |options: &[&str]| {
         console.world.connectctl.refusal(&[&["console", "login"], options].concat()).await
     };

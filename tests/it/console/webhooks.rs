@@ -7,7 +7,7 @@ const WEBHOOKS: &str = "/agencies/acme/webhooks";
 
 #[tokio::test]
 async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let visitor = console.admin().await;
     let fields = [
         ("url", "https://93.184.215.14/hook?token=hidden"),

@@ -6,7 +6,7 @@ use tests::{World, event, text};
 
 #[tokio::test]
 async fn requires_an_actor_object_of_type_contact() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for wrong in [json!("ana@example.com"), json!([]), json!(1)] {
         refuse_event(&world, &ana().with("actor", wrong), "events[0].actor").await;
     }
@@ -20,7 +20,7 @@ async fn requires_an_actor_object_of_type_contact() {
 
 #[tokio::test]
 async fn requires_an_email_phone_or_external_id() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for nobody in [
         json!({"type": "contact"}),
         json!({"type": "contact", "name": "Ana"}),
@@ -36,7 +36,7 @@ async fn requires_an_email_phone_or_external_id() {
 
 #[tokio::test]
 async fn rejects_actor_fields_of_wrong_form_or_length() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for wrong in [
         "ana",
         "ana@",
@@ -67,7 +67,7 @@ async fn rejects_actor_fields_of_wrong_form_or_length() {
 
 #[tokio::test]
 async fn accepts_the_longest_values_counted_in_characters() {
-    let world = World::start().await;
+    let world = World::shared().await;
     // A local part has at most 64 characters, a domain name 253, each of its labels 63.
     let domain = [63, 63, 63, 61].map(|length| "b".repeat(length)).join(".");
     let email = format!("{}@{domain}", "a".repeat(64));
@@ -93,7 +93,7 @@ async fn accepts_the_longest_values_counted_in_characters() {
 
 #[tokio::test]
 async fn treats_null_and_empty_optional_fields_as_absent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = world
         .accept(
             ana()
@@ -115,7 +115,7 @@ async fn treats_null_and_empty_optional_fields_as_absent() {
 
 #[tokio::test]
 async fn trims_an_email_before_checking_and_storing_it() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = world.accept(event("contact.identified").email(" \tAna@Example.COM \n")).await;
     assert_eq!(world.client(&result["clientId"]).await["email"], "Ana@Example.COM");
 }

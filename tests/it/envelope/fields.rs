@@ -10,7 +10,7 @@ const REQUIRED: [&str; 7] =
 
 #[tokio::test]
 async fn rejects_required_fields_that_are_missing_null_or_of_another_type() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for field in REQUIRED {
         let place = format!("events[0].{field}");
         refuse_event(&world, &ana().without(field), &place).await;
@@ -27,7 +27,7 @@ async fn rejects_required_fields_that_are_missing_null_or_of_another_type() {
 
 #[tokio::test]
 async fn rejects_other_versions_and_unknown_event_types() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for version in ["1", "1.1", "2.0", "v1.0", "1.0.0", "10", &"1".repeat(17)] {
         refuse_event(&world, &ana().with("specVersion", json!(version)), "events[0].specVersion").await;
     }
@@ -46,7 +46,7 @@ async fn rejects_other_versions_and_unknown_event_types() {
 
 #[tokio::test]
 async fn limits_ids_tenant_and_origin_to_a_hundred_characters() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for field in ["eventId", "origin", "tenant"] {
         for long in ["x".repeat(101), "é".repeat(101), "🧳".repeat(101)] {
             refuse_event(&world, &ana().with(field, json!(long)), &format!("events[0].{field}")).await;
@@ -57,7 +57,7 @@ async fn limits_ids_tenant_and_origin_to_a_hundred_characters() {
 
 #[tokio::test]
 async fn rejects_event_ids_reserved_for_the_records_api() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for id in ["connect-api:", "connect-api:1", "connect-api:0190a5b2-0000-7000-8000-000000000001"] {
         refuse_event(&world, &ana().id(id), "events[0].eventId").await;
     }
@@ -66,7 +66,7 @@ async fn rejects_event_ids_reserved_for_the_records_api() {
 
 #[tokio::test]
 async fn rejects_an_occurred_at_that_is_not_an_instant_with_an_offset() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for wrong in [
         "2026-05-01",
         "2026-05-01T10:00:00",
@@ -92,7 +92,7 @@ async fn rejects_an_occurred_at_that_is_not_an_instant_with_an_offset() {
 
 #[tokio::test]
 async fn rejects_a_tenant_other_than_the_keys() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.add_tenant("zeta").await;
     for tenant in ["zeta", "nobody", "acme2", "acm", "a cme"] {
         refuse_event(&world, &ana().tenant(tenant), "events[0].tenant").await;
@@ -102,7 +102,7 @@ async fn rejects_a_tenant_other_than_the_keys() {
 
 #[tokio::test]
 async fn rejects_a_payload_that_is_not_an_object() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for wrong in [json!([]), json!("text"), json!(1), json!(true), json!([{}])] {
         refuse_event(&world, &ana().payload(wrong), "events[0].payload").await;
     }
@@ -111,7 +111,7 @@ async fn rejects_a_payload_that_is_not_an_object() {
 
 #[tokio::test]
 async fn one_invalid_envelope_rejects_the_batch_and_every_fault_is_named() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let mut events: Vec<_> = (0..9).map(|i| ana().email(&format!("{i}@example.com"))).collect();
     events[3] = ana().with_actor("email", json!("not an address")).without("origin");
     events[7] = ana().with("eventType", json!("nope"));
@@ -125,7 +125,7 @@ async fn one_invalid_envelope_rejects_the_batch_and_every_fault_is_named() {
 
 #[tokio::test]
 async fn limits_the_length_of_the_error_message() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let broken = ana().without("origin").without("tenant").with("eventType", json!("x".repeat(1_000)));
     let message = refuse(&world, batch(&vec![broken; 100])).await;
     assert!(message.contains("events[0].") && message.len() < 2_000, "{} characters", message.len());

@@ -46,7 +46,7 @@ async fn accepts_a_body_of_exactly_the_limit() {
 
 #[tokio::test]
 async fn accepts_a_chunked_body() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body = batch(&[ana()]);
     let request = world.key.events(body.clone());
     let mut chunked = b"transfer-encoding: chunked\r\n\r\n".to_vec();
@@ -63,7 +63,7 @@ async fn accepts_a_chunked_body() {
 
 #[tokio::test]
 async fn rejects_a_broken_chunk() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(batch(&[ana()]));
     for broken in ["zz\r\nabc\r\n", "5\r\nabcdefgh\r\n", "fffffffffffffffffff\r\n", "-1\r\n"] {
         let response =
@@ -89,7 +89,7 @@ async fn times_out_a_body_that_arrives_too_slowly() {
 
 #[tokio::test]
 async fn a_caller_that_disconnects_within_its_body_leaves_nothing() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.events(batch(&[ana()]));
     for _ in 0..5 {
         let mut connection = RawConnection::to(world.http().address()).await;
@@ -102,7 +102,7 @@ async fn a_caller_that_disconnects_within_its_body_leaves_nothing() {
 
 #[tokio::test]
 async fn rejects_another_method_and_lists_the_allowed_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for method in ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         let response = world.http().send(&HttpRequest::new(method, EVENTS, "")).await;
         response.assert_error(405, "method_not_allowed");
@@ -114,7 +114,7 @@ async fn rejects_another_method_and_lists_the_allowed_one() {
 
 #[tokio::test]
 async fn an_unknown_route_is_not_found() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for target in [
         "/",
         "/metrics",
@@ -138,7 +138,7 @@ async fn an_unknown_route_is_not_found() {
 
 #[tokio::test]
 async fn one_connection_serves_many_requests_even_after_errors() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let mut connection = RawConnection::to(world.http().address()).await;
     for expected in [401, 200, 400, 200] {
         let body = if expected == 400 { b"{}".to_vec() } else { batch(&[ana()]) };

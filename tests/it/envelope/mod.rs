@@ -24,13 +24,10 @@ async fn refuse_event(world: &World, event: &Event, place: &str) {
     assert!(message.contains(&format!("{place}: ")), "{place} isn't named in: {message}");
 }
 
-/// Checks that the refused bodies left no row and no message, and that valid events still pass.
+/// Checks that the refused bodies left no row, and that valid events still pass.
 async fn assert_untouched(world: &World) {
     for table in ["clients", "leads", "timeline", "event_ledger", "notifications", "outbox"] {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
     world.accept(event("contact.identified").email("last@example.com")).await;
-    for queue in ["events", "events.dead"] {
-        assert_eq!(world.queues.depth(queue).await, 0, "{queue}");
-    }
 }

@@ -13,7 +13,7 @@ async fn stage(world: &World, lead: &Value) -> Value {
 
 #[tokio::test]
 async fn started_advances_an_open_lead_and_never_regresses_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for at in OPEN {
         let opened = submit_enquiry(&world, json!({})).await;
         set_stage(&world, &opened["leadId"], at).await;
@@ -27,7 +27,7 @@ async fn started_advances_an_open_lead_and_never_regresses_one() {
 
 #[tokio::test]
 async fn started_without_an_open_lead_is_timeline_only() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let nobody = world.accept(event("booking.started").email("new@example.com")).await;
     assert_eq!(ids(&nobody)[1..], [json!(null), json!(null)]);
     assert!(world.pipeline(&[]).await.is_empty(), "it opens none");
@@ -45,7 +45,7 @@ async fn started_without_an_open_lead_is_timeline_only() {
 
 #[tokio::test]
 async fn abandoned_flags_the_open_lead_and_keeps_its_stage() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for at in OPEN {
         let opened = submit_enquiry(&world, json!({})).await;
         set_stage(&world, &opened["leadId"], at).await;
@@ -58,7 +58,7 @@ async fn abandoned_flags_the_open_lead_and_keeps_its_stage() {
 
 #[tokio::test]
 async fn abandoned_does_not_change_closed_leads() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({})).await;
     for at in CLOSED {
         set_stage(&world, &opened["leadId"], at).await;
@@ -70,7 +70,7 @@ async fn abandoned_does_not_change_closed_leads() {
 
 #[tokio::test]
 async fn completed_moves_a_lead_to_booked_from_any_stage() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for at in OPEN.into_iter().chain(CLOSED) {
         let opened = submit_enquiry(&world, json!({})).await;
         set_stage(&world, &opened["leadId"], at).await;
@@ -83,7 +83,7 @@ async fn completed_moves_a_lead_to_booked_from_any_stage() {
 
 #[tokio::test]
 async fn completed_prefers_the_open_lead_and_otherwise_takes_the_newest() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let [oldest, open, lost] = [
         submit_enquiry(&world, json!({})).await,
         submit_enquiry(&world, json!({})).await,
@@ -100,7 +100,7 @@ async fn completed_prefers_the_open_lead_and_otherwise_takes_the_newest() {
 
 #[tokio::test]
 async fn completed_without_any_lead_is_timeline_only() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let result = world.accept(ana("booking.completed").payload(json!({"bookingRef": "BR-1"}))).await;
     assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
@@ -111,7 +111,7 @@ async fn completed_without_any_lead_is_timeline_only() {
 
 #[tokio::test]
 async fn a_booking_may_reference_its_lead_in_three_ways() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let named = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
     submit_enquiry(&world, json!({})).await;
     for name in [
@@ -128,7 +128,7 @@ async fn a_booking_may_reference_its_lead_in_three_ways() {
 
 #[tokio::test]
 async fn a_shared_external_id_finds_the_newest_lead_of_the_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let people = ["ana@example.com", "bo@example.com", "cy@example.com"];
     let name = json!({"externalLeadId": "shared"});
     let mut newest = Vec::new();
@@ -152,7 +152,7 @@ async fn a_shared_external_id_finds_the_newest_lead_of_the_client() {
 
 #[tokio::test]
 async fn a_lead_of_another_client_gets_a_warning_and_is_not_changed() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let own = submit_enquiry(&world, json!({})).await;
     let other = world
         .accept(event("enquiry.submitted").email("bo@example.com").payload(json!({"externalLeadId": "b-1"})))
@@ -181,7 +181,7 @@ async fn a_lead_of_another_client_gets_a_warning_and_is_not_changed() {
 
 #[tokio::test]
 async fn completed_with_a_reference_creates_the_invoice_and_emits_booking_confirmed_once() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = submit_enquiry(&world, json!({})).await;
     let payload = json!({"bookingRef": "BR-1", "amount": 1234.5, "currency": "INR"});
@@ -210,7 +210,7 @@ async fn completed_with_a_reference_creates_the_invoice_and_emits_booking_confir
 
 #[tokio::test]
 async fn completed_without_a_reference_creates_no_invoice() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     let opened = submit_enquiry(&world, json!({})).await;
     world.accept(ana("booking.completed").payload(json!({"amount": 5, "currency": "INR"}))).await;
@@ -220,7 +220,7 @@ async fn completed_without_a_reference_creates_no_invoice() {
 
 #[tokio::test]
 async fn emits_a_stage_change_once_with_its_cause() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     submit_enquiry(&world, json!({})).await;
     for kind in ["booking.started", "booking.started", "booking.completed", "booking.completed"] {
@@ -238,7 +238,7 @@ async fn emits_a_stage_change_once_with_its_cause() {
 
 #[tokio::test]
 async fn the_version_of_a_lead_grows_only_with_a_change() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({})).await;
     let version = async || {
         let lead = world.lead(&opened["leadId"]).await;

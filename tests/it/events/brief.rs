@@ -18,7 +18,7 @@ fn null_or_all_null(value: &Value) -> bool {
 
 #[tokio::test]
 async fn omitted_fields_stay_null() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for payload in [
         json!({}),
         json!({"party": null, "travelDates": null, "budget": null, "paxCount": null, "destination": ""}),
@@ -33,7 +33,7 @@ async fn omitted_fields_stay_null() {
 
 #[tokio::test]
 async fn stated_fields_are_shown_as_sent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let party = json!({"adults": 2, "children": 1, "childAges": [7], "rooms": 1});
     let [destination, dates, shown, budget] = brief(
         &world,
@@ -49,7 +49,7 @@ async fn stated_fields_are_shown_as_sent() {
 
 #[tokio::test]
 async fn accepts_dates_in_both_forms_and_a_single_date() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-01"});
     assert_eq!(brief(&world, json!({"travelDates": dates})).await[1], dates);
     let start_only = brief(&world, json!({"travelDates": {"start": "2028-02-29"}})).await[1].clone();
@@ -58,14 +58,14 @@ async fn accepts_dates_in_both_forms_and_a_single_date() {
 
 #[tokio::test]
 async fn stores_a_pax_count_as_adults_only() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let expected = json!({"adults": 4, "children": null, "childAges": null, "rooms": null});
     assert_eq!(brief(&world, json!({"paxCount": 4})).await[2], expected);
 }
 
 #[tokio::test]
 async fn stores_a_free_text_budget_verbatim_as_notes() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for sent in ["about 2 lakh", "  $2,000 – 3,000 per person  "] {
         let [.., budget] = brief(&world, json!({"budget": sent})).await;
         assert_eq!(budget, json!({"amount": null, "currency": null, "notes": sent}));
@@ -74,7 +74,7 @@ async fn stores_a_free_text_budget_verbatim_as_notes() {
 
 #[tokio::test]
 async fn drops_an_unreadable_field_with_a_warning_and_accepts_the_event() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let table = [
         ("travelDates", json!({"start": "2027-02-30"})),
         ("travelDates", json!({"start": "2027-05-09", "end": "2027-05-01"})),
@@ -121,7 +121,7 @@ async fn drops_an_unreadable_field_with_a_warning_and_accepts_the_event() {
 
 #[tokio::test]
 async fn one_invalid_field_does_not_affect_the_others() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = submit_enquiry(
         &world,
         json!({"travelDates": {"start": "soon"}, "destination": "Goa", "paxCount": 2}),

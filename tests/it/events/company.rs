@@ -22,7 +22,7 @@ fn dan(event_type: &str) -> Event {
 
 #[tokio::test]
 async fn an_address_on_a_company_domain_joins_that_account() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let account = account(&world).await;
     let result = world.accept(dan("contact.identified").name("Dan").phone("111")).await;
     assert_ne!(result["clientId"], account, "a person is a client of their own");
@@ -36,7 +36,7 @@ async fn an_address_on_a_company_domain_joins_that_account() {
 
 #[tokio::test]
 async fn every_event_that_upserts_its_contact_joins_the_account() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let account = account(&world).await;
     let result = world.accept(dan("enquiry.submitted")).await;
     assert_eq!(world.client(&result["clientId"]).await["account_id"], account);
@@ -45,7 +45,7 @@ async fn every_event_that_upserts_its_contact_joins_the_account() {
 
 #[tokio::test]
 async fn a_free_mailbox_or_another_domain_joins_nothing() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let account = account(&world).await;
     for email in ["dan@gmail.com", "dan@sub.example.com", "dan@notexample.com", "dan@example.com.evil.test"] {
         let result = world.accept(event("contact.identified").email(email)).await;
@@ -57,7 +57,7 @@ async fn a_free_mailbox_or_another_domain_joins_nothing() {
 
 #[tokio::test]
 async fn an_update_of_an_unknown_colleague_adds_a_contact_entry_and_no_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let account = account(&world).await;
     let result = world.accept(dan("contact.updated").name("Dan")).await;
     assert_eq!(result["clientId"], account);
@@ -78,7 +78,7 @@ async fn an_update_of_an_unknown_colleague_adds_a_contact_entry_and_no_client() 
 
 #[tokio::test]
 async fn an_update_of_a_known_colleague_changes_client_and_contact_entry() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let account = account(&world).await;
     let id = world.accept(dan("contact.identified").name("Dan")).await["clientId"].clone();
     let updated = world.accept(dan("contact.updated").name("Daniel").phone("333")).await;
@@ -90,7 +90,7 @@ async fn an_update_of_a_known_colleague_changes_client_and_contact_entry() {
 
 #[tokio::test]
 async fn an_update_without_an_email_finds_no_account() {
-    let world = World::start().await;
+    let world = World::shared().await;
     account(&world).await;
     let result = world.result(event("contact.updated").phone("1").name("Dan")).await;
     assert_eq!(result["error"], "contact_not_found");

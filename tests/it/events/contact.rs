@@ -6,7 +6,7 @@ use tests::{World, event};
 
 #[tokio::test]
 async fn identified_creates_a_client_and_opens_no_lead() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let sent = ana("contact.identified").name("Ana Silva").phone("+351 91-234").external_id("p-1");
     let result = world.accept(sent.payload(json!({"page": "/goa"}))).await;
     assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{result}");
@@ -22,7 +22,7 @@ async fn identified_creates_a_client_and_opens_no_lead() {
 
 #[tokio::test]
 async fn identified_again_updates_only_the_fields_sent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await;
     let second = world.accept(event("contact.identified").email("ANA@example.com").name("Ana Silva")).await;
     assert_eq!(first["clientId"], second["clientId"]);
@@ -34,7 +34,7 @@ async fn identified_again_updates_only_the_fields_sent() {
 
 #[tokio::test]
 async fn a_new_client_without_a_name_is_named_after_email_phone_or_external_id() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let table = [
         (
             event("contact.identified").email("Bo@Example.com").phone("+1 222").external_id("b"),
@@ -51,7 +51,7 @@ async fn a_new_client_without_a_name_is_named_after_email_phone_or_external_id()
 
 #[tokio::test]
 async fn updated_changes_only_name_and_phone() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let id =
         world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await["clientId"]
             .clone();
@@ -68,7 +68,7 @@ async fn updated_changes_only_name_and_phone() {
 
 #[tokio::test]
 async fn updated_finds_its_contact_by_external_id_or_phone_and_cannot_change_an_email() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let id =
         world.accept(ana("contact.identified").phone("+1 (555) 010").external_id("p-1")).await["clientId"]
             .clone();
@@ -85,7 +85,7 @@ async fn updated_finds_its_contact_by_external_id_or_phone_and_cannot_change_an_
 
 #[tokio::test]
 async fn updated_never_creates_a_client_and_can_be_resent_later() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let update = ana("contact.updated").id("u-1").name("Ana Silva");
     for _ in 0..2 {
         let failed = world.result(update.clone()).await;
@@ -103,7 +103,7 @@ async fn updated_never_creates_a_client_and_can_be_resent_later() {
 
 #[tokio::test]
 async fn every_other_event_upserts_its_contact() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (count, event_type) in [
         "enquiry.submitted",
         "traveller.discovery_upserted",

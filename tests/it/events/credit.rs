@@ -33,7 +33,7 @@ fn balance(as_of: &str, paise: i64) -> Value {
 
 #[tokio::test]
 async fn fully_applied_credit_confirms_the_invoice_without_a_notification() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let booked = booked(&world).await;
     assert_eq!(invoice(&world, &booked["leadId"]).await["creditState"], "pending");
     let told = world.notifications().await.len();
@@ -49,7 +49,7 @@ async fn fully_applied_credit_confirms_the_invoice_without_a_notification() {
 
 #[tokio::test]
 async fn partly_applied_credit_reopens_the_difference_and_notifies_the_owner() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let booked = booked(&world).await;
     world
         .accept(applied(json!({"tripId": booked["tripId"], "appliedRupees": 125.25, "reason": "expired"})))
@@ -66,7 +66,7 @@ async fn partly_applied_credit_reopens_the_difference_and_notifies_the_owner() {
 
 #[tokio::test]
 async fn credit_without_an_invoice_fails_and_can_be_resent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     submit_enquiry(&world, json!({})).await;
     let zeta = world.add_tenant("zeta").await;
     let body = [
@@ -91,7 +91,7 @@ async fn credit_without_an_invoice_fails_and_can_be_resent() {
 
 #[tokio::test]
 async fn credit_for_a_booking_creates_no_client_for_its_actor() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let booked = booked(&world).await;
     let stranger = event("booking.credit_applied").email("finance@example.com");
     let result = world.accept(stranger.payload(json!({"bookingRef": "BR-1", "appliedRupees": 500}))).await;
@@ -101,7 +101,7 @@ async fn credit_for_a_booking_creates_no_client_for_its_actor() {
 
 #[tokio::test]
 async fn a_balance_is_shown_on_open_leads_and_opens_none() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result =
         world.accept(ana("employee.credit_updated").payload(balance("2026-05-01T10:00:00Z", 100))).await;
     assert_eq!(ids(&result)[1..], [json!(null), json!(null)]);
@@ -118,7 +118,7 @@ async fn a_balance_is_shown_on_open_leads_and_opens_none() {
 
 #[tokio::test]
 async fn the_balance_with_the_newest_instant_wins() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({})).await;
     for (as_of, paise, shown) in [
         ("2026-05-01T10:00:00Z", 1, 1),
@@ -135,7 +135,7 @@ async fn the_balance_with_the_newest_instant_wins() {
 
 #[tokio::test]
 async fn an_unreadable_balance_field_is_accepted_with_a_warning() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({})).await;
     let mut sent = balance("2026-05-01T10:00:00Z", 100);
     sent["grantedPaise"] = json!("many");
@@ -147,7 +147,7 @@ async fn an_unreadable_balance_field_is_accepted_with_a_warning() {
 
 #[tokio::test]
 async fn credit_events_require_their_scope_and_fail_alone() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let booked = booked(&world).await;
     let key = world.add_key("events:ingest").await;
     let events = [

@@ -12,7 +12,7 @@ fn discovery_id(result: &Value) -> &Value {
 
 #[tokio::test]
 async fn opens_a_lead_or_reuses_the_open_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2}}))).await;
     assert!(ids(&opened).iter().all(Value::is_string), "{opened}");
     assert_eq!(world.lead(&opened["leadId"]).await["stage"], "inquiry");
@@ -28,7 +28,7 @@ async fn opens_a_lead_or_reuses_the_open_one() {
 
 #[tokio::test]
 async fn reuses_a_lead_opened_by_enquiry_submitted() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({})).await;
     assert_eq!(ids(&world.accept(ana(KIND)).await), ids(&opened));
     assert_eq!(world.pipeline(&[]).await.len(), 1);
@@ -36,7 +36,7 @@ async fn reuses_a_lead_opened_by_enquiry_submitted() {
 
 #[tokio::test]
 async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let payload = json!({
         "discovery": {"destinationInterest": ["Goa", "Kerala"], "dateRange": {"start": "2027-05-01", "end": "2027-05-09"},
             "pax": 2, "tripNotes": "No early mornings.", "favouriteColour": "blue"},
@@ -59,7 +59,7 @@ async fn stores_discovery_profile_and_essence_and_ignores_unknown_keys() {
 
 #[tokio::test]
 async fn a_later_event_updates_the_record_it_names() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = world
         .accept(ana(KIND).payload(json!({"discovery": {"pax": 2, "tripNotes": "first"}, "essence": "one"})))
         .await;
@@ -76,7 +76,7 @@ async fn a_later_event_updates_the_record_it_names() {
 
 #[tokio::test]
 async fn does_not_change_a_record_of_another_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let bo =
         world.accept(event(KIND).email("bo@example.com").payload(json!({"discovery": {"pax": 2}}))).await;
     for id in
@@ -93,7 +93,7 @@ async fn does_not_change_a_record_of_another_client() {
 
 #[tokio::test]
 async fn drops_an_invalid_value_with_a_warning_and_stores_the_rest() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let table = [
         ("pax", json!({"discovery": {"pax": -1}})),
         ("pax", json!({"discovery": {"pax": "two"}})),
@@ -121,7 +121,7 @@ async fn drops_an_invalid_value_with_a_warning_and_stores_the_rest() {
 
 #[tokio::test]
 async fn skips_only_the_discovery_for_a_tenant_without_it() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", "false"]).await;
     let result =
         world.accept(ana(KIND).name("Ana").payload(json!({"discovery": {"pax": -1}, "essence": "x"}))).await;
@@ -158,7 +158,7 @@ async fn accepts_the_event_when_the_discovery_cannot_be_stored() {
 
 #[tokio::test]
 async fn switching_discovery_on_or_off_takes_effect_with_the_next_event() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for discovery in ["false", "true", "false"] {
         world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", discovery]).await;
         let result = world.accept(ana(KIND).payload(json!({"discovery": {"pax": 2}}))).await;

@@ -1,12 +1,12 @@
 //! `enquiry.submitted`.
 
-use super::{ana, ids, submit_enquiry, warnings};
+use super::{ids, submit_enquiry, warnings};
 use serde_json::{Value, json};
 use tests::{World, event, text};
 
 #[tokio::test]
 async fn opens_a_lead_at_stage_inquiry_with_a_trip_and_a_draft_proposal() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = submit_enquiry(&world, json!({})).await;
     assert!(ids(&result).iter().all(Value::is_string), "{result}");
     let lead = world.lead(&result["leadId"]).await;
@@ -21,7 +21,7 @@ async fn opens_a_lead_at_stage_inquiry_with_a_trip_and_a_draft_proposal() {
 
 #[tokio::test]
 async fn enquiry_numbers_have_prefix_year_and_six_digits_and_never_repeat() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let year = common::clock::now().format("%Y").to_string();
     let mut seen = Vec::new();
     for _ in 0..3 {
@@ -39,21 +39,16 @@ async fn enquiry_numbers_have_prefix_year_and_six_digits_and_never_repeat() {
 
 #[tokio::test]
 async fn enquiry_numbers_use_the_tenants_prefix() {
-    let world = World::start().await;
-    let create = ["tenant", "create", "--slug", "zeta", "--name", "Zeta", "--enquiry-prefix", "ZTA"];
-    world.connectctl.json(&create).await;
-    let create = ["key", "create", "--tenant", "zeta", "--name", "k", "--scopes", "events:ingest"];
-    let zeta = tests::ApiKey::of("zeta", &world.connectctl.json(&create).await);
-    let body = tests::event::batch(&[ana("enquiry.submitted").tenant("zeta")]);
-    assert_eq!(world.http().send(&zeta.events(body)).await.json()["accepted"], 1);
-    let lead = world.connectctl.list(&["pipeline", "--tenant", "zeta"]).await.remove(0);
+    let world = World::shared().await;
+    world.database.execute("UPDATE tenants SET enquiry_prefix = 'ZTA'").await;
+    let lead = world.lead(&submit_enquiry(&world, json!({})).await["leadId"]).await;
     assert!(text(&lead["enquiryNumber"]).starts_with("ZTA-"), "{lead}");
     assert!(text(&lead["enquiryNumber"]).ends_with("-000001"), "{lead}");
 }
 
 #[tokio::test]
 async fn each_submission_opens_another_lead_of_the_same_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
     let second = submit_enquiry(&world, json!({"externalLeadId": "x-1"})).await;
     assert_eq!(first["clientId"], second["clientId"]);
@@ -67,7 +62,7 @@ async fn each_submission_opens_another_lead_of_the_same_client() {
 
 #[tokio::test]
 async fn uses_the_title_sent_or_generates_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let titled = submit_enquiry(&world, json!({"title": "Honeymoon"})).await;
     assert_eq!(world.lead(&titled["leadId"]).await["title"], "Honeymoon");
     let untitled = submit_enquiry(&world, json!({})).await;
@@ -76,7 +71,7 @@ async fn uses_the_title_sent_or_generates_one() {
 
 #[tokio::test]
 async fn stores_the_customers_message_in_the_inbox() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = submit_enquiry(&world, json!({"message": "We'd love\nthe sea."})).await;
     let [message] = &world.inbox(&result["leadId"]).await[..] else { panic!("one message") };
     assert_eq!((&message["kind"], &message["text"]), (&json!("message"), &json!("We'd love\nthe sea.")));
@@ -86,7 +81,7 @@ async fn stores_the_customers_message_in_the_inbox() {
 
 #[tokio::test]
 async fn stores_the_attribution_and_filters_the_pipeline_by_campaign() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let block = json!({"source": "google", "medium": "cpc", "campaign": "Spring 26", "term": "goa", "content": "a",
         "landingPath": "/goa?x=1", "referrer": "https://www.example.com/"});
     let spring = submit_enquiry(&world, json!({"attribution": block})).await;
@@ -103,7 +98,7 @@ async fn stores_the_attribution_and_filters_the_pipeline_by_campaign() {
 
 #[tokio::test]
 async fn stores_a_valid_itinerary_on_the_draft_proposal_unchanged() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let snapshot = json!({"title": "Goa", "days": [{"title": "Day 1", "items": [{"title": "Taxi", "price": 12.5, "é": [1]}]}, {"title": "Day 2", "items": []}]});
     let result = submit_enquiry(&world, json!({"itinerarySnapshot": snapshot})).await;
     assert!(warnings(&result).is_empty(), "{result}");
@@ -113,7 +108,7 @@ async fn stores_a_valid_itinerary_on_the_draft_proposal_unchanged() {
 
 #[tokio::test]
 async fn an_invalid_itinerary_gets_a_warning_and_the_lead_still_opens() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for snapshot in [
         json!("Goa"),
         json!({"days": []}),
@@ -131,7 +126,7 @@ async fn an_invalid_itinerary_gets_a_warning_and_the_lead_still_opens() {
 
 #[tokio::test]
 async fn opens_a_lead_for_a_contact_with_only_a_phone() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = world.accept(event("enquiry.submitted").phone("+1 555")).await;
     assert!(ids(&result).iter().all(Value::is_string), "{result}");
 }

@@ -6,7 +6,7 @@ use tests::{World, event};
 
 #[tokio::test]
 async fn compares_emails_trimmed_and_case_insensitively() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = world.accept(event("contact.identified").email("Ana@Example.com")).await;
     for email in ["ana@example.com", " ANA@EXAMPLE.COM "] {
         assert_eq!(
@@ -19,7 +19,7 @@ async fn compares_emails_trimmed_and_case_insensitively() {
 
 #[tokio::test]
 async fn matches_only_by_the_first_identity_sent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana =
         world.accept(ana("contact.identified").phone("111").external_id("p-1")).await["clientId"].clone();
     let by_email = world.accept(event("contact.identified").email("bo@example.com").phone("111")).await;
@@ -34,7 +34,7 @@ async fn matches_only_by_the_first_identity_sent() {
 
 #[tokio::test]
 async fn compares_phones_by_digits_and_finds_the_oldest_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let oldest = world.accept(ana("contact.identified").phone("+351 (91) 234-5")).await;
     world.accept(event("contact.identified").email("bo@example.com").phone("351912345")).await;
     for phone in ["351912345", "+351-91-2345", "tel. 351 912 345"] {
@@ -47,7 +47,7 @@ async fn compares_phones_by_digits_and_finds_the_oldest_client() {
 
 #[tokio::test]
 async fn compares_external_ids_exactly() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = world.accept(event("contact.identified").external_id("P-1")).await;
     assert_eq!(
         world.accept(event("contact.identified").external_id(" P-1 ")).await["clientId"],
@@ -61,7 +61,7 @@ async fn compares_external_ids_exactly() {
 
 #[tokio::test]
 async fn an_external_id_held_by_another_client_is_dropped_with_a_warning() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let holder = world.accept(event("contact.identified").external_id("p-1").name("Holder")).await;
     let made = world.accept(ana("contact.identified").external_id("p-1")).await;
     assert_ne!(made["clientId"], holder["clientId"]);
@@ -78,7 +78,7 @@ async fn an_external_id_held_by_another_client_is_dropped_with_a_warning() {
 
 #[tokio::test]
 async fn clients_of_different_tenants_are_never_matched() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     let here = world.accept(ana("contact.identified").external_id("p-1").phone("111")).await;
     for event in [

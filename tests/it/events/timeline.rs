@@ -6,7 +6,7 @@ use tests::{World, event};
 
 #[tokio::test]
 async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({"title": "First"})).await;
     world
         .accept(
@@ -37,7 +37,7 @@ async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
 
 #[tokio::test]
 async fn planning_and_quote_events_open_no_lead() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for kind in ["trip.planning_started", "trip.draft_updated", "quote.requested"] {
         let result = world.accept(ana(kind).payload(json!({"paxCount": 2, "stage": "negotiation"}))).await;
         assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{kind}");
@@ -48,7 +48,7 @@ async fn planning_and_quote_events_open_no_lead() {
 
 #[tokio::test]
 async fn planning_quote_and_contact_events_do_not_change_an_open_lead() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let opened = submit_enquiry(&world, json!({"destination": "Goa"})).await;
     let before = world.lead(&opened["leadId"]).await;
     for kind in [
@@ -66,14 +66,14 @@ async fn planning_quote_and_contact_events_do_not_change_an_open_lead() {
 
 #[tokio::test]
 async fn an_event_without_payload_has_a_null_payload_on_the_timeline() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let result = world.accept(event("contact.identified").phone("1")).await;
     assert_eq!(world.timeline(&result["clientId"]).await[0]["payload"], json!(null));
 }
 
 #[tokio::test]
 async fn stores_a_payload_byte_for_byte() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let sent = r#"{ "b":1.50,  "a" : [1e2, "\u00e9\/"], "b" : 0.1000000000000000055, "z":null }"#;
     let body = String::from_utf8(tests::event::batch(&[ana("quote.requested").payload(json!("PAYLOAD"))]));
     let body = body.expect("text").replace("\"PAYLOAD\"", sent);

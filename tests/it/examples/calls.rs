@@ -39,7 +39,7 @@ async fn another_second() {
 
 #[tokio::test]
 async fn sends_a_batch_that_is_a_duplicate_when_sent_again() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for language in LANGUAGES {
         let enquiry = format!("web-{language}");
         let first = printed(&world, "send-batch", language, &enquiry).await;
@@ -63,7 +63,7 @@ async fn sends_a_batch_that_is_a_duplicate_when_sent_again() {
 
 #[tokio::test]
 async fn creates_a_lead_once_for_an_idempotency_key() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for language in LANGUAGES {
         let order = format!("order-{language}");
         let first = printed(&world, "create-lead", language, &order).await;
@@ -75,7 +75,7 @@ async fn creates_a_lead_once_for_an_idempotency_key() {
 
 #[tokio::test]
 async fn exits_with_1_and_prints_the_request_id_of_a_refusal() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let wrong = ApiKey { secret: "wrong".to_owned(), ..world.key.clone() };
     for (name, language) in ["send-batch", "create-lead"].iter().flat_map(|name| LANGUAGES.map(|l| (name, l)))
     {

@@ -40,7 +40,7 @@ def judged(secret, header, body, now=None, **others):
 
 #[tokio::test]
 async fn a_batch_that_stripes_library_has_signed_is_accepted() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let code = block("partners.md", "Send your first batch", "python stripe");
     let body = batch(&[event("contact.identified").email("ana@example.com").name("Ána")]);
     let given = json!({"body": String::from_utf8_lossy(&body), "secret": world.key.secret});
@@ -62,7 +62,7 @@ async fn a_batch_that_stripes_library_has_signed_is_accepted() {
 
 #[tokio::test]
 async fn stripes_library_verifies_deliveries_also_while_a_secret_is_rotated() {
-    let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let world = World::shared().await;
     let receiver = Receiver::http();
     let created = world.subscribe(&receiver.url("/hooks")).await;
     world.accept(event("enquiry.submitted").email("ana@example.com").name("Ána")).await;

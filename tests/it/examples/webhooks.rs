@@ -63,7 +63,7 @@ async fn every_language_judges_every_vector_correctly() {
 
 #[tokio::test]
 async fn a_webhook_sent_during_a_rotation_verifies_with_both_secrets() {
-    let world = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
+    let world = World::shared().await;
     let receiver = Receiver::http();
     let url = receiver.url("/hooks");
     let made = world.subscribe(&url).await;

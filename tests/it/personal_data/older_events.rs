@@ -10,7 +10,7 @@ const NEW_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
 
 #[tokio::test]
 async fn older_events_are_refused_and_newer_ones_create_a_new_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = identified().email("Ana@example.com").external_id("X-1").phone("+49 30 1");
     let client = world.accept(first.clone()).await["clientId"].clone();
     let receipt = erase(&world.connectctl, &client).await;
@@ -40,7 +40,7 @@ async fn older_events_are_refused_and_newer_ones_create_a_new_client() {
 
 #[tokio::test]
 async fn older_events_with_an_identity_that_was_changed_before_the_erasure_are_refused() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = identified().email("ana@example.com").external_id("X-1").phone("+49 30 1");
     let client = world.accept(first.clone()).await["clientId"].clone();
     let second = identified().email("ana@example.com").external_id("X-2").phone("+49 30 2");
@@ -81,7 +81,7 @@ async fn older_events_with_an_identity_that_was_changed_before_the_erasure_are_r
 
 #[tokio::test]
 async fn every_type_of_older_event_is_refused() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = |event_type: &str| at(BEFORE, event(event_type)).email("ana@example.com");
     let client = world.accept(ana("contact.identified")).await["clientId"].clone();
     erase(&world.connectctl, &client).await;
@@ -106,7 +106,7 @@ async fn every_type_of_older_event_is_refused() {
 
 #[tokio::test]
 async fn a_batch_of_erased_and_living_people_has_a_result_for_each() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
     let bo = world.accept(identified().email("bo@example.com")).await["clientId"].clone();
     erase(&world.connectctl, &ana).await;
@@ -132,7 +132,7 @@ async fn a_batch_of_erased_and_living_people_has_a_result_for_each() {
 
 #[tokio::test]
 async fn an_erasure_concerns_one_tenant() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let other = world.add_tenant("beta").await;
     let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
     erase(&world.connectctl, &client).await;
@@ -144,7 +144,7 @@ async fn an_erasure_concerns_one_tenant() {
 
 #[tokio::test]
 async fn the_records_api_does_not_know_an_erased_client_and_creates_a_new_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let enquiry = at(BEFORE, event("enquiry.submitted")).email("ana@example.com");
     let opened = world.accept(enquiry).await;
     let (client, lead) = (text(&opened["clientId"]), text(&opened["leadId"]));

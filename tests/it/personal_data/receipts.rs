@@ -88,7 +88,7 @@ async fn an_export_has_every_record_and_changes_nothing() {
 
 #[tokio::test]
 async fn unknown_clients_companies_and_unconfirmed_erasures_are_refused() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.add_tenant("beta").await;
     let client = world.accept(identified().email("ana@example.com")).await["clientId"].clone();
     let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "example.test"];
@@ -112,13 +112,13 @@ async fn unknown_clients_companies_and_unconfirmed_erasures_are_refused() {
     let refusal = world.connectctl.refusal(&erase).await;
     assert!(refusal.contains("pass --yes"), "{refusal}");
     assert_eq!(world.timeline(&client).await.len(), 1);
-    let recorded = world.connectctl.list(&["audit"]).await;
+    let recorded = world.connectctl.list(&["audit", "--tenant", "acme"]).await;
     assert!(recorded.iter().all(|record| !text(&record["action"]).starts_with("client.")), "{recorded:?}");
 }
 
 #[tokio::test]
 async fn a_company_keeps_its_account_and_loses_the_person() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let company = ["company", "create", "--tenant", "acme", "--name", "Example", "--domain", "example.test"];
     let account = world.connectctl.json(&company).await["clientId"].clone();
     let noted = json!({"note": "call ana@example.test"});

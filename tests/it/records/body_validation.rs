@@ -20,7 +20,7 @@ async fn assert_invalid(world: &World, method: &str, route: &str, body: &str, pl
 
 #[tokio::test]
 async fn rejects_unknown_and_mistyped_fields_of_a_client_body() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
     let route = client_route(&client);
     let too_many = vec![json!({"name": "Bo"}); 51];
@@ -106,7 +106,7 @@ fn brief_faults() -> Vec<(&'static str, Value, &'static str)> {
 
 #[tokio::test]
 async fn rejects_unknown_and_mistyped_fields_of_a_lead_body() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let mut faults = brief_faults();
     faults.extend([
         ("stage", json!("inquiry"), "stage"),
@@ -131,7 +131,7 @@ async fn rejects_unknown_and_mistyped_fields_of_a_lead_body() {
 
 #[tokio::test]
 async fn rejects_unknown_and_mistyped_fields_of_lead_and_trip_patches() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let trip = record(&get(&world, &trip_route(&lead)).await, 200);
     let mut faults = brief_faults();
@@ -167,7 +167,7 @@ async fn rejects_unknown_and_mistyped_fields_of_lead_and_trip_patches() {
 
 #[tokio::test]
 async fn names_all_of_several_faults() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body = json!({
         "name": 1, "email": "x", "nickname": "y", "marketingOptIn": "no",
         "travelers": [{"type": "baby", "age": "7"}, {"name": "Bo", "seat": 1}],
@@ -187,7 +187,7 @@ async fn names_all_of_several_faults() {
 
 #[tokio::test]
 async fn rejects_bodies_that_are_not_json_objects_on_every_write() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     let routes = [
@@ -210,7 +210,7 @@ async fn rejects_bodies_that_are_not_json_objects_on_every_write() {
 
 #[tokio::test]
 async fn accepts_values_at_their_limits() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let travelers = vec![json!({"name": "é".repeat(200), "age": 150}); 50];
     let client = new_client(
         &world,
@@ -236,7 +236,7 @@ async fn accepts_values_at_their_limits() {
 
 #[tokio::test]
 async fn rejects_unsupported_methods_and_lists_the_allowed_ones() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let id = "0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
     for (route, methods, others) in [
         ("/clients".to_owned(), "GET, POST", ["PUT", "PATCH", "DELETE"]),

@@ -18,7 +18,7 @@ fn full() -> Value {
 
 #[tokio::test]
 async fn creates_a_client_with_every_field_and_returns_the_same() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let made = post(&world, "/clients", full()).await;
     let client = record(&made, 201);
     let mut expected = full();
@@ -39,7 +39,7 @@ async fn creates_a_client_with_every_field_and_returns_the_same() {
 
 #[tokio::test]
 async fn absent_fields_of_a_client_are_null_and_its_name_is_its_identity() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (identity, name) in [
         (json!({"email": "bo@example.com"}), "bo@example.com"),
         (json!({"phone": "555 1"}), "555 1"),
@@ -56,7 +56,7 @@ async fn absent_fields_of_a_client_are_null_and_its_name_is_its_identity() {
 
 #[tokio::test]
 async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let before = new_client(&world, full()).await;
     let mut expected = before.clone();
     for (field, value) in [
@@ -87,7 +87,7 @@ async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
 
 #[tokio::test]
 async fn rejects_a_client_without_an_identity() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for body in [json!({}), json!({"name": "Ana", "marketingOptIn": true})] {
         post(&world, "/clients", body).await.assert_error(400, "identity_required");
     }
@@ -96,7 +96,7 @@ async fn rejects_a_client_without_an_identity() {
 
 #[tokio::test]
 async fn rejects_a_known_identity_and_names_its_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = new_client(&world, full()).await;
     let bo = world.accept(event("contact.identified").external_id("p-9").phone("777")).await;
     for (body, id) in [
@@ -116,7 +116,7 @@ async fn rejects_a_known_identity_and_names_its_client() {
 
 #[tokio::test]
 async fn matches_by_phone_only_without_email_and_external_id() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = new_client(&world, full()).await;
     let family = new_client(&world, json!({"email": "bo@example.com", "phone": ana["phone"]})).await;
     assert_ne!(family["id"], ana["id"]);
@@ -126,7 +126,7 @@ async fn matches_by_phone_only_without_email_and_external_id() {
 
 #[tokio::test]
 async fn rejects_an_identity_held_by_another_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = new_client(&world, full()).await;
     let taken = post(&world, "/clients", json!({"email": "new@example.com", "externalId": "p-1"})).await;
     assert_eq!(refused_with(&taken, 409, "identity_taken", "clientId"), ana["id"]);
@@ -143,7 +143,7 @@ async fn rejects_an_identity_held_by_another_client() {
 
 #[tokio::test]
 async fn an_identity_that_was_released_can_be_used_again() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = new_client(&world, full()).await;
     let moved = json!({"email": "ana2@example.com", "externalId": "p-2"});
     record(&patch(&world, &client_route(&ana), moved).await, 200);
@@ -153,7 +153,7 @@ async fn an_identity_that_was_released_can_be_used_again() {
 
 #[tokio::test]
 async fn an_address_on_a_company_domain_joins_its_account() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let add = ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.test"];
     world.connectctl.json(&add).await;
     let joined = new_client(&world, json!({"email": "ana@initech.test"})).await;

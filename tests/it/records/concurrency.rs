@@ -1,16 +1,15 @@
 //! Many writes at once, over several programs (D17, D19, D23).
 
 use super::{
-    client_route, data, get, new_client, patch_request, post_request, record, send_at_once,
-    two_of_each_program, writes_used,
+    client_route, data, get, new_client, patch_request, post_request, record, send_at_once, writes_used,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use tests::text;
+use tests::{World, text};
 
 #[tokio::test]
 async fn fifty_concurrent_posts_with_one_key_create_one_record() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     for (route, table) in [("/clients", "clients"), ("/leads", "leads")] {
         let ana = json!({"email": format!("{table}@example.com")});
         let body = if table == "leads" { json!({"contact": ana}) } else { ana };
@@ -29,7 +28,7 @@ async fn fifty_concurrent_posts_with_one_key_create_one_record() {
 
 #[tokio::test]
 async fn fifty_concurrent_posts_of_one_email_with_different_keys_create_one_client() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let requests: Vec<_> = (0..50)
         .map(|i| {
             let email = if i % 2 == 0 { "ana@example.com" } else { "ANA@Example.com" };
@@ -49,7 +48,7 @@ async fn fifty_concurrent_posts_of_one_email_with_different_keys_create_one_clie
 
 #[tokio::test]
 async fn exactly_one_of_concurrent_client_patches_with_one_etag_succeeds() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "bo@example.com"})).await;
     let route = client_route(&client);
     for _ in 0..3 {
@@ -73,7 +72,7 @@ async fn exactly_one_of_concurrent_client_patches_with_one_etag_succeeds() {
 
 #[tokio::test]
 async fn every_concurrent_change_gets_a_newer_version() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "bo@example.com"})).await;
     let route = client_route(&client);
     let requests: Vec<_> =
@@ -89,7 +88,7 @@ async fn every_concurrent_change_gets_a_newer_version() {
 
 #[tokio::test]
 async fn exactly_one_of_concurrent_claims_of_an_external_id_succeeds() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let mut clients = Vec::new();
     for i in 0..8 {
         clients.push(new_client(&world, json!({"email": format!("{i}@example.com")})).await);
@@ -109,7 +108,7 @@ async fn exactly_one_of_concurrent_claims_of_an_external_id_succeeds() {
 
 #[tokio::test]
 async fn keeps_all_concurrent_changes_to_different_fields() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "bo@example.com"})).await;
     let fields = [
         ("name", json!("Bo")),

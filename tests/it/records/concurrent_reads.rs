@@ -31,7 +31,7 @@ async fn records_of(world: &World, key: &ApiKey) -> Vec<(String, Value)> {
 
 #[tokio::test]
 async fn concurrent_reads_return_their_own_record_and_none_of_another_tenant() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     set_reads_per_second(&world, "10000").await;
     let (ours, theirs) = (records_of(&world, &world.key).await, records_of(&world, &zeta).await);
@@ -55,7 +55,7 @@ async fn concurrent_reads_return_their_own_record_and_none_of_another_tenant() {
 
 #[tokio::test]
 async fn one_of_twenty_concurrent_copies_of_a_signed_read_succeeds() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
     let request = world.key.records("GET", &records_target(&client_route(&client)), "");
     let responses = super::send_at_once(&world, &vec![request; 20]).await;
@@ -93,7 +93,7 @@ async fn returns_no_record_while_its_signature_cannot_be_stored() {
 
 #[tokio::test]
 async fn a_replayed_read_gets_401_even_over_the_rate_limit_and_does_not_count() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.add_tenant("zeta").await;
     set_reads_per_second(&world, "2").await;
     let read = world.key.records("GET", &records_target("/clients?phone=1"), "");

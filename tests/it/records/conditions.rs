@@ -24,7 +24,7 @@ async fn get_unless(world: &World, route: &str, condition: &str) -> HttpResponse
 
 #[tokio::test]
 async fn accepts_a_patch_of_the_current_version_and_rejects_a_stale_one_naming_it() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (route, field) in routes(&world).await {
         let old = get(&world, &route).await.header("etag").to_owned();
         let current = patch_if(&world, &route, &old, json!({field: "One"})).await;
@@ -39,7 +39,7 @@ async fn accepts_a_patch_of_the_current_version_and_rejects_a_stale_one_naming_i
 
 #[tokio::test]
 async fn accepts_a_star_and_a_list_with_the_current_version() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (route, field) in routes(&world).await {
         record(&patch_if(&world, &route, "*", json!({field: "One"})).await, 200);
         let etag = get(&world, &route).await.header("etag").to_owned();
@@ -55,7 +55,7 @@ async fn accepts_a_star_and_a_list_with_the_current_version() {
 
 #[tokio::test]
 async fn rejects_a_malformed_condition() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let [(route, field), ..] = routes(&world).await;
     for wrong in ["x", "\"x", "", "*, \"x\"", "\"a\" \"b\""] {
         let response = patch_if(&world, &route, wrong, json!({field: "One"})).await;
@@ -66,7 +66,7 @@ async fn rejects_a_malformed_condition() {
 
 #[tokio::test]
 async fn a_get_of_a_known_version_returns_304() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (route, field) in routes(&world).await {
         let etag = get(&world, &route).await.header("etag").to_owned();
         for condition in [etag.clone(), "*".to_owned(), format!("\"x\", W/{etag}")] {
@@ -82,7 +82,7 @@ async fn a_get_of_a_known_version_returns_304() {
 
 #[tokio::test]
 async fn a_patch_that_changes_nothing_keeps_the_version() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (route, field) in routes(&world).await {
         let one = record(&patch(&world, &route, json!({field: "One"})).await, 200);
         assert_eq!(record(&patch(&world, &route, json!({field: "One"})).await, 200), one);
@@ -92,7 +92,7 @@ async fn a_patch_that_changes_nothing_keeps_the_version() {
 
 #[tokio::test]
 async fn every_change_of_a_record_increases_its_version() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for (route, field) in routes(&world).await {
         let mut version = data(&get(&world, &route).await, 200)["updatedAt"].clone();
         for i in 0..20 {
@@ -105,7 +105,7 @@ async fn every_change_of_a_record_increases_its_version() {
 
 #[tokio::test]
 async fn a_stage_change_increases_the_versions_of_lead_and_trip() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let [_, (lead, _), (trip, _)] = routes(&world).await;
     let before = get(&world, &trip).await.header("etag").to_owned();
     let lead_before = record(&get(&world, &lead).await, 200);

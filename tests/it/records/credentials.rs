@@ -67,7 +67,7 @@ fn other_method(route: &Route) -> &'static str {
 
 #[tokio::test]
 async fn invalid_credentials_get_401_on_every_route_and_use_up_nothing() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for route in every_route(&lead) {
         let (before, right) = (written(&world).await, route.signed(&world.key));
@@ -83,23 +83,26 @@ async fn invalid_credentials_get_401_on_every_route_and_use_up_nothing() {
 
 #[tokio::test]
 async fn another_tenant_in_the_header_gets_403_on_every_route_and_uses_up_nothing() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.add_tenant("zeta").await;
     let lead = new_lead(&world, json!({})).await;
     for route in every_route(&lead) {
         let right = route.signed(&world.key);
         for tenant in ["zeta", "nobody"] {
-            let elsewhere = right.clone().replacing("x-connect-tenant", tenant);
+            let elsewhere = right.clone().replacing("x-connect-tenant", tests::slug(tenant));
             assert_refused(&world.http().send(&elsewhere).await, 403, &format!("{route:?} of {tenant}"));
         }
-        let passed = world.http().send(&right.replacing("x-connect-tenant", " ACME ")).await;
+        let passed = world
+            .http()
+            .send(&right.replacing("x-connect-tenant", format!(" {} ", world.key.tenant.to_uppercase())))
+            .await;
         assert_eq!(passed.status, route.success(), "{route:?}: {passed:?}");
     }
 }
 
 #[tokio::test]
 async fn every_route_uses_up_the_signature_even_when_it_refuses() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for route in every_route(&lead) {
         let request = route.signed(&world.key);
@@ -118,7 +121,7 @@ async fn every_route_uses_up_the_signature_even_when_it_refuses() {
 
 #[tokio::test]
 async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and_body() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let reader = world.add_key("clients:read,leads:read").await;
     for route in every_write(&lead) {
@@ -137,7 +140,7 @@ async fn credentials_and_scopes_are_checked_before_idempotency_key_condition_and
 
 #[tokio::test]
 async fn a_revoked_or_expired_key_gets_401_on_every_route() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let revoked = world.add_key(tests::ALL_SCOPES).await;
     for route in every_route(&lead) {

@@ -31,7 +31,7 @@ async fn a_write_with_an_internal_error_gets_500_and_leaves_nothing() {
 
 #[tokio::test]
 async fn a_corrupt_record_gets_500_and_does_not_affect_others() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let (broken, whole) = (new_lead(&world, json!({})).await, new_lead(&world, json!({})).await);
     let id = tests::text(&broken["id"]);
     world.database.execute(&format!("UPDATE trips SET brief = '[1]' WHERE lead_id = '{id}'")).await;

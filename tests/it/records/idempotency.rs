@@ -25,7 +25,7 @@ fn assert_replay(response: &HttpResponse, of: &HttpResponse) {
 
 #[tokio::test]
 async fn a_retry_returns_the_original_response_even_after_the_record_changed() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = send(&world, "/clients", "k-1", &ana()).await;
     let client = record(&first, 201);
     assert_eq!(first.header("idempotent-replayed"), "");
@@ -38,7 +38,7 @@ async fn a_retry_returns_the_original_response_even_after_the_record_changed() {
 
 #[tokio::test]
 async fn a_retried_lead_is_opened_once() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body = json!({"contact": ana(), "message": "Hello"});
     let first = send(&world, "/leads", "k-1", &body).await;
     let lead = record(&first, 201);
@@ -53,7 +53,7 @@ async fn a_retried_lead_is_opened_once() {
 
 #[tokio::test]
 async fn field_order_and_white_space_do_not_make_another_body() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let forms = [
         r#"{"email":"ana@example.com","name":"Ana","travelers":[{"name":"Bo","age":7}]}"#,
         "{ \"travelers\" : [ {\"age\": 7, \"name\": \"B\\u006f\"} ],\n \"name\":\"Ana\", \"email\":\"ana@example.com\" }",
@@ -68,7 +68,7 @@ async fn field_order_and_white_space_do_not_make_another_body() {
 
 #[tokio::test]
 async fn rejects_a_key_reused_with_another_body_or_path() {
-    let world = World::start().await;
+    let world = World::shared().await;
     record(&send(&world, "/clients", "k-1", &ana()).await, 201);
     for other in [json!({"email": "ana@example.com"}), json!({"email": "bo@example.com", "name": "Ana"})] {
         send(&world, "/clients", "k-1", &other).await.assert_error(422, "idempotency_key_reused");
@@ -83,7 +83,7 @@ async fn rejects_a_key_reused_with_another_body_or_path() {
 
 #[tokio::test]
 async fn idempotency_keys_of_different_callers_are_independent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let second = world.add_key(tests::ALL_SCOPES).await;
     let zeta = world.add_tenant("zeta").await;
     let first = record(&send(&world, "/clients", "k-1", &ana()).await, 201);
@@ -97,7 +97,7 @@ async fn idempotency_keys_of_different_callers_are_independent() {
 
 #[tokio::test]
 async fn a_failure_is_not_remembered() {
-    let world = World::start().await;
+    let world = World::shared().await;
     send(&world, "/clients", "k-1", &json!({"name": "Ana"})).await.assert_error(400, "identity_required");
     send(&world, "/clients", "k-1", &json!({"name": 1})).await.assert_error(400, "invalid_request");
     let taken = new_client(&world, ana()).await;
@@ -113,7 +113,7 @@ async fn a_failure_is_not_remembered() {
 
 #[tokio::test]
 async fn a_post_requires_a_well_formed_idempotency_key() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for route in ["/clients", "/leads"] {
         let body = json!({"email": "ana@example.com"});
         let bare = world.key.records("POST", &records_target(route), body.to_string());
@@ -133,7 +133,7 @@ async fn a_post_requires_a_well_formed_idempotency_key() {
 
 #[tokio::test]
 async fn every_write_is_in_the_ledger_under_its_own_id() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body = json!({"contact": ana()});
     let lead = record(&send(&world, "/leads", "k-1", &body).await, 201);
     send(&world, "/leads", "k-1", &body).await;
@@ -149,7 +149,7 @@ async fn every_write_is_in_the_ledger_under_its_own_id() {
 
 #[tokio::test]
 async fn a_caller_that_disconnects_gets_one_record_by_retrying() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for i in 0..10 {
         let (key, body) = (format!("k-{i}"), json!({"contact": {"email": format!("{i}@example.com")}}));
         let request = post_request(&world.key, "/leads", &key, &body);

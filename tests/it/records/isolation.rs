@@ -21,7 +21,7 @@ async fn assert_nothing_at(world: &World, key: &ApiKey, routes: &[String]) {
 
 #[tokio::test]
 async fn unknown_and_malformed_ids_are_not_found() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let known = text(&lead["id"]);
     let cut = &known[..35];
@@ -53,7 +53,7 @@ async fn unknown_and_malformed_ids_are_not_found() {
 
 #[tokio::test]
 async fn records_of_another_tenant_are_not_found_by_any_route() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let client =
@@ -80,7 +80,7 @@ async fn records_of_another_tenant_are_not_found_by_any_route() {
 
 #[tokio::test]
 async fn identities_and_members_of_another_tenant_do_not_count() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let zeta = world.add_tenant("zeta").await;
     let body = json!({"email": "bo@example.com", "externalId": "p-1", "phone": "333"});
     let here = new_client(&world, body.clone()).await;
@@ -99,7 +99,7 @@ async fn identities_and_members_of_another_tenant_do_not_count() {
 
 #[tokio::test]
 async fn responses_contain_only_the_specified_fields() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({"attribution": {"source": "google"}, "message": "Hi"})).await;
     let client = record(&get(&world, &format!("/clients/{}", text(&lead["clientId"]))).await, 200);
     let trip = record(&get(&world, &trip_route(&lead)).await, 200);

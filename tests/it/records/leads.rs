@@ -15,7 +15,7 @@ fn brief() -> Value {
 
 #[tokio::test]
 async fn opens_a_lead_with_every_field_and_returns_the_same() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, brief()).await;
     let mut expected = brief();
     for made_up in ["id", "enquiryNumber", "clientId", "tripId", "createdAt", "updatedAt"] {
@@ -32,7 +32,7 @@ async fn opens_a_lead_with_every_field_and_returns_the_same() {
 
 #[tokio::test]
 async fn unstated_fields_of_a_lead_are_null() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({"party": {"adults": 2}})).await;
     assert_eq!(lead["party"], json!({"adults": 2, "children": null, "childAges": null, "rooms": null}));
     for field in ["externalId", "destination", "travelDates", "budget"] {
@@ -45,7 +45,7 @@ async fn unstated_fields_of_a_lead_are_null() {
 
 #[tokio::test]
 async fn a_lead_of_a_client_given_by_id_creates_no_other_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "ana@example.com", "name": "Ana"})).await;
     let body = json!({"clientId": client["id"], "contact": {"email": "bo@example.com", "name": "Bo"}});
     let lead = record(&post(&world, "/leads", body).await, 201);
@@ -59,7 +59,7 @@ async fn a_lead_of_a_client_given_by_id_creates_no_other_client() {
 
 #[tokio::test]
 async fn a_contact_is_matched_or_created() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "Ana@example.com"})).await;
     let matched = new_lead(&world, json!({"contact": {"email": "ANA@example.com", "phone": "123"}})).await;
     assert_eq!(matched["clientId"], client["id"]);
@@ -74,7 +74,7 @@ async fn a_contact_is_matched_or_created() {
 
 #[tokio::test]
 async fn rejects_an_invalid_itinerary_with_every_error() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let itinerary = json!({"days": [{"title": "1", "items": [{"note": 1}, 2]}, {"title": "2"}]});
     let contact = json!({"email": "ana@example.com"});
     let response = post(&world, "/leads", json!({"contact": contact, "itinerary": itinerary})).await;
@@ -93,7 +93,7 @@ async fn rejects_an_invalid_itinerary_with_every_error() {
 
 #[tokio::test]
 async fn a_patch_changes_only_title_flag_stage_and_owner() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let mut expected = new_lead(&world, brief()).await;
     for (field, sent, shown) in [
         ("title", json!("Anniversary"), json!("Anniversary")),
@@ -118,7 +118,7 @@ async fn a_patch_changes_only_title_flag_stage_and_owner() {
 
 #[tokio::test]
 async fn notifies_a_new_owner_and_rejects_one_who_is_not_an_active_member() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     world
         .connectctl
@@ -138,7 +138,7 @@ async fn notifies_a_new_owner_and_rejects_one_who_is_not_an_active_member() {
 
 #[tokio::test]
 async fn a_lost_lead_requires_a_reason_of_five_characters() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for body in [
         json!({"stage": "lost"}),
@@ -155,7 +155,7 @@ async fn a_lost_lead_requires_a_reason_of_five_characters() {
 
 #[tokio::test]
 async fn rejects_workflow_stages_and_unknown_stages() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for stage in ["proposal_approved", "trip_booked", "travelled", "archived"] {
         let body = json!({"stage": stage, "reason": "a good reason"});
@@ -171,7 +171,7 @@ async fn rejects_workflow_stages_and_unknown_stages() {
 
 #[tokio::test]
 async fn a_rejected_patch_changes_nothing() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let body = json!({"title": "New", "followUp": true, "stage": "follow_up", "owner": "nobody@acme.test"});
     patch(&world, &lead_route(&lead), body).await.assert_error(422, "owner_not_member");
@@ -180,7 +180,7 @@ async fn a_rejected_patch_changes_nothing() {
 
 #[tokio::test]
 async fn rejects_a_stage_that_needs_a_trip_without_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     without_trip(&world).await;
     for stage in ["building_proposal", "negotiation"] {
@@ -195,7 +195,7 @@ async fn rejects_a_stage_that_needs_a_trip_without_one() {
 
 #[tokio::test]
 async fn the_trip_of_a_lead_without_one_is_not_open() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     without_trip(&world).await;
     get(&world, &trip_route(&lead)).await.assert_error(409, "trip_not_open");
@@ -205,7 +205,7 @@ async fn the_trip_of_a_lead_without_one_is_not_open() {
 
 #[tokio::test]
 async fn a_lead_opened_by_an_event_can_be_read_and_changed() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let sent = event("enquiry.submitted").email("ana@example.com").payload(json!({"paxCount": 3}));
     let opened = world.accept(sent).await;
     let route = format!("/leads/{}", text(&opened["leadId"]));

@@ -11,7 +11,7 @@ use tests::{ALL_SCOPES, MAX_WAIT, World, eventually};
 
 #[tokio::test]
 async fn a_key_over_its_read_rate_gets_429_and_other_keys_do_not() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "2"]).await;
     let other = world.add_key("clients:read").await;
     let responses = join_all((0..40).map(|_| get(&world, "/clients?phone=1"))).await;
@@ -34,7 +34,7 @@ async fn a_key_over_its_read_rate_gets_429_and_other_keys_do_not() {
 
 #[tokio::test]
 async fn every_read_route_counts_against_the_rate_limit() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "1"]).await;
     for route in every_read(&lead) {
@@ -74,7 +74,7 @@ async fn every_write_rejects_a_body_over_the_limit_and_accepts_one_at_the_limit(
 
 #[tokio::test]
 async fn accepts_an_itinerary_of_256_kib_and_rejects_one_byte_more() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let body = |bytes: usize| {
         let frame = r#"{"title":"x","days":[{"title":"1","items":[{"title":"x","text":""}]}]}"#;

@@ -6,7 +6,7 @@ use tests::{World, event};
 
 #[tokio::test]
 async fn finds_a_client_by_email_external_id_or_phone_digits() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = new_client(
         &world,
         json!({"email": "Ana+1@Example.com", "externalId": "p/1 é", "phone": "+91 (98) 765"}),
@@ -31,7 +31,7 @@ async fn finds_a_client_by_email_external_id_or_phone_digits() {
 
 #[tokio::test]
 async fn prefers_email_over_external_id_over_phone() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let ana = new_client(&world, json!({"email": "ana@example.com"})).await;
     let bo = new_client(&world, json!({"externalId": "p-2"})).await;
     let cy = new_client(&world, json!({"phone": "333"})).await;
@@ -50,7 +50,7 @@ async fn prefers_email_over_external_id_over_phone() {
 
 #[tokio::test]
 async fn a_phone_finds_the_oldest_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = new_client(&world, json!({"email": "a@example.com", "phone": "333"})).await;
     new_client(&world, json!({"email": "b@example.com", "phone": "3-33"})).await;
     assert_eq!(data(&get(&world, "/clients?phone=333").await, 200), json!([first]));
@@ -58,7 +58,7 @@ async fn a_phone_finds_the_oldest_client() {
 
 #[tokio::test]
 async fn rejects_a_lookup_without_its_field() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for route in
         ["/clients", "/clients?name=Ana", "/clients?email=&phone=%20", "/leads", "/leads?email=a@b.c"]
     {
@@ -71,7 +71,7 @@ async fn rejects_a_lookup_without_its_field() {
 
 #[tokio::test]
 async fn finds_leads_by_external_id_from_any_source_newest_first() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = new_lead(&world, json!({"externalId": "x-1"})).await;
     let sent = event("enquiry.submitted").email("bo@example.com").payload(json!({"externalLeadId": "x-1"}));
     let second = world.accept(sent).await;

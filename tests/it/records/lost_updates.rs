@@ -1,15 +1,13 @@
 //! Changes of a lead and its trip at once: none is lost (D19).
 
-use super::{
-    data, get, lead_route, new_lead, patch_request, record, send_at_once, trip_route, two_of_each_program,
-};
+use super::{data, get, lead_route, new_lead, patch_request, record, send_at_once, trip_route};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use tests::text;
+use tests::{World, text};
 
 #[tokio::test]
 async fn exactly_one_of_concurrent_lead_or_trip_patches_with_one_etag_succeeds() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let routes = [(trip_route(&lead), "destination"), (lead_route(&lead), "title")];
     for (route, field) in routes.iter().cycle().take(6) {
@@ -33,7 +31,7 @@ async fn exactly_one_of_concurrent_lead_or_trip_patches_with_one_etag_succeeds()
 
 #[tokio::test]
 async fn every_concurrent_change_of_a_lead_or_trip_gets_a_newer_version() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for (route, field) in [(lead_route(&lead), "title"), (trip_route(&lead), "destination")] {
         let requests: Vec<_> = (0..20)
@@ -50,7 +48,7 @@ async fn every_concurrent_change_of_a_lead_or_trip_gets_a_newer_version() {
 
 #[tokio::test]
 async fn keeps_and_posts_all_concurrent_changes_to_different_trip_fields() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     for _ in 0..3 {
         let lead = new_lead(&world, json!({})).await;
         let route = trip_route(&lead);

@@ -30,7 +30,7 @@ pub(crate) use routes::{Route, every_read, every_route, every_write};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tests::{ApiKey, HttpRequest, HttpResponse, Program, RECORDS, World, text};
+use tests::{ApiKey, HttpRequest, HttpResponse, RECORDS, World, text};
 use uuid::Uuid;
 
 /// The target of a records route.
@@ -144,19 +144,12 @@ fn is_version(value: &Value) -> bool {
     time.len() == 24 && time.as_bytes()[19] == b'.' && time.ends_with('Z')
 }
 
-/// Two of each program.
-async fn two_of_each_program() -> World {
-    let world = World::with().ingests(2).workers(2).start().await;
-    for worker in &world.workers {
-        worker.until_ready().await;
-    }
-    world
-}
-
 /// Sends requests concurrently, spread over the ingests.
 async fn send_at_once(world: &World, requests: &[HttpRequest]) -> Vec<HttpResponse> {
-    let ingests = world.ingests.iter().map(Program::http).cycle();
-    join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await
+    join_all(
+        requests.iter().zip(world.all_http().into_iter().cycle()).map(|(request, http)| http.send(request)),
+    )
+    .await
 }
 
 /// Makes every insert into a table fail, until [`restore_inserts`].

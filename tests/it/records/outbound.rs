@@ -6,7 +6,7 @@ use tests::{ALL_SCOPES, ApiKey, UNREACHED_RECEIVER, World, text};
 
 /// A world with a subscription: outbound events are written only for tenants with one.
 async fn subscribed() -> World {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     world
 }
@@ -25,7 +25,7 @@ async fn only_new(world: &World, seen: usize) -> Value {
     for (column, field) in [("event_type", "eventType"), ("origin", "origin")] {
         assert_eq!(event[column], envelope[field], "{event}");
     }
-    assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!("acme")));
+    assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!(world.key.tenant)));
     event.clone()
 }
 
@@ -129,7 +129,7 @@ async fn emits_nothing_for_unchanged_refused_or_repeated_writes() {
 
 #[tokio::test]
 async fn emits_nothing_without_a_subscription() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     record(&patch(&world, &lead_route(&lead), json!({"stage": "follow_up"})).await, 200);
     assert!(outbox(&world).await.is_empty());

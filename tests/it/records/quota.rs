@@ -10,7 +10,7 @@ use tests::{World, event};
 
 #[tokio::test]
 async fn each_successful_write_counts_once_and_nothing_else_does() {
-    let world = World::start().await;
+    let world = World::shared().await;
     assert_eq!(writes_used(&world).await, 0);
     let body = json!({"email": "bo@example.com"});
     let send = async || world.http().send(&post_request(&world.key, "/clients", "k-1", &body)).await;
@@ -34,7 +34,7 @@ async fn each_successful_write_counts_once_and_nothing_else_does() {
 
 #[tokio::test]
 async fn an_exhausted_quota_rejects_writes_but_not_replays_or_reads() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "2"]).await;
     let body = json!({"email": "bo@example.com"});
     let first = world.http().send(&post_request(&world.key, "/clients", "k-1", &body)).await;
@@ -89,8 +89,7 @@ async fn every_write_is_rejected_when_the_quota_is_exhausted_and_changes_nothing
 
 #[tokio::test]
 async fn exactly_the_quota_of_forty_concurrent_writes_succeeds() {
-    let world = World::with().workers(2).start().await;
-    world.until_ready().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "10"]).await;
     let posts = (0..40).map(|i| post(&world, "/clients", json!({"email": format!("{i}@example.com")})));
     let responses = join_all(posts).await;
@@ -104,7 +103,7 @@ async fn exactly_the_quota_of_forty_concurrent_writes_succeeds() {
 
 #[tokio::test]
 async fn a_new_month_starts_at_zero() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "1"]).await;
     new_client(&world, json!({"email": "bo@example.com"})).await;
     post(&world, "/clients", json!({"email": "cy@example.com"})).await.assert_error(429, "quota_exceeded");

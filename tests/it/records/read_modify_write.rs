@@ -1,10 +1,7 @@
 //! Writers that read, change and write back under the version they read: every change that succeeded is in the final
 //! record (D19).
 
-use super::{
-    client_route, data, lead_route, new_lead, patch_request, record, records_target, trip_route,
-    two_of_each_program,
-};
+use super::{client_route, data, lead_route, new_lead, patch_request, record, records_target, trip_route};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::{HttpClient, World, event, text};
@@ -85,7 +82,7 @@ async fn change_other_fields(world: &World, lead: &Value) {
 
 #[tokio::test]
 async fn keeps_every_change_of_concurrent_read_modify_write_callers() {
-    let world = two_of_each_program().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--reads-per-second", "100000"]).await;
     let lead = new_lead(&world, json!({})).await;
     let routes = [client_route(&json!({"id": lead["clientId"]})), lead_route(&lead), trip_route(&lead)];
@@ -100,7 +97,7 @@ async fn keeps_every_change_of_concurrent_read_modify_write_callers() {
     let first: Vec<Vec<String>> = join_all(texts.iter().map(|text| shown_words(&world, text))).await;
     let writers = (0..WRITERS).flat_map(|writer| texts.iter().map(move |text| (writer, text)));
     let writing = writers.map(async |(writer, text)| {
-        let http = world.ingests[writer % 2].http();
+        let http = world.all_http()[writer % 2];
         for word in 0..WORDS {
             text.add(&world, http, &format!("{writer}.{word}")).await;
         }

@@ -6,7 +6,7 @@ use tests::{ALL_SCOPES, World};
 
 #[tokio::test]
 async fn every_route_requires_exactly_its_scope() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for scope in ["clients:read", "clients:write", "leads:read", "leads:write"] {
         let others: Vec<_> = ALL_SCOPES.split(',').filter(|other| *other != scope).collect();
@@ -25,7 +25,7 @@ async fn every_route_requires_exactly_its_scope() {
 
 #[tokio::test]
 async fn a_key_with_only_the_events_scope_is_forbidden_on_every_route() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let old = world.add_key("events:ingest").await;
     for route in every_route(&lead) {

@@ -13,7 +13,7 @@ fn assert_unauthorized(response: &HttpResponse) {
 
 #[tokio::test]
 async fn rejects_a_v2_signature_on_the_events_route() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let body = tests::event::batch(&[tests::event("contact.identified").email("ana@example.com")]);
     let request = world.key.records("POST", tests::EVENTS, body);
     assert_unauthorized(&world.http().send(&request).await);
@@ -22,7 +22,7 @@ async fn rejects_a_v2_signature_on_the_events_route() {
 
 #[tokio::test]
 async fn method_path_query_and_body_are_signed_exactly_as_sent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
     let signed = world.key.records("GET", &records_target("/clients?email=ana%40example.com&phone=1"), "");
     for target in [
@@ -48,7 +48,7 @@ async fn method_path_query_and_body_are_signed_exactly_as_sent() {
 
 #[tokio::test]
 async fn rejects_a_replayed_signature_on_get_and_patch() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "ana@example.com"})).await;
     let read = world.key.records("GET", &records_target(&client_route(&client)), "");
     let change = patch_request(&world.key, &client_route(&client), &json!({"name": "Bo"}));
@@ -62,7 +62,7 @@ async fn rejects_a_replayed_signature_on_get_and_patch() {
 
 #[tokio::test]
 async fn an_error_response_uses_up_the_signature() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let unknown = "/clients/0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
     for request in [
         world.key.records("GET", &records_target("/clients"), ""),
@@ -78,24 +78,24 @@ async fn an_error_response_uses_up_the_signature() {
 
 #[tokio::test]
 async fn a_replayed_post_gets_its_response_with_its_key_and_401_with_another() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let request = post_request(&world.key, "/clients", "k-1", &json!({"email": "ana@example.com"}));
     let first = world.http().send(&request).await;
     record(&first, 201);
-    for ingest in &world.ingests {
-        let again = ingest.http().send(&request).await;
+    for http in world.all_http() {
+        let again = http.send(&request).await;
         assert_eq!((again.status, again.header("idempotent-replayed")), (201, "true"));
         assert_eq!(again.body, first.body);
         let other_key = request.clone().replacing("idempotency-key", "k-2");
-        assert_unauthorized(&ingest.http().send(&other_key).await);
-        assert_unauthorized(&ingest.http().send(&request.clone().without("idempotency-key")).await);
+        assert_unauthorized(&http.send(&other_key).await);
+        assert_unauthorized(&http.send(&request.clone().without("idempotency-key")).await);
     }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 1);
 }
 
 #[tokio::test]
 async fn rejects_resending_a_post_without_a_key_with_one() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let request = world.key.records("POST", &records_target("/clients"), r#"{"email":"ana@example.com"}"#);
     world.http().send(&request).await.assert_error(400, "idempotency_key_required");
     assert_unauthorized(&world.http().send(&request.with("idempotency-key", "k-1")).await);
@@ -104,12 +104,12 @@ async fn rejects_resending_a_post_without_a_key_with_one() {
 
 #[tokio::test]
 async fn one_idempotency_key_succeeds_for_concurrent_copies_of_one_signature() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let signed =
         world.key.records("POST", &records_target("/leads"), r#"{"contact":{"email":"ana@example.com"}}"#);
     let requests: Vec<_> =
         (0..20).map(|i| signed.clone().with("idempotency-key", format!("k-{}", i % 5))).collect();
-    let ingests = world.ingests.iter().map(tests::Program::http).cycle();
+    let ingests = world.all_http().into_iter().cycle();
     let responses = join_all(requests.iter().zip(ingests).map(|(request, http)| http.send(request))).await;
     let passed = responses.iter().filter(|response| response.status == 201).count();
     assert_eq!(passed, 4, "those of one key");
@@ -119,7 +119,7 @@ async fn one_idempotency_key_succeeds_for_concurrent_copies_of_one_signature() {
 
 #[tokio::test]
 async fn accepts_a_signature_of_nearly_five_minutes() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for age in [290, -290] {
         let request = world.key.records_at(now() - age, "GET", &records_target("/clients?phone=1"), "");
         assert_eq!(world.http().send(&request).await.status, 200, "{age} s");
@@ -133,7 +133,7 @@ async fn send_as_is(world: &World, request: &HttpRequest) -> u16 {
 
 #[tokio::test]
 async fn a_query_is_verified_byte_for_byte() {
-    let world = World::start().await;
+    let world = World::shared().await;
     // The spellings of a row are equivalent.
     for (route, status, spellings) in [
         (

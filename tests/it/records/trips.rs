@@ -22,7 +22,7 @@ fn assert_applied(trip: &Value, reason: Option<&str>) {
 
 #[tokio::test]
 async fn a_trip_shows_brief_stage_owner_and_draft_proposal() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(
         &world,
         json!({
@@ -49,7 +49,7 @@ async fn a_trip_shows_brief_stage_owner_and_draft_proposal() {
 
 #[tokio::test]
 async fn each_field_of_the_brief_can_be_changed_alone_and_shows_on_the_lead() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let mut lead = new_lead(&world, json!({"guestNationality": "IN"})).await;
     let mut expected = record(&get(&world, &trip_route(&lead)).await, 200);
     for (field, sent, shown) in [
@@ -93,7 +93,7 @@ async fn each_field_of_the_brief_can_be_changed_alone_and_shows_on_the_lead() {
 
 #[tokio::test]
 async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({"destination": "Goa", "message": "Hello"})).await;
     let body = json!({
         "destination": "Kerala", "title": "South", "changeSummary": "Further south",
@@ -124,7 +124,7 @@ async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
 
 #[tokio::test]
 async fn a_change_of_dates_is_posted_as_a_correction_with_its_reason() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-08"});
     let lead = new_lead(&world, json!({"travelDates": dates})).await;
     let moved = json!({"startDate": "2027-06-01", "endDate": "2027-06-08"});
@@ -142,7 +142,7 @@ async fn a_change_of_dates_is_posted_as_a_correction_with_its_reason() {
 
 #[tokio::test]
 async fn a_message_alone_is_posted_and_notifies_the_owner() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let trip = record(&patch(&world, &trip_route(&lead), json!({"message": "Any news?"})).await, 200);
     assert_eq!(trip.get("itineraryApplied"), None);
@@ -154,7 +154,7 @@ async fn a_message_alone_is_posted_and_notifies_the_owner() {
 
 #[tokio::test]
 async fn an_itinerary_replaces_the_draft_in_early_stages() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
     assert_eq!(stored(&world).await, [itinerary("First")]);
     let second = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("Second")})).await;
@@ -170,7 +170,7 @@ async fn an_itinerary_replaces_the_draft_in_early_stages() {
 
 #[tokio::test]
 async fn stores_an_itinerary_byte_for_byte() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     let sent = r#"{"title":"A","days":[{"title":"1","items":[{"z":1.50,"title":"x","a":null}]}]}"#;
     let body = format!(r#"{{"itinerary":{sent}}}"#);
@@ -182,7 +182,7 @@ async fn stores_an_itinerary_byte_for_byte() {
 
 #[tokio::test]
 async fn an_itinerary_is_not_applied_while_the_advisor_works_but_other_fields_are() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
     for stage in ["building_proposal", "negotiation"] {
         record(&patch(&world, &lead_route(&lead), json!({"stage": stage})).await, 200);
@@ -198,7 +198,7 @@ async fn an_itinerary_is_not_applied_while_the_advisor_works_but_other_fields_ar
 
 #[tokio::test]
 async fn an_itinerary_is_not_applied_after_a_proposal_was_sent_or_discarded() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for (status, reason) in
         [("sent", "proposal_sent"), ("viewed", "proposal_sent"), ("discarded", "no_proposal")]
@@ -219,7 +219,7 @@ async fn an_itinerary_is_not_applied_after_a_proposal_was_sent_or_discarded() {
 
 #[tokio::test]
 async fn rejects_changes_of_a_closed_trip_and_names_its_stage() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     record(&patch(&world, &lead_route(&lead), json!({"stage": "lost", "reason": "too dear"})).await, 200);
     let refused = async |stage: &str| {
@@ -239,7 +239,7 @@ async fn rejects_changes_of_a_closed_trip_and_names_its_stage() {
 
 #[tokio::test]
 async fn rejects_changes_of_a_booked_trip() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     world.accept(event("booking.completed").email("ana@example.com")).await;
     let response = patch(&world, &trip_route(&lead), json!({"message": "Hello"})).await;
@@ -248,7 +248,7 @@ async fn rejects_changes_of_a_booked_trip() {
 
 #[tokio::test]
 async fn an_invalid_itinerary_leaves_the_trip_unchanged() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
     let before = record(&get(&world, &trip_route(&lead)).await, 200);
     let body = json!({"title": "New", "itinerary": {"title": "x"}});

@@ -8,7 +8,7 @@ const PAGE: &str = "/agencies/acme/refusals";
 
 #[tokio::test]
 async fn the_owner_of_the_key_sees_why_and_nobody_else() {
-    let console = ConsoleWorld::of(World::with().workers(0)).await;
+    let console = ConsoleWorld::shared().await;
     let world = &console.world;
     world.add_tenant("other").await;
     let id = refused(world, &world.key.events_at(1, valid()), 401).await;
@@ -48,7 +48,7 @@ async fn the_owner_of_the_key_sees_why_and_nobody_else() {
 
 #[tokio::test]
 async fn older_requests_are_on_further_pages() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let insert = "INSERT INTO refused_requests (tenant_id, request_id, key_prefix, at, method, route, status, reason, body_bytes)
         SELECT tenant_id, ('019' || lpad(to_hex(n), 9, '0') || '70008000000000000000')::uuid, prefix, now(), 'POST', '/', 401,
                'reason-' || n, 0

@@ -1,13 +1,13 @@
 //! Each reason is recorded, with what is needed to correct the request and nothing else.
 
-use super::{of, refusals, refused, until_recorded, valid, with_wrong_secret, world};
+use super::{of, refusals, refused, until_recorded, valid, with_wrong_secret};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tests::{EVENTS, HttpRequest, RECORDS, World, now, text};
 
 #[tokio::test]
 async fn each_failed_authentication_is_recorded_with_its_reason() {
-    let world = world().await;
+    let world = World::shared().await;
     let key = world.key.clone();
     let limited = world.add_key("leads:read").await;
     let revoked = world.add_key("events:ingest").await;
@@ -82,7 +82,7 @@ async fn each_failed_authentication_is_recorded_with_its_reason() {
 
 #[tokio::test]
 async fn the_body_is_recorded_by_its_hash_and_size_and_nothing_of_it_is_stored() {
-    let world = world().await;
+    let world = World::shared().await;
     let marker = "marker-of-a-body";
     let body = format!("{{\"events\": \"{marker}\"}}");
     let id = refused(&world, &world.key.events(body.clone()), 400).await;
@@ -111,7 +111,7 @@ async fn the_body_is_recorded_by_its_hash_and_size_and_nothing_of_it_is_stored()
 
 #[tokio::test]
 async fn limits_are_recorded_and_results_about_records_are_not() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--monthly-quota", "0"]).await;
     let clients = format!("{RECORDS}/clients");
     let create = world.key.records("POST", &clients, r#"{"email":"ana@example.com"}"#);
@@ -127,7 +127,7 @@ async fn limits_are_recorded_and_results_about_records_are_not() {
 
 #[tokio::test]
 async fn a_refused_request_is_found_by_its_id_in_its_own_agency_only() {
-    let world = world().await;
+    let world = World::shared().await;
     world.add_tenant("other").await;
     let id = refused(&world, &world.key.events_at(1, valid()), 401).await;
     until_recorded(&world, 1).await;

@@ -25,7 +25,7 @@ async fn checked(visitor: &Visitor<'_>, fields: &[(&str, &str)]) -> String {
 
 #[tokio::test]
 async fn the_first_difference_of_a_refused_request_is_named() {
-    let console = ConsoleWorld::of(World::with().workers(0)).await;
+    let console = ConsoleWorld::shared().await;
     let world = &console.world;
     let key = &world.key;
     // Signed, then changed on the way: the classic.
@@ -75,7 +75,7 @@ async fn the_first_difference_of_a_refused_request_is_named() {
 
 #[tokio::test]
 async fn no_page_shows_a_secret_or_a_mac_that_nobody_has_sent() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let key = &console.world.key;
     let t = now().to_string();
     let right = sign(key.secret.as_bytes(), now(), Signed::Body(b"chosen"));
@@ -102,7 +102,7 @@ async fn no_page_shows_a_secret_or_a_mac_that_nobody_has_sent() {
 
 #[tokio::test]
 async fn a_foreign_key_is_as_unknown_as_one_that_does_not_exist() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let foreign = console.world.add_tenant("other").await;
     let viewer = console.viewer().await;
     let t = now().to_string();
@@ -126,7 +126,7 @@ async fn a_foreign_key_is_as_unknown_as_one_that_does_not_exist() {
 
 #[tokio::test]
 async fn hostile_texts_are_shown_as_text_and_large_ones_are_refused() {
-    let console = ConsoleWorld::start().await;
+    let console = ConsoleWorld::shared().await;
     let viewer = console.viewer().await;
     let hostile = "\"></textarea><script>alert(1)</script>";
     let fields = [
@@ -154,7 +154,7 @@ async fn hostile_texts_are_shown_as_text_and_large_ones_are_refused() {
 async fn each_sample_makes_a_signature_that_verifies() {
     let world = World::start().await;
     let key = world.key.clone();
-    let console = ConsoleWorld { console: tests::Program::console(world.settings()).await, world };
+    let console = ConsoleWorld { console: Some(tests::Program::console(world.settings()).await), world };
     let page = console.viewer().await.page(PAGE).await;
     let code = |heading: &str| {
         let section = between(&page, &format!("<h3>{heading}</h3>"), "</pre>");

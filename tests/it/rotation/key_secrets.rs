@@ -3,7 +3,7 @@
 use super::swapped;
 use serde_json::Value;
 use tests::event::batch;
-use tests::{ApiKey, HttpRequest, MAX_WAIT, Program, RECORDS, World, event, eventually};
+use tests::{ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, World, event, eventually};
 
 /// A batch that is valid, of one client.
 fn valid() -> Vec<u8> {
@@ -23,8 +23,8 @@ async fn rotate(world: &World, key: &ApiKey, options: &[&str]) -> ApiKey {
 /// Waits until every ingest responds to requests with `key` with `status`.
 async fn until_status(world: &World, key: &ApiKey, status: u16) {
     eventually(&format!("every ingest says {status}"), MAX_WAIT, async || {
-        for ingest in &world.ingests {
-            let response = ingest.http().send(&key.events(valid())).await;
+        for http in world.all_http() {
+            let response = http.send(&key.events(valid())).await;
             if response.status != status {
                 return Err(response.status.to_string());
             }
@@ -34,24 +34,24 @@ async fn until_status(world: &World, key: &ApiKey, status: u16) {
     .await;
 }
 
-async fn status(ingest: &Program, request: &HttpRequest) -> u16 {
-    ingest.http().send(request).await.status
+async fn status(http: &HttpClient, request: &HttpRequest) -> u16 {
+    http.send(request).await.status
 }
 
 #[tokio::test]
 async fn both_secrets_verify_during_an_overlap_and_each_signature_once() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let old = world.key.clone();
     until_status(&world, &old, 200).await;
     let new = rotate(&world, &old, &["--overlap", "24h"]).await;
     until_status(&world, &new, 200).await;
-    let [first, second] = [&world.ingests[0], &world.ingests[1]];
+    let [first, second] = world.all_http()[..] else { panic!("two ingests") };
     for key in [&old, &new] {
         let target = format!("{RECORDS}/clients?email=ana@example.com");
         for request in [key.events(valid()), key.records("GET", &target, "")] {
             assert_eq!(status(first, &request).await, 200, "{request:?}");
-            for ingest in [first, second, first] {
-                assert_eq!(status(ingest, &request).await, 401, "used before: {request:?}");
+            for http in [first, second, first] {
+                assert_eq!(status(http, &request).await, 401, "used before: {request:?}");
             }
         }
     }
@@ -65,7 +65,7 @@ async fn both_secrets_verify_during_an_overlap_and_each_signature_once() {
 
 #[tokio::test]
 async fn the_old_secret_is_refused_once_the_overlap_has_ended() {
-    let world = World::with().ingests(2).start().await;
+    let world = World::shared().await;
     let old = world.key.clone();
     until_status(&world, &old, 200).await;
     let new = rotate(&world, &old, &["--overlap", "3s"]).await;
@@ -83,7 +83,7 @@ async fn the_old_secret_is_refused_once_the_overlap_has_ended() {
 
 #[tokio::test]
 async fn without_an_overlap_the_old_secret_is_refused_at_once() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let old = world.key.clone();
     until_status(&world, &old, 200).await;
     let overlapping = rotate(&world, &old, &["--overlap", "24h"]).await;
@@ -96,7 +96,7 @@ async fn without_an_overlap_the_old_secret_is_refused_at_once() {
 
 #[tokio::test]
 async fn only_one_old_secret_is_kept() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let first = world.key.clone();
     let second = rotate(&world, &first, &["--overlap", "24h"]).await;
     let third = rotate(&world, &first, &["--overlap", "24h"]).await;
@@ -107,7 +107,7 @@ async fn only_one_old_secret_is_kept() {
 
 #[tokio::test]
 async fn a_revoked_key_is_refused_with_both_secrets() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let old = world.key.clone();
     let new = rotate(&world, &old, &["--overlap", "24h"]).await;
     until_status(&world, &new, 200).await;

@@ -69,8 +69,8 @@ async fn programs_work_with_tls_and_use_renewed_certificates_without_a_restart()
     world.add_worker().await;
     world.add_dispatcher().await;
     let console = Program::console(world.settings()).await;
-    let all = ConsoleWorld { console, world };
-    let (console, world) = (&all.console, &all.world);
+    let all = ConsoleWorld { console: Some(console), world };
+    let (console, world) = (all.program(), &all.world);
     world.until_ready().await;
     world.accept(event("enquiry.submitted").email("ana@example.com").name("Ana")).await;
     receiver.wait_for(1).await;

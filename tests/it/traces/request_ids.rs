@@ -41,7 +41,7 @@ async fn every_response_has_a_request_id() {
 
 #[tokio::test]
 async fn the_request_id_is_the_stored_one_and_not_the_callers() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let own = Uuid::now_v7();
     let response =
         world.http().send(&request(&world, enquiry_submitted()).with("x-request-id", own.to_string())).await;

@@ -21,6 +21,7 @@ mod types;
 mod urls;
 
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tests::{Authority, MAX_WAIT, ReceivedRequest, Receiver, World, WorldBuilder, event, eventually, text};
 
@@ -28,7 +29,7 @@ use tests::{Authority, MAX_WAIT, ReceivedRequest, Receiver, World, WorldBuilder,
 struct OutboundWorld {
     world: World,
     receiver: Receiver,
-    authority: Authority,
+    authority: Arc<Authority>,
 }
 
 /// A subscription as it was created.
@@ -38,6 +39,12 @@ struct Subscription {
 }
 
 impl OutboundWorld {
+    /// The shared world, whose dispatcher has the same settings as that of [`start`](Self::start).
+    async fn shared() -> Self {
+        let authority = Authority::shared();
+        Self { world: World::shared().await, receiver: Receiver::https(&authority), authority }
+    }
+
     /// With short waits: retries follow 100, 200, 400 .. milliseconds after the attempt before.
     async fn start() -> Self {
         Self::start_with(World::with()).await
@@ -54,7 +61,7 @@ impl OutboundWorld {
 
     /// Settings of the builder take precedence.
     async fn with_dispatchers(count: usize, builder: WorldBuilder) -> Self {
-        let authority = Authority::new();
+        let authority = Arc::new(Authority::new());
         let receiver = Receiver::https(&authority);
         let file = authority.file().to_str().expect("a path in Unicode").to_owned();
         let builder = builder

@@ -100,7 +100,7 @@ async fn a_job_replays_what_matches_and_removes_its_dead_letters() {
 
 #[tokio::test]
 async fn event_types_and_times_select_among_many_deliveries() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     // More than are read for one batch, and the last one alone has the type.
     let ids = insert(&outbound, &subscription, "delivered", 1_203).await;

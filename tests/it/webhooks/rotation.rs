@@ -41,7 +41,7 @@ async fn next(outbound: &OutboundWorld) -> ReceivedRequest {
 
 #[tokio::test]
 async fn a_new_secret_signs_from_the_next_attempt() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.hold();
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(500).held()]);
@@ -58,7 +58,7 @@ async fn a_new_secret_signs_from_the_next_attempt() {
 
 #[tokio::test]
 async fn both_secrets_sign_during_an_overlap_and_only_the_new_one_afterwards() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     let second = rotate(&outbound, &subscription, &["--overlap", "1h"]).await;
     assert_signed(&next(&outbound).await, &[&second, &subscription.secret]);

@@ -103,7 +103,7 @@ async fn dead_lettered_deliveries_of_a_removed_subscription_are_dropped() {
 
 #[tokio::test]
 async fn an_attempt_under_way_succeeds_after_its_subscription_was_paused_or_removed() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let (paused, removed) =
         (outbound.subscribe("/paused", &[]).await, outbound.subscribe("/removed", &[]).await);
     outbound.receiver.hold();
@@ -118,7 +118,7 @@ async fn an_attempt_under_way_succeeds_after_its_subscription_was_paused_or_remo
 
 #[tokio::test]
 async fn a_subscriber_receives_only_events_after_it_subscribed() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     outbound.subscribe("/old", &[]).await;
     outbound.open_lead().await;
     outbound.until_deliveries("delivered", 1).await;

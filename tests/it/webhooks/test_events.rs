@@ -6,7 +6,7 @@ use tests::{Behavior, ReceivedRequest, World, text};
 
 #[tokio::test]
 async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let tested = outbound.subscribe("/tested", &["--events", "booking.cancelled"]).await;
     outbound.subscribe("/other", &[]).await;
 
@@ -28,7 +28,7 @@ async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() 
     let body = webhook.json();
     assert_eq!(
         (&body["eventId"], &body["eventType"], &body["tenant"]),
-        (&delivery["eventId"], &json!("webhook.test"), &json!("acme"))
+        (&delivery["eventId"], &json!("webhook.test"), &json!(outbound.world.key.tenant))
     );
     assert_eq!(body["payload"], json!({"test": true, "subscriptionId": tested.id}));
     assert_eq!(received[1].header("x-connect-event"), "lead.assigned");
@@ -38,7 +38,7 @@ async fn a_test_event_reaches_its_subscription_alone_whatever_its_event_types() 
 
 #[tokio::test]
 async fn a_failed_test_is_printed_and_retried_like_any_other_delivery() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let tested = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(500)]);
     let delivery = outbound.world.connectctl.json(&["subscription", "test", &tested.id]).await;
@@ -49,7 +49,7 @@ async fn a_failed_test_is_printed_and_retried_like_any_other_delivery() {
 
 #[tokio::test]
 async fn a_paused_or_removed_subscription_is_not_tested() {
-    let outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::shared().await;
     let tested = outbound.subscribe("/hooks", &[]).await;
     let refusal = async || outbound.world.connectctl.refusal(&["subscription", "test", &tested.id]).await;
     outbound.change_subscription("pause", &tested).await;

@@ -37,7 +37,7 @@ fn stage_change<'a>(origin: &'a str, from: &str, to: &str, reason: Option<&str>)
 
 impl Subscriber {
     async fn start() -> Self {
-        let outbound = OutboundWorld::start().await;
+        let outbound = OutboundWorld::shared().await;
         let subscription = outbound.subscribe("/hooks?site=1", &[]).await;
         Self { outbound, subscription, since: clock::to_text(clock::now()) }
     }
@@ -100,7 +100,7 @@ impl Subscriber {
         assert_eq!((webhook.method(), webhook.target()), ("POST", "/hooks?site=1"));
         assert_eq!(webhook.verify(&self.subscription.secret), Ok(()));
         assert_eq!(webhook.header("content-type"), "application/json");
-        assert_eq!(webhook.header("x-connect-tenant"), "acme");
+        assert_eq!(webhook.header("x-connect-tenant"), tests::slug("acme"));
         assert_eq!(webhook.header("x-connect-event"), text(&webhook.json()["eventType"]));
         assert!(Uuid::parse_str(webhook.header("x-connect-delivery")).is_ok(), "{}", webhook.head);
         let signature = webhook.header("x-connect-signature");
@@ -118,7 +118,7 @@ fn check_envelope(envelope: &Value, event_type: &str, origin: &str, client: &Val
         envelope.as_object().expect("an object").keys().map(String::as_str).collect();
     let all = ["specVersion", "eventId", "eventType", "occurredAt", "tenant", "origin", "actor", "payload"];
     assert_eq!(fields, BTreeSet::from(all));
-    assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!("acme")));
+    assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!(tests::slug("acme"))));
     assert_eq!((&envelope["eventType"], &envelope["origin"]), (&json!(event_type), &json!(origin)));
     assert!(Uuid::parse_str(text(&envelope["eventId"])).is_ok(), "{envelope}");
     let mut actor = json!({"type": "contact", "name": client["name"]});

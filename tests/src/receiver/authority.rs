@@ -7,8 +7,8 @@ use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 use tokio_rustls::TlsAcceptor;
 
@@ -31,6 +31,12 @@ impl Authority {
     /// Creates an authority with a new key.
     pub fn new() -> Self {
         Self::create(CertificateParams::default())
+    }
+
+    /// The authority that the dispatcher of the shared world trusts.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: LazyLock<Arc<Authority>> = LazyLock::new(Arc::default);
+        Arc::clone(&SHARED)
     }
 
     /// Creates an authority whose own certificate expires in so many days, at midnight.

@@ -3,7 +3,8 @@
 use super::{Proxies, World};
 use crate::MASTER_KEY;
 use crate::connectctl::Connectctl;
-use crate::database::{TestDatabase, new_name};
+use crate::database::TestDatabase;
+use crate::duration;
 use crate::program::Program;
 use crate::proxy::Proxy;
 use crate::queues::Queues;
@@ -96,6 +97,7 @@ impl WorldBuilder {
 
     /// Creates database and queues and starts the programs.
     pub async fn start(self) -> World {
+        duration::measure();
         let database = match &self.database_url {
             Some(url) => TestDatabase::on(url).await,
             None => TestDatabase::new().await,
@@ -105,7 +107,8 @@ impl WorldBuilder {
             let separator = if amqp_url.contains('?') { '&' } else { '?' };
             amqp_url = format!("{amqp_url}{separator}heartbeat={seconds}");
         }
-        let queues = Queues::new(&amqp_url, new_name());
+        // Named like the database, by which the next process finds them should this one not delete them.
+        let queues = Queues::new(&amqp_url, database.name().to_owned());
         let settings = |database_url: &str, amqp_url: &str| {
             let mut settings = common_settings(database_url, amqp_url, queues.prefix());
             settings.extend(self.settings.iter().cloned());
@@ -135,7 +138,18 @@ impl WorldBuilder {
         let dispatchers = join_all((0..self.dispatchers).map(|_| Program::dispatcher(&proxied)));
         let (ingests, workers, dispatchers) = futures_util::join!(ingests, workers, dispatchers);
         let key = database.key().clone();
-        World { ingests, workers, dispatchers, queues, database, connectctl, key, settings: proxied, proxies }
+        World {
+            ingests,
+            workers,
+            dispatchers,
+            queues,
+            database,
+            connectctl,
+            key,
+            settings: proxied,
+            proxies,
+            shared: None,
+        }
     }
 }
 

@@ -51,9 +51,15 @@ impl World {
         rows.remove(0)
     }
 
-    /// Subscribes a receiver to all events of `acme`, and returns what the command prints.
+    /// Subscribes a receiver to all events of `acme`, and returns what the command prints. The dispatcher of the shared world does
+    /// not send to [`UNREACHED_RECEIVER`].
     pub async fn subscribe(&self, url: &str) -> Value {
-        self.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", url]).await
+        let created =
+            self.connectctl.json(&["subscription", "create", "--tenant", "acme", "--url", url]).await;
+        if self.shared.is_some() && url == UNREACHED_RECEIVER {
+            self.database.execute("UPDATE subscriptions SET paused_at = now()").await;
+        }
+        created
     }
 
     /// Waits until the ledger has exactly so many events, writes and actions.

@@ -52,7 +52,7 @@ async fn a_command_that_fails_adds_no_record() {
 
 #[tokio::test]
 async fn an_advisor_action_that_the_worker_refuses_is_recorded_as_an_attempt() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let (lead, before) = (Uuid::now_v7().to_string(), count(&world.database).await);
     world.connectctl.refusal(&["advisor", "archive", "--tenant", "acme", "--lead", &lead]).await;
     assert_eq!(count(&world.database).await, before + 1);

@@ -1,6 +1,6 @@
 //! `delivery list` and `delivery show`.
 
-use super::{deliveries, subscribe, tenant, world};
+use super::{deliveries, joined, subscribe, tenant};
 use crate::connectctl::{fields, is_time};
 use serde_json::{Value, json};
 use tests::text;
@@ -24,7 +24,7 @@ fn ids(listed: &[Value]) -> Vec<Uuid> {
 
 #[tokio::test]
 async fn lists_deliveries_with_their_attempts_newest_last() {
-    let (world, subscription) = world().await;
+    let (world, subscription) = joined().await;
     let newer = deliveries(&world, "acme", subscription, "dead", 1, "2026-05-02T10:00:00Z").await;
     let older = deliveries(&world, "acme", subscription, "delivered", 1, "2026-05-01T10:00:00Z").await;
     let attempts = "INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, duration_ms)
@@ -57,7 +57,7 @@ async fn lists_deliveries_with_their_attempts_newest_last() {
 
 #[tokio::test]
 async fn filters_the_list_and_shows_one_tenant_only() {
-    let (world, subscription) = world().await;
+    let (world, subscription) = joined().await;
     world.add_tenant("zeta").await;
     let (other, foreign) = (subscribe(&world, "acme").await, subscribe(&world, "zeta").await);
     let pending = deliveries(&world, "acme", subscription, "pending", 2, "2026-05-01T10:00:00Z").await;
@@ -86,7 +86,7 @@ async fn filters_the_list_and_shows_one_tenant_only() {
 
 #[tokio::test]
 async fn an_unknown_delivery_is_neither_shown_nor_replayed() {
-    let (world, _) = world().await;
+    let (world, _) = joined().await;
     for unknown in [Uuid::now_v7().to_string(), "no id".to_owned()] {
         for command in ["show", "replay"] {
             let refusal = world.connectctl.refusal(&["delivery", command, &unknown]).await;

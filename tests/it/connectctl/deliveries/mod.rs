@@ -19,6 +19,13 @@ async fn world() -> (World, Uuid) {
     (world, subscription)
 }
 
+/// The shared world, with a subscription of `acme`.
+async fn joined() -> (World, Uuid) {
+    let world = World::shared().await;
+    let subscription = subscribe(&world, "acme").await;
+    (world, subscription)
+}
+
 async fn subscribe(world: &World, tenant: &str) -> Uuid {
     let create = ["subscription", "create", "--tenant", tenant, "--url", "https://1.1.1.1/hooks"];
     let made = world.connectctl.json(&create).await;
@@ -26,7 +33,8 @@ async fn subscribe(world: &World, tenant: &str) -> Uuid {
 }
 
 pub(crate) async fn tenant(world: &World, slug: &str) -> Uuid {
-    let rows = world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&slug]).await;
+    let rows =
+        world.database.rows("SELECT tenant_id FROM tenants WHERE slug = $1", &[&tests::slug(slug)]).await;
     text(&rows[0]["tenant_id"]).parse().expect("a UUID")
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Person {
 impl Person {
     /// Somebody who has not opened the console yet.
     pub(super) async fn at(console: &ConsoleWorld, browser: &Browser) -> Self {
-        let base = format!("http://{}", console.console.http().address());
+        let base = format!("http://{}", console.http().address());
         Self { page: browser.page().await, base }
     }
 

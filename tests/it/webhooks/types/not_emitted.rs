@@ -1,8 +1,8 @@
-//! What emits no outbound event, including the reserved types.
+//! What emits no outbound event.
 
 use super::{Subscriber, ana};
 use serde_json::json;
-use tests::{Connectctl, TestDatabase, event, text};
+use tests::{event, text};
 
 #[tokio::test]
 async fn events_that_change_no_lead_emit_nothing() {
@@ -55,16 +55,4 @@ async fn records_writes_that_change_no_stage_or_owner_emit_nothing() {
     assert_eq!(changed["itineraryApplied"], true);
     subscriber.act(&["proposal-discard", "--lead", lead]).await;
     subscriber.assert_emitted(&opened, &[]).await;
-}
-
-#[tokio::test]
-async fn rejects_subscriptions_to_reserved_types() {
-    let database = TestDatabase::new().await;
-    let connectctl = Connectctl::for_database(database.url());
-    for reserved in ["proposal.ready", "message.posted"] {
-        let url = "https://1.1.1.1/hooks";
-        let create = ["subscription", "create", "--tenant", "acme", "--url", url, "--events", reserved];
-        let ran = connectctl.run(&create).await;
-        assert_eq!(ran.code, Some(1), "{reserved}: {ran:?}");
-    }
 }
