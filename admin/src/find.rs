@@ -97,7 +97,11 @@ pub async fn find(client: &Client, query: &FindQuery<'_>) -> Result<Vec<FoundSte
         slugs: listed.into_iter().map(|tenant| (tenant.id, tenant.slug)).collect(),
         steps: Vec::new(),
     };
-    search.run(query.id.trim(), query.with_emails).await?;
+    // Ids are kept as sent, so one with blanks around it is found as it is; others may have been pasted with them (D40).
+    search.run(query.id, query.with_emails).await?;
+    if search.steps.is_empty() && query.id.trim() != query.id {
+        search.run(query.id.trim(), query.with_emails).await?;
+    }
     let mut steps = search.steps;
     steps.sort_by_key(|step| step.at);
     steps.dedup();

@@ -2,7 +2,7 @@
 
 use crate::AdminError;
 use common::event::OutboundType;
-use common::model::{Email, Scopes, is_free_mailbox, text};
+use common::model::{Email, Scopes, ascii_domain, is_free_mailbox, text};
 use common::settings::SettingValue;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::str::FromStr;
@@ -190,7 +190,7 @@ fn origin(given: &str) -> Result<String, String> {
 
 fn bounded(what: &str, given: &str, max: usize) -> Result<String, String> {
     let given = given.trim();
-    if given.is_empty() {
+    if text::is_blank(given) {
         return Err(format!("{what} must not be empty"));
     }
     if !text::fits(given, max) {
@@ -226,10 +226,9 @@ fn email(given: &str) -> Result<String, String> {
 }
 
 fn company_domain(given: &str) -> Result<String, String> {
-    let domain = given.trim().to_lowercase();
-    if !is_domain(&domain) {
-        return Err(format!("domain {given:?} must be a domain name such as example.com"));
-    }
+    let domain = ascii_domain(given.trim()).filter(|domain| is_public_name(domain));
+    let domain =
+        domain.ok_or_else(|| format!("domain {given:?} must be a domain name such as example.com"))?;
     if is_free_mailbox(&domain) {
         return Err(format!(
             "domain {given:?} belongs to a free mailbox provider; give a domain of the company's own"
@@ -238,16 +237,10 @@ fn company_domain(given: &str) -> Result<String, String> {
     Ok(domain)
 }
 
-fn is_domain(text: &str) -> bool {
-    let labels = text.split('.').all(is_label) && text.contains('.');
-    let numeric = text.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
-    let in_addresses = Email::parse(&format!("a@{text}")).is_ok_and(|email| email.domain() == text);
-    labels && !numeric && in_addresses && text.len() <= 253
-}
-
-fn is_label(label: &str) -> bool {
-    let plain = label.chars().all(|c| c.is_alphanumeric() || c == '-');
-    plain && (1..=63).contains(&label.len()) && !label.starts_with('-') && !label.ends_with('-')
+/// Whether a name in ASCII form has a top-level domain, which no address in digits has.
+fn is_public_name(domain: &str) -> bool {
+    let last = domain.rsplit_once('.').map(|(_, last)| last);
+    last.is_some_and(|last| !last.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]

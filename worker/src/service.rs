@@ -59,6 +59,7 @@ pub enum ServiceError {
 pub async fn run(settings: Settings) -> Result<(), ServiceError> {
     let recorder = metrics::install();
     consume::register_event_counters();
+    settings.mailboxes.apply();
     let health = Health::new(&["accepting", "broker", "consuming", "master_key", "postgres", "publishing"]);
     let addr = settings.service.metrics_addr.unwrap_or(DEFAULT_METRICS_ADDR);
     health::serve(addr, health.clone(), recorder).await.map_err(ServiceError::Listen)?;

@@ -2,8 +2,9 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, MessageSettings, RetentionSettings,
-    SealingSettings, Section, ServiceSettings, SettingError, TraceSettings, Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MailboxSettings, MessageSettings,
+    RetentionSettings, SealingSettings, Section, ServiceSettings, SettingError, TraceSettings, Variable,
+    error,
 };
 
 /// How many units the worker applies at the same time, and how large they are.
@@ -96,6 +97,8 @@ pub struct Settings {
     pub(crate) log: LogSettings,
     /// Where spans are exported to.
     pub(crate) trace: TraceSettings,
+    /// Mailbox providers that are never a company's domain.
+    pub(crate) mailboxes: MailboxSettings,
     /// The worker's own settings.
     pub(crate) worker: WorkerSettings,
     /// How long settled rows and messages are kept.
@@ -114,6 +117,7 @@ impl Program for Settings {
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
         TraceSettings::VARIABLES,
+        MailboxSettings::VARIABLES,
         WorkerSettings::VARIABLES,
         RetentionSettings::VARIABLES,
     ];
@@ -127,6 +131,7 @@ impl Program for Settings {
             service: ServiceSettings::from_env(env)?,
             log: LogSettings::from_env(env)?,
             trace: TraceSettings::from_env(env)?,
+            mailboxes: MailboxSettings::from_env(env)?,
             worker: WorkerSettings::from_env(env)?,
             retention: RetentionSettings::from_env(env)?,
         })

@@ -2,7 +2,7 @@
 
 use crate::event::Faults;
 use crate::model::hundredths;
-use crate::record::{fault, other_kind};
+use crate::record::{fault, number_text, other_kind};
 use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 
 /// Maximum length of an amount that is written as a string, in characters.
@@ -25,19 +25,13 @@ impl Deserr<Faults> for Amount {
         value: Value<V>,
         at: ValuePointerRef<'_>,
     ) -> Result<Self, Faults> {
-        let digits = match value {
-            Value::Integer(number) => number.to_string(),
-            Value::NegativeInteger(number) => number.to_string(),
-            // The shortest digits that read back as this number: those that were sent, up to 15 of them.
-            Value::Float(number) => number.to_string(),
-            Value::String(text) if is_decimal(&text) => text,
-            Value::Null => return Err(other_kind(ValueKind::Null, ValueKind::Float, at)),
-            Value::String(_) | Value::Boolean(_) | Value::Sequence(_) | Value::Map(_) => {
-                return Err(fault(at, "must be a number or a string of digits such as 1234.50"));
-            }
+        let digits = match (number_text(&value), value) {
+            (Some(number), _) => number,
+            (None, Value::String(text)) if is_decimal(&text) => text,
+            (None, Value::Null) => return Err(other_kind(ValueKind::Null, ValueKind::Float, at)),
+            (None, _) => return Err(fault(at, "must be a number or a string of digits such as 1234.50")),
         };
-        let amount = hundredths(&digits).map(Self);
-        amount.ok_or_else(|| fault(at, "must not be negative, and below 10000000000000"))
+        hundredths(&digits).map(Self).map_err(|what| fault(at, what))
     }
 }
 

@@ -164,7 +164,7 @@ impl Deserr<Faults> for AdvisorAction {
         let tenant = take::<Line<{ text::ENVELOPE_ID }>, V::Map>(&mut fields, "tenant", at);
         let action = name.and_then(|name| Action::from_fields(name, Value::<V>::Map(fields), at));
         match (tenant, action) {
-            (Ok(tenant), Ok(action)) => Ok(Self { tenant: tenant.as_str().to_lowercase(), action }),
+            (Ok(tenant), Ok(action)) => Ok(Self { tenant: tenant.as_str().to_ascii_lowercase(), action }),
             (Err(mut faults), Err(more)) => {
                 faults.0.extend(more.0);
                 Err(faults)

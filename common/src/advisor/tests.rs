@@ -216,10 +216,17 @@ fn an_amount_is_a_number_or_a_string_of_digits() {
     for value in [json!(true), json!([1]), json!({}), json!("1".repeat(41))] {
         assert_eq!(amount(value.clone()), Err(form.to_owned()), "{value}");
     }
-    let range = "amount: must not be negative, and below 10000000000000";
-    for value in
-        [json!(-1), json!(-0.01), json!(10_000_000_000_000_u64), json!(1e300), json!("10000000000000")]
-    {
-        assert_eq!(amount(value.clone()), Err(range.to_owned()), "{value}");
+    let (negative, large) = ("amount: must not be negative", "amount: must be below 10000000000000");
+    let long = "amount: must have at most 15 significant digits";
+    for (value, what) in [
+        (json!(-1), negative),
+        (json!(-0.01), negative),
+        (json!(10_000_000_000_000_u64), large),
+        (json!(1e300), large),
+        (json!("10000000000000"), large),
+        (json!("1.234567890123456"), long),
+        (json!(1_234_567_890_123_456_u64), long),
+    ] {
+        assert_eq!(amount(value.clone()), Err(what.to_owned()), "{value}");
     }
 }

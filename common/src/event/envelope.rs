@@ -6,8 +6,8 @@
 use super::fault::Faults;
 use super::json::{check_json, check_json_at};
 use super::kind::InboundType;
-use crate::model::{Email, Phone, text};
-use chrono::{DateTime, Datelike, Utc};
+use crate::model::{Email, Phone, parse_instant, text};
+use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -182,7 +182,7 @@ impl Reader<'_> {
 
     fn check_tenant(&mut self, fields: &Fields) {
         let Some(tenant) = self.required(fields, "tenant", text::ENVELOPE_ID) else { return };
-        if tenant.trim().to_lowercase() != self.tenant {
+        if !tenant.trim().eq_ignore_ascii_case(self.tenant) {
             self.fault("tenant", "is not the key's tenant");
         }
     }
@@ -241,7 +241,7 @@ impl Reader<'_> {
             return None;
         };
         let text = self.string(value, field, max)?;
-        if text.trim().is_empty() {
+        if text::is_blank(&text) {
             self.fault(field, "must not be empty");
             return None;
         }
@@ -252,7 +252,7 @@ impl Reader<'_> {
     fn optional(&mut self, fields: &Fields, field: &str, max: usize) -> Option<String> {
         let text = self.string(present(fields, field)?, field, usize::MAX)?;
         let text = text.trim();
-        if text.is_empty() || !self.check_length(text, field, max) {
+        if text::is_blank(text) || !self.check_length(text, field, max) {
             return None;
         }
         Some(text.to_owned())
@@ -278,14 +278,4 @@ impl Reader<'_> {
 /// The field, unless it is absent or null.
 fn present<'a>(fields: &Fields<'a>, field: &str) -> Option<&'a RawValue> {
     fields.get(field).copied().filter(|value| value.get() != "null")
-}
-
-/// Parses an RFC 3339 instant. In UTC it must lie in the years 1 to 9999, because others cannot be formatted as RFC 3339.
-fn parse_instant(text: &str) -> Option<DateTime<Utc>> {
-    let separated = matches!(text.as_bytes().get(10), Some(b'T' | b't'));
-    DateTime::parse_from_rfc3339(text)
-        .ok()
-        .filter(|_| separated)
-        .map(|at| at.to_utc())
-        .filter(|at| (1..=9999).contains(&at.year()))
 }

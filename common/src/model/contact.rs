@@ -1,9 +1,14 @@
-//! Email addresses and phone numbers, each as sent and in the form that is compared (D10).
+//! Email addresses and phone numbers, each as sent and in the form that is compared (D10, D36, D37).
 
+use super::domain::ascii_domain;
 use super::text;
 use email_address::{EmailAddress, Options};
+use std::sync::LazyLock;
+use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// An email address: trimmed, at most 320 characters, of email format.
+/// An email address: trimmed, at most 320 characters, of email format. It may have letters, marks and joiners of any script
+/// (RFC 6531).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Email {
     sent: String,
@@ -13,15 +18,21 @@ pub struct Email {
 impl Email {
     /// Parses an address. The error says what is wrong with it.
     pub fn parse(sent: &str) -> Result<Self, &'static str> {
+        const FORMAT: &str = "must be an email address";
         let sent = sent.trim();
         if !text::fits(sent, text::EMAIL) {
             return Err("must have at most 320 characters");
         }
-        let options = Options::default().without_display_text().without_domain_literal();
-        match EmailAddress::parse_with_options(sent, options) {
-            Ok(_) => Ok(Self { sent: sent.to_owned(), key: sent.to_lowercase() }),
-            Err(_) => Err("must be an email address"),
+        let (local, domain) = sent.rsplit_once('@').ok_or(FORMAT)?;
+        let domain = ascii_domain(domain).ok_or(FORMAT)?;
+        if !has_visible_letters(local) {
+            return Err(FORMAT);
         }
+        // RFC 6531 takes any other character wherever RFC 5322 takes a letter.
+        let ascii_local: String = local.chars().map(|c| if c.is_ascii() { c } else { 'x' }).collect();
+        let options = Options::default().without_display_text().without_domain_literal();
+        EmailAddress::parse_with_options(&format!("{ascii_local}@{domain}"), options).map_err(|_| FORMAT)?;
+        Ok(Self { sent: sent.to_owned(), key: format!("{}@{domain}", folded(local)) })
     }
 
     /// As sent, trimmed.
@@ -29,15 +40,44 @@ impl Email {
         &self.sent
     }
 
-    /// The form that is compared: lower case.
+    /// The form that is compared: the part before the `@` folded, the domain in its ASCII form.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The mail domain, lower case.
+    /// The mail domain in its ASCII form.
     pub fn domain(&self) -> &str {
         self.key.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
+}
+
+/// Whether all characters beyond ASCII are letters, marks, numbers or symbols that can be seen. Joiners are part of some
+/// scripts' words, so they may follow such a character.
+fn has_visible_letters(local: &str) -> bool {
+    let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}');
+    let pairs = std::iter::once('@').chain(local.chars()).zip(local.chars());
+    pairs.filter(|(_, c)| !c.is_ascii()).all(|(before, c)| {
+        if is_joiner(c) {
+            return !before.is_ascii();
+        }
+        !text::is_invisible(c) && c.general_category_group() != GeneralCategoryGroup::Other
+    })
+}
+
+/// NFC without regard to case. What IDNA keeps apart stays apart: ß and ss, σ and ς, dotless and dotted i.
+fn folded(local: &str) -> String {
+    if local.is_ascii() {
+        return local.to_ascii_lowercase();
+    }
+    let lower = local.nfc().collect::<String>().to_lowercase();
+    let fold = |c: char| -> Vec<char> {
+        if matches!(c, 'ß' | 'ς' | 'ı') {
+            vec![c]
+        } else {
+            c.to_uppercase().flat_map(char::to_lowercase).collect()
+        }
+    };
+    lower.chars().flat_map(fold).nfc().collect()
 }
 
 /// A phone: at most 40 characters with at least one digit.
@@ -53,7 +93,7 @@ impl Phone {
         if !text::fits(sent, text::PHONE) {
             return Err("must have at most 40 characters");
         }
-        let digits: String = sent.chars().filter(char::is_ascii_digit).collect();
+        let digits = decimal_digits(sent);
         Ok((!digits.is_empty()).then(|| Self { sent: sent.trim().to_owned(), digits }))
     }
 
@@ -62,103 +102,39 @@ impl Phone {
         &self.sent
     }
 
-    /// The digits, which are the form that is compared.
+    /// The digits, 0 to 9, which are the form that is compared.
     pub fn digits(&self) -> &str {
         &self.digits
     }
 }
 
-/// Domains of mailbox providers that anyone can register with, which are never a company's domain (D13).
-const FREE_MAILBOXES: &[&str] = &[
-    "126.com",
-    "163.com",
-    "aol.com",
-    "bluewin.ch",
-    "bol.com.br",
-    "btinternet.com",
-    "comcast.net",
-    "duck.com",
-    "fastmail.com",
-    "free.fr",
-    "freenet.de",
-    "gmail.com",
-    "gmx.at",
-    "gmx.ch",
-    "gmx.com",
-    "gmx.de",
-    "gmx.net",
-    "googlemail.com",
-    "hey.com",
-    "hotmail.co.uk",
-    "hotmail.com",
-    "hotmail.de",
-    "hotmail.es",
-    "hotmail.fr",
-    "hotmail.it",
-    "hushmail.com",
-    "icloud.com",
-    "inbox.lv",
-    "laposte.net",
-    "libero.it",
-    "live.co.uk",
-    "live.com",
-    "live.fr",
-    "live.nl",
-    "mac.com",
-    "mail.com",
-    "mail.ru",
-    "mailbox.org",
-    "me.com",
-    "msn.com",
-    "naver.com",
-    "orange.fr",
-    "outlook.com",
-    "outlook.de",
-    "outlook.es",
-    "outlook.fr",
-    "outlook.in",
-    "pm.me",
-    "posteo.de",
-    "proton.me",
-    "protonmail.com",
-    "qq.com",
-    "rediffmail.com",
-    "rocketmail.com",
-    "seznam.cz",
-    "sfr.fr",
-    "t-online.de",
-    "tutanota.com",
-    "uol.com.br",
-    "verizon.net",
-    "virgilio.it",
-    "wanadoo.fr",
-    "web.de",
-    "wp.pl",
-    "yahoo.ca",
-    "yahoo.co.in",
-    "yahoo.co.jp",
-    "yahoo.co.uk",
-    "yahoo.com",
-    "yahoo.com.br",
-    "yahoo.de",
-    "yahoo.es",
-    "yahoo.fr",
-    "yahoo.in",
-    "yahoo.it",
-    "yandex.com",
-    "yandex.ru",
-    "ymail.com",
-    "zoho.com",
-];
-
-/// Whether a lower-case domain is a free mailbox provider's.
-pub fn is_free_mailbox(domain: &str) -> bool {
-    FREE_MAILBOXES.binary_search(&domain).is_ok()
+/// The decimal digits of a text, those of every script as 0 to 9 (D36).
+pub fn decimal_digits(text: &str) -> String {
+    text.chars().filter_map(decimal_digit).collect()
 }
+
+fn decimal_digit(c: char) -> Option<char> {
+    if c.is_ascii() {
+        return c.is_ascii_digit().then_some(c);
+    }
+    let at = ZEROS.partition_point(|zero| *zero <= c).checked_sub(1)?;
+    let value = u32::from(c) - u32::from(*ZEROS.get(at)?);
+    char::from_digit(value, 10)
+}
+
+/// The zeros of all scripts, sorted. Unicode encodes the ten digits of a script one after the other.
+static ZEROS: LazyLock<Vec<char>> = LazyLock::new(|| {
+    let is_digit = |c: &char| c.general_category() == GeneralCategory::DecimalNumber;
+    ('\0'..=char::MAX).filter(is_digit).step_by(10).collect()
+});
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn key(sent: &str) -> String {
+        Email::parse(sent).unwrap_or_else(|what| panic!("{sent}: {what}")).key().to_owned()
+    }
 
     #[test]
     fn emails_compare_trimmed_and_lower_cased() {
@@ -167,21 +143,73 @@ mod tests {
             (email.as_str(), email.key(), email.domain()),
             ("Ana@Example.COM", "ana@example.com", "example.com")
         );
-        for wrong in ["", "ana", "ana@", "@b.c", "a b@c.d", "Ana <ana@b.c>", "ana@[127.0.0.1]"] {
+        for wrong in ["", "ana", "ana@", "@b.c", "a b@c.d", "Ana <ana@b.c>", "ana@[127.0.0.1]", "a@b@c.d"] {
             assert!(Email::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_phone_without_a_digit_counts_as_absent() {
-        assert_eq!(Phone::parse("n/a").unwrap(), None);
-        assert_eq!(Phone::parse("+49 (30) 12-3").unwrap().unwrap().digits(), "4930123");
-        assert!(Phone::parse(&"1".repeat(41)).is_err());
+    fn addresses_may_have_marks_joiners_and_letters_of_any_script() {
+        for address in [
+            "संपर्क@डाटामेल.भारत",
+            "ผู้ใช้@ตัวอย่าง.ไทย",
+            "x@உதாரணம்.இந்தியா",
+            "x@نامه\u{200c}ای.com",
+            "نامه\u{200c}ای@example.org",
+            "x@col·lecció.cat",
+            "jose\u{301}@example.org",
+            "😀@example.org",
+            "\"a b\"@example.org",
+        ] {
+            key(address);
+        }
+        for hidden in [
+            "a\u{200b}@b.c",
+            "a\u{200d}@b.c",
+            "a\u{a0}b@c.d",
+            "é\u{202e}@b.c",
+            "é\u{fe0f}@b.c",
+            "\u{3164}@b.c",
+            "\u{e000}@b.c",
+        ] {
+            assert!(Email::parse(hidden).is_err(), "{hidden:?}");
+        }
     }
 
     #[test]
-    fn the_list_of_free_mailboxes_is_sorted() {
-        assert!(FREE_MAILBOXES.is_sorted());
-        assert!(is_free_mailbox("gmail.com") && !is_free_mailbox("example.com"));
+    fn spellings_of_one_address_compare_equal_and_what_idna_keeps_apart_does_not() {
+        for (one, other) in [
+            ("e@münchen.example", "E@xn--mnchen-3ya.example"),
+            ("jose\u{301}@example.org", "JOSÉ@example.org"),
+            ("\u{212a}elvin@example.org", "kelvin@example.org"),
+            ("k@\u{212a}.example", "k@k.example"),
+            ("\u{17f}am@example.org", "Sam@example.org"),
+            ("ΝΙΚΟΣ@example.org", "νικος@example.org"),
+            ("Ⅷ@example.org", "ⅷ@example.org"),
+            ("\u{1e9e}@example.org", "ß@example.org"),
+        ] {
+            assert_eq!(key(one), key(other));
+        }
+        for (one, other) in [
+            ("a@faß.de", "a@fass.de"),
+            ("faß@b.de", "fass@b.de"),
+            ("ı@example.org", "i@example.org"),
+            ("İ@example.org", "i@example.org"),
+            ("é@example.org", "e@example.org"),
+            ("νικος@example.org", "νικοσ@example.org"),
+        ] {
+            assert_ne!(key(one), key(other));
+        }
+    }
+
+    #[test]
+    fn phones_compare_by_the_digits_of_every_script() {
+        assert_eq!(Phone::parse("n/a").unwrap(), None);
+        assert_eq!(Phone::parse("+49 (30) 12-3").unwrap().unwrap().digits(), "4930123");
+        for sent in ["٠٧", "۰۷", "०७", "０７", "๐๗", "𝟎𝟟", "𞥐𞥗", "0 ٧"] {
+            assert_eq!(decimal_digits(sent), "07", "{sent}");
+        }
+        assert_eq!(decimal_digits("²½Ⅷ一٪"), "");
+        assert!(Phone::parse(&"1".repeat(41)).is_err());
     }
 }

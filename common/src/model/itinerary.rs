@@ -49,7 +49,7 @@ fn check_day(index: usize, day: &Value, errors: &mut Vec<String>) {
 fn check_title(prefix: &str, title: Option<&Value>, errors: &mut Vec<String>) {
     match title {
         None => errors.push(format!("{prefix}title: is required")),
-        Some(Value::String(title)) if title.trim().is_empty() => {
+        Some(Value::String(title)) if text::is_blank(title) => {
             errors.push(format!("{prefix}title: must not be empty"));
         }
         Some(Value::String(title)) if !text::fits(title, text::NAME) => {

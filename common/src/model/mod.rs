@@ -1,20 +1,24 @@
 //! The domain types, which cannot hold an invalid value. No I/O.
 
-mod amount;
 mod brief;
 mod contact;
 mod delivery_state;
+mod domain;
 mod ids;
+mod instant;
 mod itinerary;
+mod number;
 mod scope;
 mod stage;
 pub mod text;
 
-pub use amount::hundredths;
 pub use brief::{Brief, Budget, Party, TravelDates, is_country, is_currency, parse_date};
-pub use contact::{Email, Phone, is_free_mailbox};
+pub use contact::{Email, Phone, decimal_digits};
 pub use delivery_state::DeliveryState;
+pub use domain::{add_mailbox_providers, ascii_domain, is_free_mailbox};
 pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, TenantId, TripId};
+pub use instant::parse_instant;
 pub use itinerary::check_itinerary;
+pub use number::{amount, hundredths, whole};
 pub use scope::{Scope, Scopes};
 pub use stage::Stage;

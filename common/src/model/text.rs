@@ -1,4 +1,6 @@
-//! Length limits of texts, in Unicode characters unless stated otherwise (D6, D21a).
+//! Length limits of texts, in Unicode characters unless stated otherwise (D6, D21a), and which texts are empty (D40).
+
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// Names and titles.
 pub const NAME: usize = 200;
@@ -32,4 +34,55 @@ pub const ITINERARY_BYTES: usize = 256 * 1024;
 /// Whether `text` has at most `max` characters. Counts them only if the byte length does not decide it.
 pub fn fits(text: &str, max: usize) -> bool {
     text.len() <= max || text.chars().count() <= max
+}
+
+/// Whether a text has only white space and invisible characters, which counts as empty (D40).
+pub fn is_blank(text: &str) -> bool {
+    text.chars().all(|c| c.is_whitespace() || is_invisible(c))
+}
+
+/// Whether a character shows nothing: controls, format characters, and the letters, marks and symbols that fill space.
+pub fn is_invisible(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    let fills = matches!(
+        c,
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2800}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    fills
+        || matches!(
+            c.general_category(),
+            GeneralCategory::Control
+                | GeneralCategory::Format
+                | GeneralCategory::SpaceSeparator
+                | GeneralCategory::LineSeparator
+                | GeneralCategory::ParagraphSeparator
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_and_invisible_characters_are_blank() {
+        for blank in [
+            "",
+            " \t",
+            "\u{a0}",
+            "\u{200b}\u{200d}",
+            "\u{feff} \u{2060}",
+            "\u{3164}",
+            "\u{2800}",
+            "\u{ad}\u{1}",
+            "\u{fe0f}\u{e0041}",
+        ] {
+            assert!(is_blank(blank), "{blank:?}");
+        }
+        for shown in ["a", "\u{200b}a", "\u{301}", "0", "-", "\u{e000}"] {
+            assert!(!is_blank(shown), "{shown:?}");
+        }
+    }
 }

@@ -143,7 +143,7 @@ impl Attribution {
         ];
         let stated = fields.into_iter().filter_map(|(name, field)| {
             let text = field?;
-            (!text.trim().is_empty()).then(|| (name.to_owned(), Value::from(text)))
+            (!text::is_blank(text)).then(|| (name.to_owned(), Value::from(text)))
         });
         let block: Map<String, Value> = stated.collect();
         (!block.is_empty()).then_some(Value::Object(block))

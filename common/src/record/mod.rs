@@ -35,6 +35,7 @@ pub use client::{AGE_MAX, Age, ClientBody, TRAVELERS_MAX, Traveler, TravelerType
 pub use itinerary::Itinerary;
 pub use lead::{Attribution, Contact, LeadBody, LeadPatch};
 pub use list::AtMost;
+pub(crate) use scalar::number_text;
 pub use scalar::{Nationality, Whole};
 pub use sent::Sent;
 pub use text::{Line, Prose, Verbatim};

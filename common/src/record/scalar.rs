@@ -2,7 +2,7 @@
 
 use super::fault::{fault, one_of, other_kind};
 use crate::event::Faults;
-use crate::model::{Email, Phone, Stage, is_country, is_currency, parse_date};
+use crate::model::{Email, Phone, Stage, amount, is_country, is_currency, parse_date, text, whole};
 use chrono::NaiveDate;
 use deserr::{Deserr, IntoValue, Value, ValueKind, ValuePointerRef};
 
@@ -39,7 +39,18 @@ from_strings! {
 }
 
 fn not_blank(sent: &str) -> Result<&str, &'static str> {
-    if sent.trim().is_empty() { Err("must not be empty") } else { Ok(sent) }
+    if text::is_blank(sent) { Err("must not be empty") } else { Ok(sent) }
+}
+
+/// A number as the readers of `model::number` take it. Of a fraction, these are the shortest digits that give the same double:
+/// those that were sent, up to 15 of them.
+pub(crate) fn number_text<V: IntoValue>(value: &Value<V>) -> Option<String> {
+    match value {
+        Value::Integer(number) => Some(number.to_string()),
+        Value::NegativeInteger(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        Value::Null | Value::Boolean(_) | Value::String(_) | Value::Sequence(_) | Value::Map(_) => None,
+    }
 }
 
 /// The passport country of a party (D22).
@@ -77,7 +88,7 @@ impl Currency {
     }
 }
 
-/// An amount in major units, not negative.
+/// An amount in major units, not negative, with at most 15 significant digits (D38).
 pub(super) struct Amount(pub(super) f64);
 
 impl Deserr<Faults> for Amount {
@@ -85,16 +96,12 @@ impl Deserr<Faults> for Amount {
         value: Value<V>,
         at: ValuePointerRef<'_>,
     ) -> Result<Self, Faults> {
-        match f64::deserialize_from_value(value, at) {
-            // -0 is 0 (D34).
-            Ok(amount) if amount >= 0.0 => Ok(Self(amount + 0.0)),
-            Ok(_) => Err(fault(at, "must not be negative")),
-            Err(faults) => Err(faults),
-        }
+        let number = number_text(&value).ok_or_else(|| other_kind(value.kind(), ValueKind::Float, at))?;
+        amount(&number).map(Self).map_err(|what| fault(at, what))
     }
 }
 
-/// A whole number from 0 to `MAX`, written without fraction and exponent.
+/// A whole number from 0 to `MAX`, however it is written (D38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole<const MAX: u32>(u32);
 
@@ -110,18 +117,13 @@ impl<const MAX: u32> Deserr<Faults> for Whole<MAX> {
         value: Value<V>,
         at: ValuePointerRef<'_>,
     ) -> Result<Self, Faults> {
-        if let Value::Integer(number) = value
-            && let Ok(number) = u32::try_from(number)
+        let read = number_text(&value)
+            .and_then(|number| whole(&number))
+            .and_then(|number| u32::try_from(number).ok());
+        if let Some(number) = read
             && number <= MAX
         {
             return Ok(Self(number));
-        }
-        // -0 is 0 (D34), although parsers of JSON take it for a number with a fraction.
-        if let Value::Float(number) = value
-            && number == 0.0
-            && number.is_sign_negative()
-        {
-            return Ok(Self(0));
         }
         if matches!(value, Value::Null) {
             return Err(other_kind(ValueKind::Null, ValueKind::Integer, at));

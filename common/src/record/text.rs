@@ -2,7 +2,7 @@
 
 use super::scalar::from_string;
 use crate::event::Faults;
-use crate::model::text::fits;
+use crate::model::text::{fits, is_blank};
 use deserr::{Deserr, IntoValue, Value, ValuePointerRef};
 
 macro_rules! text {
@@ -46,7 +46,7 @@ fn trimmed(sent: &str) -> Option<&str> {
 }
 
 fn not_blank(sent: &str) -> Option<&str> {
-    (!sent.trim().is_empty()).then_some(sent)
+    (!is_blank(sent)).then_some(sent)
 }
 
 fn as_sent(sent: &str) -> Option<&str> {

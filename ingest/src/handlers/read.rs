@@ -13,7 +13,7 @@ use crate::store::{RowError, clients, leads, trips};
 use chrono::{DateTime, Utc};
 use common::limited;
 use common::log_limit::LogLimit;
-use common::model::{ClientId, LeadId};
+use common::model::{ClientId, Email, LeadId};
 use common::version::etag;
 use common::write::WriteRefusal;
 use serde::Serialize;
@@ -106,8 +106,21 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
 fn client_key(head: &RequestHead) -> Result<ClientIdentity, Refusal> {
     let [email, external_id, phone] =
         query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
+    let email = email.map(|email| email_key(&email)).transpose()?;
     ClientIdentity::first(email, external_id, phone.as_deref())
         .ok_or(Refusal::LookupFieldRequired("One of email, externalId or phone is required"))
+}
+
+/// The compared form of an address. In a query a raw `+` is a blank, which no address has: `ana+goa@example.com` would find nobody.
+fn email_key(sent: &str) -> Result<String, Refusal> {
+    match Email::parse(sent) {
+        Ok(email) => Ok(email.key().to_owned()),
+        Err(_) if sent.trim().contains(' ') => Err(Refusal::InvalidRequest(
+            "email: must be an email address, in which + is written as %2B".to_owned(),
+        )),
+        // No client has such an address.
+        Err(_) => Ok(sent.trim().to_owned()),
+    }
 }
 
 fn lead_external_id(head: &RequestHead) -> Result<String, Refusal> {

@@ -1,6 +1,7 @@
 //! The query string of a look-up.
 
 use crate::refusal::Refusal;
+use common::model::text;
 
 /// The values of the parameters `names`, in their order; empty ones count as absent. Others are ignored.
 ///
@@ -19,7 +20,7 @@ pub(crate) fn parse_parameters<const N: usize>(
             return Err(Refusal::InvalidRequest(format!("{name}: must be given once")));
         }
     }
-    Ok(values.map(|value| value.filter(|value| !value.trim().is_empty())))
+    Ok(values.map(|value| value.filter(|value| !text::is_blank(value))))
 }
 
 fn malformed(place: &str) -> Refusal {

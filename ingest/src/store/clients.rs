@@ -1,14 +1,14 @@
 //! `clients` with their `travelers`, as the API returns them.
 
 use super::RowError;
-use common::model::ClientId;
+use common::model::{ClientId, decimal_digits};
 use common::view::{ClientView, TravelerView};
 use tokio_postgres::Row;
 
 /// An identity by which clients are looked up, in its stored form (D10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClientIdentity {
-    /// Trimmed and lower case.
+    /// The key of an address ([`common::model::Email::key`]).
     Email(String),
     /// Trimmed.
     ExternalId(String),
@@ -23,11 +23,10 @@ impl ClientIdentity {
         external_id: Option<String>,
         phone: Option<&str>,
     ) -> Option<Self> {
-        let digits = |phone: &str| phone.chars().filter(char::is_ascii_digit).collect::<String>();
         email
-            .map(|email| Self::Email(email.trim().to_lowercase()))
+            .map(Self::Email)
             .or(external_id.map(|id| Self::ExternalId(id.trim().to_owned())))
-            .or_else(|| phone.map(digits).filter(|digits| !digits.is_empty()).map(Self::Phone))
+            .or_else(|| phone.map(decimal_digits).filter(|digits| !digits.is_empty()).map(Self::Phone))
     }
 }
 
@@ -120,7 +119,7 @@ mod tests {
             let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
             ClientIdentity::first(some(email), some(id), some(phone).as_deref())
         };
-        assert_eq!(first(" Ana@B.C ", "x", "1"), Some(ClientIdentity::Email("ana@b.c".to_owned())));
+        assert_eq!(first("ana@b.c", "x", "1"), Some(ClientIdentity::Email("ana@b.c".to_owned())));
         assert_eq!(first("", "X 1", "1"), Some(ClientIdentity::ExternalId("X 1".to_owned())));
         assert_eq!(first("", "", " (030) 1-2"), Some(ClientIdentity::Phone("03012".to_owned())));
         assert_eq!(first("", "", "n/a"), None);

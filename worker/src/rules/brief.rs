@@ -2,7 +2,9 @@
 //!
 //! A field that is missing or cannot be parsed stays empty. There are no defaults; only `paxCount` replaces a missing `party`.
 
-use super::payload::{FieldReader, FieldResult, Payload, Rejected, as_sent, parse, trimmed, typed, verbatim};
+use super::payload::{
+    FieldReader, FieldResult, Payload, Rejected, amount, as_sent, parse, trimmed, typed, verbatim, whole,
+};
 use chrono::NaiveDate;
 use common::model::{Brief, Budget, Party, TravelDates, is_country, parse_date, text};
 use serde_json::value::RawValue;
@@ -50,8 +52,8 @@ pub(crate) fn party(raw: &RawValue) -> FieldResult<Party> {
 
 /// A whole number from 0 to [`Party::COUNT_MAX`].
 pub(crate) fn count(raw: &RawValue) -> FieldResult<u32> {
-    let count: u32 = parse(raw)?;
-    if count <= Party::COUNT_MAX { Ok(Some(count)) } else { Err(Rejected) }
+    let count = whole(raw)?.and_then(|count| u32::try_from(count).ok());
+    count.filter(|count| *count <= Party::COUNT_MAX).map(Some).ok_or(Rejected)
 }
 
 /// A text, which becomes the notes; or an object that has either `amount` and `currency`, or `notes`.
@@ -61,7 +63,7 @@ pub(crate) fn budget(raw: &RawValue) -> FieldResult<Budget> {
         return Ok(notes(raw)?.map(|text| Budget::notes(&text)));
     }
     let fields = Payload::object(raw)?;
-    let amount: Option<f64> = fields.read("amount", typed)?;
+    let amount: Option<f64> = fields.read("amount", amount)?;
     let currency: Option<String> = fields.read("currency", typed)?;
     match (amount, currency, fields.read("notes", notes)?) {
         (None, None, None) => Ok(None),
@@ -112,9 +114,11 @@ fn date(raw: &RawValue) -> FieldResult<NaiveDate> {
 }
 
 fn ages(raw: &RawValue) -> FieldResult<Vec<u32>> {
-    let ages: Vec<u32> = parse(raw)?;
-    let is_valid = ages.len() <= Party::COUNT_MAX as usize && ages.iter().all(|age| *age <= Party::COUNT_MAX);
-    if is_valid { Ok(Some(ages)) } else { Err(Rejected) }
+    let ages: Vec<&RawValue> = parse(raw)?;
+    if ages.len() > Party::COUNT_MAX as usize {
+        return Err(Rejected);
+    }
+    ages.into_iter().map(|age| count(age)?.ok_or(Rejected)).collect::<Result<_, _>>().map(Some)
 }
 
 #[cfg(test)]

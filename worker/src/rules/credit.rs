@@ -1,7 +1,7 @@
 //! Corporate credit: `booking.credit_applied` and `employee.credit_updated` (specification: Inbound event
 //! types; D15b).
 
-use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, parse, trimmed, typed};
+use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, number, trimmed, whole};
 use super::warnings::CREDIT_FIELD;
 use super::{
     Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications,
@@ -116,8 +116,8 @@ fn parse_credit(client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warni
     let mut fields = FieldReader { payload, kind: CREDIT_FIELD, warnings };
     let membership_id = fields.field("membershipId", trimmed(text::EXTERNAL_ID));
     let corporate_name = fields.field("corporateName", trimmed(text::NAME));
-    let available_paise = fields.field("availablePaise", typed);
-    let granted_paise = fields.field("grantedPaise", typed);
+    let available_paise = fields.field("availablePaise", whole);
+    let granted_paise = fields.field("grantedPaise", whole);
     let redeemable_percent = fields.field("redeemablePercent", percent);
     let as_of = fields.field("asOf", instant);
     if as_of.is_none() {
@@ -148,7 +148,7 @@ fn refresh(state: &mut TenantState, sent: Credit) {
 }
 
 fn percent(raw: &RawValue) -> FieldResult<f64> {
-    let percent: f64 = parse(raw)?;
+    let percent: f64 = number(raw)?.parse().map_err(|_| Rejected)?;
     if (0.0..=100.0).contains(&percent) { Ok(Some(percent + 0.0)) } else { Err(Rejected) }
 }
 

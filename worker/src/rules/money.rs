@@ -1,19 +1,15 @@
 //! Converts amounts of money between JSON numbers of major units and exact hundredths.
 
-use super::payload::{FieldResult, Rejected, parse};
+use super::payload::{FieldResult, Rejected, number, parse};
 use crate::state::Money;
 use common::model::{hundredths, is_currency};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Parses a JSON number of major units: not negative, below 10^13, rounded half up to hundredths. The decimal digits are
-/// parsed as they were sent, not as a float, so that 1.005 is 1.01.
+/// Parses a JSON number of major units: not negative, below 10^13, with at most 15 significant digits, rounded half up
+/// to hundredths.
 pub(crate) fn amount(raw: &RawValue) -> FieldResult<Money> {
-    let number = raw.get();
-    if !number.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
-        return Err(Rejected);
-    }
-    hundredths(number).map(|cents| Some(Money(cents))).ok_or(Rejected)
+    hundredths(number(raw)?).map(|cents| Some(Money(cents))).map_err(|_| Rejected)
 }
 
 /// An ISO 4217 code (D22).

@@ -6,7 +6,7 @@
 
 use super::{InternalError, Warnings};
 use chrono::{DateTime, SubsecRound, Utc};
-use common::model::text;
+use common::model::{self, parse_instant, text};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -78,10 +78,26 @@ impl<'a> FieldReader<'_, 'a> {
     }
 }
 
-/// Parses a value whose valid forms are those of its Rust type. `-0` is 0 (D34).
+/// Parses a value whose valid forms are those of its Rust type. Numbers have readers of their own, [`whole`] and [`amount`].
 pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Rejected> {
-    let text = if raw.get() == "-0" { "0" } else { raw.get() };
-    serde_json::from_str(text).map_err(|_| Rejected)
+    serde_json::from_str(raw.get()).map_err(|_| Rejected)
+}
+
+/// The text of a number.
+pub(crate) fn number(raw: &RawValue) -> Result<&str, Rejected> {
+    let number = raw.get();
+    let is_number = number.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+    is_number.then_some(number).ok_or(Rejected)
+}
+
+/// A whole number, however it is written (D38).
+pub(crate) fn whole(raw: &RawValue) -> FieldResult<i64> {
+    model::whole(number(raw)?).map(Some).ok_or(Rejected)
+}
+
+/// An amount in major units, not negative, with at most 15 significant digits (D38).
+pub(crate) fn amount(raw: &RawValue) -> FieldResult<f64> {
+    model::amount(number(raw)?).map(Some).map_err(|_| Rejected)
 }
 
 /// Like [`parse`], as the `read` argument of [`FieldReader::field`].
@@ -114,7 +130,7 @@ pub(crate) fn verbatim_or_blank(max: usize) -> impl Fn(&RawValue) -> FieldResult
 
 /// Checks the length of a text. Blank text is no value.
 fn limited(sent: &str, max: usize) -> FieldResult<String> {
-    if sent.trim().is_empty() {
+    if text::is_blank(sent) {
         return Ok(None);
     }
     if text::fits(sent, max) { Ok(Some(sent.to_owned())) } else { Err(Rejected) }
@@ -124,9 +140,8 @@ fn limited(sent: &str, max: usize) -> FieldResult<String> {
 /// before and after it was stored.
 pub(crate) fn instant(raw: &RawValue) -> FieldResult<DateTime<Utc>> {
     let sent: String = parse(raw)?;
-    let separated = matches!(sent.as_bytes().get(10), Some(b'T' | b't'));
-    let at = DateTime::parse_from_rfc3339(&sent).ok().filter(|_| separated).ok_or(Rejected)?;
-    Ok(Some(at.to_utc().trunc_subsecs(6)))
+    let at = parse_instant(&sent).ok_or(Rejected)?;
+    Ok(Some(at.trunc_subsecs(6)))
 }
 
 #[cfg(test)]
@@ -138,11 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn minus_zero_is_zero() {
-        assert_eq!(parse::<u32>(raw("-0")), Ok(0));
-        assert_eq!(parse::<i64>(raw("-0")), Ok(0));
-        assert_eq!(parse::<f64>(raw("-0")).map(f64::is_sign_negative), Ok(false));
-        assert_eq!(parse::<u32>(raw("-1")), Err(Rejected));
+    fn numbers_count_by_their_value_and_strings_are_none() {
+        assert_eq!((whole(raw("-0.0")), whole(raw("2e0"))), (Ok(Some(0)), Ok(Some(2))));
+        assert_eq!((whole(raw("2.5")), amount(raw("-1"))), (Err(Rejected), Err(Rejected)));
+        for other in [r#""2""#, "true", "[2]", "{}"] {
+            assert_eq!((whole(raw(other)), amount(raw(other))), (Err(Rejected), Err(Rejected)), "{other}");
+        }
     }
 
     #[test]
@@ -175,6 +191,7 @@ mod tests {
             r#""2026-05-01""#,
             "1777629600",
             r#""""#,
+            r#""9999-12-31T23:59:59-01:00""#,
         ] {
             assert_eq!(instant(raw(wrong)), Err(Rejected), "{wrong}");
         }

@@ -24,7 +24,12 @@ impl Fields {
 
     /// The first value of a field, trimmed; empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
-        self.all(name).next().unwrap_or_default().trim()
+        self.as_sent(name).trim()
+    }
+
+    /// The first value of a field, with the blanks around it; empty if there is none.
+    pub(crate) fn as_sent(&self, name: &str) -> &str {
+        self.all(name).next().unwrap_or_default()
     }
 
     /// The value of a field, trimmed; `None` if it is missing or blank.

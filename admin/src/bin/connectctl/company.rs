@@ -5,8 +5,10 @@ use crate::context::Context;
 use crate::output::Show;
 use admin::companies::{self, CreatedCompany};
 use admin::input::{CompanyDomain, Name};
+use common::settings::MailboxSettings;
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
+    context.settings::<MailboxSettings>()?.apply();
     let Context { database, output, actor, .. } = context;
     match command {
         Command::Create(create) => {

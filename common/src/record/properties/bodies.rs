@@ -73,7 +73,11 @@ fn party() -> BoxedStrategy<Value> {
 }
 
 fn budget() -> BoxedStrategy<Value> {
-    let amount = prop_oneof![value(0..u64::MAX), value(0.0..1e9)].boxed();
+    let amount = prop_oneof![
+        value(0..1_000_000_000_000_000_u64),
+        value((0..1_000_000_000_000_u64).prop_map(|cents| cents as f64 / 100.0))
+    ]
+    .boxed();
     let currency = value(select(vec!["INR", "EUR", "USD", "JPY"]));
     prop_oneof![
         object(vec![("amount", amount), ("currency", currency)], vec![]),

@@ -65,11 +65,11 @@ fn rejects_dates_that_do_not_exist_or_end_before_they_start() {
 #[test]
 fn counts_are_whole_numbers_from_0_to_1000() {
     for field in ["adults", "children", "rooms"] {
-        // -0 is 0 (D34).
-        for count in ["0", "-0", "1000"] {
+        // Numbers count by their value (D34, D38).
+        for count in ["0", "-0", "-0.0", "-0e5", "0.0", "2.0", "1e3", "1000"] {
             valid::<TripPatch>(&format!(r#"{{"party": {{"{field}": {count}}}}}"#));
         }
-        for count in ["-1", "1001", "2.5", "2.0", "1e0", "\"2\"", "true", "null", "{}", "99999999999"] {
+        for count in ["-1", "1001", "2.5", "1e4", "\"2\"", "true", "null", "{}", "99999999999"] {
             let body = format!(r#"{{"party": {{"{field}": {count}}}}}"#);
             let what = if count == "null" { "not be null" } else { "be a whole number from 0 to 1000" };
             assert_eq!(faults::<TripPatch>(&body), [format!("party.{field}: must {what}")], "{count}");
@@ -123,6 +123,10 @@ fn a_budget_is_an_amount_with_its_currency_or_notes() {
         (r#"{"budget": {"amount": true, "currency": "INR"}}"#, "budget.amount: must be a number"),
         (r#"{"budget": {"amount": null, "currency": "INR"}}"#, "budget.amount: must not be null"),
         (r#"{"budget": {"amount": -0.5, "currency": "INR"}}"#, "budget.amount: must not be negative"),
+        (
+            r#"{"budget": {"amount": 1234567890.1234567, "currency": "INR"}}"#,
+            "budget.amount: must have at most 15 significant digits",
+        ),
         (
             r#"{"budget": {"amount": 1, "currency": "inr"}}"#,
             "budget.currency: must be an ISO 4217 currency code",

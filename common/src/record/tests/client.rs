@@ -115,10 +115,10 @@ fn emails_and_phones_have_their_form() {
 
 #[test]
 fn an_age_is_a_whole_number_up_to_150() {
-    for age in ["0", "150"] {
+    for age in ["0", "150", "2.0", "1e1"] {
         valid::<ClientBody>(&format!(r#"{{"travelers": [{{"name": "A", "age": {age}}}]}}"#));
     }
-    for age in ["-1", "151", "2.5", "2.0", "1e1", "\"2\"", "true", "[]", "18446744073709551616"] {
+    for age in ["-1", "151", "2.5", "1e3", "\"2\"", "true", "[]", "18446744073709551616"] {
         let body = format!(r#"{{"travelers": [{{"name": "A", "age": {age}}}]}}"#);
         let expected = ["travelers[0].age: must be a whole number from 0 to 150"];
         assert_eq!(faults::<ClientBody>(&body), expected, "{age}");

@@ -7,6 +7,7 @@ use crate::layout;
 use admin::console::Role;
 use admin::find::{FindQuery, FoundStep, find};
 use chrono::TimeDelta;
+use common::model::text;
 use maud::{Markup, html};
 use warp::reply::Response;
 
@@ -25,16 +26,16 @@ pub(crate) async fn everywhere(view: View<'_>) -> Result<Response, Failure> {
 }
 
 async fn page(view: View<'_>, tenant: Option<&str>, path: &str) -> Result<Response, Failure> {
-    let id = view.request.query.get("id");
+    let id = view.request.query.as_sent("id");
     let with_emails = view.may(Role::Admin);
-    let steps = if id.is_empty() || id.len() > ID_MAX {
+    let steps = if text::is_blank(id) || id.len() > ID_MAX {
         Vec::new()
     } else {
         find(view.client(), &FindQuery { tenant, id, with_emails }).await?
     };
     let content = html! {
         (form(path, id, with_emails))
-        @if !id.is_empty() {
+        @if !text::is_blank(id) {
             @if steps.is_empty() { (nothing(id)) } @else { (timeline(&steps)) }
         }
     };

@@ -1,11 +1,12 @@
 //! Times as people and browsers type them.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
+use common::model::parse_instant;
 
 /// A time as browsers send it (`2026-05-01T10:00`, taken as UTC), or RFC 3339.
 pub(super) fn time(text: &str) -> Option<DateTime<Utc>> {
-    if let Ok(exact) = DateTime::parse_from_rfc3339(text) {
-        return Some(exact.with_timezone(&Utc));
+    if let Some(exact) = parse_instant(text) {
+        return Some(exact);
     }
     let formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
     formats

@@ -1,6 +1,7 @@
 //! Arguments of `connectctl audit`.
 
 use super::Limit;
+use super::instant;
 use admin::audit::ExportFormat;
 use chrono::{DateTime, Utc};
 use clap::Args;
@@ -11,10 +12,10 @@ pub(crate) struct AuditArgs {
     #[arg(long = "tenant", value_name = "SLUG")]
     pub(crate) slug: Option<String>,
     /// Only actions at or after this time, such as 2026-05-01T10:00:00Z
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
     pub(crate) from: Option<DateTime<Utc>>,
     /// Only actions before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
     pub(crate) to: Option<DateTime<Utc>>,
     /// Only actions whose name begins with this text, such as key.
     #[arg(long, value_name = "TEXT")]

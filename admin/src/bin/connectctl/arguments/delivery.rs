@@ -1,6 +1,6 @@
 //! Arguments of `connectctl delivery`.
 
-use super::TenantArgs;
+use super::{TenantArgs, instant};
 use admin::deliveries::REPLAY_RATES;
 use chrono::{DateTime, Utc};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -90,10 +90,10 @@ pub(crate) struct Replay {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Range {
     /// Only from this time on, such as 2026-05-01T10:00:00Z
-    #[arg(long, value_name = "TIME", required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription", "dry_run"])]
+    #[arg(long, value_name = "TIME", value_parser = instant, required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription", "dry_run"])]
     pub(crate) from: Option<DateTime<Utc>>,
     /// Only before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
     pub(crate) to: Option<DateTime<Utc>>,
 }
 

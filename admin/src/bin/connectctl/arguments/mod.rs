@@ -21,11 +21,13 @@ pub(crate) mod subscription;
 pub(crate) mod tenant;
 pub(crate) mod views;
 
+use chrono::{DateTime, Utc};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
+use common::model::parse_instant;
 use common::settings::{
-    BrokerSettings, ConsoleSettings, DatabaseSettings, MessageSettings, OptionalManagementSettings,
-    RetentionSettings, SealingSettings, Section, Variable, default_text,
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, MessageSettings,
+    OptionalManagementSettings, RetentionSettings, SealingSettings, Section, Variable, default_text,
 };
 
 /// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
@@ -223,6 +225,7 @@ fn after_help() -> String {
         SealingSettings::VARIABLES,
         MessageSettings::VARIABLES,
         EgressSettings::VARIABLES,
+        MailboxSettings::VARIABLES,
         RetentionSettings::VARIABLES,
         ConsoleSettings::VARIABLES,
     ];
@@ -235,6 +238,11 @@ fn after_help() -> String {
          CONNECT_ACCEPT_UNSIGNED_MESSAGES by advisor; CONNECT_BROKER_MANAGEMENT_... by doctor; CONNECT_CONSOLE_... by console.\n",
     );
     text
+}
+
+/// A time as options take it.
+fn instant(text: &str) -> Result<DateTime<Utc>, &'static str> {
+    parse_instant(text).ok_or("must be an RFC 3339 time such as 2026-05-01T10:00:00Z")
 }
 
 #[cfg(test)]
