@@ -38,5 +38,6 @@ mod steady_load;
 mod tls;
 mod torture;
 mod traces;
+mod values;
 mod vectors;
 mod webhooks;
