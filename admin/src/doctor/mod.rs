@@ -119,7 +119,6 @@ async fn check_database(installation: &Installation, client: &Client, report: &m
     report.check("postgres.statistics", within(storage::statistics(client)).await);
     report.check("schema.version", within(schema::version(client)).await);
     report.check("schema.indexes", within(schema::indexes(client)).await);
-    report.check("schema.plans", within(schema::plans(client)).await);
     report.check("roles", within(roles::check(client, &installation.role_prefix)).await);
     match &installation.master_keys {
         Ok(keys) => report.check("master_key", within(secrets::check(client, keys)).await),

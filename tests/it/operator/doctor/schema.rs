@@ -40,32 +40,6 @@ async fn invalid_indexes_are_found() {
 }
 
 #[tokio::test]
-async fn statements_that_read_a_large_table_whole_are_found() {
-    let database = TestDatabase::new().await;
-    let ctl = Connectctl::for_database(database.url());
-    let grow = "INSERT INTO clients (tenant_id, client_id, name, client_type, phone, phone_digits, created_at, updated_at)
-                SELECT tenant_id, gen_random_uuid(), 'Ana', 'individual', n::text, n::text, now(), now()
-                FROM tenants, generate_series(1, 30000) n;
-                INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, body, created_at)
-                SELECT tenant_id, 'ck_1', n::text, '\\x00', 201, '{}', now() FROM tenants, generate_series(1, 30000) n;
-                ANALYZE clients, idempotency_keys";
-    database.execute(grow).await;
-    assert!(of(&findings(&ctl, &[]).await, "schema.plans", "").is_none());
-    let create =
-        "SELECT pg_get_indexdef(indexrelid) AS create FROM pg_index WHERE indexrelid = $1::text::regclass";
-    for (index, part) in [
-        ("clients_phone", "clients.by_phone"),
-        ("idempotency_keys_created_at", "read the whole table idempotency_keys"),
-    ] {
-        let definition = database.rows(create, &[&index]).await.remove(0);
-        database.execute(&format!("DROP INDEX {index}")).await;
-        until_found(&ctl, &[], "error", "schema.plans", part).await;
-        database.execute(text(&definition["create"])).await;
-        until_fixed(&ctl, &[], "schema.plans", "").await;
-    }
-}
-
-#[tokio::test]
 async fn privileges_that_are_missing_or_too_many_are_found() {
     let database = TestDatabase::new().await;
     let ctl = Connectctl::for_database(database.url());
