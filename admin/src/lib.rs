@@ -20,7 +20,6 @@ pub mod doctor;
 mod error;
 mod error_kind;
 pub mod find;
-pub mod http_client;
 pub mod input;
 pub mod keys;
 pub mod master_key;

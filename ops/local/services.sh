@@ -16,8 +16,7 @@
 #   services.sh stop-postgres DIR [fast|immediate]
 #                                     immediate: as in a crash; the next start recovers from the log
 #   services.sh start-rabbitmq DIR [PORT]
-#                                     prints AMQP_URL=amqp://guest:guest@127.0.0.1:PORT/%2f. The file DIR/rabbitmq.plugins may list
-#                                     plugins that it loads, such as rabbitmq_management, one on each line
+#                                     prints AMQP_URL=amqp://guest:guest@127.0.0.1:PORT/%2f
 #   services.sh stop-rabbitmq DIR [fast|immediate]
 #                                     immediate: killed, as in a crash
 #   services.sh start-rabbitmq-node DIR NUMBER

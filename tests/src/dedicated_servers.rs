@@ -4,7 +4,6 @@ mod backup;
 mod cluster;
 mod disk;
 mod encrypted;
-mod management;
 mod pooler;
 mod processes;
 

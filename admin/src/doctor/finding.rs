@@ -44,17 +44,6 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// The checks that ran, or tried to, in their order.
     pub checks: Vec<&'static str>,
-    /// The checks that need a setting which is optional and not set.
-    pub skipped: Vec<SkippedCheck>,
-}
-
-/// A check that was not asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SkippedCheck {
-    /// The check, such as `broker.nodes`.
-    pub check: &'static str,
-    /// Why it did not run.
-    pub reason: &'static str,
 }
 
 impl Finding {
@@ -81,11 +70,6 @@ impl Report {
             vec![Finding::error(format!("the check could not run: {what}"), fix)]
         });
         self.add(check, findings);
-    }
-
-    /// Adds checks that were not asked for.
-    pub(super) fn skip(&mut self, checks: &[&'static str], reason: &'static str) {
-        self.skipped.extend(checks.iter().map(|check| SkippedCheck { check, reason }));
     }
 
     pub(super) fn finish(mut self) -> Self {

@@ -1,10 +1,9 @@
-//! Checks of an installation: servers, settings, schema, secrets, roles, requests that timed out, queues and the cluster of RabbitMQ.
+//! Checks of an installation: servers, settings, schema, secrets, roles, requests that timed out, and queues.
 //!
 //! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is an error
 //! itself, and the others go on. Nothing is changed.
 
 mod finding;
-mod management;
 mod queues;
 mod replica;
 mod requests;
@@ -17,16 +16,14 @@ mod sessions;
 mod storage;
 mod tls;
 
-pub use finding::{Finding, Level, Report, SkippedCheck};
+pub use finding::{Finding, Level, Report};
 
 use crate::roles::RolePrefix;
 use crate::{AdminError, describe};
 use common::broker::OperatorConnection;
 use common::db::{self, Sql};
 use common::sealed::MasterKeys;
-use common::settings::{
-    BrokerSettings, DatabaseSettings, DatabaseUrl, ManagementSettings, RetentionSettings,
-};
+use common::settings::{BrokerSettings, DatabaseSettings, DatabaseUrl, RetentionSettings};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -56,8 +53,6 @@ pub struct Installation {
     pub database: Result<DatabaseSettings, String>,
     /// The RabbitMQ servers and the queues.
     pub broker: Result<BrokerSettings, String>,
-    /// RabbitMQ's management interface, if its checks are wanted.
-    pub management: Result<Option<ManagementSettings>, String>,
     /// The current and the previous key that seal secrets; the error says which setting is wrong.
     pub master_keys: Result<MasterKeys, String>,
     /// How long rows are kept.
@@ -89,11 +84,6 @@ pub async fn run(installation: &Installation) -> Report {
         report.add("broker.tls", tls::broker(settings, CHECK_TIMEOUT).await);
         if let Some(broker) = &broker {
             report.check("broker.queues", within(queues::check(broker, settings)).await);
-        }
-        match &installation.management {
-            Ok(Some(management)) => Box::pin(management::check(management, settings, &mut report)).await,
-            Ok(None) => report.skip(&management::CHECKS, management::NOT_SET),
-            Err(what) => report.add("broker.management", vec![management::unreadable(what)]),
         }
     }
     if let Some(broker) = broker {

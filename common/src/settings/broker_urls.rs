@@ -69,12 +69,6 @@ impl BrokerUrls {
         self.all.len()
     }
 
-    /// The virtual host with the queues, as the first URL names it.
-    pub fn virtual_host(&self) -> String {
-        let first = self.all.first().and_then(|url| parse(url.reveal()).ok());
-        first.map(|url| url.uri.vhost).unwrap_or_default()
-    }
-
     /// All URLs with their indexes, beginning with the one to try first.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = (usize, BrokerUrl)> {
         let first = self.preferred.load(Ordering::Relaxed);

@@ -6,7 +6,6 @@ mod console;
 mod database_tls;
 mod database_url;
 mod mailboxes;
-mod management;
 mod networks;
 mod retention;
 mod sections;
@@ -18,7 +17,6 @@ pub use console::{CONSOLE_URL, ConsoleSettings, ConsoleUrl, is_loopback};
 pub(crate) use database_tls::NAMES as DATABASE_TLS_NAMES;
 pub use database_url::DatabaseUrl;
 pub use mailboxes::MailboxSettings;
-pub use management::{ManagementSettings, ManagementUrl, OptionalManagementSettings};
 pub use networks::Networks;
 pub use retention::{RetentionPeriod, RetentionSettings};
 pub use sections::{

@@ -1,5 +1,5 @@
-//! Declares the settings that several programs read, in sections. The other files of this directory parse values, except `retention`,
-//! `console` and `management`, which declare their sections themselves.
+//! Declares the settings that several programs read, in sections. The other files of this directory parse values, except `retention`
+//! and `console`, which declare their sections themselves.
 
 use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, Section, SettingError, Variable, error};
 use crate::sealed::{MasterKey, MasterKeys};

@@ -106,7 +106,7 @@ rabbitmq_advanced_settings() {
 init_rabbitmq() {
     mkdir -p "$DIR/rabbitmq"
     rabbitmq_advanced_settings >"$DIR/rabbitmq/advanced.config"
-    echo "[$(broker_plugins)]." >"$DIR/rabbitmq/enabled_plugins"
+    echo '[].' >"$DIR/rabbitmq/enabled_plugins"
     : >"$DIR/rabbitmq/environment.conf"
     cp "${SELF%/*}/services/definitions.json" "$DIR/rabbitmq/definitions.json"
     local cluster
@@ -128,13 +128,8 @@ make_cookie() {
     fi
 }
 
-# The plugins of RabbitMQ that the broker loads, separated by commas: those in the file DIR/rabbitmq.plugins, by default none.
-broker_plugins() {
-    [[ ! -e $DIR/rabbitmq.plugins ]] || paste -sd , "$DIR/rabbitmq.plugins"
-}
-
 # Half of a broker's start time is spent on plugins that it does not load. It therefore runs from an installation
-# of links that has only the libraries of the broker itself, unless it loads plugins.
+# of links that has only the libraries of the broker itself.
 link_program() {
     local program=$DIR/rabbitmq/program installed library
     installed=$(dirname "$(dirname "$(readlink -f "$RABBITMQ_SCRIPTS/rabbitmq-server")")")
@@ -144,8 +139,7 @@ link_program() {
     for library in "$installed"/plugins/*; do
         case ${library##*/} in
         rabbitmq_prelaunch*) ;;
-        rabbitmq_*) [[ -n $(broker_plugins) ]] || continue ;;
-        README) continue ;;
+        rabbitmq_* | README) continue ;;
         esac
         ln -s "$library" "$program/plugins"
     done

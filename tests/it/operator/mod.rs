@@ -2,7 +2,7 @@
 
 mod connections;
 mod dead_letters;
-pub(crate) mod doctor;
+mod doctor;
 mod kubernetes;
 mod logs;
 mod master_key;

@@ -8,14 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The number of nodes.
 const NODES: usize = 3;
 
-/// Three nodes on ports of their own, with partition handling and leaders as `docs/deployment.md` advises, and with the
-/// management interface.
+/// Three nodes on ports of their own, with partition handling and leaders as `docs/deployment.md` advises.
 #[derive(Debug)]
 pub struct BrokerCluster {
     /// The nodes, in the order of their start.
     pub nodes: Vec<Broker>,
-    /// Ports of the nodes' management interfaces on 127.0.0.1.
-    pub management_ports: Vec<u16>,
     directory: PathBuf,
 }
 
@@ -26,11 +23,10 @@ impl BrokerCluster {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = services::server_directory(&format!("cluster{number}"));
         services::stop_with_this_process(&directory);
-        let mut cluster = Self { nodes: Vec::new(), management_ports: Vec::new(), directory };
+        let mut cluster = Self { nodes: Vec::new(), directory };
         for number in 1..=NODES {
             let directory = cluster.directory.join(format!("node-{number}"));
             let mut node = Server { kind: "rabbitmq", directory, url: String::new(), disk: None };
-            cluster.management_ports.push(node.enable_management(None));
             let cluster_directory = cluster.directory.to_string_lossy().into_owned();
             let arguments = vec!["start-rabbitmq-node".to_owned(), cluster_directory, number.to_string()];
             node.url = services::printed_value(&node.script(arguments).await, "AMQP_URL");

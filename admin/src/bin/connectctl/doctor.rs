@@ -5,8 +5,7 @@ use crate::output::{Output, Show};
 use admin::doctor::{self, Finding, Installation, Report};
 use admin::roles::RolePrefix;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, OptionalManagementSettings, RetentionSettings,
-    SealingSettings, Section, SettingError,
+    BrokerSettings, DatabaseSettings, Environment, RetentionSettings, SealingSettings, Section, SettingError,
 };
 use std::process::ExitCode;
 
@@ -16,7 +15,6 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
     let installation = Installation {
         database: DatabaseSettings::from_env(&environment).map_err(said),
         broker: BrokerSettings::from_env(&environment).map_err(said),
-        management: OptionalManagementSettings::from_env(&environment).map(|read| read.0).map_err(said),
         master_keys: SealingSettings::from_env(&environment).map(|read| read.master_keys).map_err(said),
         retention: RetentionSettings::from_env(&environment).map_err(said),
         role_prefix: RolePrefix::parse(&args.prefix.role_prefix)?,
@@ -25,24 +23,12 @@ pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<Exit
     let report = doctor::run(&installation).await;
     if output.is_json() {
         output.print_json(&report)?;
+    } else if report.findings.is_empty() {
+        output.print_text(&format!("{} checks, no findings.", report.checks.len()))?;
     } else {
-        if report.findings.is_empty() {
-            output.print_text(&format!("{} checks, no findings.", report.checks.len()))?;
-        } else {
-            output.print_long_list(&report.findings)?;
-        }
-        note_skipped(&report, output);
+        output.print_long_list(&report.findings)?;
     }
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Says which checks did not run: a line for each reason.
-fn note_skipped(report: &Report, output: Output) {
-    for skipped in report.skipped.chunk_by(|one, next| one.reason == next.reason) {
-        let checks: Vec<&str> = skipped.iter().map(|skipped| skipped.check).collect();
-        let reason = skipped.first().map_or("", |skipped| skipped.reason);
-        output.note(&format!("Not checked, because {reason}: {}.", checks.join(", ")));
-    }
 }
 
 impl Show for Finding {

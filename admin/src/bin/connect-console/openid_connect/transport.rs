@@ -1,14 +1,24 @@
 //! HTTP to the provider.
 
 use super::settings::OidcSettings;
-use admin::http_client::{HttpClient, HttpError};
 use bytes::Bytes;
 use common::settings::is_loopback;
-use http_body_util::Full;
-use hyper::{Request, Uri};
+use common::tls::{add_pem_file, native_roots};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::{Request, Response, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use std::error::Error as StdError;
+use std::path::Path;
 use std::pin::Pin;
+use std::time::Duration;
 use thiserror::Error;
+use tokio::time::timeout;
 
 /// A client that speaks TLS, except with a provider of this machine.
 #[derive(Debug)]
@@ -62,6 +72,77 @@ pub(super) fn is_allowed(url: &Uri, is_local: bool) -> bool {
         (Some("http"), Some(host)) => is_local && is_loopback(host),
         _ => false,
     }
+}
+
+/// Longest time that an exchange may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of bytes of a response.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
+
+/// A client that follows no redirects and ignores the proxy variables of the environment. It sends requests to `http://` as well;
+/// the caller decides where that is allowed.
+#[derive(Clone, Debug)]
+struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+/// Why there is no response.
+#[derive(Debug, Error)]
+pub(super) enum HttpError {
+    /// The server was too slow.
+    #[error("no response within {TIMEOUT:?}")]
+    Timeout,
+    /// The connection could not be made, or was lost.
+    #[error("{0}")]
+    Connection(String),
+    /// The body was not read to its end.
+    #[error("the response has more than {RESPONSE_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+impl HttpClient {
+    /// Trusts the system's root certificates and those of the file, which the error names.
+    fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+        let mut roots = native_roots();
+        if let Some(path) = ca_file {
+            add_pem_file(&mut roots, path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
+        Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
+    }
+
+    /// Sends a request and reads the whole response, whatever its status.
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
+        timeout(TIMEOUT, self.exchange(request)).await.unwrap_or(Err(HttpError::Timeout))
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
+        let response = self.0.request(request).await;
+        let (parts, body) =
+            response.map_err(|error| HttpError::Connection(with_causes(&error)))?.into_parts();
+        let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                HttpError::TooLarge
+            } else {
+                HttpError::Connection(error.to_string())
+            }
+        })?;
+        Ok(Response::from_parts(parts, body.to_bytes()))
+    }
+}
+
+/// The library's own text says only that there was no connection.
+fn with_causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
 }
 
 #[cfg(test)]

@@ -19,10 +19,6 @@ const HELP: &str = "\
 Reads all settings that connectctl knows, and changes nothing. Each finding says what to do. The exit code is 1 if a
 finding is an error. A check that cannot run is an error, and the others run all the same.
 
-With CONNECT_BROKER_MANAGEMENT_URL it also checks the nodes of RabbitMQ, the members and leaders of the queues, and
-policies. The URL, such as https://user:password@host:15671, is that of RabbitMQ's management interface; http:// is
-allowed for loopback hosts only. CONNECT_BROKER_MANAGEMENT_CA_FILE names a file of further root certificates (PEM).
-
 Examples:
   connectctl doctor
   connectctl doctor --json";

@@ -26,8 +26,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::model::parse_instant;
 use common::settings::{
-    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, MessageSettings,
-    OptionalManagementSettings, RetentionSettings, SealingSettings, Section, Variable, default_text,
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, MessageSettings, RetentionSettings, SealingSettings, Section, Variable, default_text,
 };
 
 /// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
@@ -221,7 +220,6 @@ fn after_help() -> String {
     let sections = [
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
-        OptionalManagementSettings::VARIABLES,
         SealingSettings::VARIABLES,
         MessageSettings::VARIABLES,
         EgressSettings::VARIABLES,
@@ -235,7 +233,7 @@ fn after_help() -> String {
     text.push_str(
         "\nNo command needs all of them. AMQP_URL and CONNECT_QUEUE_... are read by advisor, client, doctor, queue and delivery\n\
          replay, and by retention if CONNECT_RETENTION_DEAD_LETTERS is not off; CONNECT_RETENTION_... by retention and doctor;\n\
-         CONNECT_ACCEPT_UNSIGNED_MESSAGES by advisor; CONNECT_BROKER_MANAGEMENT_... by doctor; CONNECT_CONSOLE_... by console.\n",
+         CONNECT_ACCEPT_UNSIGNED_MESSAGES by advisor; CONNECT_CONSOLE_... by console.\n",
     );
     text
 }

@@ -155,7 +155,6 @@ fn help_names_every_setting_that_a_command_needs() {
         "DATABASE_URL (required)",
         "DATABASE_DIRECT_URL (optional)",
         "CONNECT_QUEUE_MAX_LENGTH (default 100000)",
-        "CONNECT_BROKER_MANAGEMENT_URL (optional)",
         "CONNECT_MASTER_KEY_PREVIOUS (optional)",
         "AMQP_URL (required)",
         "CONNECT_QUEUE_PREFIX (default connect)",
