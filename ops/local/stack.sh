@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by run.sh, test.sh, bench.sh, fuzz.sh and ../grafana/picture/run.sh: installs tools, starts the servers.
+# Sourced by run.sh, test.sh, bench.sh and fuzz.sh: installs tools, starts the servers.
 #
 # Where DATABASE_URL or AMQP_URL is set, that server is used. Otherwise a private one is started, and stopped
 # when the script ends, for whatever reason; its data stays for the next run.

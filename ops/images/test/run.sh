@@ -8,8 +8,7 @@
 #   4. two workers share the work
 #   5. a link of `connectctl console login` signs in to the settings area
 #   6. the profile `monitoring`: Prometheus scrapes all programs, and the dashboard has data; Grafana where its image can be had
-#   7. under load, ends each container in turn, once as a crash and once by `docker kill`; the dashboard of that time is drawn
-#      to target/images/dashboard.svg
+#   7. under load, ends each container in turn, once as a crash and once by `docker kill`
 #   8. checks that every confirmed enquiry exists once, and that every webhook was delivered
 #   9. stops everything: the programs drain and exit with 0
 #
@@ -59,7 +58,6 @@ main() {
     check_monitoring
     step 'ending each container in turn, under load'
     end_each_container
-    draw_dashboard
     step 'comparing what was confirmed with what is stored and delivered'
     stop_load
     check_enquiries
@@ -205,15 +203,7 @@ check_monitoring() {
         say 'skipped: Grafana, whose image cannot be pulled here and which Debian does not package'
     fi
     compose --profile monitoring up -d --no-deps "${services[@]}"
-    MONITORED_SINCE=$SECONDS
     python3 "$HERE/monitoring.py" "http://127.0.0.1:$PROMETHEUS_PORT" 2 "${grafana[@]}"
-}
-
-draw_dashboard() {
-    local picture=${WORK%/*}/dashboard.svg
-    python3 "$ROOT/ops/grafana/picture/draw.py" --prometheus "http://127.0.0.1:$PROMETHEUS_PORT" \
-        --rate 1m --minutes "$(((SECONDS - MONITORED_SINCE) / 60 + 1))" >"$picture"
-    say "the dashboard of this time is in ${picture#"$ROOT"/}"
 }
 
 # ---- the end ----

@@ -89,26 +89,6 @@ fn the_dashboard_has_its_rows_and_the_runbook_names_existing_panels() {
     assert!(named >= 8, "{named} panels named");
 }
 
-#[test]
-fn the_documented_picture_is_of_this_dashboard() {
-    let (dashboard, picture) = (dashboard(), repository_text("ops/grafana/connect.svg"));
-    let mut line = None;
-    for panel in panels(&dashboard) {
-        let (title, y) = (tests::text(&panel["title"]), panel["gridPos"]["y"].as_u64());
-        let is_row = panel["type"] == "row";
-        let is_drawn = is_row || line.is_none_or(|line| line == y);
-        // The picture has all panels above the rows, and the first line of each row.
-        line = match (is_row, line) {
-            (true, _) => None,
-            (false, None) if rows(&dashboard)[""].contains(title) => None,
-            (false, None) => Some(y),
-            (false, Some(line)) => Some(line),
-        };
-        assert!(!is_drawn || picture.contains(&format!(">{title}</text>")), "{title}: redraw the picture");
-    }
-    assert!(repository_text("docs/operators.md").contains("](../ops/grafana/connect.svg)"));
-}
-
 #[tokio::test]
 async fn every_panels_query_has_data_when_the_programs_are_busy() {
     let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");

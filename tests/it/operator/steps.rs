@@ -22,7 +22,7 @@ async fn prints_each_step_as_a_line_and_on_a_terminal_as_a_bar() {
 #[test]
 fn every_script_declares_its_number_of_steps() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    for script in ["local/run.sh", "local/bench.sh", "local/test.sh", "grafana/picture/run.sh"] {
+    for script in ["local/run.sh", "local/bench.sh", "local/test.sh"] {
         let script = std::fs::read_to_string(format!("{root}/ops/{script}")).expect("a script");
         let steps = script.lines().filter(|line| line.trim_start().starts_with("step ")).count();
         // Two are `start_servers`'s: installing what is missing, and starting servers.

@@ -46,19 +46,10 @@ pub struct Series {
 impl Prometheus {
     /// Starts a Prometheus without targets that scrapes every second, with the durations of `ops/prometheus` divided by 40.
     pub async fn start() -> Self {
-        Self::with_intervals(INTERVAL, RULE_SPEED_UP).await
-    }
-
-    /// Starts a Prometheus that scrapes and evaluates at the interval `every`, such as `2s`, with the rules unchanged.
-    pub async fn in_real_time(every: &str) -> Self {
-        Self::with_intervals(every, 1).await
-    }
-
-    async fn with_intervals(every: &str, divisor: u64) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = services::server_directory(&format!("prometheus{count}"));
-        write_config(&directory, every, divisor);
+        write_config(&directory);
         let port = services::run_script(&["free-port"]).trim().parse().expect("a port");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let child = Command::new("prometheus")
@@ -168,11 +159,6 @@ impl Prometheus {
         })
         .await;
     }
-
-    /// The address of Prometheus' API.
-    pub fn address(&self) -> SocketAddr {
-        self.http.address()
-    }
 }
 
 impl Drop for Prometheus {
@@ -200,14 +186,14 @@ fn is(alert: &Value, name: &str, labels: &[(&str, &str)]) -> bool {
 }
 
 /// Writes the project's rules with divided durations, and the project's jobs with targets from files.
-fn write_config(directory: &Path, every: &str, divisor: u64) {
+fn write_config(directory: &Path) {
     let rules = directory.join("rules");
     std::fs::create_dir_all(&rules).expect("a directory for Prometheus");
     for file in std::fs::read_dir(root().join("ops/prometheus/rules")).expect("the rules") {
         let path = file.expect("a file of rules").path();
         let text = std::fs::read_to_string(&path).expect("rules");
         let copy = rules.join(path.file_name().expect("a file's name"));
-        std::fs::write(copy, rule_durations::divide_durations(&text, divisor)).expect("a copy of the rules");
+        std::fs::write(copy, rule_durations::divide_durations(&text, RULE_SPEED_UP)).expect("a copy of the rules");
     }
     let job = |job: &&str| {
         let path = directory.join(format!("{job}.json"));
@@ -215,7 +201,7 @@ fn write_config(directory: &Path, every: &str, divisor: u64) {
     };
     let jobs: Vec<Value> = JOBS.iter().chain([&CONSOLE_JOB]).map(job).collect();
     let config = json!({
-        "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
+        "global": {"scrape_interval": INTERVAL, "scrape_timeout": INTERVAL, "evaluation_interval": INTERVAL},
         "rule_files": [rules.join("*.yml")],
         "scrape_configs": jobs,
     });
