@@ -18,8 +18,7 @@ test: ## run all tests against real servers; ARGS="name" selects tests
 test-containers: ## start everything of compose.yaml in containers and test it; needs Docker and Compose, and root without a registry
 	@ops/images/test/run.sh
 
-lint: ## check language, formatting, clippy, and what else is installed of shellcheck and cargo-deny
-	ops/local/language.pl
+lint: ## check formatting, clippy, and what else is installed of shellcheck and cargo-deny
 	cargo fmt --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	@if command -v shellcheck >/dev/null; then shellcheck -x .ci/run ops/local/*.sh ops/images/*.sh ops/images/*/*.sh ops/compose/*.sh ops/kubernetes/*/*.sh \
