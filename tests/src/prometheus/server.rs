@@ -193,7 +193,8 @@ fn write_config(directory: &Path) {
         let path = file.expect("a file of rules").path();
         let text = std::fs::read_to_string(&path).expect("rules");
         let copy = rules.join(path.file_name().expect("a file's name"));
-        std::fs::write(copy, rule_durations::divide_durations(&text, RULE_SPEED_UP)).expect("a copy of the rules");
+        std::fs::write(copy, rule_durations::divide_durations(&text, RULE_SPEED_UP))
+            .expect("a copy of the rules");
     }
     let job = |job: &&str| {
         let path = directory.join(format!("{job}.json"));

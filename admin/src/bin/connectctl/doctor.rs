@@ -2,7 +2,7 @@
 
 use crate::arguments::doctor::DoctorArgs;
 use crate::output::{Output, Show};
-use admin::doctor::{self, Finding, Installation, Report};
+use admin::doctor::{self, Finding, Installation};
 use admin::roles::RolePrefix;
 use common::settings::{
     BrokerSettings, DatabaseSettings, Environment, RetentionSettings, SealingSettings, Section, SettingError,
