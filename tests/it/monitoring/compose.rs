@@ -26,18 +26,20 @@ fn mounts(service: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn monitoring_is_a_compose_profile_whose_files_exist() {
-    let compose = yaml("compose.yaml").await;
+async fn compose_mounts_files_that_exist_and_sets_only_known_settings() {
+    let (compose, page) = (yaml("compose.yaml").await, repository_text("docs/operators.md"));
     for (name, service) in compose["services"].as_object().expect("services") {
-        let expected: &[&str] =
-            if matches!(name.as_str(), "prometheus" | "grafana") { &["monitoring"] } else { &[] };
-        assert_eq!(texts(&service["profiles"]), expected, "{name}");
         for (source, _) in mounts(service) {
             let is_there = match source.strip_prefix("./") {
                 Some(file) => repository_path(file).exists(),
                 None => compose["volumes"].get(source).is_some(),
             };
             assert!(is_there, "{name} mounts {source}");
+        }
+    }
+    for name in ["ingest", "worker", "dispatcher", "console", "migrate"] {
+        for setting in compose["services"][name]["environment"].as_object().expect("settings").keys() {
+            assert!(page.contains(&format!("| `{setting}` |")), "{name} sets {setting}");
         }
     }
 }
@@ -55,47 +57,4 @@ async fn prometheus_scrapes_every_program_at_its_compose_address() {
         assert_eq!(address, format!("0.0.0.0:{}", found["port"]));
     }
     assert_eq!(jobs, JOBS.into_iter().chain([CONSOLE_JOB]).collect());
-    let mounted = mounts(&compose["services"]["prometheus"]);
-    let (_, directory) = mounted.iter().find(|(source, _)| *source == "./ops/prometheus").expect("the rules");
-    let config = format!("--config.file={directory}/prometheus.yml");
-    assert!(texts(&compose["services"]["prometheus"]["command"]).contains(&config.as_str()), "{config}");
-}
-
-#[tokio::test]
-async fn grafana_is_provisioned_with_the_dashboard_and_prometheus() {
-    let compose = yaml("compose.yaml").await;
-    let grafana = &compose["services"]["grafana"];
-    let mounted = mounts(grafana);
-    let target_of = |file: &str| {
-        let found = mounted.iter().find(|(source, _)| *source == file);
-        found.unwrap_or_else(|| panic!("{file} isn't mounted")).1
-    };
-    assert_eq!(target_of("./ops/grafana/provisioning"), "/etc/grafana/provisioning");
-    let dashboard = target_of("./ops/grafana/connect.json");
-    assert_eq!(grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"], dashboard);
-    let provider = yaml("ops/grafana/provisioning/dashboards/connect.yml").await;
-    let directory = tests::text(&provider["providers"][0]["options"]["path"]);
-    assert_eq!(dashboard, format!("{directory}/connect.json"));
-
-    let source = yaml("ops/grafana/provisioning/datasources/prometheus.yml").await;
-    let source = &source["datasources"][0];
-    assert_eq!((&source["type"], &source["isDefault"]), (&"prometheus".into(), &true.into()));
-    assert_eq!(source["url"], "http://prometheus:9090");
-    let published = texts(&compose["services"]["prometheus"]["ports"]);
-    assert!(published.iter().all(|port| port.starts_with("127.0.0.1:") && port.ends_with(":9090")));
-}
-
-#[tokio::test]
-async fn compose_sets_only_known_settings_and_reads_more_from_a_file() {
-    let (compose, page) = (yaml("compose.yaml").await, repository_text("docs/operators.md"));
-    // Sets nothing, so that a file of the operator's own need not repeat it.
-    let settings = repository_text("ops/images/settings.env");
-    assert!(settings.lines().all(|line| line.starts_with('#')), "{settings}");
-    for name in ["ingest", "worker", "dispatcher", "console", "migrate"] {
-        let service = &compose["services"][name];
-        assert_eq!(texts(&service["env_file"]), ["${CONNECT_SETTINGS:-ops/images/settings.env}"], "{name}");
-        for setting in service["environment"].as_object().expect("settings").keys() {
-            assert!(page.contains(&format!("| `{setting}` |")), "{name} sets {setting}");
-        }
-    }
 }

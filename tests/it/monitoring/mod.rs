@@ -7,7 +7,6 @@ mod dashboard;
 mod rules;
 mod runbook;
 mod scaling;
-mod words;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

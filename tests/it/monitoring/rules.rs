@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use tests::{CONSOLE_JOB, JOBS, Prometheus};
+use tests::Prometheus;
 
 /// Runs promtool and gives what it printed.
 pub(super) fn promtool(arguments: &[&str], files: &[PathBuf]) -> String {
@@ -26,14 +26,6 @@ fn promtool_accepts_the_configuration_and_the_rules() {
 #[test]
 fn the_rules_pass_their_tests() {
     promtool(&["test", "rules"], &files("ops/prometheus/tests", "yml"));
-}
-
-#[test]
-fn prometheus_has_the_jobs_that_rules_and_tests_name() {
-    let config = repository_text("ops/prometheus/prometheus.yml");
-    let jobs: Vec<&str> =
-        config.lines().filter_map(|line| line.trim().strip_prefix("- job_name: ")).collect();
-    assert_eq!(jobs, JOBS.into_iter().chain([CONSOLE_JOB]).collect::<Vec<_>>());
 }
 
 /// For each alert in the rules' tests: whether a test expects it to fire, and whether a test expects it not to.
@@ -57,13 +49,13 @@ fn tested() -> BTreeMap<String, (bool, bool)> {
 #[tokio::test]
 async fn every_alert_is_tested_firing_and_not_firing_and_links_its_runbook_section() {
     let (rules, tested) = (Prometheus::start().await.alert_rules().await, tested());
+    let runbook = repository_text("ops/RUNBOOK.md");
     let names: BTreeSet<&str> = rules.iter().map(|rule| tests::text(&rule["name"])).collect();
-    assert!(names.len() >= 12, "{names:?}");
     for rule in &rules {
         let name = tests::text(&rule["name"]);
         assert_eq!(tested.get(name), Some(&(true, true)), "{name} fires and doesn't fire in a test");
         let annotation = |name: &str| rule["annotations"][name].as_str().unwrap_or_default();
-        assert!(!annotation("summary").is_empty() && !annotation("description").is_empty(), "{rule}");
+        assert!(runbook.contains(&format!("\n### {name}\n")), "{name} has a section");
         assert_eq!(annotation("runbook"), format!("ops/RUNBOOK.md#{}", name.to_lowercase()));
         assert!(["critical", "warning"].map(Value::from).contains(&rule["labels"]["severity"]), "{rule}");
     }

@@ -14,7 +14,6 @@ mod roles;
 mod schema_version;
 mod settings;
 mod settings_table;
-mod steps;
 
 /// The programs that run as services.
 const SERVICES: [&str; 4] = ["connect-ingest", "connect-worker", "connect-dispatcher", "connect-console"];

@@ -2,7 +2,6 @@
 
 mod collector;
 mod deliveries;
-mod every_line;
 mod export;
 mod failures;
 mod lines;
