@@ -8,10 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::json;
 use tests::event::batch;
 use tests::{
-    ApiKey, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, RoundTrip, StatementRecorder, World,
-    WorldBuilder,
+    ApiKey, HttpClient, HttpRequest, HttpResponse, StatementRecorder, World, WorldBuilder, event, text,
 };
-use tests::{event, eventually, text};
 
 const INSERT_ENTRIES: &str = "replay_entries.insert";
 
@@ -64,13 +62,17 @@ fn read(key: &ApiKey, route: &str, n: usize) -> HttpRequest {
     key.records("GET", &records_target(&format!("{route}?n={n}")), "")
 }
 
+/// What ingest sends for a read.
+fn read_with(statement: &str) -> Vec<String> {
+    [INSERT_ENTRIES, statement].map(str::to_owned).to_vec()
+}
+
 /// The statements of the round trips that a pool sent, without prepared ones and those of background tasks.
 fn statements(recorder: &StatementRecorder, pool: &str) -> Vec<Vec<String>> {
     let is_of_a_request = |statement: &String| {
         [INSERT_ENTRIES, "clients.", "leads.", "trips."].iter().any(|name| statement.starts_with(name))
     };
-    let of =
-        |round_trip: RoundTrip| round_trip.statements.into_iter().filter(is_of_a_request).collect::<Vec<_>>();
+    let of = |round_trip: Vec<String>| round_trip.into_iter().filter(is_of_a_request).collect::<Vec<_>>();
     recorder.take(pool).into_iter().map(of).filter(|round_trip| !round_trip.is_empty()).collect()
 }
 
@@ -111,6 +113,7 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
     }
     statements(&recorder, "ingest_reads");
     statements(&recorder, "ingest_replay");
+    recorder.expect(&["clients.by_ids", "leads.by_ids", "trips.of_leads"].map(read_with));
     let requests: Vec<_> = (0..31).map(|i| read(&world.key, &shown[i % 3].0, i)).collect();
     let responses = send_concurrently(&world, &requests, async || ()).await;
     for (index, response) in responses.iter().enumerate() {
@@ -137,19 +140,11 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
         ("/clients?email=ana@example.com".to_owned(), "clients.by_email"),
         ("/leads?externalId=x-1".to_owned(), "leads.by_external_id"),
     ] {
-        // Repeated until a connection is used that has prepared the statements.
-        eventually(&format!("{statement} is in one round trip"), MAX_WAIT, async || {
-            recorder.take("ingest_reads");
-            assert_eq!(get(&world, &route).await.status, 200, "{route}");
-            let round_trips: Vec<_> =
-                recorder.take("ingest_reads").into_iter().map(|round_trip| round_trip.statements).collect();
-            if round_trips == [[INSERT_ENTRIES, statement]] {
-                Ok(())
-            } else {
-                Err(format!("{round_trips:?}"))
-            }
-        })
-        .await;
+        let expected = [read_with(statement)];
+        recorder.expect(&expected);
+        statements(&recorder, "ingest_reads");
+        assert_eq!(get(&world, &route).await.status, 200, "{route}");
+        assert_eq!(statements(&recorder, "ingest_reads"), expected);
     }
 }
 

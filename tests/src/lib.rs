@@ -47,7 +47,7 @@ pub use program::Program;
 pub use prometheus::{CONSOLE_JOB, JOBS, Prometheus, Samples, Series};
 pub use queues::{QueuedMessage, Queues};
 pub use receiver::{Authority, Behavior, Certificate, ReceivedRequest, Receiver};
-pub use statements::{RoundTrip, StatementRecorder};
+pub use statements::StatementRecorder;
 pub use traffic::TrafficGenerator;
 pub use world::{ALL_SCOPES, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text, with_names};
 

@@ -11,6 +11,8 @@ use tokio::sync::watch;
 struct ConnectionFaults {
     /// Bytes of the clients are held back.
     stalled: bool,
+    /// Bytes of each client that pass before its connection stalls.
+    stalled_after: Option<usize>,
     /// Bytes of the server are held back.
     replies_stalled: bool,
     /// New connections are reset at once.
@@ -65,6 +67,11 @@ impl Proxy {
         self.faults.send_modify(|faults| (faults.stalled, faults.replies_stalled) = (true, true));
     }
 
+    /// Holds back what a client sends after this many bytes, of each connection.
+    pub fn stall_after(&self, bytes: usize) {
+        self.faults.send_modify(|faults| faults.stalled_after = Some(bytes));
+    }
+
     /// Holds back the server's bytes; the clients' bytes pass.
     pub fn stall_replies(&self) {
         self.faults.send_modify(|faults| faults.replies_stalled = true);
@@ -107,8 +114,10 @@ async fn serve(mut client: TcpStream, server: String, faults: watch::Receiver<Co
         let (from_server, to_server) = server.split();
         tokio::select! {
             _ = watching.wait_for(|faults| faults.resets != resets) => true,
-            () = pump(from_client, to_server, faults.clone(), |faults| faults.stalled) => false,
-            () = pump(from_server, to_client, faults, |faults| faults.replies_stalled) => false,
+            () = pump(from_client, to_server, faults.clone(), |faults, passed| {
+                faults.stalled || faults.stalled_after.is_some_and(|most| passed > most)
+            }) => false,
+            () = pump(from_server, to_client, faults, |faults, _| faults.replies_stalled) => false,
         }
     };
     if was_reset {
@@ -117,16 +126,18 @@ async fn serve(mut client: TcpStream, server: String, faults: watch::Receiver<Co
     }
 }
 
-/// Copies bytes while they may pass, until either end closes.
+/// Copies bytes until either end closes, while they may pass after as many that have passed.
 async fn pump(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
     mut faults: watch::Receiver<ConnectionFaults>,
-    is_stalled: fn(&ConnectionFaults) -> bool,
+    is_stalled: fn(&ConnectionFaults, usize) -> bool,
 ) {
     let mut buffer = [0; 16 * 1024];
+    let mut passed = 0;
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        if faults.wait_for(|faults| !is_stalled(faults)).await.is_err()
+        passed += read;
+        if faults.wait_for(|faults| !is_stalled(faults, passed)).await.is_err()
             || to.write_all(&buffer[..read]).await.is_err()
         {
             return;

@@ -1,98 +1,61 @@
 //! A proxy in front of Postgres that records which statements are sent together, without waiting for each other's results.
 //!
-//! A reply is held back until the client has sent nothing for a while, so that everything it can send before it has the
-//! reply arrives first, also on a busy machine: what is recorded together is one round trip.
+//! A program that sends several statements may be interrupted between two of them, and the server may already have replied to the
+//! first. A test that asks what is sent in one round trip says what it expects: the replies to the beginning of an expected
+//! round trip are held back until all of it has arrived. A program that waits for one of these replies waits forever.
 
 use crate::url::{address, with_address};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::sleep;
+use tokio::sync::Notify;
 
-/// How long the client must have sent nothing before a reply is forwarded.
-const REPLY_DELAY: Duration = Duration::from_millis(120);
+/// Statements that a client sent in one round trip, in their order: the name in the first line (`-- clients.load`), else the text.
+/// A statement that is only prepared is `PREPARE <name>`.
+type RoundTrip = Vec<String>;
 
-/// How a recorder treats what goes through it.
-#[derive(Clone, Copy, Debug)]
-struct Treatment {
-    /// How long the client must have sent nothing before it is given a reply.
-    reply_delay: Duration,
-    /// Whether sessions begin without the `options` that the client asks for, as behind a pooler that drops them.
-    drops_options: bool,
-}
-
-/// Statements of the programs' readiness checks and reports, of the first connection of each pool, and of gauges.
-const READINESS: [&str; 7] = [
-    "session.is_read_only",
-    "session.settings",
-    "api_key_requests.add",
-    "api_key_uses.record",
-    "refused_requests.add",
-    "master_key_canary.read",
-    "sealed_values.of_worker",
-];
-
-/// Statements that a client sent in one round trip.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoundTrip {
-    /// The connection's `application_name`, which names the pool.
-    pub pool: String,
-    /// The statements in their order: the name in the first line (`-- clients.load`), else the text. A statement that is
-    /// only prepared is `PREPARE <name>`.
-    pub statements: Vec<String>,
-}
-
-impl RoundTrip {
-    /// Whether it is a readiness check of a program, which may run at any time.
-    pub fn is_readiness(&self) -> bool {
-        let is_check = |statement: &String| {
-            let name = statement.strip_prefix("PREPARE ").unwrap_or(statement);
-            READINESS.contains(&name)
-        };
-        self.statements.iter().all(is_check)
-    }
+/// What the sessions of a recorder share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Each with the `application_name` of its connection, which names the pool.
+    recorded: Vec<(String, RoundTrip)>,
+    expected: Vec<RoundTrip>,
 }
 
 /// A proxy that records statements. It runs until the test's process ends.
 #[derive(Debug)]
 pub struct StatementRecorder {
     url: String,
-    round_trips: Arc<Mutex<Vec<RoundTrip>>>,
+    shared: Arc<Mutex<Shared>>,
 }
 
 impl StatementRecorder {
     /// A recorder in front of the server of `database_url`. It runs on its own thread.
     pub fn in_front_of(database_url: &str) -> Self {
-        Self::treating(database_url, Treatment { reply_delay: REPLY_DELAY, drops_options: false })
+        Self::start(database_url, false)
     }
 
-    /// A recorder that delays no reply: it records which statements were sent, but not which of them together.
-    pub fn without_delay(database_url: &str) -> Self {
-        Self::treating(database_url, Treatment { reply_delay: Duration::ZERO, drops_options: false })
+    /// The same, and sessions begin without the `options` that the client asks for, as behind a pooler that drops them.
+    pub fn without_options(database_url: &str) -> Self {
+        Self::start(database_url, true)
     }
 
-    /// The same, and sessions have the settings of the server instead of those that the programs ask for.
-    pub fn of_names_without_options(database_url: &str) -> Self {
-        Self::treating(database_url, Treatment { reply_delay: Duration::ZERO, drops_options: true })
-    }
-
-    fn treating(database_url: &str, treatment: Treatment) -> Self {
+    fn start(database_url: &str, drops_options: bool) -> Self {
         let listener =
             std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the recorder");
         listener.set_nonblocking(true).expect("a listener for the runtime");
         let own: SocketAddr = listener.local_addr().expect("the port's number");
-        let (server, round_trips) = (address(database_url, 5432), Arc::new(Mutex::new(Vec::new())));
-        let recorded = Arc::clone(&round_trips);
+        let (server, shared) = (address(database_url, 5432), Arc::<Mutex<Shared>>::default());
+        let of_sessions = Arc::clone(&shared);
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, server, recorded, treatment));
+            runtime.block_on(accept(listener, server, of_sessions, drops_options));
         });
-        Self { url: with_address(database_url, own), round_trips }
+        Self { url: with_address(database_url, own), shared }
     }
 
     /// `DATABASE_URL` through the recorder.
@@ -100,19 +63,23 @@ impl StatementRecorder {
         &self.url
     }
 
-    /// The round trips of a pool since the last call, in the order in which they began.
+    /// Holds replies back from now on until one of these round trips, once it has begun, has arrived as a whole.
+    pub fn expect(&self, round_trips: &[RoundTrip]) {
+        lock(&self.shared).expected = round_trips.to_vec();
+    }
+
+    /// The round trips of a pool since the last call, in the order in which they ended.
     pub fn take(&self, pool: &str) -> Vec<RoundTrip> {
-        let mut round_trips = lock(&self.round_trips);
-        let (taken, rest) =
-            std::mem::take(&mut *round_trips).into_iter().partition(|round_trip| round_trip.pool == pool);
-        *round_trips = rest;
-        taken
+        let recorded = &mut lock(&self.shared).recorded;
+        let (taken, rest) = std::mem::take(recorded).into_iter().partition(|(of, _)| of == pool);
+        *recorded = rest;
+        taken.into_iter().map(|(_, statements)| statements).collect()
     }
 
     /// The names of all statements that were executed since the last call, in any pool, one for each execution.
     pub fn take_names(&self) -> Vec<String> {
-        let round_trips = std::mem::take(&mut *lock(&self.round_trips));
-        let statements = round_trips.into_iter().flat_map(|round_trip| round_trip.statements);
+        let recorded = std::mem::take(&mut lock(&self.shared).recorded);
+        let statements = recorded.into_iter().flat_map(|(_, statements)| statements);
         statements.filter(|statement| !statement.starts_with("PREPARE ")).collect()
     }
 }
@@ -124,30 +91,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 async fn accept(
     listener: std::net::TcpListener,
     server: String,
-    round_trips: Arc<Mutex<Vec<RoundTrip>>>,
-    treatment: Treatment,
+    shared: Arc<Mutex<Shared>>,
+    drops_options: bool,
 ) {
     let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
     while let Ok((client, _)) = listener.accept().await {
         let Ok(server) = TcpStream::connect(&server).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        let session = Arc::new(Mutex::new(Session::new(Arc::clone(&round_trips))));
-        tokio::spawn(requests(from_client, to_server, Arc::clone(&session), treatment));
-        tokio::spawn(replies(from_server, to_client, session, treatment));
+        let session = Arc::new((Mutex::new(Session::new(Arc::clone(&shared))), Notify::new()));
+        tokio::spawn(requests(from_client, to_server, Arc::clone(&session), drops_options));
+        tokio::spawn(replies(from_server, to_client, session));
     }
 }
 
 async fn requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    session: Arc<Mutex<Session>>,
-    treatment: Treatment,
+    session: Arc<(Mutex<Session>, Notify)>,
+    drops_options: bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         pending.extend_from_slice(&buffer[..read]);
-        let sent = lock(&session).requests(&mut pending, treatment.drops_options);
+        let sent = lock(&session.0).requests(&mut pending, drops_options);
+        session.1.notify_one();
         let sent = sent.as_deref().unwrap_or(&buffer[..read]);
         if to.write_all(sent).await.is_err() {
             return;
@@ -155,29 +123,15 @@ async fn requests(
     }
 }
 
-/// Waits until the client has sent nothing for a while.
-async fn until_client_pauses(session: &Mutex<Session>, reply_delay: Duration) {
-    loop {
-        let wait = reply_delay.saturating_sub(lock(session).last_request.elapsed());
-        if wait.is_zero() {
-            return;
-        }
-        sleep(wait).await;
-    }
-}
-
-async fn replies(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    session: Arc<Mutex<Session>>,
-    treatment: Treatment,
-) {
+async fn replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<(Mutex<Session>, Notify)>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        until_client_pauses(&session, treatment.reply_delay).await;
+        while lock(&session.0).is_incomplete() {
+            session.1.notified().await;
+        }
         pending.extend_from_slice(&buffer[..read]);
-        lock(&session).replies(&mut pending);
+        lock(&session.0).replies(&mut pending);
         if to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
@@ -186,24 +140,22 @@ async fn replies(
 
 /// The state of one connection between a client and the server.
 struct Session {
-    round_trips: Arc<Mutex<Vec<RoundTrip>>>,
+    shared: Arc<Mutex<Shared>>,
     has_started: bool,
-    last_request: Instant,
     pool: String,
     /// Prepared statements by the client's names for them.
     names: HashMap<String, String>,
     /// Requests to which the server has not replied yet.
     open: usize,
     /// Where the round trip under way is recorded.
-    current: Vec<String>,
+    current: RoundTrip,
 }
 
 impl Session {
-    fn new(round_trips: Arc<Mutex<Vec<RoundTrip>>>) -> Self {
+    fn new(shared: Arc<Mutex<Shared>>) -> Self {
         Self {
-            round_trips,
+            shared,
             has_started: false,
-            last_request: Instant::now(),
             pool: String::new(),
             names: HashMap::new(),
             open: 0,
@@ -211,10 +163,16 @@ impl Session {
         }
     }
 
+    /// Whether an expected round trip has begun and has not arrived as a whole.
+    fn is_incomplete(&self) -> bool {
+        let is_begin =
+            |whole: &RoundTrip| self.current.len() < whole.len() && whole.starts_with(&self.current);
+        !self.current.is_empty() && lock(&self.shared).expected.iter().any(is_begin)
+    }
+
     /// Takes whole messages of the client out of `pending`. Returns what is to be sent instead of what was read, if it is
     /// something else.
     fn requests(&mut self, pending: &mut Vec<u8>, drops_options: bool) -> Option<Vec<u8>> {
-        self.last_request = Instant::now();
         let mut instead = None;
         if !self.has_started {
             // All of the first message is sent at once, or nothing.
@@ -263,7 +221,7 @@ impl Session {
                 self.open = self.open.saturating_sub(1);
                 if self.open == 0 && !self.current.is_empty() {
                     let statements = std::mem::take(&mut self.current);
-                    lock(&self.round_trips).push(RoundTrip { pool: self.pool.clone(), statements });
+                    lock(&self.shared).recorded.push((self.pool.clone(), statements));
                 }
             }
         }

@@ -4,5 +4,4 @@ mod connections;
 mod exhaustion;
 mod framing;
 mod logs;
-mod memory;
 mod proxies;

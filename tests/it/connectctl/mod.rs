@@ -7,7 +7,6 @@ mod keys;
 mod listener;
 mod live_migration;
 mod migrate;
-pub(crate) mod plans;
 mod pressure;
 mod secrets;
 mod subscriptions;

@@ -96,7 +96,7 @@ async fn the_connect_timeout_of_the_url_includes_the_handshake() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.errors.contains("cannot reach the database"), "{ran:?}");
     let took = begun.elapsed();
-    assert!((Duration::from_secs(1)..Duration::from_secs(6)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(1)..Duration::from_secs(30)).contains(&took), "{took:?}");
 }
 
 #[tokio::test]

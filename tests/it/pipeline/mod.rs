@@ -1,14 +1,12 @@
 //! The transaction pipeline: what a unit costs, however large the tables are.
 
-mod commands;
 mod enquiry_numbers;
 mod faults;
-mod plans;
+pub(crate) mod plans;
 mod previous_release;
 mod round_trips;
-mod workload;
 
-/// SQL for the advisory lock of the tenant `acme` on an email, which is the same in all releases.
+/// SQL for the advisory lock of the tenant `acme` on an email.
 fn email_lock(email: &str) -> String {
     format!(
         "(SELECT ('x' || encode(substring(sha256(uuid_send(tenant_id) || 'email'::bytea || '\\x00'::bytea

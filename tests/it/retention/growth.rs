@@ -96,7 +96,7 @@ async fn tables_keep_their_size_and_operations_their_cost_over_months() {
         let without = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
         client.batch_execute(&without).await.expect("a setting");
     }
-    client.batch_execute(&crate::connectctl::plans::planner_settings()).await.expect("settings");
+    client.batch_execute(&crate::pipeline::plans::planner_settings()).await.expect("settings");
     let settings = Environment::from_pairs(&[("CONNECT_RETENTION_LEDGER", "90d")]);
     let settings = RetentionSettings::from_env(&settings).expect("settings");
     let begin = DateTime::from_timestamp(1_767_225_600, 0).expect("a time");

@@ -7,7 +7,6 @@ mod migration;
 mod programs;
 mod rules;
 mod settings;
-mod statements;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;

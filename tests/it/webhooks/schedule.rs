@@ -5,10 +5,6 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tests::{Behavior, ReceivedRequest, World};
 
-/// Longest delay that the programs, the broker and the machine may add to a wait.
-const ALLOWANCE: Duration = Duration::from_secs(4);
-/// Largest factor of the jitter.
-const JITTER: f64 = 1.1;
 /// Longer than any schedule here.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -16,14 +12,13 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Checks the waits between requests: each at least what the schedule says, and not much more.
+/// Checks the waits between requests: each at least what the schedule says.
 #[track_caller]
 fn assert_waits(received: &[ReceivedRequest], expected: &[Duration]) {
     let waits: Vec<Duration> = received.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
     assert_eq!(waits.len(), expected.len(), "{waits:?}");
     for (wait, expected) in waits.iter().zip(expected) {
-        let most = expected.mul_f64(JITTER) + ALLOWANCE;
-        assert!((*expected..=most).contains(wait), "{waits:?} instead of {expected:?}");
+        assert!(wait >= expected, "{waits:?} instead of {expected:?}");
     }
 }
 

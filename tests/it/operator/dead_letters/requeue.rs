@@ -3,12 +3,12 @@
 use super::{bodies, poison, until_dead, world};
 use serde_json::json;
 use std::collections::HashSet;
-use tests::{MAX_WAIT, QueuedMessage, World, event, eventually};
+use tests::{Connectctl, MAX_WAIT, QueuedMessage, World, event, eventually};
 
-/// Enough messages to kill a command before it is done.
+/// Messages of a command that is killed before it is done.
 const TOTAL: u32 = 2_000;
-/// Maximum number of commands that are started until one is killed before it is done.
-const TRIES: usize = 5;
+/// Bytes that this command can send: less than all messages have.
+const SENT: usize = 100_000;
 
 #[tokio::test]
 async fn a_requeued_batch_is_applied() {
@@ -132,10 +132,17 @@ async fn until_in_queues(world: &World, count: u32) -> (u32, u32) {
     .await
 }
 
-/// Starts a command that requeues dead letters and kills it before it is done. Returns how many messages are requeued and
-/// dead then; `None` if the command was done before.
-async fn kill_requeue_midway(world: &World) -> Option<(u32, u32)> {
-    let mut command = world.connectctl.start(&["queue", "requeue", "events", "--dead"]);
+#[tokio::test]
+async fn a_killed_requeue_loses_nothing_and_the_next_run_finishes() {
+    let mut world = World::with().ingests(0).through_proxies().start().await;
+    world.workers[0].until_ready().await;
+    let sent = poison(TOTAL);
+    world.queues.publish_all("events", &sent).await;
+    until_dead(&world, "events", TOTAL).await;
+    world.end_workers().await;
+    world.proxies().broker.stall_after(SENT);
+    let stalled = Connectctl::with(world.settings().to_vec());
+    let mut command = stalled.start(&["queue", "requeue", "events", "--dead"]);
     eventually("some are put back", MAX_WAIT, async || match world.queues.depth("events").await {
         0 => Err("none".to_owned()),
         _ => Ok(()),
@@ -143,30 +150,8 @@ async fn kill_requeue_midway(world: &World) -> Option<(u32, u32)> {
     .await;
     command.kill().await.expect("it can be killed");
     // Its unacknowledged messages return once the broker notices the closed connection.
-    Some(until_in_queues(world, TOTAL).await).filter(|(back, dead)| *back < TOTAL && *dead > 0)
-}
-
-#[tokio::test]
-async fn a_killed_requeue_loses_nothing_and_the_next_run_finishes() {
-    let mut world = world().await;
-    let sent = poison(TOTAL);
-    world.queues.publish_all("events", &sent).await;
-    until_dead(&world, "events", TOTAL).await;
-    world.end_workers().await;
-    let mut killed = kill_requeue_midway(&world).await;
-    for _ in 1..TRIES {
-        if killed.is_some() {
-            break;
-        }
-        // On a busy machine the command may be done before this test notices that it has begun.
-        world.until_depth("events", TOTAL).await;
-        world.queues.take_all("events").await;
-        world.queues.publish_all("events.dead", &sent).await;
-        world.until_depth("events", 0).await;
-        until_dead(&world, "events", TOTAL).await;
-        killed = kill_requeue_midway(&world).await;
-    }
-    let (_, dead) = killed.expect("a command that was not killed too late");
+    let (back, dead) = until_in_queues(&world, TOTAL).await;
+    assert!(back < TOTAL && dead > 0, "{back} back, {dead} dead");
 
     let rest = world.connectctl.json(&["queue", "requeue", "events", "--dead"]).await;
     assert_eq!(rest["requeued"], json!(dead));
