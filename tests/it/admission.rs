@@ -130,7 +130,8 @@ async fn concurrent_reads_share_round_trips_and_return_their_own_records() {
 
 #[tokio::test]
 async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
-    let (world, recorder) = world_with_recorder(100, |world| world).await;
+    let (world, recorder) =
+        world_with_recorder(100, |world| world.set("CONNECT_READ_CONNECTIONS", "1")).await;
     let lead = new_lead(&world, json!({"externalId": "x-1"})).await;
     let client = client_route(&json!({"id": lead["clientId"]}));
     for (route, statement) in [
@@ -140,6 +141,8 @@ async fn a_read_checks_its_signature_and_loads_its_record_in_one_round_trip() {
         ("/clients?email=ana@example.com".to_owned(), "clients.by_email"),
         ("/leads?externalId=x-1".to_owned(), "leads.by_external_id"),
     ] {
+        // The first read prepares its statement.
+        assert_eq!(get(&world, &route).await.status, 200, "{route}");
         let expected = [read_with(statement)];
         recorder.expect(&expected);
         statements(&recorder, "ingest_reads");

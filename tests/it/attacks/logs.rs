@@ -38,6 +38,16 @@ async fn what_callers_can_cause_is_logged_once_a_second_with_a_suppressed_count(
     let enquiry = event("enquiry.submitted").email("ana@example.com").name("Ana");
     let lead = world.accept(enquiry).await["leadId"].clone();
     let trip = format!("/leads/{}/trip", text(&lead));
+    world.database.execute("ALTER TABLE replay_entries RENAME TO kept").await;
+    assert_limited(ingest, "request failed", async |_| {
+        for _ in 0..10 {
+            let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
+            world.http().send(&request).await.assert_error(503, "replay_store_unavailable");
+        }
+        10
+    })
+    .await;
+    world.database.execute("ALTER TABLE kept RENAME TO replay_entries").await;
     world.database.execute("UPDATE trips SET brief = '[1]'").await;
     assert_limited(ingest, "a record does not match the schema; responding 500", async |_| {
         for _ in 0..10 {
@@ -73,15 +83,6 @@ async fn what_callers_can_cause_is_logged_once_a_second_with_a_suppressed_count(
             let body = json!({"email": format!("{at}@example.com")});
             let post = post_request(&world.key, "/clients", &format!("key-{at}"), &body);
             world.http().send(&post).await.assert_error(500, "internal_error");
-        }
-        10
-    })
-    .await;
-    world.database.execute("ALTER TABLE replay_entries RENAME TO kept").await;
-    assert_limited(ingest, "request failed", async |_| {
-        for _ in 0..10 {
-            let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
-            world.http().send(&request).await.assert_error(503, "replay_store_unavailable");
         }
         10
     })

@@ -71,8 +71,7 @@ async fn statements_of_requests_and_deliveries_read_few_rows_by_the_same_indexes
     client.batch_execute(GROW).await.expect("rows");
     client.batch_execute(&planner_settings()).await.expect("settings");
     let programs = [ingest::store::STATEMENTS, worker::store::STATEMENTS, dispatcher::store::STATEMENTS];
-    let all = [&programs.concat()[..], common::retention::STATEMENTS].concat().concat();
-    let statements: Vec<&str> = all.iter().map(|sql| sql.as_str().trim()).collect();
+    let statements: Vec<&str> = programs.concat().concat().iter().map(|sql| sql.as_str().trim()).collect();
     let mut without_statistics = Vec::new();
     for statement in &statements {
         without_statistics.push(scans(&client, statement).await);
@@ -97,13 +96,14 @@ async fn statements_of_requests_and_deliveries_read_few_rows_by_the_same_indexes
 }
 
 #[tokio::test]
-async fn statements_of_operators_scan_no_table_of_tenants() {
+async fn statements_of_operators_and_retention_scan_no_table_of_tenants() {
     let database = TestDatabase::new().await;
     let client = database.connect().await;
     client.batch_execute(GROW).await.expect("rows");
     client.batch_execute("ANALYZE").await.expect("statistics");
     client.batch_execute(&planner_settings()).await.expect("settings");
-    for statement in admin::store::STATEMENTS.concat().into_iter().map(Sql::as_str) {
+    let all = [admin::store::STATEMENTS, common::retention::STATEMENTS].concat().concat();
+    for statement in all.into_iter().map(Sql::as_str) {
         for scan in scans(&client, statement).await {
             assert!(scan.by.is_some() || scan.rows < FEW, "{scan:?} of {statement}");
         }

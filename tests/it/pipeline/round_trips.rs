@@ -73,6 +73,7 @@ async fn a_batch_of_several_types_is_one_unit_with_each_statement_once() {
         "clients.update",
         "clients.insert",
         "leads.insert",
+        "leads.update",
         "trips.insert",
         "proposals.insert",
         "discoveries.upsert",
