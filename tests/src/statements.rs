@@ -35,15 +35,6 @@ pub struct StatementRecorder {
 impl StatementRecorder {
     /// A recorder in front of the server of `database_url`. It runs on its own thread.
     pub fn in_front_of(database_url: &str) -> Self {
-        Self::start(database_url, false)
-    }
-
-    /// The same, and sessions begin without the `options` that the client asks for, as behind a pooler that drops them.
-    pub fn without_options(database_url: &str) -> Self {
-        Self::start(database_url, true)
-    }
-
-    fn start(database_url: &str, drops_options: bool) -> Self {
         let listener =
             std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port for the recorder");
         listener.set_nonblocking(true).expect("a listener for the runtime");
@@ -53,7 +44,7 @@ impl StatementRecorder {
         std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(listener, server, of_sessions, drops_options));
+            runtime.block_on(accept(listener, server, of_sessions));
         });
         Self { url: with_address(database_url, own), shared }
     }
@@ -75,49 +66,31 @@ impl StatementRecorder {
         *recorded = rest;
         taken.into_iter().map(|(_, statements)| statements).collect()
     }
-
-    /// The names of all statements that were executed since the last call, in any pool, one for each execution.
-    pub fn take_names(&self) -> Vec<String> {
-        let recorded = std::mem::take(&mut lock(&self.shared).recorded);
-        let statements = recorded.into_iter().flat_map(|(_, statements)| statements);
-        statements.filter(|statement| !statement.starts_with("PREPARE ")).collect()
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accept(
-    listener: std::net::TcpListener,
-    server: String,
-    shared: Arc<Mutex<Shared>>,
-    drops_options: bool,
-) {
+async fn accept(listener: std::net::TcpListener, server: String, shared: Arc<Mutex<Shared>>) {
     let listener = TcpListener::from_std(listener).expect("a listener of this runtime");
     while let Ok((client, _)) = listener.accept().await {
         let Ok(server) = TcpStream::connect(&server).await else { continue };
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
         let session = Arc::new((Mutex::new(Session::new(Arc::clone(&shared))), Notify::new()));
-        tokio::spawn(requests(from_client, to_server, Arc::clone(&session), drops_options));
+        tokio::spawn(requests(from_client, to_server, Arc::clone(&session)));
         tokio::spawn(replies(from_server, to_client, session));
     }
 }
 
-async fn requests(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    session: Arc<(Mutex<Session>, Notify)>,
-    drops_options: bool,
-) {
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, session: Arc<(Mutex<Session>, Notify)>) {
     let mut buffer = vec![0; 64 * 1024];
     let mut pending = Vec::new();
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         pending.extend_from_slice(&buffer[..read]);
-        let sent = lock(&session.0).requests(&mut pending, drops_options);
+        lock(&session.0).requests(&mut pending);
         session.1.notify_one();
-        let sent = sent.as_deref().unwrap_or(&buffer[..read]);
-        if to.write_all(sent).await.is_err() {
+        if to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
@@ -170,26 +143,20 @@ impl Session {
         !self.current.is_empty() && lock(&self.shared).expected.iter().any(is_begin)
     }
 
-    /// Takes whole messages of the client out of `pending`. Returns what is to be sent instead of what was read, if it is
-    /// something else.
-    fn requests(&mut self, pending: &mut Vec<u8>, drops_options: bool) -> Option<Vec<u8>> {
-        let mut instead = None;
+    /// Takes whole messages of the client out of `pending`.
+    fn requests(&mut self, pending: &mut Vec<u8>) {
         if !self.has_started {
-            // All of the first message is sent at once, or nothing.
-            let Some(length) = length(pending, 0) else { return Some(Vec::new()) };
+            let Some(length) = length(pending, 0) else { return };
             let startup: Vec<u8> = pending.drain(..length).collect();
             let texts: Vec<&[u8]> = startup[8..].split(|byte| *byte == 0).collect();
             let at = texts.iter().position(|text| *text == b"application_name");
             self.pool = at.map(|at| String::from_utf8_lossy(texts[at + 1]).into_owned()).unwrap_or_default();
             self.has_started = true;
-            let startup = if drops_options { without_options(&startup) } else { startup };
-            instead = Some([startup.as_slice(), pending].concat());
         }
         while let Some(length) = pending.get(1..).and_then(|rest| self::length(rest, 0)) {
             let message: Vec<u8> = pending.drain(..=length).collect();
             self.request(message[0], &message[5..]);
         }
-        instead
     }
 
     fn request(&mut self, kind: u8, body: &[u8]) {
@@ -226,20 +193,6 @@ impl Session {
             }
         }
     }
-}
-
-/// The first message of a session without its parameter `options`.
-fn without_options(startup: &[u8]) -> Vec<u8> {
-    let texts: Vec<&[u8]> = startup[8..].split(|byte| *byte == 0).collect();
-    let mut kept = startup[4..8].to_vec();
-    for pair in texts.chunks_exact(2).take_while(|pair| !pair[0].is_empty()) {
-        if pair[0] != b"options" {
-            kept.extend([pair[0], b"\0", pair[1], b"\0"].concat());
-        }
-    }
-    kept.push(0);
-    let length = u32::try_from(kept.len() + 4).expect("a short message");
-    [length.to_be_bytes().as_slice(), &kept].concat()
 }
 
 /// The length that stands at `at`, if that many bytes are there.

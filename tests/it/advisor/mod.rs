@@ -3,7 +3,6 @@
 mod actions;
 mod bookings;
 mod commands;
-mod emits;
 mod malformed;
 mod proposals;
 mod redelivery;

@@ -1,27 +1,7 @@
-//! Settings: a missing or malformed one ends a program with one line that names it; `--help` lists them all.
+//! Settings: a missing or malformed one ends a program with one line that names it.
 
-use super::{SERVICES, variables};
+use super::SERVICES;
 use tests::{CommandOutput, MASTER_KEY};
-
-/// What the contract names, for each program.
-const SHARED: &[&str] = &[
-    "DATABASE_URL",
-    "AMQP_URL",
-    "CONNECT_QUEUE_PREFIX",
-    "CONNECT_QUEUE_MAX_LENGTH",
-    "CONNECT_METRICS_ADDR",
-    "CONNECT_SHUTDOWN_TIMEOUT",
-    "RUST_LOG",
-    "CONNECT_LOG",
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-];
-const OF_INGEST: &[&str] = &[
-    "DATABASE_READ_URL",
-    "CONNECT_INGEST_ADDR",
-    "CONNECT_MASTER_KEY",
-    "CONNECT_REPLY_TIMEOUT",
-    "CONNECT_MAX_BODY",
-];
 
 /// Settings with which every program would start, had it servers to talk to.
 fn valid() -> Vec<(String, String)> {
@@ -43,6 +23,16 @@ fn with(name: &str, value: &str) -> Vec<(String, String)> {
     let mut settings = without(name);
     settings.push((name.to_owned(), value.to_owned()));
     settings
+}
+
+/// The variables that a `--help` lists, in its order.
+fn variables(help: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let (name, rest) = line.strip_prefix("  ")?.split_once(' ')?;
+        let is_variable = name.contains('_') && name.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        (is_variable && rest.starts_with('(')).then(|| name.to_owned())
+    };
+    help.lines().filter_map(name).collect()
 }
 
 async fn help(program: &str) -> String {
@@ -113,8 +103,13 @@ async fn names_each_malformed_setting_without_repeating_its_value() {
         ("CONNECT_TRUSTED_PROXIES", "::/0"),
         ("CONNECT_RETENTION_DELIVERIES", "hunter2"),
         ("CONNECT_RETENTION_LEDGER", "hunter2"),
-        ("CONNECT_RETENTION_IDEMPOTENCY", "0d"),
-        ("CONNECT_WEBHOOK_ATTEMPTS", "none"),
+        // Too short: what is repeated later would not be known as a duplicate.
+        ("CONNECT_RETENTION_LEDGER", "89d"),
+        ("CONNECT_RETENTION_IDEMPOTENCY", "23h"),
+        ("CONNECT_WEBHOOK_ATTEMPTS", "0"),
+        ("CONNECT_WEBHOOK_BACKOFF_BASE", "0s"),
+        ("CONNECT_WEBHOOK_BACKOFF_CAP", "31d"),
+        ("CONNECT_WEBHOOK_CONCURRENCY", "5001"),
         ("CONNECT_WEBHOOK_TIMEOUT", "ten seconds"),
         ("CONNECT_WEBHOOK_ALLOW_PRIVATE", "perhaps"),
         ("CONNECT_WEBHOOK_CA_FILE", "/no/such/file.pem"),
@@ -125,22 +120,6 @@ async fn names_each_malformed_setting_without_repeating_its_value() {
             let line = assert_refused(program, &with(name, value), name).await;
             assert!(!line.contains("hunter2"), "{program}: {line}");
         }
-    }
-}
-
-#[tokio::test]
-async fn help_lists_every_setting_of_the_contract() {
-    for program in SERVICES {
-        let help = help(program).await;
-        let listed = variables(&help);
-        let own = if program == "connect-ingest" { OF_INGEST } else { &[] };
-        for name in SHARED.iter().chain(own) {
-            assert!(listed.iter().any(|listed| listed == name), "{program} --help lacks {name}");
-        }
-        let mut unique = listed.clone();
-        unique.sort();
-        unique.dedup();
-        assert_eq!(unique.len(), listed.len(), "{program} lists one twice: {listed:?}");
     }
 }
 

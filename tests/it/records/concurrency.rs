@@ -1,7 +1,8 @@
 //! Many writes at once, over several programs (D17, D19, D23).
 
 use super::{
-    client_route, data, get, new_client, patch_request, post_request, record, send_at_once, writes_used,
+    client_route, data, get, lead_route, new_client, new_lead, patch_request, post_request, record,
+    send_at_once, trip_route, two_of_each_program, writes_used,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -46,17 +47,22 @@ async fn fifty_concurrent_posts_of_one_email_with_different_keys_create_one_clie
     assert_eq!(writes_used(&world).await, 1);
 }
 
+/// The routes of a new client, lead and trip, each with a text field that can be changed.
+async fn routes(world: &World) -> [(String, &'static str); 3] {
+    let lead = new_lead(world, json!({})).await;
+    let client = client_route(&json!({"id": lead["clientId"]}));
+    [(client, "name"), (lead_route(&lead), "title"), (trip_route(&lead), "destination")]
+}
+
 #[tokio::test]
-async fn exactly_one_of_concurrent_client_patches_with_one_etag_succeeds() {
+async fn exactly_one_of_concurrent_patches_with_one_etag_succeeds() {
     let world = World::shared().await;
-    let client = new_client(&world, json!({"email": "bo@example.com"})).await;
-    let route = client_route(&client);
-    for _ in 0..3 {
-        let etag = get(&world, &route).await.header("etag").to_owned();
+    for (route, field) in routes(&world).await.iter().cycle().take(9) {
+        let etag = get(&world, route).await.header("etag").to_owned();
         let requests: Vec<_> = (0..10)
             .map(|i| {
-                let body = json!({"name": format!("{i} of {etag}")});
-                patch_request(&world.key, &route, &body).with("if-match", &etag)
+                let body = json!({*field: format!("{i} of {etag}")});
+                patch_request(&world.key, route, &body).with("if-match", &etag)
             })
             .collect();
         let responses = send_at_once(&world, &requests).await;
@@ -66,24 +72,24 @@ async fn exactly_one_of_concurrent_client_patches_with_one_etag_succeeds() {
         for response in stale {
             assert_eq!(super::refused_with(response, 412, "stale_write", "updatedAt"), kept["updatedAt"]);
         }
-        assert_eq!(data(&get(&world, &route).await, 200), kept, "{route}");
+        assert_eq!(data(&get(&world, route).await, 200), kept, "{route}");
     }
 }
 
 #[tokio::test]
 async fn every_concurrent_change_gets_a_newer_version() {
     let world = World::shared().await;
-    let client = new_client(&world, json!({"email": "bo@example.com"})).await;
-    let route = client_route(&client);
-    let requests: Vec<_> =
-        (0..40).map(|i| patch_request(&world.key, &route, &json!({"name": format!("Name {i}")}))).collect();
-    let responses = send_at_once(&world, &requests).await;
-    let mut versions: HashSet<String> =
-        responses.iter().map(|response| text(&record(response, 200)["updatedAt"]).to_owned()).collect();
-    versions.insert(text(&client["updatedAt"]).to_owned());
-    assert_eq!(versions.len(), 41, "every change has a version of its own");
-    let last = record(&get(&world, &route).await, 200);
-    assert_eq!(versions.iter().max().map(String::as_str), Some(text(&last["updatedAt"])));
+    for (route, field) in routes(&world).await {
+        let requests: Vec<_> = (0..20)
+            .map(|i| patch_request(&world.key, &route, &json!({field: format!("Name {i}")})))
+            .collect();
+        let responses = send_at_once(&world, &requests).await;
+        let versions: HashSet<String> =
+            responses.iter().map(|response| text(&record(response, 200)["updatedAt"]).to_owned()).collect();
+        assert_eq!(versions.len(), 20, "every change has a version of its own: {responses:?}");
+        let last = record(&get(&world, &route).await, 200);
+        assert_eq!(versions.iter().max().map(String::as_str), Some(text(&last["updatedAt"])));
+    }
 }
 
 #[tokio::test]
@@ -109,23 +115,32 @@ async fn exactly_one_of_concurrent_claims_of_an_external_id_succeeds() {
 #[tokio::test]
 async fn keeps_all_concurrent_changes_to_different_fields() {
     let world = World::shared().await;
-    let client = new_client(&world, json!({"email": "bo@example.com"})).await;
-    let fields = [
+    let lead = new_lead(&world, json!({})).await;
+    let of_client = [
         ("name", json!("Bo")),
         ("phone", json!("333")),
         ("company", json!("Bo & Co")),
         ("externalId", json!("p-1")),
         ("marketingOptIn", json!(true)),
     ];
-    let change = |(field, value): &(&str, Value)| {
-        patch_request(&world.key, &client_route(&client), &json!({*field: value}))
-    };
-    let requests: Vec<_> = fields.iter().map(change).collect();
-    for response in send_at_once(&world, &requests).await {
-        record(&response, 200);
+    let of_trip = [
+        ("title", json!("South")),
+        ("destination", json!("Goa")),
+        ("travelDates", json!({"startDate": "2027-05-01", "endDate": "2027-05-02"})),
+        ("guestNationality", json!("IN")),
+    ];
+    let client = client_route(&json!({"id": lead["clientId"]}));
+    for (route, fields) in [(client, &of_client[..]), (trip_route(&lead), &of_trip)] {
+        let change =
+            |(field, value): &(&str, Value)| patch_request(&world.key, &route, &json!({*field: value}));
+        let requests: Vec<_> = fields.iter().map(change).collect();
+        for response in send_at_once(&world, &requests).await {
+            record(&response, 200);
+        }
+        let after = record(&get(&world, &route).await, 200);
+        for (field, value) in fields {
+            assert_eq!(after[*field], *value, "{field}");
+        }
     }
-    let after = record(&get(&world, &client_route(&client)).await, 200);
-    for (field, value) in fields {
-        assert_eq!(after[field], value, "{field}");
-    }
+    assert_eq!(world.inbox(&lead["id"]).await.len(), 4, "each change of the trip is posted");
 }

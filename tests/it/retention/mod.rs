@@ -6,7 +6,6 @@ mod growth;
 mod migration;
 mod programs;
 mod rules;
-mod settings;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;

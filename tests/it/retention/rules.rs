@@ -184,3 +184,22 @@ async fn many_rows_of_one_time_are_removed_in_several_steps() {
     let removed = connectctl(&database).list(&["retention", "run"]).await;
     assert_eq!(of(&removed, "notifications", "removed"), 1_700);
 }
+
+#[tokio::test]
+async fn connectctl_refuses_too_short_periods_and_removes_nothing() {
+    let database = TestDatabase::new().await;
+    let ledger = "INSERT INTO event_ledger
+            (tenant_id, event_id, event_type, key_prefix, request_id, ordinal, applied_at, warnings)
+        SELECT tenant_id, 'old', 'contact.identified', 'ck_1', tenant_id, 0, now() - interval '1000 days', '{}' FROM tenants";
+    database.execute(ledger).await;
+    for (name, value, line) in [
+        ("CONNECT_RETENTION_LEDGER", "89d", "must be off or at least 90d"),
+        ("CONNECT_RETENTION_IDEMPOTENCY", "23h", "must be off or at least 1d"),
+    ] {
+        let connectctl = Connectctl::for_database(database.url()).and(name, value);
+        for command in ["plan", "run"] {
+            assert!(connectctl.refusal(&["retention", command]).await.contains(line));
+        }
+    }
+    assert!(database.count("SELECT count(*) FROM event_ledger WHERE event_id = 'old'").await > 0);
+}

@@ -2,7 +2,7 @@
 
 use super::OutboundWorld;
 use serde_json::Value;
-use tests::{Receiver, World};
+use tests::{MAX_WAIT, Receiver, World, eventually};
 
 /// A world whose subscriptions are created in development mode, while its dispatcher runs in production mode. The ports of
 /// both receivers are allowed.
@@ -90,4 +90,23 @@ async fn receivers_of_an_unknown_authority_require_the_extra_roots() {
     outbound.open_lead().await;
     outbound.until_deliveries("delivered", 1).await;
     assert_eq!(outbound.receiver.count(), 1);
+}
+
+#[tokio::test]
+async fn warns_of_development_mode_at_each_start() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    for (allowed, is_warned_of) in [("true", true), ("false", false)] {
+        world.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", allowed);
+        world.dispatchers.clear();
+        world.add_dispatcher().await;
+        let has_warned = eventually("the warning or the line after it is logged", MAX_WAIT, async || {
+            let logs = world.dispatchers[0].logs();
+            let has_warned = logs.contains("CONNECT_WEBHOOK_ALLOW_PRIVATE is set");
+            // This line is logged after the warning.
+            let has_gone_on = logs.contains("relaying the outbox");
+            if has_warned || has_gone_on { Ok(has_warned) } else { Err(logs) }
+        })
+        .await;
+        assert_eq!(has_warned, is_warned_of, "{allowed}");
+    }
 }

@@ -14,7 +14,6 @@ mod replay_jobs;
 mod rotation;
 mod round_trips;
 mod schedule;
-mod settings;
 mod subscriptions;
 mod test_events;
 mod types;

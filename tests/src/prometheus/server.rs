@@ -81,11 +81,6 @@ impl Prometheus {
         }
     }
 
-    /// Scrapes a settings area as well.
-    pub fn watch_console(&self, console: &Program) {
-        self.set_targets(CONSOLE_JOB, &[console.operator_address()]);
-    }
-
     fn set_targets(&self, job: &str, addresses: &[SocketAddr]) {
         let (path, new) = (self.directory.join(format!("{job}.json")), self.directory.join("new"));
         // Moved when complete: Prometheus reads it when it changes.

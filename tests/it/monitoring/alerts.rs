@@ -1,0 +1,175 @@
+//! A fault is injected, and an alert fires in a real Prometheus with the project's rules; the fault is repaired, and the
+//! alert resolves. Time in the rules passes forty times as fast. `ops/prometheus/tests` has a test of each alert.
+
+use serde_json::Value;
+use tests::{Behavior, Event, JOBS, MAX_WAIT, Prometheus, Receiver, World, WorldBuilder, event, eventually};
+
+const EVENTS: [(&str, &str); 1] = [("queue", "events")];
+
+/// A world with programs of every kind and a Prometheus that scrapes them. No alert fires.
+async fn watched(builder: WorldBuilder) -> (World, Prometheus) {
+    let world = builder.dispatchers(1).start().await;
+    let prometheus = watch(&world).await;
+    (world, prometheus)
+}
+
+/// A Prometheus that scrapes all programs of a world. No alert fires.
+async fn watch(world: &World) -> Prometheus {
+    let prometheus = Prometheus::start().await;
+    prometheus.watch(world);
+    prometheus.until_quiet().await;
+    prometheus
+}
+
+fn contact() -> Event {
+    event("contact.identified").email("ana@example.com")
+}
+
+/// Waits until a query has one result.
+async fn until_true(prometheus: &Prometheus, query: &str) {
+    eventually(query, MAX_WAIT, async || match prometheus.query(query).await.len() {
+        1 => Ok(()),
+        found => Err(format!("{found} results")),
+    })
+    .await;
+}
+
+/// Repeats `act` until an alert fires.
+async fn until_fires(alert: impl Future<Output = Value>, mut act: impl AsyncFnMut()) {
+    let acting = async {
+        loop {
+            act().await;
+        }
+    };
+    tokio::select! {
+        _ = alert => {}
+        () = acting => {}
+    }
+}
+
+/// What causes a webhook.
+fn enquiry_submitted() -> Event {
+    event("enquiry.submitted").email("ana@example.com")
+}
+
+#[tokio::test]
+async fn a_stopped_worker_fires_no_consumers_and_queue_stalled() {
+    let (mut world, prometheus) = watched(World::with().set("CONNECT_REPLY_TIMEOUT", "300ms")).await;
+    assert_eq!(world.workers.remove(0).terminate().await.code(), Some(0));
+    world.send(&[contact()]).await.assert_error(503, "processing_timeout");
+
+    prometheus.until_firing("ConnectNoConsumers", &EVENTS).await;
+    prometheus.until_firing("ConnectQueueStalled", &EVENTS).await;
+    prometheus.until_firing("ConnectProgramMissing", &[("job", "connect-worker")]).await;
+    prometheus.until_firing("ConnectProgramDown", &[("job", "connect-worker")]).await;
+
+    world.add_worker().await;
+    prometheus.watch(&world);
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_stuck_worker_fires_messages_held() {
+    let builder = World::with().through_proxies().set("CONNECT_REPLY_TIMEOUT", "300ms");
+    let mut world = builder.ingests(0).start().await;
+    // Only the worker connects through the proxies.
+    let direct = world.database.url().to_owned();
+    world.set("DATABASE_URL", &direct);
+    world.add_ingest().await;
+    world.add_dispatcher().await;
+    let prometheus = watch(&world).await;
+    world.accept_with_retries(contact()).await;
+
+    world.proxies().postgres.reset_connections();
+    for _ in 0..3 {
+        world.send(&[contact()]).await.assert_error(503, "processing_timeout");
+    }
+    let held = [("job", "connect-worker"), ("queue", "events")];
+    let alert = prometheus.until_firing("ConnectMessagesUnacknowledged", &held).await;
+    assert_eq!(alert["labels"]["severity"], "critical");
+    // Nothing waits and everything is consumed, as far as the broker can tell.
+    let waiting =
+        r#"connect:queue_messages_ready:max{queue="events"} == 0 and connect:queue_consumers:max > 0"#;
+    until_true(&prometheus, waiting).await;
+
+    world.proxies().postgres.restore();
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn an_unreachable_postgres_fires_replay_store_down_and_error_budget_burn() {
+    let (world, prometheus) = watched(World::with().through_proxies()).await;
+    world.accept(contact()).await;
+    world.proxies().postgres.reset_connections();
+
+    let burns = prometheus.until_firing("ConnectErrorBudgetBurnsFast", &[]);
+    until_fires(burns, async || {
+        world.send(&[contact()]).await.assert_error(503, "replay_store_unavailable");
+    })
+    .await;
+    prometheus.until_firing("ConnectReplayStoreDown", &[("job", "connect-ingest")]).await;
+    for job in JOBS {
+        prometheus.until_firing("ConnectProgramNotReady", &[("job", job), ("check", "postgres")]).await;
+    }
+
+    world.proxies().postgres.restore();
+    prometheus.until_resolved("ConnectReplayStoreDown", &[]).await;
+    prometheus.until_resolved("ConnectProgramNotReady", &[]).await;
+    world.accept(contact()).await;
+    prometheus.until_resolved("ConnectErrorBudgetBurnsFast", &[]).await;
+}
+
+#[tokio::test]
+async fn an_unreachable_broker_fires_for_every_program() {
+    let (world, prometheus) = watched(World::with().through_proxies()).await;
+    world.proxies().broker.reset_connections();
+    for job in JOBS {
+        prometheus.until_firing("ConnectBrokerDisconnected", &[("job", job)]).await;
+    }
+    world.send(&[contact()]).await.assert_error(503, "overloaded");
+
+    world.proxies().broker.restore();
+    prometheus.until_quiet().await;
+    world.accept(contact()).await;
+}
+
+#[tokio::test]
+async fn a_stuck_relay_leader_fires_outbox_stuck() {
+    let builder = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let mut world = builder.start().await;
+    let receiver = Receiver::http();
+    world.subscribe(&receiver.url("/hooks")).await;
+    // Like a leader that is alive but stuck.
+    let leader = world.database.connect().await;
+    let lock = format!("SELECT pg_advisory_lock({})", i64::from_be_bytes(*b"webhooks"));
+    leader.batch_execute(&lock).await.expect("the lock of the relay");
+    world.add_dispatcher().await;
+    let prometheus = watch(&world).await;
+    world.accept(enquiry_submitted()).await;
+    prometheus.until_firing("ConnectOutboxStuck", &[]).await;
+    assert_eq!(receiver.count(), 0);
+
+    drop(leader);
+    receiver.wait_for(1).await;
+    prometheus.until_quiet().await;
+}
+
+#[tokio::test]
+async fn a_receiver_that_responds_500_fires_webhooks_failing_and_then_dead() {
+    let builder = World::with()
+        .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+        .set("CONNECT_WEBHOOK_ATTEMPTS", "2")
+        .set("CONNECT_WEBHOOK_BACKOFF_BASE", "100ms");
+    let (world, prometheus) = watched(builder).await;
+    let receiver = Receiver::http();
+    world.subscribe(&receiver.url("/hooks")).await;
+    receiver.respond_to_all(Behavior::status(500));
+
+    let failing = prometheus.until_firing("ConnectWebhooksFailing", &[]);
+    until_fires(failing, async || drop(world.accept(enquiry_submitted()).await)).await;
+    prometheus.until_firing("ConnectDeliveriesDeadLettered", &[]).await;
+
+    receiver.respond_to_all(Behavior::status(204));
+    world.connectctl.json(&["delivery", "replay", "--dead", "--tenant", "acme"]).await;
+    prometheus.until_quiet().await;
+}
