@@ -2,7 +2,7 @@
 
 use super::{
     client_route, data, get, lead_route, new_client, new_lead, patch_request, post_request, record,
-    send_at_once, trip_route, two_of_each_program, writes_used,
+    send_at_once, trip_route, writes_used,
 };
 use serde_json::{Value, json};
 use std::collections::HashSet;
