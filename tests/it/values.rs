@@ -23,7 +23,7 @@ fn warnings(result: &Value) -> Value {
 
 #[tokio::test]
 async fn phones_compare_by_the_digits_of_every_script() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let seven = new_client(&world, json!({"phone": "7", "name": "Seven"})).await;
     let arabic = world.accept(event("contact.identified").phone("٠٧").name("Zero Seven")).await;
     assert_ne!(arabic["clientId"], seven["id"]);
@@ -42,7 +42,7 @@ async fn phones_compare_by_the_digits_of_every_script() {
 
 #[tokio::test]
 async fn addresses_of_any_script_are_accepted_and_spellings_of_one_find_one_client() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let mut events = Vec::new();
     for address in ["संपर्क@डाटामेल.भारत", "ผู้ใช้@ตัวอย่าง.ไทย", "x@col·lecció.cat", "😀@example.org"]
     {
@@ -68,7 +68,7 @@ async fn addresses_of_any_script_are_accepted_and_spellings_of_one_find_one_clie
 
 #[tokio::test]
 async fn a_companys_domain_has_one_spelling_and_a_mailbox_providers_is_refused() {
-    let world = World::start().await;
+    let world = World::shared().await;
     company(&world, "münchen.example").await.expect("an account");
     let person = new_client(&world, json!({"email": "b@xn--mnchen-3ya.example"})).await;
     assert_eq!(person["company"], "Corp");
@@ -91,7 +91,7 @@ async fn a_mailbox_provider_of_the_operator_is_no_companys() {
 
 #[tokio::test]
 async fn whole_numbers_count_by_their_value_in_records_and_events() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
     for (adults, stored) in [("2.0", 2), ("2e0", 2), ("0.0", 0), ("-0.0", 0), ("-0e5", 0)] {
         let body: Value =
@@ -114,7 +114,7 @@ async fn whole_numbers_count_by_their_value_in_records_and_events() {
 
 #[tokio::test]
 async fn an_amount_has_at_most_15_significant_digits() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let long = json!({"budget": {"amount": 1_234_567_890.123_456_7, "currency": "INR"}});
     let lead = new_lead(&world, json!({})).await;
     assert_eq!(patch(&world, &trip_route(&lead), long.clone()).await.status, 400);
@@ -128,7 +128,7 @@ async fn an_amount_has_at_most_15_significant_digits() {
 
 #[tokio::test]
 async fn instants_have_one_reader() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let credit = |as_of: &str| {
         let payload = json!({"membershipId": "m", "availablePaise": 100.0, "asOf": as_of});
         event("employee.credit_updated").email("ana@example.com").payload(payload)
@@ -154,7 +154,7 @@ async fn instants_have_one_reader() {
 
 #[tokio::test]
 async fn invisible_texts_are_empty() {
-    let world = World::start().await;
+    let world = World::shared().await;
     for blank in ["\u{200b}", "\u{feff} ", "\u{3164}", "\u{2060}\u{ad}"] {
         assert_eq!(post(&world, "/clients", json!({"externalId": blank})).await.status, 400, "{blank:?}");
         let nobody = event("contact.identified").external_id(blank);
@@ -168,7 +168,7 @@ async fn invisible_texts_are_empty() {
 
 #[tokio::test]
 async fn an_id_is_found_exactly_as_it_was_sent() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let id = format!("  spaced-{}", uuid::Uuid::now_v7());
     world.accept(event("contact.identified").email("ana@example.com").id(&id)).await;
     assert!(!world.connectctl.list(&["find", &id, "--tenant", "acme"]).await.is_empty());
@@ -181,7 +181,7 @@ async fn an_id_is_found_exactly_as_it_was_sent() {
 
 #[tokio::test]
 async fn a_raw_plus_in_a_look_up_is_refused_with_its_escape() {
-    let world = World::start().await;
+    let world = World::shared().await;
     let client = new_client(&world, json!({"email": "ana+goa@example.com"})).await;
     let raw = get(&world, "/clients?email=ana+goa@example.com").await;
     assert_eq!((raw.status, raw.json()["code"].clone()), (400, json!("invalid_request")));
