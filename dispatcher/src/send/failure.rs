@@ -3,6 +3,7 @@
 use super::attempt::Outcome;
 use super::connect_error::ConnectError;
 use super::receiver_connection::NotBegun;
+use super::response_head::LargeHead;
 use hyper_util::client::legacy;
 use std::error::Error;
 use std::io;
@@ -10,21 +11,29 @@ use std::io;
 /// Longest text, in bytes. Parts of it can come from the receiver, such as its certificate's names.
 const MAX_TEXT: usize = 300;
 
-/// Why an attempt has no status.
+/// Why an attempt has no response.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) outcome: Outcome,
+    /// The status of a response whose head was too large to be read completely.
+    pub(super) status: Option<u16>,
     pub(super) text: String,
 }
 
 impl Failure {
     pub(super) fn new(outcome: Outcome, text: &str) -> Self {
-        Self { outcome, text: bounded(text) }
+        Self { outcome, status: None, text: bounded(text) }
     }
 
     pub(super) fn of(error: &legacy::Error) -> Self {
         if let Some(cause) = cause::<ConnectError>(error) {
             return Self::new(cause.outcome(), &cause.to_string());
+        }
+        if let Some(LargeHead { status }) = cause::<LargeHead>(error)
+            && *status >= 100
+        {
+            let text = LargeHead { status: *status }.to_string();
+            return Self { outcome: Outcome::of_status(*status), status: Some(*status), text };
         }
         // In TLS 1.3 a receiver may reject the connection after the handshake.
         if let Some(cause) = cause::<rustls::Error>(error) {

@@ -11,6 +11,7 @@ mod network;
 mod outgoing;
 mod receiver_connection;
 mod response;
+mod response_head;
 mod retry_after;
 mod settings;
 #[cfg(test)]
@@ -43,8 +44,6 @@ use uuid::Uuid;
 const IDLE_PER_RECEIVER: usize = 16;
 /// How long a connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(15);
-/// The most that is read of a response's head, in bytes.
-const MAX_HEAD: usize = 16 << 10;
 
 /// A webhook to be sent.
 #[derive(Clone, Debug)]
@@ -90,7 +89,9 @@ impl Sender {
             .pool_max_idle_per_host(IDLE_PER_RECEIVER)
             // A request of which nothing was sent, because its connection was just closed, is sent on another connection.
             .retry_canceled_requests(true)
-            .http1_max_buf_size(MAX_HEAD)
+            // Above the bounds of a response's head, so that these apply.
+            .http1_max_buf_size(2 * response_head::BYTES_MAX)
+            .http1_max_headers(response_head::LINES_MAX + 1)
             // Header names are written as in the specification, for receivers that compare them case-sensitively.
             .http1_title_case_headers(true)
             // Only Retry-After is used, so an invalid other header must not fail the attempt.
@@ -104,14 +105,17 @@ impl Sender {
         let begun = Instant::now();
         match self.exchange(webhook).await {
             Ok(response) => self.classify(response, begun, webhook.now).await,
-            Err(failure) => Attempt {
-                outcome: failure.outcome,
-                status: None,
-                error: Some(failure.text),
-                response: None,
-                retry_after: None,
-                duration: begun.elapsed(),
-            },
+            Err(Failure { outcome, status, text }) => {
+                let error = status.is_none().then_some(text);
+                Attempt {
+                    outcome,
+                    status,
+                    error,
+                    response: None,
+                    retry_after: None,
+                    duration: begun.elapsed(),
+                }
+            }
         }
     }
 

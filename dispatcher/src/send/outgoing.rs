@@ -4,13 +4,15 @@ use super::WebhookRequest;
 use bytes::Bytes;
 use common::signature::sign_webhook;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::http::uri::InvalidUri;
 use hyper::{HeaderMap, Method, Request, Uri};
 use uuid::fmt::Hyphenated;
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Any response will do. Some firewalls refuse requests that do not say so (D42).
+const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("Connect/", env!("CARGO_PKG_VERSION")));
 const SIGNATURE: HeaderName = HeaderName::from_static("x-connect-signature");
 const TENANT: HeaderName = HeaderName::from_static("x-connect-tenant");
@@ -18,7 +20,7 @@ const EVENT: HeaderName = HeaderName::from_static("x-connect-event");
 const TRACEPARENT: HeaderName = HeaderName::from_static(common::trace::TRACEPARENT);
 const DELIVERY: HeaderName = HeaderName::from_static("x-connect-delivery");
 /// Number of headers, including `Content-Length`.
-const HEADERS: usize = 9;
+const HEADERS: usize = 10;
 
 /// The request, signed. Its length is added when it is written.
 pub(super) fn request(webhook: &WebhookRequest<'_>) -> Result<Request<Full<Bytes>>, InvalidUri> {
@@ -37,6 +39,7 @@ fn headers(webhook: &WebhookRequest<'_>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(HEADERS);
     headers.insert(HOST, value(webhook.url.authority()));
     headers.insert(CONTENT_TYPE, JSON);
+    headers.insert(ACCEPT, ANYTHING);
     headers.insert(USER_AGENT, AGENT);
     headers.insert(SIGNATURE, signature.try_into().unwrap_or(EMPTY));
     headers.insert(TENANT, value(webhook.tenant));

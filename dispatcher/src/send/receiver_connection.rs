@@ -1,5 +1,6 @@
 //! A connection to a receiver, with TLS or, in development, without.
 
+use super::response_head::ResponseHead;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use socket2::SockRef;
 use std::io::{self, IoSlice};
@@ -28,6 +29,7 @@ pub(super) struct OpenConnections(Arc<AtomicUsize>);
 pub(super) struct ReceiverStream {
     transport: Transport,
     phase: Phase,
+    head: ResponseHead,
     /// Longest time to send a request.
     limit: Duration,
     /// Timeout that starts when a write blocks. Otherwise a receiver that reads nothing would keep the connection open forever,
@@ -87,7 +89,14 @@ impl ReceiverStream {
     }
 
     fn new(transport: Transport, limit: Duration, open: &OpenConnections) -> Self {
-        Self { transport, phase: Phase::Sending, limit, stalled: None, counted: open.count() }
+        Self {
+            transport,
+            phase: Phase::Sending,
+            head: ResponseHead::default(),
+            limit,
+            stalled: None,
+            counted: open.count(),
+        }
     }
 
     /// Called before each write. A receiver may close an idle connection at any time, and the runtime learns of it later; a
@@ -95,6 +104,9 @@ impl ReceiverStream {
     fn begin(&mut self) -> io::Result<()> {
         if matches!(self.phase, Phase::ResponseBegun) && !is_quiet(tcp(&self.transport)) {
             return Err(io::Error::other(NotBegun));
+        }
+        if !matches!(self.phase, Phase::Sending) {
+            self.head = ResponseHead::default();
         }
         self.phase = Phase::Sending;
         Ok(())
@@ -144,7 +156,7 @@ impl AsyncRead for ReceiverStream {
         if matches!(self.phase, Phase::Sent) && buffer.filled().len() > before {
             self.phase = Phase::ResponseBegun;
         }
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.head.read(&buffer.filled()[before..]))
     }
 }
 

@@ -127,13 +127,34 @@ async fn a_connection_that_breaks_before_a_status_is_lost() {
         (Behavior::Garbage("SSH-2.0-OpenSSH_9.2\r\n".into()), "the response is not HTTP/1.1"),
         (Behavior::Garbage("HTTP/1.1 2x0 OK\r\n\r\n".into()), "the response is not HTTP/1.1"),
         (Behavior::Garbage("HTTP/1.1 200 OK\r\ncontent-le".into()), "the connection was closed before"),
-        (Behavior::EndlessHead(200), "the response's head is too large"),
     ] {
         let what = format!("{behavior:?}");
         let (outcome, error) = failure(LONG, behavior).await;
         assert_eq!(outcome, Outcome::ConnectionLost, "{what}: {error}");
         assert!(error.starts_with(text), "{what}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_status_counts_however_large_its_head_is() {
+    let heads =
+        [(101, "x".to_owned()), (10, "x".repeat(2_000)), (600, "x".to_owned()), (2, "x".repeat(100_000))];
+    for (lines, value) in heads {
+        let head: String = (0..lines).map(|n| format!("x-{n}: {value}\r\n")).collect();
+        for (status, outcome) in [(200, Outcome::Delivered), (503, Outcome::ServerError)] {
+            let behavior =
+                Behavior::Garbage(format!("HTTP/1.1 {status} OK\r\n{head}content-length: 0\r\n\r\n").into());
+            let (attempt, _receiver) = attempt(LONG, behavior).await;
+            assert_eq!(
+                (attempt.outcome, attempt.status, attempt.error),
+                (outcome, Some(status), None),
+                "{lines}"
+            );
+        }
+    }
+    let (attempt, receiver) = attempt(LONG, Behavior::EndlessHead(200)).await;
+    assert_eq!((attempt.outcome, attempt.status), (Outcome::Delivered, Some(200)));
+    receiver.wait_for_connections(0).await;
 }
 
 #[tokio::test]

@@ -3,9 +3,10 @@
 use super::*;
 use common::trace::TraceContext;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "Host",
     "Content-Type",
+    "Accept",
     "User-Agent",
     "X-Connect-Signature",
     "X-Connect-Tenant",
@@ -40,6 +41,7 @@ async fn sends_the_headers_of_the_specification_and_the_unchanged_body() {
         ]
     );
     assert!(TraceContext::parse(got.header("traceparent")).is_some());
+    assert_eq!(got.header("accept"), "*/*");
     assert_eq!(got.header("user-agent"), concat!("Connect/", env!("CARGO_PKG_VERSION")));
 }
 
@@ -75,12 +77,12 @@ async fn during_a_rotation_both_secrets_sign_and_the_new_one_is_first() {
 }
 
 #[tokio::test]
-async fn sends_the_host_as_written_in_the_url() {
+async fn sends_the_host_in_its_canonical_form() {
     let receiver = Receiver::http();
     let port = receiver.address().port();
     send(&local(LONG), &format!("HTTP://LocalHost:{port}")).await;
     let [got] = &receiver.received()[..] else { panic!("one request") };
-    assert_eq!((got.header("host"), got.target()), (format!("LocalHost:{port}").as_str(), "/"));
+    assert_eq!((got.header("host"), got.target()), (format!("localhost:{port}").as_str(), "/"));
 }
 
 #[tokio::test]
