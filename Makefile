@@ -27,7 +27,7 @@ lint: ## check formatting, clippy, and what else is installed of shellcheck and 
 	@if command -v cargo-deny >/dev/null; then cargo deny check; \
 	else echo 'skipped: cargo-deny is not installed'; fi
 
-bench: ## measure a release build under load; ARGS="..." goes to connect-bench
+bench: ## measure a release build under load; ARGS="batches single" selects sections, ARGS="--document" writes docs/capacity.md
 	@ops/local/bench.sh $(ARGS)
 
 fuzz: ## fuzz the parsers and the HTTP server for an hour; ARGS="--minutes 5"

@@ -82,14 +82,6 @@ impl Progress {
         }
     }
 
-    /// Runs `print`, which writes to the terminal, with the bar hidden meanwhile.
-    pub fn with_bar_hidden<R>(&self, print: impl FnOnce() -> R) -> R {
-        match &self.shown {
-            Shown::Bar(bar) => bar.suspend(print),
-            Shown::Lines { .. } | Shown::Nothing => print(),
-        }
-    }
-
     /// Ends the display; `done` may be less than the total. The command itself reports what was left out.
     pub fn end(self, done: u64) {
         match self.shown {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measures a release build under load: `make bench`, or `make bench ARGS="..."` with options of connect-bench.
+# Measures a release build under load: `make bench`, or `make bench ARGS="batches single"` with sections and options of
+# connect-bench; with --document it writes docs/capacity.md.
 #
 # PostgreSQL and RabbitMQ are private ones in .run/bench, with durable settings, or those of DATABASE_URL and
 # AMQP_URL. connect-bench starts the programs itself.

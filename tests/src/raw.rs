@@ -41,7 +41,9 @@ impl RawConnection {
     }
 
     fn on(connected: std::io::Result<TcpStream>) -> Self {
-        Self { stream: connected.expect("the program listens"), received: Vec::new() }
+        let stream = connected.expect("the program listens");
+        stream.set_nodelay(true).expect("an option of the socket");
+        Self { stream, received: Vec::new() }
     }
 
     /// Sends bytes. The other end may have closed already: its response can still be read.

@@ -1,95 +1,74 @@
-//! Sending events: callers with one connection each, and measured loads.
+//! Events about known people: in batches of 100, on analyzed tables and on tables that were never analyzed, and one by one.
 
-use crate::caller::{Caller, Response};
-use crate::figures::{LoadStats, measure, timed};
-use crate::prepare::api_address;
-use crate::random::Random;
-use crate::request;
-use crate::traffic::{Event, Traffic, body};
-use futures_util::future::join_all;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-use tests::{ApiKey, World};
+use crate::comparison::Comparison;
+use crate::inserts::inserts;
+use crate::options::Options;
+use crate::round_trips::round_trips;
+use crate::sender::Shape;
+use crate::traffic::Traffic;
+use crate::worlds::{builder, disable_autovacuum, fill, filled, warnings};
+use std::time::Duration;
+use tests::World;
 
-/// Times that a batch is sent before the benchmark gives up.
-const RETRIES_MAX: u32 = 10;
+const BATCH: usize = 100;
+const TRAFFIC: [(Traffic, &str); 2] = [(Traffic::Identified, "identified"), (Traffic::Mix, "mix")];
+/// Duration of the single events before the pool, so that statements are planned on nearly empty tables.
+const SINGLES: Duration = Duration::from_secs(2);
 
-/// Batches that were refused with 503 and resent.
-static REFUSED: AtomicU64 = AtomicU64::new(0);
-
-/// Takes the number of batches that were refused with 503 and resent since the last call.
-pub(crate) fn take_refused() -> u64 {
-    REFUSED.swap(0, Ordering::Relaxed)
-}
-
-/// The shape of a load: its traffic, the number of events in a batch, the number of connections.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LoadShape {
-    pub(crate) traffic: Traffic,
-    pub(crate) batch: usize,
-    pub(crate) connections: usize,
-}
-
-/// A connection that sends events with a partner's key.
-#[derive(Debug)]
-pub(crate) struct EventCaller {
-    caller: Caller,
-    key: ApiKey,
-    pub(crate) random: Random,
-}
-
-impl EventCaller {
-    pub(crate) async fn connect(world: &World, key: &ApiKey) -> Self {
-        Self::connect_to(api_address(world), key).await
-    }
-
-    /// Connects to one of several ingests.
-    pub(crate) async fn connect_to(address: SocketAddr, key: &ApiKey) -> Self {
-        Self { caller: Caller::connect(address).await, key: key.clone(), random: Random::new() }
-    }
-
-    /// Sends events, each of which must be accepted, and returns the time from request to response in seconds. As partners
-    /// do, it resends what is refused with 503 after `Retry-After`; the time counts from the first request.
-    pub(crate) async fn send(&mut self, events: &[Event]) -> f64 {
-        let request = request::events(&self.key, &body(events, &self.key.tenant));
-        let started = Instant::now();
-        for _ in 0..RETRIES_MAX {
-            let response = self.caller.send(&request).await;
-            if let (503, Some(seconds)) = (response.status, response.retry_after) {
-                REFUSED.fetch_add(1, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_secs(seconds.into())).await;
-                continue;
+pub(crate) async fn batches(options: &Options) -> String {
+    let worlds = [("analyzed", world(true, options).await), ("cold", world(false, options).await)];
+    let mut comparison = Comparison::of_rates("events", "bare inserts");
+    for _ in 0..options.rounds {
+        for (traffic, name) in TRAFFIC {
+            for connections in [8, 1] {
+                for (statistics, world) in &worlds {
+                    let label = format!("{name}, {statistics}, connections: {connections}");
+                    let shape = Shape { traffic, batch: BATCH, connections };
+                    let load = shape.load(world, options.duration());
+                    let floor = inserts(world, shape, options.duration());
+                    comparison.measure(&label, world, load, floor).await;
+                }
             }
-            let all = format!(r#"{{"accepted":{},"#, events.len());
-            assert!(response.status == 200 && response.body.starts_with(&all), "{response:?}");
-            return started.elapsed().as_secs_f64();
         }
-        panic!("a batch was refused {RETRIES_MAX} times with 503");
     }
+    let warnings: String = worlds.iter().map(|(_, world)| warnings(world)).collect();
+    format!(
+        "Batches of {BATCH} events about known people: `contact.identified`, or the mix. \"Cold\" tables were never analyzed, and\nautovacuum is off. Floor: bare multi-row inserts of the same events (ledger, client, timeline), a transaction a batch.\n\n{}{warnings}",
+        comparison.tables()
+    )
+}
 
-    /// Sends events and returns the response, whatever its status.
-    pub(crate) async fn request(&mut self, events: &[Event]) -> (Response, f64) {
-        let request = request::events(&self.key, &body(events, &self.key.tenant));
-        timed(self.caller.send(&request)).await
+/// A world with the pool and with rows of every kind.
+async fn world(is_analyzed: bool, options: &Options) -> World {
+    let world = builder().start().await;
+    disable_autovacuum(&world).await;
+    if !is_analyzed {
+        Shape { traffic: Traffic::Identified, batch: 1, connections: 4 }.load(&world, SINGLES).await;
     }
+    fill(&world, &world.key).await;
+    let shape = Shape { traffic: Traffic::Mix, batch: BATCH, connections: 8 };
+    shape.load(&world, options.duration()).await;
+    inserts(&world, shape, options.duration()).await;
+    if is_analyzed {
+        world.database.execute("ANALYZE").await;
+    }
+    world
 }
 
-/// Opens `count` connections with the same key.
-pub(crate) async fn connect_all(world: &World, key: &ApiKey, count: usize) -> Vec<EventCaller> {
-    join_all((0..count).map(|_| EventCaller::connect(world, key))).await
-}
-
-/// Sends for `length`; each caller sends its next batch when it has the response to the previous one.
-pub(crate) async fn load(world: &World, shape: LoadShape, length: Duration) -> LoadStats {
-    load_with(&mut connect_all(world, &world.key, shape.connections).await, shape, length).await
-}
-
-/// Like [`load`], with callers that are connected already.
-pub(crate) async fn load_with(callers: &mut [EventCaller], shape: LoadShape, length: Duration) -> LoadStats {
-    measure(callers, length, shape.batch, async |caller: &mut EventCaller| {
-        let events = shape.traffic.draw(shape.batch, &mut caller.random);
-        caller.send(&events).await
-    })
-    .await
+pub(crate) async fn single(options: &Options) -> String {
+    let world = filled().await;
+    let mut comparison = Comparison::of_rates("events", "round trips");
+    for _ in 0..options.rounds {
+        for connections in [1, 8, 32] {
+            let shape = Shape { traffic: Traffic::Identified, batch: 1, connections };
+            let load = shape.load(&world, options.duration());
+            let floor = round_trips(&world, connections, options.duration());
+            comparison.measure(&format!("connections: {connections}"), &world, load, floor).await;
+        }
+    }
+    format!(
+        "`contact.identified`, an event a request. Floor: bare round trips over a quorum queue (publish, confirm, consume, direct\nreply, acknowledge) by as many callers; it has no HTTP, and no database.\n\n{}{}",
+        comparison.tables(),
+        warnings(&world)
+    )
 }

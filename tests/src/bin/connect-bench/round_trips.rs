@@ -2,153 +2,82 @@
 //! size is published, persistent and confirmed; a consumer on a connection of its own replies over the direct
 //! reply-to and acknowledges. No HTTP, no database.
 
-use crate::figures::{LoadStats, measure, timed};
-use crate::people::person;
-use crate::time_limit::with_step_timeout;
+use crate::measure::{LoadStats, measure, timed};
 use futures_util::StreamExt;
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
-    QueueDeclareOptions, QueueDeleteOptions,
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer};
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::rc::Rc;
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer, Error};
 use std::time::Duration;
 use tests::World;
-use tokio::sync::oneshot;
-use tokio::task::LocalSet;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// Prefetch of the consumer: unacknowledged messages at most.
-const PREFETCH: u16 = 64;
 /// Messages survive a restart of the broker.
 const PERSISTENT: u8 = 2;
-/// What the consumer replies: about as long as the result of one event.
-const REPLY: &[u8] = br#"{"accepted":1,"duplicate":0,"failed":0,"results":[{"eventId":"0c5f4d5e-0000-4000-8000-000000000000","status":"accepted","clientId":"0198a7c5-0000-7000-8000-000000000000"}]}"#;
+/// Bytes of a message and of a reply: those of an event and its result.
+const REQUEST: [u8; 600] = [b'x'; 600];
+const REPLY: [u8; 180] = [b'x'; 180];
 
-type Pending = Rc<RefCell<HashMap<u64, oneshot::Sender<()>>>>;
-
-/// Measures calls over a new queue with `callers` callers, for `length`.
-pub(crate) async fn floor(world: &World, callers: usize, length: Duration) -> LoadStats {
-    let tasks = LocalSet::new();
-    tasks.run_until(measure_calls(world.queues.url(), callers, length)).await
+/// Measures calls over a new queue with as many callers as the load has, for `length`.
+pub(crate) async fn round_trips(world: &World, callers: usize, length: Duration) -> LoadStats {
+    let measured = measure_calls(world.queues.url(), callers, length).await;
+    measured.unwrap_or_else(|error| panic!("round trips over a bare queue: {error}"))
 }
 
-async fn measure_calls(url: &str, callers: usize, length: Duration) -> LoadStats {
-    let set_up = async {
-        let connect = async || Connection::connect(url, ConnectionProperties::default()).await;
-        let publishing = connect().await.expect("the broker accepts connections");
-        let consuming = connect().await.expect("the broker accepts connections");
-        let calls = RpcClient::open(&publishing).await;
-        let consumer = consume(&consuming, &calls.queue).await;
-        let replies = calls.replies().await;
-        (publishing, consuming, calls, consumer, replies)
-    };
-    let (_publishing, _consuming, calls, consumer, replies) =
-        with_step_timeout("a queue of the floor's own is declared and consumed", set_up).await;
-    let replies = tokio::task::spawn_local(replies);
-    let replier = tokio::task::spawn_local(reply_to_all(consumer.0, consumer.1));
-    let stats =
-        measure(&mut vec![(); callers], length, 1, async |(): &mut ()| timed(calls.call()).await.1).await;
-    replies.abort();
+async fn measure_calls(url: &str, callers: usize, length: Duration) -> Result<LoadStats, Error> {
+    let publishing = Connection::connect(url, ConnectionProperties::default()).await?;
+    let consuming = Connection::connect(url, ConnectionProperties::default()).await?;
+    let queue = ShortString::from(format!("connect_bench_{}", Uuid::now_v7().simple()));
+    let channel = consuming.create_channel().await?;
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+    channel.queue_declare(queue.clone(), QueueDeclareOptions::durable(), arguments).await?;
+    let (options, none) = (BasicConsumeOptions::default(), FieldTable::default());
+    let consumer = channel.basic_consume(queue.clone(), "".into(), options, none).await?;
+    let replier = tokio::spawn(reply_to_all(channel.clone(), consumer));
+    let mut channels = Vec::new();
+    for _ in 0..callers {
+        let channel = publishing.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        let (options, none) = (BasicConsumeOptions { no_ack: true, ..options }, FieldTable::default());
+        let replies = channel.basic_consume(REPLY_TO.into(), "".into(), options, none).await?;
+        channels.push((channel, Mutex::new(replies)));
+    }
+    let stats = measure(callers, length, 1, async |number| {
+        let (channel, replies) = &channels[number];
+        let (done, took) = timed(call(channel, &queue, replies)).await;
+        done.unwrap_or_else(|error| panic!("a round trip over a bare queue: {error}"));
+        took
+    })
+    .await;
     replier.abort();
-    with_step_timeout("the floor's queue is deleted", calls.delete()).await;
-    stats
+    channel.queue_delete(queue, QueueDeleteOptions::default()).await?;
+    Ok(stats)
 }
 
-/// The side that publishes requests and waits for replies.
-struct RpcClient {
-    channel: Channel,
-    queue: String,
-    body: Vec<u8>,
-    next: Cell<u64>,
-    pending: Pending,
+/// Publishes a request and waits for its confirm and its reply.
+async fn call(channel: &Channel, queue: &ShortString, replies: &Mutex<Consumer>) -> Result<(), Error> {
+    let properties = BasicProperties::default().with_delivery_mode(PERSISTENT).with_reply_to(REPLY_TO.into());
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    let published = channel.basic_publish("".into(), queue.clone(), options, &REQUEST, properties).await?;
+    let confirmed = published.await?;
+    assert!(matches!(confirmed, Confirmation::Ack(None)), "{confirmed:?}");
+    replies.lock().await.next().await.expect("a reply").map(drop)
 }
 
-impl RpcClient {
-    async fn open(connection: &Connection) -> Self {
-        let channel = connection.create_channel().await.expect("a channel");
-        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
-        let queue = format!("connect_bench_{}", Uuid::now_v7().simple());
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
-        let declared =
-            channel.queue_declare(queue.as_str().into(), QueueDeclareOptions::durable(), arguments);
-        declared.await.expect("a queue");
-        let body = person(0).actor.repeat(4).into_bytes();
-        Self { channel, queue, body, next: Cell::new(0), pending: Pending::default() }
-    }
-
-    /// Passes each reply to its call until it is dropped.
-    async fn replies(&self) -> impl Future<Output = ()> + use<> {
-        let options = BasicConsumeOptions { no_ack: true, ..BasicConsumeOptions::default() };
-        let consumer = self.channel.basic_consume(REPLY_TO.into(), "".into(), options, FieldTable::default());
-        let mut consumer = consumer.await.expect("a consumer of replies");
-        let pending = Rc::clone(&self.pending);
-        async move {
-            while let Some(delivery) = consumer.next().await {
-                let delivery = delivery.expect("a reply");
-                let id = delivery.properties.correlation_id().as_ref().map(ShortString::as_str);
-                let id: u64 = id.and_then(|id| id.parse().ok()).expect("the call's id");
-                if let Some(waiting) = pending.borrow_mut().remove(&id) {
-                    // The caller has stopped waiting when the measurement has just ended.
-                    waiting.send(()).ok();
-                }
-            }
-        }
-    }
-
-    /// Publishes a request and waits for its confirm and its reply.
-    async fn call(&self) {
-        let id = self.next.replace(self.next.get() + 1);
-        let (replied, reply) = oneshot::channel();
-        self.pending.borrow_mut().insert(id, replied);
-        let properties = BasicProperties::default()
-            .with_delivery_mode(PERSISTENT)
-            .with_correlation_id(id.to_string().into())
-            .with_reply_to(REPLY_TO.into());
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let published = self.channel.basic_publish(
-            "".into(),
-            self.queue.as_str().into(),
-            options,
-            &self.body,
-            properties,
-        );
-        let confirmed = published.await.expect("a publish").await.expect("a confirm");
-        assert!(matches!(confirmed, Confirmation::Ack(None)), "{confirmed:?}");
-        reply.await.expect("a reply");
-    }
-
-    async fn delete(&self) {
-        drop(self.channel.queue_delete(self.queue.as_str().into(), QueueDeleteOptions::default()).await);
-    }
-}
-
-/// The consumer of the queue, with its channel.
-async fn consume(connection: &Connection, queue: &str) -> (Channel, Consumer) {
-    let channel = connection.create_channel().await.expect("a channel");
-    channel.basic_qos(PREFETCH, BasicQosOptions::default()).await.expect("a prefetch");
-    let options = BasicConsumeOptions::default();
-    let consumer = channel.basic_consume(queue.into(), "".into(), options, FieldTable::default()).await;
-    (channel, consumer.expect("a consumer"))
-}
-
-/// Replies to each message and acknowledges it, until it is dropped.
-async fn reply_to_all(channel: Channel, mut consumer: Consumer) {
+async fn reply_to_all(channel: Channel, mut consumer: Consumer) -> Result<(), Error> {
     while let Some(delivery) = consumer.next().await {
-        let delivery = delivery.expect("a message");
-        let reply_to = delivery.properties.reply_to().clone().expect("a reply is wanted");
-        let id = delivery.properties.correlation_id().clone().expect("the call's id");
-        let properties = BasicProperties::default().with_correlation_id(id);
-        let options = BasicPublishOptions::default();
-        channel
-            .basic_publish("".into(), reply_to, options, REPLY, properties)
-            .await
-            .expect("a reply is sent");
-        delivery.ack(BasicAckOptions::default()).await.expect("an acknowledgement");
+        let delivery = delivery?;
+        let (reply_to, options) = (
+            delivery.properties.reply_to().clone().expect("a reply is wanted"),
+            BasicPublishOptions::default(),
+        );
+        channel.basic_publish("".into(), reply_to, options, &REPLY, BasicProperties::default()).await?;
+        delivery.ack(BasicAckOptions::default()).await?;
     }
+    Ok(())
 }

@@ -1,0 +1,130 @@
+//! Resident sizes of the programs: at rest, after a load, with thousands of idle or slow connections, with all of the
+//! body budget in use, and afterwards.
+
+use crate::comparison::Rounds;
+use crate::document::table;
+use crate::options::Options;
+use crate::sender::Shape;
+use crate::traffic::Traffic;
+use crate::usage::memory;
+use crate::worlds::{builder, fill};
+use futures_util::future::join_all;
+use std::time::Duration;
+use tests::raw::{RawConnection, head};
+use tests::{EVENTS, MAX_WAIT, Program, World, eventually, now};
+use tokio::time::{sleep, timeout};
+
+/// Idle and slow connections, and the addresses that they come from in turn.
+const CONNECTIONS: usize = 4_096;
+const PEERS: usize = 8;
+/// Callers that send all but the last byte of a body of the largest size, and the networks that they use in turn: an
+/// address and a network may hold only a share of the budget.
+const BODIES: usize = 90;
+const BODY: usize = 4 << 20;
+const NETWORKS: usize = 30;
+/// How long such a caller waits for a refusal before it counts as holding its body.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
+/// Rest before a size is read that should have shrunk.
+const REST: Duration = Duration::from_secs(10);
+/// How often a slow connection sends a byte, and how many are sent before the sizes are read.
+const SLOW: Duration = Duration::from_secs(1);
+const SLOW_BYTES: usize = 3;
+
+pub(crate) async fn run(options: &Options) -> String {
+    let (mut rounds, mut held) = (Vec::new(), Vec::new());
+    for _ in 0..options.rounds {
+        let (states, bodies) = round(options).await;
+        rounds.push(states);
+        held.push(bodies as f64);
+    }
+    let row = |state: usize| {
+        let mut cells = vec![rounds[0][state].0.to_owned()];
+        for program in 0..3 {
+            let of = |part: usize| Rounds::of(rounds.iter().map(|states| states[state].1[program][part]));
+            let (resident, peak) = (of(0), of(1));
+            cells.extend([
+                format!("{:.0}", resident.median),
+                resident.spread(),
+                format!("{:.0}", peak.median),
+            ]);
+        }
+        cells
+    };
+    let mut columns = vec!["MiB"];
+    columns
+        .extend(["ingest", "worker", "dispatcher"].iter().flat_map(|name| [name, "rounds differ", "peak"]));
+    format!(
+        "Resident MiB of each program, and its peak in that state. Each round starts the programs anew; their sizes at rest are\nthe floor. {} bodies of 4 MiB were held, of a budget of 256 MiB. Limits of connections and times are raised so that the\nstates last.\n\n{}",
+        Rounds::of(held).median,
+        table(&columns, (0..rounds[0].len()).map(row))
+    )
+}
+
+/// The states with the size of each program, and how many bodies were held.
+async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize) {
+    let world = builder().dispatchers(1).set("CONNECT_MAX_CONNECTIONS", "16384");
+    let world = world.set("CONNECT_HEADER_TIMEOUT", "120s").set("CONNECT_BODY_TIMEOUT", "120s").start().await;
+    sleep(SLOW).await;
+    let mut states = vec![("at rest, just started", read(&world))];
+    fill(&world, &world.key).await;
+    Shape { traffic: Traffic::Mix, batch: 100, connections: 8 }.load(&world, options.duration()).await;
+    sleep(REST).await;
+    states.push(("after batches of the mix", read(&world)));
+
+    let slow = format!("POST {EVENTS} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ");
+    for (state, first, next) in [("4,096 idle connections", "", ""), ("4,096 slow connections", &slow, "a")] {
+        let mut connections = open(&world, first).await;
+        for _ in 0..SLOW_BYTES {
+            sleep(SLOW).await;
+            join_all(connections.iter_mut().map(|connection| connection.send(next))).await;
+        }
+        states.push((state, read(&world)));
+        drop(connections);
+        sleep(REST).await;
+        drop(read(&world));
+    }
+
+    let held = join_all((0..BODIES).map(|number| hold_body(&world, number))).await;
+    let held: Vec<RawConnection> = held.into_iter().flatten().collect();
+    states.push(("bodies of 4 MiB held", read(&world)));
+    let bodies = held.len();
+    drop(held);
+    sleep(REST).await;
+    states.push(("after they hung up", read(&world)));
+    (states, bodies)
+}
+
+/// Resident size and peak of each program; the next peak starts from here.
+fn read(world: &World) -> Vec<[f64; 2]> {
+    let read =
+        |program: &Program| memory(program.id()).unwrap_or_else(|| panic!("{} has ended", program.name()));
+    world.ingests.iter().chain(&world.workers).chain(&world.dispatchers).map(read).collect()
+}
+
+/// Opens connections that send these bytes, and waits until ingest has accepted them.
+async fn open(world: &World, first: &str) -> Vec<RawConnection> {
+    let mut connections = Vec::new();
+    for number in 0..CONNECTIONS {
+        let source = [127, 0, 0, 2 + (number % PEERS) as u8];
+        let mut connection = RawConnection::from(source, world.http().address()).await;
+        connection.send(first).await;
+        connections.push(connection);
+    }
+    eventually("ingest has all the connections", MAX_WAIT, async || {
+        let open = world.ingests[0].metrics().await.sum("connect_http_connections", &[]);
+        if open >= CONNECTIONS as f64 { Ok(()) } else { Err(open.to_string()) }
+    })
+    .await;
+    connections
+}
+
+/// A connection whose body lacks the last byte; `None` if it was refused.
+async fn hold_body(world: &World, number: usize) -> Option<RawConnection> {
+    let request = world.key.events_at(now(), vec![b' '; BODY]);
+    let start = [head(&request), format!("content-length: {BODY}\r\n\r\n").into_bytes()].concat();
+    let source = [127, 0, 1 + (number % NETWORKS) as u8, 1];
+    let mut connection = RawConnection::from(source, world.http().address()).await;
+    connection.send(&start).await;
+    connection.send(&request.body[1..]).await;
+    timeout(REFUSED_WITHIN, connection.response()).await.is_err().then_some(connection)
+}

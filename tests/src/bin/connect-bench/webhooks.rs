@@ -1,0 +1,165 @@
+//! Deliveries of events that are in the outbox already, and the time from a quiet agency's request to its webhook.
+
+use crate::comparison::Comparison;
+use crate::measure::{LoadStats, measure, steady, timed};
+use crate::options::Options;
+use crate::sender::Sender;
+use crate::traffic::Traffic;
+use crate::worlds::{builder, fill, run_copies, warnings};
+use common::signature::sign_webhook;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use tests::{Behavior, HttpClient, HttpRequest, MAX_WAIT, Receiver, World, eventually, now};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+const DISPATCHERS: [usize; 3] = [1, 2, 4];
+const RECEIVERS: [usize; 2] = [1, 50];
+/// Deliveries of one burst.
+const BURST: usize = 5_000;
+/// Deliveries of another agency that wait beside the quiet one.
+const FLOOD: usize = 60_000;
+/// How many the dispatcher sends at once to one subscription, and so the bare client.
+const SENT_AT_ONCE: u32 = 32;
+/// Requests of the quiet agency a second.
+const QUIET_RATE: f64 = 20.0;
+/// The body of a webhook as a dispatcher sends it.
+const ENVELOPE: &str = r#"{"specVersion":"1.0","eventId":"01961ce1-5b1a-7000-8000-000000000000","eventType":"lead.assigned","occurredAt":"2026-01-02T03:04:05.678Z","tenant":"acme","origin":"crm","actor":{"type":"contact","email":"traveller@example.com","name":"Bench Traveller"},"payload":{"leadId":"01961ce1-5b1a-7000-8000-000000000001","clientId":"01961ce1-5b1a-7000-8000-000000000002","tripId":"01961ce1-5b1a-7000-8000-000000000003","enquiryNumber":"ENQ-2026-000001","owner":{"email":"asha@acme.test","name":"Asha"},"previousOwner":null}}"#;
+
+pub(crate) async fn run(options: &Options) -> String {
+    let mut setups = [Setup::new(RECEIVERS[0]).await, Setup::new(RECEIVERS[1]).await];
+    let (flood, world) = (Receiver::http(), &setups[0].world);
+    world.add_tenant("flood").await;
+    world.connectctl.json(&["subscription", "create", "--tenant", "flood", "--url", &flood.url("/")]).await;
+    fill(world, &world.key).await;
+    world.database.execute("ANALYZE").await;
+
+    let mut rates = Comparison::of_rates("deliveries", "bare posts");
+    let mut times = Comparison::of_p99("requests", "nobody else");
+    for _ in 0..options.rounds {
+        for setup in &mut setups {
+            for dispatchers in DISPATCHERS {
+                run_copies(&mut setup.world, (1, 1, dispatchers)).await;
+                setup.burst().await;
+                let label = format!("receivers: {}, dispatchers: {dispatchers}", setup.receivers);
+                let load = measure(1, options.duration(), BURST, async |_| setup.burst().await);
+                let floor = setup.posts(options.duration());
+                rates.measure(&label, &setup.world, load, floor).await;
+            }
+        }
+        run_copies(&mut setups[0].world, (1, 1, 1)).await;
+        let beside = setups[0].beside_flood(&flood, options.duration());
+        let alone = setups[0].quiet_agency(options.duration());
+        times.measure(&format!("beside {FLOOD} deliveries"), &setups[0].world, beside, alone).await;
+    }
+    format!(
+        "Bursts of {BURST} deliveries of events that are in the outbox already, until the last one is received and recorded. 50\nreceivers are 50 subscriptions to each event, on one server. Floor: a bare client posts the same messages, each signed,\n{SENT_AT_ONCE} at once; the times are its own. Nothing is read or recorded.\n\n{}\nTimes from request to webhook of a quiet agency that sends {QUIET_RATE} enquiries a second, while one dispatcher works on\n{FLOOD} deliveries of another agency. That one's receiver is so slow that part of them waits until the end.\n\n{}{}{}",
+        rates.tables(),
+        times.figures(),
+        warnings(&setups[0].world),
+        warnings(&setups[1].world)
+    )
+}
+
+/// Programs, and a receiver with its subscriptions.
+struct Setup {
+    world: World,
+    receiver: Receiver,
+    receivers: usize,
+    database: Client,
+}
+
+impl Setup {
+    async fn new(receivers: usize) -> Self {
+        let (world, receiver) = (builder().dispatchers(1).start().await, Receiver::http());
+        for number in 0..receivers {
+            world.subscribe(&receiver.url(&format!("/{number}"))).await;
+        }
+        let database = world.database.connect().await;
+        Self { world, receiver, receivers, database }
+    }
+
+    /// Commits as many events as make a burst and waits until all is delivered and recorded. There is no time of a request.
+    async fn burst(&self) -> f64 {
+        self.receiver.clear_received();
+        insert_outbox_events(&self.database, "acme", BURST / self.receivers).await;
+        until_received(&self.receiver, BURST).await;
+        let statement = "SELECT count(*) FROM deliveries WHERE state = 'pending' AND parked_at IS NULL";
+        eventually("the burst is recorded", MAX_WAIT, async || {
+            let pending: i64 = self.database.query_one(statement, &[]).await.expect("deliveries").get(0);
+            if pending == 0 { Ok(f64::NAN) } else { Err(format!("{pending} pending")) }
+        })
+        .await
+    }
+
+    /// A bare client posts the same messages, each signed.
+    async fn posts(&self, length: Duration) -> LoadStats {
+        let (client, secret) = (HttpClient::for_other_server(self.receiver.address()), [b'x'; 49].as_slice());
+        measure(SENT_AT_ONCE as usize, length, 1, async |_| {
+            let request = HttpRequest::new("POST", "/0", ENVELOPE)
+                .with("content-type", "application/json")
+                .with("x-connect-signature", sign_webhook([secret], now(), ENVELOPE.as_bytes()))
+                .with("x-connect-delivery", Uuid::now_v7().to_string());
+            let (response, took) = timed(client.send(&request)).await;
+            assert_eq!(response.status, 204);
+            took
+        })
+        .await
+    }
+
+    /// The quiet agency's requests while another one's deliveries wait.
+    async fn beside_flood(&self, flood: &Receiver, length: Duration) -> LoadStats {
+        // Twice as slow as the flood needs to last as long as the measurement.
+        flood.respond_to_all(Behavior::status(204).after(length * 2 * SENT_AT_ONCE / FLOOD as u32));
+        insert_outbox_events(&self.database, "flood", FLOOD).await;
+        let stats = self.quiet_agency(length).await;
+        assert!(flood.count() < FLOOD, "the flood ended before the measurement");
+        flood.respond_to_all(Behavior::status(204));
+        until_received(flood, FLOOD).await;
+        flood.clear_received();
+        stats
+    }
+
+    /// Sends enquiries at a steady rate and measures the times until their webhooks are received.
+    async fn quiet_agency(&self, length: Duration) -> LoadStats {
+        self.receiver.clear_received();
+        let (sender, sent) = (Sender::new(&self.world, &self.world.key), RefCell::new(HashMap::new()));
+        let started = Instant::now();
+        steady(QUIET_RATE, length, async || {
+            let events = Traffic::Enquiries.draw(1);
+            sent.borrow_mut().insert(events[0].id.clone(), Instant::now());
+            sender.events(&events).await;
+        })
+        .await;
+        let (took, sent) = (started.elapsed(), sent.into_inner());
+        until_received(&self.receiver, sent.len()).await;
+        // A webhook repeats the enquiry's external id, which is its event's id.
+        let times = self.receiver.received().into_iter().filter_map(|webhook| {
+            let sent = sent.get(webhook.json()["payload"]["externalId"].as_str()?)?;
+            Some(webhook.at.saturating_duration_since(*sent).as_secs_f64())
+        });
+        let times: Vec<f64> = times.collect();
+        assert!(times.len() >= sent.len(), "{} of {} webhooks name their enquiry", times.len(), sent.len());
+        LoadStats::new(sent.len(), took, times)
+    }
+}
+
+async fn until_received(receiver: &Receiver, count: usize) {
+    eventually("all webhooks are received", MAX_WAIT, async || match receiver.count() {
+        received if received >= count => Ok(()),
+        received => Err(format!("{received} of {count}")),
+    })
+    .await;
+}
+
+/// Inserts events into the outbox and notifies the dispatchers, as the worker does.
+async fn insert_outbox_events(database: &Client, tenant: &str, count: usize) {
+    let ids: Vec<Uuid> = (0..count).map(|_| Uuid::now_v7()).collect();
+    let statement = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+         SELECT tenant_id, id, 'lead.assigned', 'crm', $2::text::json, now()
+         FROM tenants, unnest($1::uuid[]) AS id WHERE slug = $3";
+    let inserted = database.execute(statement, &[&ids, &ENVELOPE, &tenant]).await;
+    assert_eq!(inserted.expect("events in the outbox"), count as u64);
+    database.batch_execute("NOTIFY connect_outbox").await.expect("the dispatchers are notified");
+}
