@@ -61,24 +61,19 @@ pub(crate) async fn run(options: &Options) -> String {
     )
 }
 
+/// A world with so many more ledger rows, which are inserted with all indexes in place.
 async fn prepared(options: &Options, ledger_rows: u32) -> World {
     let world = filled().await;
     inserts(&world, SHAPE, options.duration()).await;
-    insert_rows(&world, ledger_rows).await;
-    SHAPE.load(&world, options.duration()).await;
-    world.database.execute("ANALYZE").await;
-    world
-}
-
-/// Inserts ledger rows, with all indexes in place.
-async fn insert_rows(world: &World, ledger_rows: u32) {
     let connection = world.database.connect().await;
     let prepared = connection.batch_execute(&format!("SET synchronous_commit = off; {SPREAD_ID}")).await;
     prepared.expect("a session for bulk inserts");
     let inserted = connection.execute(LEDGER, &[&i64::from(ledger_rows)]).await;
     inserted.unwrap_or_else(|error| panic!("bulk rows: {error:?}"));
+    SHAPE.load(&world, options.duration()).await;
     // Sets hint bits and writes dirty pages before the measurement, which would otherwise do it.
-    for statement in ["VACUUM (ANALYZE) event_ledger", "CHECKPOINT"] {
+    for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {
         world.database.execute(statement).await;
     }
+    world
 }

@@ -43,9 +43,7 @@ const MIX: [Kind; 10] = [
 /// The kind of events that a load sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// `contact.identified` only.
     Identified,
-    /// `enquiry.submitted` only.
     Enquiries,
     /// Every ordinary type.
     Mix,
