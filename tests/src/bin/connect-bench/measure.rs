@@ -29,7 +29,7 @@ impl LoadStats {
         times.sort_unstable_by(f64::total_cmp);
         let last = times.len().saturating_sub(1);
         let percentile =
-            |percent| times.get((times.len() * percent / 100).min(last)).copied().unwrap_or(f64::NAN);
+            |percent: usize| times.get((times.len() * percent / 100).min(last)).copied().unwrap_or(f64::NAN);
         Self { count, rate: count as f64 / took.as_secs_f64(), p50: percentile(50), p99: percentile(99) }
     }
 }
