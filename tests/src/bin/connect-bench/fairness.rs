@@ -98,10 +98,10 @@ async fn send_without_pause(address: SocketAddr, key: ApiKey) {
             match connection.response().await {
                 // Closed by ingest.
                 None => break,
-                Some(response) => {
-                    let is_accepted = response.status == 200;
-                    if is_accepted { &ACCEPTED } else { &REFUSED }.fetch_add(1, Ordering::Relaxed);
-                    tokio::time::sleep(if is_accepted { Duration::ZERO } else { AFTER_REFUSAL }).await;
+                Some(response) if response.status == 200 => _ = ACCEPTED.fetch_add(1, Ordering::Relaxed),
+                Some(_) => {
+                    REFUSED.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(AFTER_REFUSAL).await;
                 }
             }
         }
