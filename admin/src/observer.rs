@@ -26,10 +26,6 @@ pub enum Notice {
     PrivateReceiversAllowed,
     /// So many of the selected deliveries were not replayed: their subscription was removed, or they are pending.
     NotReplayed(u64),
-    /// Only the oldest messages of a dead-letter queue were counted, and those behind them may have expired as well.
-    OldestDeadLettersCounted,
-    /// Messages of a dead-letter queue were not reached, because those before them stay.
-    DeadLettersNotReached,
 }
 
 /// Learns how an operation proceeds. Every method may be left out.

@@ -94,10 +94,9 @@ pub const WEBHOOK_DEAD: &str = "connect_webhook_dead_total";
 pub const WEBHOOK_DELIVERIES: &str = "connect_webhook_deliveries";
 /// Deliveries of events relayed within the last hour that exist in no state: 0 unless rows were lost or removed by hand.
 pub const WEBHOOK_UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
-/// Expired rows and messages that were removed, by table; `dead_letters` are messages of dead-letter queues.
+/// Expired rows and messages that were removed, by table;
 pub const RETENTION_REMOVED: &str = "connect_retention_removed_total";
-/// Seconds since nothing that had expired was left, by table. Until a worker knows it, at least by how much the oldest expired row is
-/// overdue, and the time since its start.
+/// Seconds for which the oldest expired row has been due, by table; 0 without one.
 pub const RETENTION_BEHIND: &str = "connect_retention_behind_seconds";
 /// Maximum number of connections of a database pool.
 pub(crate) const POOL_MAX: &str = "connect_db_pool_max";

@@ -9,6 +9,7 @@ user() { printf '{"name": "%s", "password": "%s", "tags": []}' "$1" "$2"; }
 permissions() { printf '{"user": "%s", "vhost": "/", "configure": "%s", "write": "^amq\\\\.default$", "read": "%s"}' "$1" "$2" "$3"; }
 
 definitions() {
+    local consumed='^connect\\.(events|records|crm)(\\.dead)?$'
     local retries='^connect\\.webhooks(\\.dead|\\.retry\\.[0-9]+)?$'
     printf '{"users": [%s, %s, %s, %s], "permissions": [%s, %s, %s, %s]}\n' \
         "$(user connect_ingest "$INGEST_PASSWORD")" \
@@ -16,8 +17,7 @@ definitions() {
         "$(user connect_dispatcher "$DISPATCHER_PASSWORD")" \
         "$(user connect_operator "$CONSOLE_PASSWORD")" \
         "$(permissions connect_ingest '^$' '^$')" \
-        "$(permissions connect_worker '^connect\\.(events|records|crm)(\\.dead)?$' \
-            '^connect\\.((events|records|crm)(\\.dead)?|webhooks\\.dead)$')" \
+        "$(permissions connect_worker "$consumed" "$consumed")" \
         "$(permissions connect_dispatcher "$retries" "$retries")" \
         "$(permissions connect_operator '^connect\\..+$' '^connect\\..+$')"
 }

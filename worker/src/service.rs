@@ -176,8 +176,7 @@ impl<'a> Lanes<'a> {
         let settings = self.settings;
         let database = pool(settings, "retention", false);
         self.pools.push(database.clone());
-        let broker = settings.broker.clone();
-        let retention = Retention::new(database.clone(), broker, settings.retention, self.shutdown.clone());
+        let retention = Retention::new(database.clone(), settings.retention, self.shutdown.clone());
         (critical_task::spawn("retention", retention.run()), database)
     }
 

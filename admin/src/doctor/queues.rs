@@ -29,7 +29,7 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     if let Some(difference) = difference {
         findings.push(Finding::warning(
             format!("the queue {name} has other arguments than the programs declare: {difference}"),
-            "Set the same CONNECT_QUEUE_MAX_LENGTH and CONNECT_QUEUE_MAX_BYTES as for the programs. If the queue is to change: stop its publishers, let it become empty, delete it, and start the programs again",
+            "Set the same CONNECT_QUEUE_MAX_LENGTH, CONNECT_QUEUE_MAX_BYTES and CONNECT_RETENTION_DEAD_LETTERS as for the programs. If the queue is to change: stop its publishers, let it become empty, delete it, and start the programs again",
         ));
     }
     if depth.consumers == 0 && !is_dead && !is_retry {

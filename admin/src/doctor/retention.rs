@@ -4,7 +4,7 @@ use super::Finding;
 use crate::AdminError;
 use chrono::TimeDelta;
 use common::clock;
-use common::retention::Rule;
+use common::retention::RULES;
 use common::settings::RetentionSettings;
 use tokio_postgres::Client;
 
@@ -13,9 +13,9 @@ const LATE: TimeDelta = TimeDelta::hours(6);
 
 pub(super) async fn check(client: &Client, settings: &RetentionSettings) -> Result<Vec<Finding>, AdminError> {
     let mut findings = Vec::new();
-    for rule in Rule::all() {
+    for rule in RULES {
         let Some(cutoff) = rule.period(settings).cutoff(clock::now() - LATE) else { continue };
-        for (table, due) in rule.count_expired(client, cutoff).await? {
+        for (table, due) in rule.tables.iter().zip(rule.due(client, cutoff, None).await?.rows) {
             if due > 0 {
                 findings.push(Finding::warning(
                     format!("{due} rows of {table} expired more than {} hours ago and were not removed", LATE.num_hours()),

@@ -49,11 +49,10 @@ impl BrokerUser {
         match self {
             // It publishes, and gets replies by direct reply-to, which needs no permission.
             Self::Ingest => (None, None),
-            // Retention removes expired messages of every dead-letter queue.
-            Self::Worker => (
-                Some(r"(events|records|crm)(\.dead)?"),
-                Some(r"((events|records|crm)(\.dead)?|webhooks\.dead)"),
-            ),
+            Self::Worker => {
+                let consumed = Some(r"(events|records|crm)(\.dead)?");
+                (consumed, consumed)
+            }
             // Replay jobs remove the dead letters of replayed deliveries.
             Self::Dispatcher => {
                 let webhooks = Some(r"webhooks(\.dead|\.retry\.[0-9]+)?");

@@ -104,12 +104,18 @@ fn describe(error: &lapin::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{BrokerUrls, SettingValue as _};
+    use crate::settings::{BrokerUrls, RetentionPeriod, SettingValue as _};
 
     /// How long each broker may take to respond, and how long all may take together, in milliseconds.
     fn timeouts(urls: &str) -> (Vec<u128>, u128) {
         let urls = BrokerUrls::parse_setting(urls).unwrap();
-        let settings = BrokerSettings { urls, prefix: "p".to_owned(), max_length: 1, max_bytes: 1 };
+        let settings = BrokerSettings {
+            urls,
+            prefix: "p".to_owned(),
+            max_length: 1,
+            max_bytes: 1,
+            dead_letters: RetentionPeriod::OFF,
+        };
         let each = settings.urls.in_order().map(|(_, url)| dial_timeout(&settings, &url).as_millis());
         (each.collect(), longest_connect(&settings).as_millis())
     }

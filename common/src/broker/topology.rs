@@ -96,7 +96,7 @@ pub(super) async fn declare(
         }
         // The dead-letter queue is declared first, so that no dead-lettered message can be lost.
         let dead = dead_queue_name(&settings.prefix, queue);
-        declare_one(connection, &dead, dead_arguments(settings)).await?;
+        declare_one(connection, &dead, dead_arguments(settings, queue)).await?;
         declare_one(connection, &name, arguments(settings, queue)).await?;
     }
     for level in 1..=retry_levels {
@@ -115,9 +115,16 @@ fn arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
 
 /// Each scan of dead letters delivers them, and must not use up a delivery limit: since RabbitMQ 4.0 a queue without its own limit
 /// has one of 20, beyond which messages of this queue would be dropped.
-fn dead_arguments(settings: &BrokerSettings) -> FieldTable {
+///
+/// Messages expire by an argument of the queue, because the broker removes the TTL of a message that it dead-letters. Those
+/// of webhooks never do, because their deliveries can be replayed (D31).
+fn dead_arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
     let mut arguments = bounded(settings);
     arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(i32::MAX));
+    if let Some(length) = settings.dead_letters.length().filter(|_| queue != Queue::Webhooks) {
+        let millis = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
+        arguments.insert("x-message-ttl".into(), AMQPValue::LongLongInt(millis));
+    }
     arguments
 }
 
@@ -132,7 +139,7 @@ pub(super) fn declarations(settings: &BrokerSettings, retry_levels: u8) -> Vec<(
     let mut all = Vec::new();
     for queue in Queue::ALL {
         all.push((queue_name(&settings.prefix, queue), arguments(settings, queue)));
-        all.push((dead_queue_name(&settings.prefix, queue), dead_arguments(settings)));
+        all.push((dead_queue_name(&settings.prefix, queue), dead_arguments(settings, queue)));
     }
     let retry = (1..=retry_levels).map(|level| retry_queue_name(&settings.prefix, level));
     all.extend(retry.map(|name| (name, retry_arguments(settings))));

@@ -1,4 +1,4 @@
-//! How long settled rows and messages are kept.
+//! How long settled rows are kept.
 
 use super::{Environment, Section, SettingError, SettingValue, Variable, error};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -33,6 +33,11 @@ impl RetentionPeriod {
         now.checked_sub_signed(TimeDelta::from_std(self.0?).ok()?)
     }
 
+    /// How long; `None` if everything is kept.
+    pub const fn length(self) -> Option<Duration> {
+        self.0
+    }
+
     fn is_shorter_than(self, least: Duration) -> bool {
         self.0.is_some_and(|period| period < least)
     }
@@ -62,7 +67,7 @@ impl SettingValue for RetentionPeriod {
     }
 }
 
-/// How long settled rows and messages are kept.
+/// How long settled rows are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionSettings {
     /// Delivered and dropped deliveries, their attempts, and relayed events of the outbox.
@@ -75,8 +80,6 @@ pub struct RetentionSettings {
     pub audit: RetentionPeriod,
     /// Why requests were refused, and how many requests each key has made.
     pub refusals: RetentionPeriod,
-    /// Messages of dead-letter queues.
-    pub dead_letters: RetentionPeriod,
     /// Applied events, by which duplicates are recognized.
     pub ledger: RetentionPeriod,
 }
@@ -89,7 +92,6 @@ impl RetentionSettings {
         notifications: RetentionPeriod::OFF,
         audit: RetentionPeriod::OFF,
         refusals: RetentionPeriod::OFF,
-        dead_letters: RetentionPeriod::OFF,
         ledger: RetentionPeriod::OFF,
     };
 }
@@ -122,11 +124,6 @@ impl Section for RetentionSettings {
             help: "how long the newest 200 refused requests of each key, and the numbers of requests, are kept, at least 24h; off keeps all",
         },
         Variable {
-            name: "CONNECT_RETENTION_DEAD_LETTERS",
-            default: Some("off"),
-            help: "how long messages stay in dead-letter queues, except those of webhooks that can still be replayed; off keeps them",
-        },
-        Variable {
             name: "CONNECT_RETENTION_LEDGER",
             default: Some("off"),
             help: "how long an applied event is recognized as a duplicate, at least 90d; off recognizes it forever",
@@ -147,7 +144,6 @@ impl Section for RetentionSettings {
             notifications: env.get::<Self, _>("CONNECT_RETENTION_NOTIFICATIONS")?,
             audit: at_least("CONNECT_RETENTION_AUDIT", AUDIT_MIN)?,
             refusals: at_least("CONNECT_RETENTION_REFUSALS", REFUSALS_MIN)?,
-            dead_letters: env.get::<Self, _>("CONNECT_RETENTION_DEAD_LETTERS")?,
             ledger: at_least("CONNECT_RETENTION_LEDGER", LEDGER_MIN)?,
         })
     }
@@ -178,22 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn dead_letters_and_the_ledger_are_kept_by_default() {
+    fn the_ledger_is_kept_by_default() {
         let settings = RetentionSettings::from_env(&Environment::from_pairs(&[])).expect("defaults");
-        let RetentionSettings {
-            deliveries,
-            idempotency,
-            notifications,
-            audit,
-            refusals,
-            dead_letters,
-            ledger,
-        } = settings;
-        let periods = [deliveries, idempotency, notifications, audit, refusals, dead_letters, ledger];
-        assert_eq!(
-            periods.map(|period| period.to_string()),
-            ["30d", "7d", "90d", "365d", "7d", "off", "off"]
-        );
+        let RetentionSettings { deliveries, idempotency, notifications, audit, refusals, ledger } = settings;
+        let periods = [deliveries, idempotency, notifications, audit, refusals, ledger];
+        assert_eq!(periods.map(|period| period.to_string()), ["30d", "7d", "90d", "365d", "7d", "off"]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Declares the settings that several programs read, in sections. The other files of this directory parse values, except `retention`
 //! and `console`, which declare their sections themselves.
 
-use super::{BrokerUrls, ByteSize, DatabaseUrl, Environment, Section, SettingError, Variable, error};
+use super::{
+    BrokerUrls, ByteSize, DatabaseUrl, Environment, RetentionPeriod, Section, SettingError, Variable, error,
+};
 use crate::sealed::{MasterKey, MasterKeys};
 use hyper::Uri;
 use std::net::SocketAddr;
@@ -73,7 +75,12 @@ pub struct BrokerSettings {
     pub max_length: u32,
     /// Maximum number of bytes of a queue; the broker refuses more.
     pub max_bytes: i64,
+    /// How long the broker keeps messages in dead-letter queues.
+    pub dead_letters: RetentionPeriod,
 }
+
+/// The longest TTL of RabbitMQ 3.10 is 2^32 - 1 milliseconds.
+const DEAD_LETTERS_MAX: Duration = Duration::from_secs(49 * 86_400);
 
 impl Section for BrokerSettings {
     const VARIABLES: &'static [Variable] = &[
@@ -97,6 +104,11 @@ impl Section for BrokerSettings {
             default: Some("4GiB"),
             help: "bytes in a queue after which the broker refuses more (reject-publish)",
         },
+        Variable {
+            name: "CONNECT_RETENTION_DEAD_LETTERS",
+            default: Some("off"),
+            help: "how long RabbitMQ keeps messages in dead-letter queues, except those of webhooks, which can be replayed, at most 49d; off keeps them",
+        },
     ];
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
@@ -110,9 +122,14 @@ impl Section for BrokerSettings {
                 "must be at most 100 letters, digits, '-', '_' or '.'",
             ));
         }
+        let dead_letters: RetentionPeriod = env.get::<Self, _>("CONNECT_RETENTION_DEAD_LETTERS")?;
+        if dead_letters.length().is_some_and(|length| length > DEAD_LETTERS_MAX) {
+            return Err(error("CONNECT_RETENTION_DEAD_LETTERS", "must be off or at most 49d"));
+        }
         Ok(Self {
             urls,
             prefix,
+            dead_letters,
             max_length: env.get::<Self, _>("CONNECT_QUEUE_MAX_LENGTH")?,
             max_bytes: i64::try_from(max_bytes).unwrap_or(i64::MAX),
         })

@@ -106,6 +106,7 @@ async fn names_each_malformed_setting_without_repeating_its_value() {
         // Too short: what is repeated later would not be known as a duplicate.
         ("CONNECT_RETENTION_LEDGER", "89d"),
         ("CONNECT_RETENTION_IDEMPOTENCY", "23h"),
+        ("CONNECT_RETENTION_DEAD_LETTERS", "50d"),
         ("CONNECT_WEBHOOK_ATTEMPTS", "0"),
         ("CONNECT_WEBHOOK_BACKOFF_BASE", "0s"),
         ("CONNECT_WEBHOOK_BACKOFF_CAP", "31d"),

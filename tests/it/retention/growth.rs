@@ -106,9 +106,7 @@ async fn tables_keep_their_size_and_operations_their_cost_over_months() {
         write_day(&client, day, begin + TimeDelta::days(day)).await;
         let now = begin + TimeDelta::days(day + 1);
         let removing = rows_read(&mut client, async |client| {
-            admin::retention::run(client, &actor, None, &settings, now, &mut SilentObserver)
-                .await
-                .expect("a run");
+            admin::retention::run(client, &actor, &settings, now, &mut SilentObserver).await.expect("a run");
         })
         .await;
         // What autovacuum does when a twentieth of a table was removed. It also analyzes; here once, between two measurements.

@@ -3,7 +3,6 @@
 mod behind;
 mod dead_letters;
 mod growth;
-mod migration;
 mod programs;
 mod rules;
 

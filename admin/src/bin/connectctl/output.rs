@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
 use common::progress::Progress;
-use common::retention::DEAD_LETTERS_OF_SCAN;
 use serde::Serialize;
 use std::io::{ErrorKind, Write as _, stdout};
 
@@ -168,14 +167,6 @@ impl Observer for OutputObserver {
             Notice::NotReplayed(number) => self
                 .output
                 .warn(&format!("{number} not replayed: their subscription was removed, or they are pending")),
-            Notice::OldestDeadLettersCounted => self.output.warn(&format!(
-                "of each dead-letter queue only the oldest {DEAD_LETTERS_OF_SCAN} messages were counted; there are more, \
-                 which may have expired as well"
-            )),
-            Notice::DeadLettersNotReached => self.output.warn(&format!(
-                "a dead-letter queue has more messages that may have expired: its oldest {DEAD_LETTERS_OF_SCAN} stay, because their \
-                 deliveries can be replayed or they have no time; replay or drop them, and run the command again"
-            )),
         }
     }
 }

@@ -246,7 +246,7 @@ async fn installation(audited: &mut Audited) {
     audited.changes("secrets rotate", &[], ("secrets.rotate", field("keyId")), None).await;
     audited.reads("secrets list", &[]).await;
     audited.reads("retention plan", &[]).await;
-    let run = ("retention.run", is("expired rows and messages"));
+    let run = ("retention.run", is("expired rows"));
     audited.changes("retention run", &[], run, None).await;
 }
 

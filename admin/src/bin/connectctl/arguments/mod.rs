@@ -232,8 +232,8 @@ fn after_help() -> String {
         text.push_str(&format!("  {name} ({})\n      {help}\n", default_text(*default)));
     }
     text.push_str(
-        "\nNo command needs all of them. AMQP_URL and CONNECT_QUEUE_... are read by advisor, client, doctor, queue and delivery\n\
-         replay, and by retention if CONNECT_RETENTION_DEAD_LETTERS is not off; CONNECT_RETENTION_... by retention and doctor;\n\
+        "\nNo command needs all of them. AMQP_URL, CONNECT_QUEUE_... and CONNECT_RETENTION_DEAD_LETTERS are read by advisor, client,\n\
+         doctor, queue and delivery replay; the other CONNECT_RETENTION_... by retention and doctor;\n\
          CONNECT_ACCEPT_UNSIGNED_MESSAGES by advisor; CONNECT_CONSOLE_... by console.\n",
     );
     text
