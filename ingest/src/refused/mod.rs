@@ -1,37 +1,85 @@
-//! Why requests that name a key were refused, for the owner of the key (D35), and how many requests each key makes.
+//! Why requests that named a key were refused, for the owner of the key (D35), and how many requests each key makes.
 //!
-//! A request only notes its refusal in memory; a task writes the notes of each second together. What cannot be noted or
-//! written is counted and lost: a refusal waits for nothing and takes as long as if nothing were recorded.
+//! A request only notes its refusal in memory; one task writes the notes together. What cannot be noted or written is counted and
+//! lost: a refusal waits for nothing and takes as long as if nothing were recorded.
 //!
-//! Each of three groups has a list with the same bounds: existing keys, keys that do not exist, and prefixes in malformed headers,
-//! which are not looked up. So whether a key exists makes no difference to a request, and nobody can displace the notes of
-//! existing keys by naming others.
+//! There are two lists with the same bounds: of existing keys, and of prefixes that name no key or were not looked up. So whether a
+//! key exists makes no difference to a request, and nobody can displace the notes of existing keys by naming others. The
+//! statements that write skip prefixes without a key.
 
 mod detail;
-mod notes;
-mod sampling;
-mod writer;
-
-pub(crate) use notes::RefusedNote;
-pub(crate) use writer::KeyRequestRecorder;
+mod list;
 
 use crate::auth::{AuthFailure, HeaderFault, Verified};
 use crate::http::RequestHead;
 use crate::http::route::Route;
+use crate::outage::Outage;
 use crate::refusal::Refusal;
+use crate::store::refused_requests::{self, RefusedRow};
+use crate::store::{self, api_key_requests};
 use bytes::Bytes;
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use common::activity;
 use common::clock;
+use common::db::{Client, Database};
+use common::metrics::{REFUSED_REQUESTS, register_counter};
 use common::model::{KeyPrefix, Scope};
 use common::signature::Signature;
-use notes::NamedKey;
+use list::{Noted, RefusedList, hashed};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+/// How often the lists are written.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long one statement may take.
+const WITHIN: Duration = Duration::from_secs(5);
+
+const RECORDED: &str = "recorded";
+const SAMPLED: &str = "sampled";
+const LOST: &str = "lost";
+
+/// The refused requests, and the counts of all. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct KeyRequestRecorder(Arc<Shared>);
+
+struct Shared {
+    db: Database,
+    outage: Outage,
+    of_existing_keys: Mutex<RefusedList>,
+    of_other_prefixes: Mutex<RefusedList>,
+}
+
+impl fmt::Debug for KeyRequestRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRequestRecorder").finish_non_exhaustive()
+    }
+}
+
+fn lock(list: &Mutex<RefusedList>) -> MutexGuard<'_, RefusedList> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl KeyRequestRecorder {
+    /// A recorder that writes to `db`.
+    pub(crate) fn new(db: Database) -> Self {
+        for outcome in [RECORDED, SAMPLED, LOST] {
+            register_counter(REFUSED_REQUESTS, &[("outcome", outcome)]);
+        }
+        Self(Arc::new(Shared {
+            db,
+            outage: Outage::new("refused requests"),
+            of_existing_keys: Mutex::default(),
+            of_other_prefixes: Mutex::default(),
+        }))
+    }
+
     /// Notes a request whose three headers are not well formed, if it names a key at all.
     pub(crate) fn note_headers(&self, head: &RequestHead, body: &Bytes, fault: &HeaderFault) {
         let Some(key) = &fault.key else { return };
         let detail = Some(detail::of_header(&head.headers, fault));
-        let note = note(head, body, (401, fault.failure.as_str()), detail);
-        self.add(NamedKey::NotLookedUp, key, note);
+        self.add(false, row(head, body, key, (401, fault.failure.as_str()), detail), body);
     }
 
     /// Notes a request whose signature was refused. `exists` says whether there is such a key, which no caller may be
@@ -44,11 +92,9 @@ impl KeyRequestRecorder {
         signature: &Signature,
         failure: AuthFailure,
     ) {
-        let now = clock::now();
-        let detail = detail::of_signature(failure, signature, now.timestamp());
-        let named = if exists { NamedKey::Exists } else { NamedKey::DoesNotExist };
-        let refused = note(head, body, (401, failure.as_str()), detail);
-        self.add(named, key, RefusedNote { signed_at: Some(signature.timestamp()), ..refused });
+        let detail = detail::of_signature(failure, signature, clock::now().timestamp());
+        let refused = row(head, body, key, (401, failure.as_str()), detail);
+        self.add(exists, signed(refused, signature), body);
     }
 
     /// Notes a request with a valid signature that its key may not make: of another tenant, or without the scope.
@@ -60,8 +106,8 @@ impl KeyRequestRecorder {
         failure: AuthFailure,
         scope: Scope,
     ) {
-        let refused = note(head, body, (403, failure.as_str()), detail::of_use(failure, scope));
-        self.add(NamedKey::Exists, key, RefusedNote { signed_at: Some(signature.timestamp()), ..refused });
+        let refused = row(head, body, key, (403, failure.as_str()), detail::of_use(failure, scope));
+        self.add(true, signed(refused, signature), body);
     }
 
     /// Counts a request with valid credentials, and notes it if it was refused. Not every status of 400 or above is a refusal
@@ -75,7 +121,8 @@ impl KeyRequestRecorder {
         result: &Result<T, Refusal>,
     ) {
         let key = &verified.caller().key;
-        let Err(refusal) = result else { return self.count_accepted(key) };
+        let count_accepted = || lock(&self.0.of_existing_keys).count_accepted(key);
+        let Err(refusal) = result else { return count_accepted() };
         // The only failure of authentication that is left once a request is verified.
         let is_replayed = matches!(refusal, Refusal::Unauthorized);
         let (reason, detail) = if is_replayed {
@@ -85,24 +132,93 @@ impl KeyRequestRecorder {
         };
         match refusal.status().as_u16() {
             500.. => {}
-            404 | 409 | 412 => self.count_accepted(key),
+            404 | 409 | 412 => count_accepted(),
             status => {
-                let refused = note(head, body, (status, &reason), detail);
-                let signed_at = Some(verified.signature().timestamp());
-                self.add(NamedKey::Exists, key, RefusedNote { signed_at, ..refused });
+                let refused = row(head, body, key, (status, &reason), detail);
+                self.add(true, signed(refused, verified.signature()), body);
+            }
+        }
+    }
+
+    fn add(&self, exists: bool, row: RefusedRow, body: &Bytes) {
+        let list = if exists { &self.0.of_existing_keys } else { &self.0.of_other_prefixes };
+        match lock(list).add(row, body.clone()) {
+            Noted::Kept => {}
+            Noted::Sampled => count(SAMPLED, 1),
+            Noted::Lost => count(LOST, 1),
+        }
+    }
+
+    /// Writes regularly, until the program ends.
+    pub(crate) async fn write_regularly(self) {
+        let mut next = interval(EVERY);
+        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            next.tick().await;
+            self.write().await;
+        }
+    }
+
+    /// Writes everything that is noted, and the activity of ingest: only the counts of keys tell the tenants of the requests. What
+    /// cannot be written is lost: by the time the database is back there are newer ones.
+    pub(crate) async fn write(&self) {
+        for list in [&self.0.of_existing_keys, &self.0.of_other_prefixes] {
+            let (rows, counts) = lock(list).take(clock::now().timestamp().div_euclid(60));
+            let rows: Vec<RefusedRow> = rows.into_iter().map(hashed).collect();
+            if !rows.is_empty() {
+                let add = async |client: &Client| refused_requests::add(client, &rows).await;
+                match self.run(add).await {
+                    Some(recorded) => count(RECORDED, recorded),
+                    None => count(LOST, rows.len() as u64),
+                }
+            }
+            if !counts.is_empty() {
+                let hour = first_of_hour(clock::now());
+                let add = async |client: &Client| api_key_requests::add(client, hour, &counts).await;
+                for (tenant, accepted, refused) in self.run(add).await.unwrap_or_default() {
+                    activity::count_requests(tenant, accepted, refused);
+                }
+            }
+        }
+        activity::write(&self.0.db).await;
+    }
+
+    async fn run<T>(&self, write: impl AsyncFnMut(&Client) -> Result<T, tokio_postgres::Error>) -> Option<T> {
+        match store::run_until(&self.0.db, Instant::now() + WITHIN, write).await {
+            Ok(written) => {
+                self.0.outage.report_success();
+                Some(written)
+            }
+            Err(error) => {
+                self.0.outage.report_failure(&error);
+                None
             }
         }
     }
 }
 
-fn note(
+fn count(outcome: &'static str, number: u64) {
+    metrics::counter!(REFUSED_REQUESTS, "outcome" => outcome).increment(number);
+}
+
+fn first_of_hour(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
+}
+
+fn signed(row: RefusedRow, signature: &Signature) -> RefusedRow {
+    RefusedRow { signed_at: Some(signature.timestamp()), ..row }
+}
+
+fn row(
     head: &RequestHead,
     body: &Bytes,
+    key: &KeyPrefix,
     (status, reason): (u16, &str),
     detail: Option<String>,
-) -> RefusedNote {
-    RefusedNote {
+) -> RefusedRow {
+    RefusedRow {
         request_id: head.request_context.request_id,
+        key: key.clone(),
         at: clock::now(),
         method: head.method.clone(),
         route: Route::at(head.uri.path()).map_or("", |(route, _)| route.pattern()),
@@ -110,6 +226,7 @@ fn note(
         reason: reason.to_owned(),
         detail,
         signed_at: None,
-        body: body.clone(),
+        body_sha256: None,
+        body_bytes: body.len(),
     }
 }

@@ -4,6 +4,7 @@ use super::prepared;
 use chrono::{DateTime, Utc};
 use common::db::{Client, column};
 use common::model::KeyPrefix;
+use hyper::Method;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ pub(crate) struct RefusedRow {
     pub(crate) request_id: Uuid,
     pub(crate) key: KeyPrefix,
     pub(crate) at: DateTime<Utc>,
-    pub(crate) method: String,
+    pub(crate) method: Method,
     pub(crate) route: &'static str,
     pub(crate) status: u16,
     pub(crate) reason: String,
