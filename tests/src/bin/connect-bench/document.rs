@@ -2,10 +2,10 @@
 
 use crate::options::{Options, Section};
 use crate::traffic;
+use ::tests::TestDatabase;
 use clap::ValueEnum;
 use std::fs;
 use std::path::Path;
-use tests::TestDatabase;
 
 const INTRODUCTION: &str = "\
 # Capacity
