@@ -151,19 +151,6 @@ pub enum AdminError {
         "CONNECT_MASTER_KEY differs from the master key that the database was set up with; set it to the master key of the running programs"
     )]
     MasterKeyDiffers,
-    /// Secrets of subscriptions were sealed under another master key, so the programs could not open their URLs either.
-    #[error(
-        "{left} subscriptions were not changed, the first is {first}: their secrets cannot be decrypted with this \
-         CONNECT_MASTER_KEY; run it again with the master key of the running programs ({sealed} were sealed)"
-    )]
-    UrlsNotSealed {
-        /// Number of subscriptions that were not changed.
-        left: usize,
-        /// Id of one of them.
-        first: Uuid,
-        /// Number of subscriptions whose URLs were sealed.
-        sealed: u64,
-    },
     /// A program's role could not be created.
     #[error(
         "the role {role} does not exist and could not be created; run the command as a role with CREATEROLE, or create it first: CREATE ROLE {role} NOLOGIN"

@@ -56,7 +56,6 @@ impl AdminError {
             | Self::Broker(_) => ErrorKind::Unavailable,
             Self::Database(error) if error.as_db_error().is_none() => ErrorKind::Unavailable,
             Self::MasterKeyDiffers
-            | Self::UrlsNotSealed { .. }
             | Self::Random(_)
             | Self::Database(_)
             | Self::Migration(_)

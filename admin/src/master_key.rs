@@ -5,13 +5,10 @@ use common::db::{MasterKeyState, verify_master_key};
 use common::sealed::MasterKeys;
 use tokio_postgres::Client;
 
-/// Refuses master keys of which neither is the one that the database was set up with. If no program has written the canary
-/// yet, a key that cannot decrypt the newest secret is accepted: it may replace a key that was lost.
+/// Refuses master keys of which neither is the one that the database was set up with.
 pub async fn verify(client: &Client, master_keys: &MasterKeys) -> Result<(), AdminError> {
     match verify_master_key(client, master_keys).await? {
-        MasterKeyState::Matches
-        | MasterKeyState::MatchesPrevious
-        | MasterKeyState::DoesNotOpenNewestSecret => Ok(()),
+        MasterKeyState::Matches | MasterKeyState::MatchesPrevious => Ok(()),
         MasterKeyState::Differs(_) => Err(AdminError::MasterKeyDiffers),
     }
 }

@@ -2,12 +2,11 @@
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::roles::{self, RolePrefix};
-use crate::store::{self, role_settings};
+use crate::store::role_settings;
 use crate::transaction::transact;
 use crate::{AdminError, Observer, ProgressStep};
 use common::db::Migrations;
 use serde::Serialize;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_postgres::{Client, Transaction};
 
 /// The migrations of one run.
@@ -39,8 +38,7 @@ pub async fn set_role_settings(
 }
 
 /// Applies the pending migrations, and gives the programs' roles with this prefix their privileges. Waits for another run, if
-/// there is one. Each step has its audit record in its transaction; what came before the table of the records is named in the
-/// first one.
+/// there is one. Each migration has its audit record in its transaction.
 pub async fn apply(
     client: &mut Client,
     actor: &Actor,
@@ -49,22 +47,12 @@ pub async fn apply(
 ) -> Result<MigrationReport, AdminError> {
     let mut migrations = Migrations::begin(client).await?;
     observer.begin(ProgressStep::ApplyMigrations, migrations.remaining() as u64);
-    let (mut applied, mut recorded) = (Vec::new(), 0);
+    let mut applied = Vec::new();
     while let Some(name) = migrations.next_name() {
         observer.begin_item(&name);
-        applied.push(name);
-        let has_table = AtomicBool::new(false);
-        let record = async |tx: &Transaction<'_>| {
-            if store::audit_records::table_exists(tx).await? {
-                record(tx, actor, AuditAction::Migrate, &applied[recorded..].join(", "), None).await?;
-                has_table.store(true, Ordering::Relaxed);
-            }
-            Ok::<_, AdminError>(())
-        };
+        let record = async |tx: &Transaction<'_>| record(tx, actor, AuditAction::Migrate, &name, None).await;
         migrations.apply_next(&mut |detail| observer.detail(detail), record).await?;
-        if has_table.into_inner() {
-            recorded = applied.len();
-        }
+        applied.push(name);
     }
     // Before the next run may begin: two of them would change the privileges of the same tables.
     let roles = match role_prefix {

@@ -31,8 +31,8 @@ pub struct RotationReport {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SealedCount {
-    /// The id of the key; null for values of releases that sealed without ids.
-    pub key_id: Option<String>,
+    /// The id of the key.
+    pub key_id: String,
     /// Which key it is.
     pub key: MasterKeyRole,
     /// The number of values.
@@ -56,8 +56,8 @@ struct PassCounts {
 /// The number of sealed values by master key.
 pub async fn count(client: &Client, master_keys: &MasterKeys) -> Result<Vec<SealedCount>, AdminError> {
     let counts = store::sealed_values::counts(client).await?;
-    let counted = |(key_id, values): (Option<String>, u64)| {
-        let key = master_keys.role_of(key_id.as_deref());
+    let counted = |(key_id, values): (String, u64)| {
+        let key = master_keys.role_of(&key_id);
         SealedCount { key_id, key, values }
     };
     Ok(counts.into_iter().map(counted).collect())

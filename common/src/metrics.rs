@@ -42,8 +42,7 @@ pub const READ_REPLICA_LAG: &str = "connect_read_replica_lag_seconds";
 pub const READ_REPLICA_LAG_LIMIT: &str = "connect_read_replica_lag_limit_seconds";
 /// Failed decryptions of secrets with this `CONNECT_MASTER_KEY`: of a `key`, or of a `subscription`.
 pub const SECRET_DECRYPTION_FAILURES: &str = "connect_secret_decryption_failures_total";
-/// Values that are sealed under a master key, by the key's id, and by which `key` that is: `current`, `previous`, `other`, or
-/// `unversioned` for values of earlier releases, which do not name their key.
+/// Values that are sealed under a master key, by the key's id, and by which `key` that is: `current`, `previous` or `other`.
 pub const SEALED_VALUES: &str = "connect_sealed_values";
 /// Publishes by queue and outcome.
 pub(crate) const PUBLISHES: &str = "connect_publish_total";

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 const NONCE_BYTES: usize = 12;
 const ID_BYTES: usize = 4;
-/// First bytes of a sealed value. Values of releases that sealed without a header begin with a random nonce instead.
+/// First bytes of a sealed value.
 const MAGIC: &[u8] = b"csv";
 /// Version of the format of sealed values: header, nonce, ciphertext; the header is authenticated as well.
 const VERSION: u8 = 1;
@@ -67,7 +67,7 @@ pub fn subscription_url_binding(tenant: TenantId, subscription: Uuid) -> String 
 pub struct MasterKeyId([u8; ID_BYTES]);
 
 impl MasterKeyId {
-    /// The id that a stored value names; `None` for a value of a release that sealed without ids.
+    /// The id that a stored value names; `None` if it is no sealed value.
     pub fn of_sealed(sealed: &[u8]) -> Option<Self> {
         let rest = sealed.strip_prefix(MAGIC)?.strip_prefix(&[VERSION])?;
         rest.first_chunk().copied().map(Self)
@@ -142,16 +142,11 @@ impl MasterKey {
         [header.as_slice(), &nonce, &text].concat()
     }
 
-    /// Opens what [`seal`](Self::seal) made, or what a release sealed that did not write the header.
+    /// Opens what [`seal`](Self::seal) returned.
     pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, DecryptionFailed> {
         let header = self.header();
-        if let Some(rest) = sealed.strip_prefix(&header)
-            && let Ok(secret) = self.decrypt(rest, &[&header, binding.as_bytes()].concat())
-        {
-            return Ok(secret);
-        }
-        // The nonce of a value without a header may begin like a header, with a probability of 2^-64.
-        self.decrypt(sealed, binding.as_bytes())
+        let rest = sealed.strip_prefix(&header).ok_or(DecryptionFailed)?;
+        self.decrypt(rest, &[&header, binding.as_bytes()].concat())
     }
 
     fn decrypt(&self, nonce_and_text: &[u8], aad: &[u8]) -> Result<Secret, DecryptionFailed> {
@@ -187,7 +182,7 @@ pub struct MasterKeys {
 }
 
 impl MasterKeys {
-    /// Tries the current key, then the previous one. A value with a header is opened only by the key whose id the header has.
+    /// Tries the current key, then the previous one. A value is opened only by the key whose id its header has.
     pub fn open(&self, sealed: &[u8], binding: &str) -> Result<Secret, DecryptionFailed> {
         self.open_with(sealed, binding).map(|(secret, _)| secret)
     }
@@ -209,8 +204,6 @@ pub enum MasterKeyRole {
     Previous,
     /// Neither of them.
     Other,
-    /// The value does not name its key.
-    Unversioned,
 }
 
 impl MasterKeyRole {
@@ -220,20 +213,20 @@ impl MasterKeyRole {
             Self::Current => "current",
             Self::Previous => "previous",
             Self::Other => "other",
-            Self::Unversioned => "unversioned",
         }
     }
 }
 
 impl MasterKeys {
     /// Which key has the id that a value names.
-    pub fn role_of(&self, id: Option<&str>) -> MasterKeyRole {
-        let is = |key: &MasterKey| id == Some(key.id.to_string().as_str());
-        match id {
-            None => MasterKeyRole::Unversioned,
-            Some(_) if is(&self.current) => MasterKeyRole::Current,
-            Some(_) if self.previous.as_ref().is_some_and(is) => MasterKeyRole::Previous,
-            Some(_) => MasterKeyRole::Other,
+    pub fn role_of(&self, id: &str) -> MasterKeyRole {
+        let is = |key: &MasterKey| id == key.id.to_string();
+        if is(&self.current) {
+            MasterKeyRole::Current
+        } else if self.previous.as_ref().is_some_and(is) {
+            MasterKeyRole::Previous
+        } else {
+            MasterKeyRole::Other
         }
     }
 }
@@ -262,27 +255,6 @@ mod tests {
         assert_eq!(key(1).open(&sealed[..5], "a/b"), Err(DecryptionFailed));
     }
 
-    /// As releases sealed that wrote no header.
-    fn sealed_without_header(key: &MasterKey, secret: &str, binding: &str) -> Vec<u8> {
-        let payload = Payload { msg: secret.as_bytes(), aad: binding.as_bytes() };
-        let text = key.cipher.encrypt(&Nonce::from([9; 12]), payload).unwrap();
-        [[9; 12].as_slice(), &text].concat()
-    }
-
-    #[test]
-    fn a_value_of_a_release_without_key_ids_stays_readable() {
-        let sealed = sealed_without_header(&key(1), "s3cret", "a/b");
-        assert_eq!(key(1).open(&sealed, "a/b"), Ok(Secret::new("s3cret".to_owned())));
-        assert_eq!(key(1).open(&sealed, "a/c"), Err(DecryptionFailed));
-        assert_eq!(MasterKeyId::of_sealed(&sealed), None);
-        // Even if its nonce begins like a header of the same key.
-        let mut nonce = [0; 12];
-        nonce[..HEADER_BYTES].copy_from_slice(&key(1).header());
-        let payload = Payload { msg: b"s3cret".as_slice(), aad: b"a/b" };
-        let text = key(1).cipher.encrypt(&Nonce::from(nonce), payload).unwrap();
-        assert!(key(1).open(&[nonce.as_slice(), &text].concat(), "a/b").is_ok());
-    }
-
     #[test]
     fn a_value_names_its_key_and_its_header_cannot_be_changed() {
         let mut sealed = key(1).seal(&Secret::new("s3cret".to_owned()), "a/b", [7; 12]);
@@ -298,11 +270,9 @@ mod tests {
         let keys = MasterKeys { current: key(2), previous: Some(key(1)) };
         let secret = Secret::new("s3cret".to_owned());
         for sealer in [key(1), key(2)] {
-            for sealed in [sealer.seal(&secret, "a", [7; 12]), sealed_without_header(&sealer, "s3cret", "a")]
-            {
-                let (opened, by) = keys.open_with(&sealed, "a").unwrap();
-                assert_eq!((opened, by.id()), (secret.clone(), sealer.id()));
-            }
+            let sealed = sealer.seal(&secret, "a", [7; 12]);
+            let (opened, by) = keys.open_with(&sealed, "a").unwrap();
+            assert_eq!((opened, by.id()), (secret.clone(), sealer.id()));
         }
         assert_eq!(keys.open(&key(3).seal(&secret, "a", [7; 12]), "a"), Err(DecryptionFailed));
         assert_eq!(

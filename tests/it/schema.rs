@@ -1,7 +1,8 @@
 //! The schema, and the statements that the programs run against it.
 
+use serde_json::json;
 use std::collections::HashSet;
-use tests::{TestDatabase, text};
+use tests::TestDatabase;
 
 /// All statements of all programs.
 fn statements() -> impl Iterator<Item = &'static str> {
@@ -45,33 +46,45 @@ fn every_statement_has_a_unique_name() {
     }
 }
 
+/// Tables whose rows belong to no tenant, and why.
+const OF_NO_TENANT: [(&str, &str); 10] = [
+    ("console_spent_sign_ins", "somebody signs in before their tenant is known"),
+    ("erasure_key", "one key for the database"),
+    ("key_revision", "counts the changes of all tenants"),
+    ("master_key_canary", "one master key for the database"),
+    ("queue_minutes", "queues hold messages of all tenants"),
+    ("queue_states", "queues hold messages of all tenants"),
+    ("replication_heartbeat", "one for the server"),
+    ("schema_compatibility", "describes the schema"),
+    ("schema_history", "describes the schema"),
+    ("tenants", "the list of tenants, in which a slug must be unique"),
+];
+
+/// So that tables can be distributed by tenant: a server of one tenant cannot compare rows with those of another.
 #[tokio::test]
-async fn every_table_of_tenant_data_is_keyed_by_tenant_first() {
+async fn every_unique_index_and_foreign_key_of_a_tenants_table_contains_the_tenant() {
     let database = TestDatabase::new().await;
-    let query = "SELECT t.relname AS name, a.attname AS first_key
-         FROM pg_class t JOIN pg_namespace n ON n.oid = t.relnamespace
-         LEFT JOIN pg_index i ON i.indrelid = t.oid AND i.indisprimary
-         LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = i.indkey[0]
-         WHERE n.nspname = 'public' AND t.relkind IN ('r', 'p') AND NOT t.relispartition";
-    // These hold no tenant data; a session may be an operator's, of no tenant.
-    let others = [
-        "console_login_links",
-        "console_sessions",
-        "console_spent_sign_ins",
-        "erasure_key",
-        "key_revision",
-        "master_key_canary",
-        "queue_minutes",
-        "queue_states",
-        "refinery_schema_history",
-        "replication_heartbeat",
-        "schema_compatibility",
-    ];
+    let query = "
+        WITH tables AS (
+            SELECT t.oid, t.relname, a.attnum AS tenant
+            FROM pg_class t LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = 'tenant_id' AND a.attnotnull
+            WHERE t.relnamespace = 'public'::regnamespace AND t.relkind IN ('r', 'p') AND NOT t.relispartition)
+        SELECT t.relname AS table, t.tenant IS NOT NULL AS has_tenant,
+               ARRAY(SELECT i.indexrelid::regclass::text FROM pg_index i WHERE i.indrelid = t.oid AND i.indisunique
+                     AND (t.tenant = ANY((i.indkey::int2[])[:i.indnkeyatts - 1])) IS NOT TRUE
+                     UNION ALL
+                     SELECT c.conname FROM pg_constraint c WHERE c.conrelid = t.oid AND c.contype IN ('f', 'p', 'u', 'x')
+                     AND (t.tenant = ANY(c.conkey)) IS NOT TRUE) AS without
+        FROM tables t ORDER BY 1";
+    let mut others = Vec::new();
     for table in database.rows(query, &[]).await {
-        if !others.contains(&text(&table["name"])) {
-            assert_eq!(table["first_key"], "tenant_id", "{table}");
+        if OF_NO_TENANT.iter().any(|(name, _)| table["table"] == *name) {
+            others.push(table["table"].clone());
+        } else {
+            assert_eq!((&table["has_tenant"], &table["without"]), (&json!(true), &json!([])), "{table}");
         }
     }
+    assert_eq!(others, OF_NO_TENANT.map(|(name, _)| name), "the list is exact");
 }
 
 #[tokio::test]
@@ -79,6 +92,6 @@ async fn every_table_has_a_comment() {
     let database = TestDatabase::new().await;
     let query = "SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
          WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-         AND c.relname <> 'refinery_schema_history' AND obj_description(c.oid, 'pg_class') IS NULL";
+         AND obj_description(c.oid, 'pg_class') IS NULL";
     assert_eq!(database.rows(query, &[]).await, Vec::<serde_json::Value>::new());
 }

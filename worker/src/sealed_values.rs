@@ -45,11 +45,11 @@ impl Shown {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float, exact below 2^53")]
-    fn show(&mut self, counts: &[(Option<String>, i64)], masters: &MasterKeys) {
+    fn show(&mut self, counts: &[(String, i64)], masters: &MasterKeys) {
         self.0.values_mut().for_each(|count| *count = 0);
         for (id, count) in counts {
-            let role = masters.role_of(id.as_deref());
-            self.0.insert((id.clone().unwrap_or_else(|| "none".to_owned()), role), *count);
+            let role = masters.role_of(id);
+            self.0.insert((id.clone(), role), *count);
         }
         for ((id, role), count) in &self.0 {
             metrics::gauge!(SEALED_VALUES, "key_id" => id.clone(), "key" => role.as_str()).set(*count as f64);

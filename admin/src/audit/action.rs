@@ -41,8 +41,6 @@ pub enum AuditAction {
     SetSubscriptionEvents,
     /// A test event was sent to a subscription.
     TestSubscription,
-    /// URLs of subscriptions that were stored in plain text were sealed.
-    SealUrls,
     /// Deliveries were replayed.
     ReplayDeliveries,
     /// A replay job was stopped.
@@ -102,7 +100,6 @@ impl AuditAction {
             Self::RotateSubscriptionSecret => "subscription.rotate-secret",
             Self::SetSubscriptionEvents => "subscription.events",
             Self::TestSubscription => "subscription.test",
-            Self::SealUrls => "subscription.seal-urls",
             Self::ReplayDeliveries => "delivery.replay",
             Self::StopReplay => "replay.stop",
             Self::RequeueDeadLetters => "queue.requeue",

@@ -15,16 +15,12 @@ pub(super) async fn check(client: &Client, keys: &MasterKeys) -> Result<Vec<Find
         ));
     }
     for counted in sealed_values::count(client, keys).await? {
-        let (id, values) = (counted.key_id.as_deref().unwrap_or("no key id"), counted.values);
+        let (id, values) = (&counted.key_id, counted.values);
         findings.extend(match counted.key {
             MasterKeyRole::Current => None,
             MasterKeyRole::Previous => Some(Finding::warning(
                 format!("{values} values are still sealed under the previous master key {id}"),
                 "Run connectctl secrets rotate",
-            )),
-            MasterKeyRole::Unversioned => Some(Finding::warning(
-                format!("{values} values are sealed by an earlier release, without a key id"),
-                "Run connectctl secrets rotate, once no program of that release runs",
             )),
             MasterKeyRole::Other => Some(Finding::error(
                 format!("{values} values are sealed under another master key, {id}"),

@@ -25,15 +25,14 @@ pub struct SecretUse {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UseRow {
     pub(crate) last_used_at: Option<DateTime<Utc>>,
-    /// Since when each use would have been recorded.
-    pub(crate) recorded_since: DateTime<Utc>,
+    /// Since when the secret exists.
+    pub(crate) usable_since: DateTime<Utc>,
 }
 
 impl UseRow {
-    /// Whether the secret was not used for [`UNUSED_FOR`]. A secret whose uses are recorded for a shorter time may have been
-    /// used before.
+    /// Whether the secret was not used for [`UNUSED_FOR`]; never of one that is newer.
     pub(crate) fn is_safe_to_revoke(self, now: DateTime<Utc>) -> bool {
-        let last = self.last_used_at.map_or(self.recorded_since, |at| at.max(self.recorded_since));
+        let last = self.last_used_at.map_or(self.usable_since, |at| at.max(self.usable_since));
         now.signed_duration_since(last) >= UNUSED_FOR
     }
 
@@ -57,11 +56,11 @@ mod tests {
         let now = DateTime::from_timestamp(1_767_225_600, 0).unwrap();
         let days = |count| now - TimeDelta::days(count);
         let is_safe =
-            |last_used_at, recorded_since| UseRow { last_used_at, recorded_since }.is_safe_to_revoke(now);
+            |last_used_at, usable_since| UseRow { last_used_at, usable_since }.is_safe_to_revoke(now);
         assert!(is_safe(Some(days(7)), days(30)));
         assert!(!is_safe(Some(days(6)), days(30)));
         assert!(is_safe(None, days(7)));
-        assert!(!is_safe(None, days(6)), "it may have been used before uses were recorded");
-        assert!(!is_safe(Some(days(8)), days(6)), "not recorded in between");
+        assert!(!is_safe(None, days(6)), "it is new");
+        assert!(!is_safe(Some(days(8)), days(6)), "the use was of the secret before it");
     }
 }

@@ -18,7 +18,7 @@ pub enum ObjectKind {
 pub struct Object {
     /// Whether it is a table or a function.
     pub kind: ObjectKind,
-    /// Such as `tenants`, or `newest_sealed_secret()`.
+    /// Such as `tenants`, or `sealed_value_counts()`.
     pub name: &'static str,
     /// Privileges as SQL names them, such as `SELECT` or `UPDATE (relayed_at)`; in the order of [`Program::ALL`].
     pub privileges: [Vec<String>; Program::ALL.len()],

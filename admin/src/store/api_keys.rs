@@ -18,7 +18,7 @@ use tokio_postgres::{Client, GenericClient, Row, Transaction};
 macro_rules! key_columns {
     () => {
         "SELECT k.prefix, k.name, k.scopes, k.origin, k.created_at, k.expires_at, k.revoked_at, k.secret_created_at,
-       k.old_secret_until, k.uses_recorded_since, used.current, used.old, used.any,
+       k.old_secret_until, used.current, used.old, used.any,
        day.accepted, day.refused
 FROM api_keys k
 CROSS JOIN LATERAL (
@@ -217,11 +217,11 @@ fn tenant_id(row: &Row) -> Result<TenantId, AdminError> {
 
 fn key(row: &Row, now: DateTime<Utc>) -> Result<Key, AdminError> {
     let time = |column| row.try_get::<_, Option<DateTime<Utc>>>(column);
-    let recorded_since: DateTime<Utc> = row.try_get("uses_recorded_since")?;
-    let created = time("secret_created_at")?.map_or(recorded_since, |at| at.max(recorded_since));
-    let current = UseRow { last_used_at: time("current")?, recorded_since: created };
-    let old = UseRow { last_used_at: time("old")?, recorded_since };
-    let any = UseRow { last_used_at: time("any")?, recorded_since: created };
+    let created_at: DateTime<Utc> = row.try_get("created_at")?;
+    let secret_created_at = time("secret_created_at")?.unwrap_or(created_at);
+    let current = UseRow { last_used_at: time("current")?, usable_since: secret_created_at };
+    let old = UseRow { last_used_at: time("old")?, usable_since: created_at };
+    let any = UseRow { last_used_at: time("any")?, usable_since: secret_created_at };
     let overlap = time("old_secret_until")?.filter(|until| now < *until);
     let revoked_at = time("revoked_at")?;
     let secrets = [Some(current.of_secret(None, now)), overlap.map(|until| old.of_secret(Some(until), now))];
@@ -230,7 +230,7 @@ fn key(row: &Row, now: DateTime<Utc>) -> Result<Key, AdminError> {
         name: row.try_get("name")?,
         scopes: row.try_get("scopes")?,
         origin: row.try_get("origin")?,
-        created_at: clock::to_text(row.try_get("created_at")?),
+        created_at: clock::to_text(created_at),
         expires_at: time("expires_at")?.map(clock::to_text),
         revoked_at: revoked_at.map(clock::to_text),
         last_used_at: any.last_used_at.map(clock::to_text),

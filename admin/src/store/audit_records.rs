@@ -1,6 +1,6 @@
 //! Records of operators' actions.
 
-use super::{exactly_one, execute};
+use super::execute;
 use crate::audit::{Actor, AuditFilter, AuditRecord};
 use crate::{AdminError, Newest};
 use chrono::{DateTime, TimeZone as _, Utc};
@@ -17,9 +17,6 @@ macro_rules! columns {
 }
 
 common::statements! {
-    const TABLE_EXISTS = "-- audit_records.table_exists
-    SELECT to_regclass('audit_records') IS NOT NULL";
-
     const ADD = "-- audit_records.add
     INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -43,11 +40,6 @@ common::statements! {
           ORDER BY uuid_send(audit_id) DESC LIMIT (SELECT $5::bigint)) AS a
     LEFT JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = a.tenant_id LIMIT 1) AS t ON true
     ORDER BY a.audit_id DESC");
-}
-
-/// Whether the schema has come so far that there can be records.
-pub(crate) async fn table_exists(on: &impl GenericClient) -> Result<bool, AdminError> {
-    Ok(exactly_one(on, TABLE_EXISTS, &[]).await?.try_get(0)?)
 }
 
 /// Adds a record with the id `id`, which has its time. Without a tenant it is about all of them.

@@ -7,6 +7,7 @@ use crate::input::Name;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use tokio_postgres::{Client, Row, Transaction};
+use uuid::Uuid;
 
 common::statements! {
     const CREATE = "-- console_login_links.create
@@ -36,7 +37,7 @@ pub(crate) async fn create(
     expires_at: DateTime<Utc>,
 ) -> Result<(), AdminError> {
     let (role, tenant, person) =
-        (identity.role.as_str(), identity.tenant.map(|tenant| tenant.0), identity.person.as_str());
+        (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
     let (hash, method) = (hash.as_bytes(), method.as_str());
     execute(tx, CREATE, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
     Ok(())
@@ -77,13 +78,18 @@ pub(super) fn method(row: &Row) -> Result<SignInMethod, AdminError> {
         .ok_or_else(|| AdminError::Unreadable(format!("unknown way to sign in {method:?}")))
 }
 
+/// The tenant in a row of links or sessions: the nil UUID for operators, so that the column can be a part of the key.
+pub(super) fn stored_tenant(tenant: Option<TenantId>) -> Uuid {
+    tenant.map_or_else(Uuid::nil, |tenant| tenant.0)
+}
+
 /// The identity in a row of links or sessions.
 pub(super) fn identity(row: &Row) -> Result<SignedInIdentity, AdminError> {
     let role: &str = row.try_get("role")?;
     let unknown = || AdminError::Unreadable(format!("unknown role {role:?}"));
     Ok(SignedInIdentity {
         role: Role::parse(role).ok_or_else(unknown)?,
-        tenant: row.try_get::<_, Option<_>>("tenant_id")?.map(TenantId),
+        tenant: Some(row.try_get("tenant_id")?).filter(|id: &Uuid| !id.is_nil()).map(TenantId),
         person: Name::parse(row.try_get("person")?)?,
     })
 }

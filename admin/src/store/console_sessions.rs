@@ -1,6 +1,6 @@
 //! Sessions of the settings area.
 
-use super::console_login_links::{identity, method};
+use super::console_login_links::{identity, method, stored_tenant};
 use super::{execute, one};
 use crate::AdminError;
 use crate::console::{Session, SignInMethod, SignedInIdentity, TokenHash};
@@ -26,7 +26,7 @@ common::statements! {
 
     const END_ALL = "-- console_sessions.end_all
     DELETE FROM console_sessions
-    WHERE person = $1 AND role = $2 AND tenant_id IS NOT DISTINCT FROM $3 AND method = $4";
+    WHERE person = $1 AND role = $2 AND tenant_id = $3 AND method = $4";
 
     const END_OF_PARTNERS = "-- console_sessions.end_of_partners
     DELETE FROM console_sessions WHERE tenant_id = $1 AND method = 'partner-link'";
@@ -49,7 +49,7 @@ pub(crate) async fn begin(
     expires_at: DateTime<Utc>,
 ) -> Result<(), AdminError> {
     let (role, tenant, person) =
-        (identity.role.as_str(), identity.tenant.map(|tenant| tenant.0), identity.person.as_str());
+        (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
     let (hash, method) = (hash.as_bytes(), method.as_str());
     execute(tx, BEGIN, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
     Ok(())
@@ -94,7 +94,7 @@ pub(crate) async fn end_of_identity(
     method: SignInMethod,
 ) -> Result<(), AdminError> {
     let (person, role) = (identity.person.as_str(), identity.role.as_str());
-    let tenant = identity.tenant.map(|tenant| tenant.0);
+    let tenant = stored_tenant(identity.tenant);
     execute(tx, END_ALL, &[&person, &role, &tenant, &method.as_str()]).await?;
     Ok(())
 }

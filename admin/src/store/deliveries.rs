@@ -5,7 +5,6 @@ use crate::deliveries::{Attempt, Delivery, SubscriptionBacklog};
 use crate::{AdminError, Newest};
 use chrono::{DateTime, Utc};
 use common::clock;
-use common::egress::displayable;
 use common::model::{DeliveryState, TenantId};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -98,7 +97,7 @@ common::statements! {
 
     /// Each part has an index of its own, so that delivered deliveries are not read.
     const BACKLOGS = "-- deliveries.backlogs
-    SELECT t.slug, subscription_id, s.url, s.paused_at, b.pending, b.retried, b.dead, b.oldest
+    SELECT t.slug, subscription_id, s.display_url, s.paused_at, b.pending, b.retried, b.dead, b.oldest
     FROM (
         SELECT tenant_id, subscription_id, count(*) FILTER (WHERE state = 'pending') AS pending,
             count(*) FILTER (WHERE state = 'pending' AND attempts > attempts_before) AS retried,
@@ -232,7 +231,7 @@ fn backlog(row: &Row) -> Result<SubscriptionBacklog, AdminError> {
     Ok(SubscriptionBacklog {
         tenant: row.try_get("slug")?,
         subscription_id: row.try_get("subscription_id")?,
-        url: displayable(row.try_get("url")?),
+        url: row.try_get("display_url")?,
         paused_at: paused_at.map(clock::to_text),
         pending: row.try_get("pending")?,
         retried: row.try_get("retried")?,

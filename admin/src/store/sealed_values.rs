@@ -64,8 +64,8 @@ pub(super) async fn count_rewrapped(
     Ok(changed.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).sum())
 }
 
-/// The number of sealed values by the id of their master key; `None` for values that name none.
-pub(crate) async fn counts(client: &Client) -> Result<Vec<(Option<String>, u64)>, AdminError> {
+/// The number of sealed values by the id of their master key.
+pub(crate) async fn counts(client: &Client) -> Result<Vec<(String, u64)>, AdminError> {
     let read = |row: &tokio_postgres::Row| {
         let count: i64 = row.try_get("sealed_values")?;
         Ok((row.try_get("key_id")?, u64::try_from(count).unwrap_or(0)))

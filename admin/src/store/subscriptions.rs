@@ -1,44 +1,44 @@
 //! Webhook subscriptions.
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
-use super::{all, exactly_one, execute, exists, one};
+use super::{all, execute, exists, one};
 use crate::AdminError;
 use crate::subscriptions::{Subscription, SubscriptionState};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::egress::displayable;
 use common::model::TenantId;
-use common::sealed::{Secret, subscription_binding, subscription_url_binding};
+use common::sealed::{subscription_binding, subscription_url_binding};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
 common::statements! {
     const CREATE = "-- subscriptions.create
-    INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, url, event_types, secret_sealed, created_at,
-        url_sealed)
+    INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, display_url, event_types, secret_sealed,
+        created_at, url_sealed)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
     const LIST = "-- subscriptions.list
-    SELECT subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at
+    SELECT subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at
     FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL ORDER BY subscription_id";
 
     const PAUSE = "-- subscriptions.pause
     UPDATE subscriptions SET paused_at = COALESCE(paused_at, $2) WHERE subscription_id = $1 AND removed_at IS NULL
-    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+    RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const RESUME = "-- subscriptions.resume
     UPDATE subscriptions SET paused_at = NULL WHERE subscription_id = $1 AND removed_at IS NULL
-    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+    RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const REMOVE = "-- subscriptions.remove
     UPDATE subscriptions SET removed_at = $2 WHERE subscription_id = $1 AND removed_at IS NULL
-    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+    RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const SET_EVENTS = "-- subscriptions.set_events
     UPDATE subscriptions SET event_types = $2, event_types_changed_at = $3
     WHERE subscription_id = $1 AND removed_at IS NULL
-    RETURNING tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at";
+    RETURNING tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at";
 
     const SLUG = "-- subscriptions.slug
     SELECT s.tenant_id, t.slug, s.paused_at IS NOT NULL
@@ -47,7 +47,7 @@ common::statements! {
     WHERE s.subscription_id = $1 AND s.removed_at IS NULL";
 
     const REMOVED = "-- subscriptions.removed
-    SELECT tenant_id, subscription_id, url, key_prefix, event_types, created_at, paused_at, removed_at
+    SELECT tenant_id, subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at
     FROM subscriptions WHERE subscription_id = $1 AND removed_at IS NOT NULL";
 
     const IS_KNOWN = "-- subscriptions.is_known
@@ -76,19 +76,6 @@ common::statements! {
         secret_sealed = $2
     WHERE subscription_id = $1 AND removed_at IS NULL";
 
-    /// Includes removed subscriptions, because tokens in their URLs may still be valid.
-    const UNSEALED = "-- subscriptions.unsealed
-    SELECT tenant_id, subscription_id, url, secret_sealed
-    FROM subscriptions WHERE url_sealed IS NULL AND subscription_id > $1 ORDER BY subscription_id LIMIT 100";
-
-    /// The condition on the URL skips rows that a concurrent run has sealed.
-    const SEAL_URL = "-- subscriptions.seal_url
-    UPDATE subscriptions SET url = $3, url_sealed = $4
-    WHERE subscription_id = $1 AND url = $2 AND url_sealed IS NULL";
-
-    const COUNT_UNSEALED = "-- subscriptions.count_unsealed
-    SELECT count(*) FROM subscriptions WHERE url_sealed IS NULL";
-
     /// `$3` is the header of values that are sealed under the current master key.
     const TO_REWRAP = "-- subscriptions.to_rewrap
     SELECT tenant_id, subscription_id, secret_sealed, old_secret_sealed, url_sealed FROM subscriptions
@@ -103,9 +90,8 @@ common::statements! {
     FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])
         AS w (tenant_id, subscription_id, secret_was, secret, old_was, old, url_was, url)
     WHERE s.tenant_id = w.tenant_id AND s.subscription_id = w.subscription_id AND s.secret_sealed = w.secret_was
-      AND s.old_secret_sealed IS NOT DISTINCT FROM w.old_was AND s.url_sealed IS NOT DISTINCT FROM w.url_was
-    RETURNING (w.secret <> w.secret_was)::int + coalesce((w.old <> w.old_was)::int, 0)
-            + coalesce((w.url <> w.url_was)::int, 0)";
+      AND s.old_secret_sealed IS NOT DISTINCT FROM w.old_was AND s.url_sealed = w.url_was
+    RETURNING (w.secret <> w.secret_was)::int + coalesce((w.old <> w.old_was)::int, 0) + (w.url <> w.url_was)::int";
 }
 
 /// A new subscription. Its URL is stored sealed, and without the values of its query.
@@ -117,14 +103,6 @@ pub(crate) struct SubscriptionRow<'a> {
     pub(crate) events: Option<&'a [&'static str]>,
     pub(crate) secret_sealed: &'a [u8],
     pub(crate) url_sealed: &'a [u8],
-}
-
-/// A URL that is stored in plain text.
-pub(crate) struct UnsealedUrl {
-    pub(crate) tenant: TenantId,
-    pub(crate) id: Uuid,
-    pub(crate) url: Secret,
-    pub(crate) secret_sealed: Vec<u8>,
 }
 
 pub(crate) async fn create(tx: &Transaction<'_>, row: &SubscriptionRow<'_>) -> Result<(), AdminError> {
@@ -228,34 +206,6 @@ pub(crate) async fn rotate_secret(
     Ok(execute(tx, ROTATE_SECRET, &[&id, &sealed, &until]).await? > 0)
 }
 
-/// The next URLs in plain text, of subscriptions after `after`.
-pub(crate) async fn unsealed(client: &Client, after: Uuid) -> Result<Vec<UnsealedUrl>, AdminError> {
-    let read = |row: &Row| {
-        Ok(UnsealedUrl {
-            tenant: TenantId(row.try_get("tenant_id")?),
-            id: row.try_get("subscription_id")?,
-            url: Secret::new(row.try_get("url")?),
-            secret_sealed: row.try_get("secret_sealed")?,
-        })
-    };
-    all(client, UNSEALED, &[&after], read).await
-}
-
-/// Stores the sealed URL. `false` if a concurrent run has sealed or changed it.
-pub(crate) async fn seal_url(
-    client: &Client,
-    id: Uuid,
-    url: &Secret,
-    sealed: &[u8],
-) -> Result<bool, AdminError> {
-    let shown = displayable(url.reveal());
-    Ok(execute(client, SEAL_URL, &[&id, &url.reveal(), &shown, &sealed]).await? == 1)
-}
-
-pub(crate) async fn count_unsealed(client: &Client) -> Result<i64, AdminError> {
-    Ok(exactly_one(client, COUNT_UNSEALED, &[]).await?.try_get(0)?)
-}
-
 /// The next subscriptions after `after`, removed ones included, of which a value is not sealed under the master key of `header`.
 pub(crate) async fn page_to_rewrap(
     client: &Client,
@@ -268,7 +218,7 @@ pub(crate) async fn page_to_rewrap(
         let values = vec![
             SealedValue::stored(binding.clone(), Some(row.try_get("secret_sealed")?)),
             SealedValue::stored(binding, row.try_get("old_secret_sealed")?),
-            SealedValue::stored(subscription_url_binding(tenant, id), row.try_get("url_sealed")?),
+            SealedValue::stored(subscription_url_binding(tenant, id), Some(row.try_get("url_sealed")?)),
         ];
         Ok(SealedRow { tenant, name: id.to_string(), values })
     };
@@ -303,7 +253,7 @@ fn subscription(row: &Row) -> Result<Subscription, AdminError> {
     };
     Ok(Subscription {
         id: id(row)?,
-        url: displayable(row.try_get("url")?),
+        url: row.try_get("display_url")?,
         key: row.try_get("key_prefix")?,
         events: row.try_get("event_types")?,
         state,

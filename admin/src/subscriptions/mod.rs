@@ -4,14 +4,12 @@ mod events;
 mod health;
 mod remove;
 mod rotate;
-mod seal_urls;
 mod test_event;
 
 pub use events::set_events;
 pub use health::{HEALTH_DELIVERIES, ReceiverHealth, health};
 pub use remove::remove;
 pub use rotate::rotate_secret;
-pub use seal_urls::{SealReport, seal_urls};
 pub use test_event::{TestEvent, send_test, wait_for_test};
 
 use crate::audit::{Actor, AuditAction, record};

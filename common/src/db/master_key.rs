@@ -9,24 +9,18 @@ use super::pool::Database;
 use super::statement::Sql;
 use crate::limited;
 use crate::log_limit::LogLimit;
-use crate::model::TenantId;
-use crate::sealed::{MasterKey, MasterKeyId, MasterKeys, Secret, api_key_binding, subscription_binding};
+use crate::sealed::{MasterKey, MasterKeyId, MasterKeys, Secret};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Error, Row};
-use uuid::Uuid;
+use tokio_postgres::{Client, Error};
 
 crate::statements! {
     /// Reads the canary.
     const READ_CANARY = "-- master_key_canary.read
     SELECT sealed FROM master_key_canary";
-
-    /// Reads the newest secret in use, which shows the master key of a database of the previous release.
-    const NEWEST_SECRET = "-- master_key_canary.newest_secret
-    SELECT kind, tenant_id, name, secret_sealed FROM newest_sealed_secret()";
 
     /// Writes the canary unless there is one; of several programs that start at once, one writes it.
     const WRITE_CANARY = "-- master_key_canary.write
@@ -53,10 +47,8 @@ pub enum MasterKeyState {
     Matches,
     /// The canary is sealed under the previous key: a rotation of the master key is not finished.
     MatchesPrevious,
-    /// The canary is sealed under another key: this one, if the canary names it.
+    /// The canary is sealed under another key: this one, if the canary was not changed.
     Differs(Option<MasterKeyId>),
-    /// The database has no canary yet, and neither key decrypts its newest secret in use.
-    DoesNotOpenNewestSecret,
 }
 
 impl MasterKeyState {
@@ -66,27 +58,20 @@ impl MasterKeyState {
     }
 }
 
-/// Opens the canary. If there is none, writes it under the key that opens the newest secret in use; without such a secret under
-/// the current key.
+/// Opens the canary. If there is none, no value was sealed yet: writes it under the current key.
 pub async fn verify_master_key(client: &Client, keys: &MasterKeys) -> Result<MasterKeyState, Error> {
     if let Some(state) = read_master_key_state(client, keys).await? {
         return Ok(state);
     }
-    let newest = client.query_typed(NEWEST_SECRET.as_str(), &[]).await?;
-    let sealer = match newest.first() {
-        Some(row) => opener(keys, row)?,
-        None => Some(&keys.current),
-    };
-    let Some(sealer) = sealer else { return Ok(MasterKeyState::DoesNotOpenNewestSecret) };
     // If the system has no random numbers, the canary is left to another program, or to the next verification.
-    if let Some(sealed) = seal_canary(sealer) {
+    if let Some(sealed) = seal_canary(&keys.current) {
         client.query_typed(WRITE_CANARY.as_str(), &[(&sealed, Type::BYTEA)]).await?;
     }
     // Another program may have written it first.
-    Ok(read_master_key_state(client, keys).await?.unwrap_or(MasterKeyState::DoesNotOpenNewestSecret))
+    Ok(read_master_key_state(client, keys).await?.unwrap_or(MasterKeyState::Differs(None)))
 }
 
-/// Seals the canary under the current key, if it is sealed under the previous one or has no key id. To be called when no
+/// Seals the canary under the current key, if it is sealed under the previous one. To be called when no
 /// other value needs the previous key any more: the canary shows programs which key the database needs. Returns whether it was sealed.
 pub async fn rewrap_canary(client: &Client, keys: &MasterKeys) -> Result<bool, Error> {
     let rows = client.query_typed(READ_CANARY.as_str(), &[]).await?;
@@ -122,16 +107,6 @@ pub async fn read_master_key_state(
     }))
 }
 
-/// The key that opens the secret.
-fn opener<'k>(keys: &'k MasterKeys, row: &Row) -> Result<Option<&'k MasterKey>, Error> {
-    let (kind, tenant, name): (&str, _, &str) = (row.try_get(0)?, TenantId(row.try_get(1)?), row.try_get(2)?);
-    let binding = match Uuid::try_parse(name) {
-        Ok(id) if kind == "subscription" => subscription_binding(tenant, id),
-        _ => api_key_binding(tenant, name),
-    };
-    Ok(keys.open_with(row.try_get(3)?, &binding).ok().map(|(_, key)| key))
-}
-
 /// Whether the verification succeeded; logs when it did not.
 pub fn is_verified(verified: Result<MasterKeyState, TxError>, keys: &MasterKeys) -> bool {
     match verified {
@@ -145,14 +120,6 @@ pub fn is_verified(verified: Result<MasterKeyState, TxError>, keys: &MasterKeys)
                 %current,
                 previous = keys.previous.as_ref().map(|key| tracing::field::display(key.id())),
                 "CONNECT_MASTER_KEY differs from the master key that the database was set up with; the program stays unready. If the key is being rotated, set CONNECT_MASTER_KEY_PREVIOUS to the earlier key until `connectctl secrets rotate` reports that no values remain"
-            );
-            false
-        }
-        Ok(MasterKeyState::DoesNotOpenNewestSecret) => {
-            limited!(
-                UNVERIFIED[0],
-                error,
-                "CONNECT_MASTER_KEY differs from the master key that the database was set up with; the program stays unready"
             );
             false
         }

@@ -2,16 +2,14 @@
 //!
 //! A migration runs in one transaction together with its row in the history, unless its first line is
 //! `-- outside a transaction`: `CREATE INDEX CONCURRENTLY`, which leaves a live table writable, is refused in a transaction.
-//! Such a file is executed statement by statement ([`outside_transaction`]). Files that had landed before that rule have a second
-//! form in `sql/online`, which is executed instead; the history has the checksum of the first.
+//! Such a file is executed statement by statement ([`outside_transaction`]).
 //!
 //! A statement that changes a live table waits for its lock for a short time only, and is tried again: every later query of the
 //! table would wait behind it, for as long as a session, such as a dump, reads the table.
 
 use super::outside_transaction::{self, DROP_PROGRESS};
-use siphasher::sip::SipHasher13;
+use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
-use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
@@ -35,17 +33,28 @@ const TABLE_LOCK_RETRY: Duration = Duration::from_secs(3);
 const TABLE_LOCKED: &str = "another session, such as a dump, holds a table that it changes; trying again until that session ends its transaction";
 
 /// All migrations, in the order of their versions.
-const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
+pub(super) const MIGRATIONS: &[Migration] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-/// The history keeps the name and the columns that earlier releases gave it, so that they and this one understand the
-/// same databases.
-const CREATE_HISTORY: &str = "CREATE TABLE IF NOT EXISTS refinery_schema_history (
-    version int4 PRIMARY KEY, name varchar(255), applied_on varchar(255), checksum varchar(255))";
+const CREATE_HISTORY: &str = "
+    CREATE TABLE IF NOT EXISTS schema_history (
+        version    integer     PRIMARY KEY,
+        name       text        NOT NULL,
+        checksum   text        NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT now()
+    );
+    COMMENT ON TABLE  schema_history IS 'The migrations that connectctl migrate has applied.';
+    COMMENT ON COLUMN schema_history.version IS 'The number in the name of the file: the order of migrations.';
+    COMMENT ON COLUMN schema_history.name IS 'The rest of the name of the file, without its ending.';
+    COMMENT ON COLUMN schema_history.checksum IS 'SHA-256 of the file, in hexadecimal.';
+    COMMENT ON COLUMN schema_history.applied_at IS 'When it was applied.'";
 
-const READ_HISTORY: &str = "SELECT version, name, checksum FROM refinery_schema_history ORDER BY version";
+/// Whether the database has a history, and whether it has tables of Connect.
+const HAS_TABLES: &str =
+    "SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL";
 
-const ADD_TO_HISTORY: &str = "INSERT INTO refinery_schema_history (version, name, applied_on, checksum)
-    VALUES ($1, $2, to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), $3)";
+const READ_HISTORY: &str = "SELECT version, name, checksum FROM schema_history ORDER BY version";
+
+const ADD_TO_HISTORY: &str = "INSERT INTO schema_history (version, name, checksum) VALUES ($1, $2, $3)";
 
 /// Why the schema could not be migrated.
 #[derive(Debug, Error)]
@@ -64,38 +73,42 @@ pub enum MigrateError {
     /// An index could not be built.
     #[error("the index {0} is invalid; run the command again, which builds it again")]
     InvalidIndex(String),
-    /// The file differs from the one that was applied.
-    #[error("migration {0} was changed after it had been applied to this database")]
-    Changed(String),
     /// The database was migrated by a later release.
     #[error("the schema is of a later release: it has migration V{0}, which this program does not know")]
     Newer(i32),
-    /// The history lacks a migration that is older than the last one applied.
-    #[error("the schema's history lacks migration {0}, although a later one was applied")]
-    Missing(String),
+    /// The database was set up with other migrations.
+    #[error(transparent)]
+    Different(#[from] DifferentSchema),
 }
 
+/// The database was not set up by this release or by one that it can follow.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "the database was set up with other migrations than those of this program: {0}; use a new database (`make clean` deletes the one of `make run`)"
+)]
+pub struct DifferentSchema(String);
+
+/// A file with statements that change the schema.
 #[derive(Clone, Copy, Debug)]
-struct Migration {
-    version: i32,
+pub struct Migration {
+    pub(super) version: i32,
     name: &'static str,
     sql: &'static str,
-    /// Executed instead of `sql`, with the same effect, if it has landed with statements that block writes for long.
-    online: Option<&'static str>,
 }
 
 impl Migration {
-    fn full_name(&self) -> String {
+    /// `version` orders migrations; `name` says what the migration is about, in words that are joined by `_`; `sql` is the file.
+    pub const fn new(version: i32, name: &'static str, sql: &'static str) -> Self {
+        Self { version, name, sql }
+    }
+
+    pub(super) fn full_name(&self) -> String {
         format!("V{}__{}", self.version, self.name)
     }
 
-    /// The checksum that the history holds in decimal digits.
+    /// The checksum in the history.
     fn checksum(&self) -> String {
-        let mut hasher = SipHasher13::new();
-        self.name.hash(&mut hasher);
-        self.version.hash(&mut hasher);
-        self.sql.hash(&mut hasher);
-        hasher.finish().to_string()
+        hex::encode(Sha256::digest(self.sql))
     }
 }
 
@@ -108,14 +121,23 @@ pub struct Migrations<'a> {
 }
 
 impl<'a> Migrations<'a> {
-    /// Waits for other runs, verifies the history, and finds out which migrations are missing.
+    /// Waits for other runs, verifies the history, and finds out which migrations of this release are missing.
     pub async fn begin(client: &'a mut Client) -> Result<Self, MigrateError> {
+        Self::begin_with(client, MIGRATIONS).await
+    }
+
+    /// The same with other migrations than those of this release, in the order of their versions.
+    pub async fn begin_with(
+        client: &'a mut Client,
+        known: &'static [Migration],
+    ) -> Result<Self, MigrateError> {
         while !client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).await?.get::<_, bool>(0) {
             tokio::time::sleep(LOCK_RETRY).await;
         }
-        client.batch_execute(CREATE_HISTORY).await?;
         let applied = read_history(client).await?;
-        Ok(Self { client, missing: missing(MIGRATIONS, &applied)?.into() })
+        let missing = missing(known, &applied)?.into();
+        client.batch_execute(CREATE_HISTORY).await?;
+        Ok(Self { client, missing })
     }
 
     /// Number of migrations that are missing.
@@ -140,23 +162,21 @@ impl<'a> Migrations<'a> {
             MigrateError::Database(source) => MigrateError::Failed { migration: next.full_name(), source },
             error @ (MigrateError::Failed { .. }
             | MigrateError::InvalidIndex(_)
-            | MigrateError::Changed(_)
             | MigrateError::Newer(_)
-            | MigrateError::Missing(_)) => error,
+            | MigrateError::Different(_)) => error,
         };
-        let executed = next.online.unwrap_or(next.sql);
-        let (sql, last) = match outside_transaction::split(executed) {
-            None => (executed, ""),
-            Some((statements, rest)) => {
+        let sql = match outside_transaction::split(next.sql) {
+            None => next.sql,
+            Some(statements) => {
                 outside_transaction::execute(self.client, next.version, &statements, progress)
                     .await
                     .map_err(failed)?;
-                (rest, DROP_PROGRESS)
+                DROP_PROGRESS
             }
         };
         loop {
             let transaction = begin_bounded(self.client).await.map_err(|error| failed(error.into()))?;
-            match complete(&transaction, next, sql, last).await {
+            match complete(&transaction, next, sql).await {
                 Ok(()) => {
                     record(&transaction).await?;
                     transaction.commit().await.map_err(|error| failed(error.into()))?;
@@ -188,38 +208,47 @@ impl<'a> Migrations<'a> {
 /// The names of the migrations that the database lacks, without waiting for a run that is under way. The error says that the history
 /// is of a later release, or differs.
 pub async fn missing_migrations(client: &Client) -> Result<Vec<String>, MigrateError> {
-    let exists = client.query_one("SELECT to_regclass('refinery_schema_history') IS NOT NULL", &[]).await?;
-    let applied = if exists.get(0) { read_history(client).await? } else { Vec::new() };
+    let applied = read_history(client).await?;
     Ok(missing(MIGRATIONS, &applied)?.into_iter().map(Migration::full_name).collect())
 }
 
-async fn read_history(client: &Client) -> Result<Vec<Applied>, tokio_postgres::Error> {
-    let history = client.query(READ_HISTORY, &[]).await?;
+/// The history; empty for a database that is not set up. A database with tables and without a history is refused.
+pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, MigrateError> {
+    let tables = client.query_one(HAS_TABLES, &[]).await?;
+    let history = if tables.get(0) { client.query(READ_HISTORY, &[]).await? } else { Vec::new() };
+    if history.is_empty() && tables.get(1) {
+        return Err(DifferentSchema("it has tables and no history of them".to_owned()).into());
+    }
     let applied =
         history.iter().map(|row| Applied { version: row.get(0), name: row.get(1), checksum: row.get(2) });
     Ok(applied.collect())
 }
 
 /// A row of the history.
-#[derive(Debug)]
-struct Applied {
-    version: i32,
-    name: String,
-    checksum: String,
+#[derive(Clone, Debug)]
+pub(super) struct Applied {
+    pub(super) version: i32,
+    pub(super) name: String,
+    pub(super) checksum: String,
 }
 
 /// The migrations that the history lacks. It must consist of the first ones, unchanged.
-fn missing<'m>(known: &'m [Migration], applied: &[Applied]) -> Result<Vec<&'m Migration>, MigrateError> {
+pub(super) fn missing<'m>(
+    known: &'m [Migration],
+    applied: &[Applied],
+) -> Result<Vec<&'m Migration>, MigrateError> {
     for (index, applied) in applied.iter().enumerate() {
         let Some(known) = known.get(index) else { return Err(MigrateError::Newer(applied.version)) };
-        if applied.version > known.version {
-            return Err(MigrateError::Missing(known.full_name()));
-        }
-        if applied.version != known.version
-            || applied.name != known.name
-            || applied.checksum != known.checksum()
+        if (applied.version, applied.name.as_str(), &applied.checksum)
+            != (known.version, known.name, &known.checksum())
         {
-            return Err(MigrateError::Changed(known.full_name()));
+            let difference = format!(
+                "it has V{}__{} in place of {}, or another version of it",
+                applied.version,
+                applied.name,
+                known.full_name()
+            );
+            return Err(DifferentSchema(difference).into());
         }
     }
     Ok(known.iter().skip(applied.len()).collect())
@@ -248,29 +277,21 @@ async fn complete(
     transaction: &Transaction<'_>,
     migration: &Migration,
     sql: &str,
-    last: &str,
 ) -> Result<(), tokio_postgres::Error> {
     transaction.batch_execute(sql).await?;
     let row: [&(dyn ToSql + Sync); 3] = [&migration.version, &migration.name, &migration.checksum()];
     transaction.execute(ADD_TO_HISTORY, &row).await?;
-    transaction.batch_execute(last).await
-}
-
-/// Number and name of each migration that this program knows.
-pub(super) fn known_migrations() -> Vec<(i32, String)> {
-    MIGRATIONS.iter().map(|migration| (migration.version, migration.full_name())).collect()
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const KNOWN: &[Migration] = &[
-        Migration { version: 1, name: "first", sql: "SELECT 1;", online: None },
-        Migration { version: 2, name: "second", sql: "SELECT 2;", online: None },
-    ];
+    pub(in crate::db) const KNOWN: &[Migration] =
+        &[Migration::new(1, "first", "SELECT 1;"), Migration::new(4, "second", "SELECT 2;")];
 
-    fn applied(migration: &Migration) -> Applied {
+    pub(in crate::db) fn applied(migration: &Migration) -> Applied {
         let (version, name, checksum) = (migration.version, migration.name.to_owned(), migration.checksum());
         Applied { version, name, checksum }
     }
@@ -284,36 +305,21 @@ mod tests {
                 .map(|missing| missing.full_name())
                 .collect()
         };
-        assert_eq!(names(&[]), ["V1__first", "V2__second"]);
-        assert_eq!(names(&[applied(&KNOWN[0])]), ["V2__second"]);
+        assert_eq!(names(&[]), ["V1__first", "V4__second"]);
+        assert_eq!(names(&[applied(&KNOWN[0])]), ["V4__second"]);
         assert!(names(&[applied(&KNOWN[0]), applied(&KNOWN[1])]).is_empty());
     }
 
     #[test]
     fn refuses_a_history_that_differs() {
         let changed = Applied { checksum: "1".to_owned(), ..applied(&KNOWN[0]) };
-        assert!(
-            matches!(missing(KNOWN, &[changed]), Err(MigrateError::Changed(name)) if name == "V1__first")
-        );
-        assert!(matches!(
-            missing(KNOWN, &[applied(&KNOWN[1])]),
-            Err(MigrateError::Missing(name)) if name == "V1__first"
-        ));
-        let later = Applied { version: 3, name: "third".to_owned(), checksum: "3".to_owned() };
+        let renamed = Applied { name: "1".to_owned(), ..applied(&KNOWN[0]) };
+        for history in [&[changed], &[renamed], &[applied(&KNOWN[1])]] {
+            assert!(matches!(missing(KNOWN, history), Err(MigrateError::Different(_))), "{history:?}");
+        }
+        let later = Applied { version: 5, name: "third".to_owned(), checksum: "3".to_owned() };
         let history = [applied(&KNOWN[0]), applied(&KNOWN[1]), later];
-        assert!(matches!(missing(KNOWN, &history), Err(MigrateError::Newer(3))));
-    }
-
-    /// Databases hold the checksums that earlier releases computed.
-    #[test]
-    fn checksums_are_those_of_earlier_releases() {
-        let checksum = |version| {
-            MIGRATIONS.iter().find(|migration| migration.version == version).expect("a migration").checksum()
-        };
-        assert_eq!(
-            (checksum(1).as_str(), checksum(12).as_str()),
-            ("13812758793934836738", "16120191322451441251")
-        );
+        assert!(matches!(missing(KNOWN, &history), Err(MigrateError::Newer(5))));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Migrations that are executed outside a transaction, statement by statement: indexes on live tables, and backfills.
+//! Migrations that are executed outside a transaction, statement by statement: indexes on live tables.
 //!
 //! What was executed is recorded, so that an interrupted run continues with the statement that it did not finish. An index that the
 //! interrupted statement has left invalid is dropped first. The record is removed together with the migration's entry in the
@@ -10,12 +10,6 @@ use tokio_postgres::Client;
 
 /// First line of such a migration.
 const OUTSIDE_TRANSACTION: &str = "-- outside a transaction";
-
-/// A line before statements that are executed in one transaction, after all others.
-const IN_LAST_TRANSACTION: &str = "-- in the transaction that records the migration\n";
-
-/// A line before a statement that is repeated until it changes no row: a backfill in batches, each of which commits.
-const REPEAT: &str = "-- repeat until no row is changed";
 
 const CREATE_PROGRESS: &str = "CREATE TABLE IF NOT EXISTS schema_migration_progress (
     version int4, statement int4, PRIMARY KEY (version, statement))";
@@ -30,16 +24,13 @@ const IS_VALID: &str = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_re
 /// What removes the record, for the transaction that completes the migration.
 pub(super) const DROP_PROGRESS: &str = "DROP TABLE IF EXISTS schema_migration_progress";
 
-/// The statements of a migration that is executed outside a transaction, and what the transaction executes that records it in the
-/// history. A statement of the first part ends with a semicolon at the end of its line.
-pub(super) fn split(sql: &str) -> Option<(Vec<&str>, &str)> {
-    let sql = sql.strip_prefix(OUTSIDE_TRANSACTION)?;
-    let (statements, rest) = sql.split_once(IN_LAST_TRANSACTION).unwrap_or((sql, ""));
-    let statements = statements.split_inclusive(";\n").map(str::trim);
-    Some((statements.filter(|statement| !statement.is_empty()).collect(), rest))
+/// The statements of a migration that is executed outside a transaction. Each ends with a semicolon at the end of its line.
+pub(super) fn split(sql: &str) -> Option<Vec<&str>> {
+    let statements = sql.strip_prefix(OUTSIDE_TRANSACTION)?.split_inclusive(";\n").map(str::trim);
+    Some(statements.filter(|statement| !statement.is_empty()).collect())
 }
 
-/// Executes the statements that are not recorded as executed. `progress` gets a text for each, and for each batch of a backfill.
+/// Executes the statements that are not recorded as executed. `progress` gets a text for each.
 pub(super) async fn execute(
     client: &mut Client,
     version: i32,
@@ -53,8 +44,7 @@ pub(super) async fn execute(
         if done.contains(&number) {
             continue;
         }
-        let place = format!("statement {number} of {}", statements.len());
-        progress(&place);
+        progress(&format!("statement {number} of {}", statements.len()));
         let index = created_index(statement);
         match index {
             // The run before was killed after the index was built and before that was recorded.
@@ -65,12 +55,9 @@ pub(super) async fn execute(
                 }
                 client.batch_execute(statement).await?;
             }
-            None if is_repeated(statement) => repeat(client, statement, &place, progress).await?,
             // It does not block the table's queries, and is refused in a transaction.
             None if is_concurrent(statement) => client.batch_execute(statement).await?,
-            None => {
-                change(client, statement, progress).await?;
-            }
+            None => change(client, statement, progress).await?,
         }
         if let Some(index) = index
             && is_valid(client, index).await? != Some(true)
@@ -82,19 +69,16 @@ pub(super) async fn execute(
     Ok(())
 }
 
-/// Executes a statement in a transaction of its own, and returns how many rows it changed.
+/// Executes a statement in a transaction of its own.
 async fn change(
     client: &mut Client,
     statement: &str,
     progress: &mut dyn FnMut(&str),
-) -> Result<u64, tokio_postgres::Error> {
+) -> Result<(), tokio_postgres::Error> {
     loop {
         let transaction = begin_bounded(client).await?;
-        match transaction.execute(statement, &[]).await {
-            Ok(rows) => {
-                transaction.commit().await?;
-                return Ok(rows);
-            }
+        match transaction.batch_execute(statement).await {
+            Ok(()) => return transaction.commit().await,
             Err(error) if is_lock_timeout(&error) => {
                 transaction.rollback().await?;
                 wait_for_table_lock(progress).await;
@@ -104,29 +88,9 @@ async fn change(
     }
 }
 
-async fn repeat(
-    client: &mut Client,
-    statement: &str,
-    place: &str,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), tokio_postgres::Error> {
-    let mut changed = 0;
-    loop {
-        match change(client, statement, progress).await? {
-            0 => return Ok(()),
-            rows => changed += rows,
-        }
-        progress(&format!("{place}, {changed} rows"));
-    }
-}
-
 /// Whether an index is valid; `None` if it does not exist.
 async fn is_valid(client: &Client, index: &str) -> Result<Option<bool>, tokio_postgres::Error> {
     Ok(client.query_opt(IS_VALID, &[&index]).await?.map(|row| row.get(0)))
-}
-
-fn is_repeated(statement: &str) -> bool {
-    statement.lines().any(|line| line.trim() == REPEAT)
 }
 
 fn is_concurrent(statement: &str) -> bool {
@@ -157,19 +121,15 @@ mod tests {
             "-- Why.\nDROP INDEX CONCURRENTLY IF EXISTS i;",
             "CREATE INDEX CONCURRENTLY i\n    ON t (c);",
         ];
-        assert_eq!(split(sql), Some((statements.clone(), "")));
-        let sql = format!("{sql}\n-- in the transaction that records the migration\nSELECT 1;\nSELECT 2;\n");
-        assert_eq!(split(&sql), Some((statements, "SELECT 1;\nSELECT 2;\n")));
+        assert_eq!(split(sql), Some(statements));
     }
 
     #[test]
-    fn knows_indexes_and_backfills() {
+    fn knows_which_statements_build_indexes() {
         assert_eq!(created_index("-- Why.\nCREATE INDEX CONCURRENTLY i\n ON t (c);"), Some("i"));
         assert_eq!(created_index("CREATE UNIQUE INDEX CONCURRENTLY i_key ON t (c);"), Some("i_key"));
         assert_eq!(created_index("DROP INDEX CONCURRENTLY IF EXISTS i;"), None);
         assert!(is_concurrent("-- Why.\n\nDROP INDEX CONCURRENTLY IF EXISTS i;"));
         assert!(!is_concurrent("-- Not CONCURRENTLY .\nALTER TABLE t SET (fillfactor = 90);"));
-        assert!(is_repeated("-- Why.\n-- repeat until no row is changed\nUPDATE t SET c = 1;"));
-        assert!(!is_repeated("-- Why.\nUPDATE t SET c = 1;"));
     }
 }

@@ -1,22 +1,15 @@
 //! Whether a program and the schema belong together: a program refuses a schema that is too old or too new for it.
 
 use super::connect::connect;
-use super::migrate::known_migrations;
+use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, missing, read_history};
 use super::statement::Sql;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
 use thiserror::Error;
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Error};
 
 crate::statements! {
-    /// Which of the tables exist. A database without a history is not set up yet.
-    const TABLES = "-- schema.tables
-    SELECT to_regclass('refinery_schema_history') IS NOT NULL, to_regclass('schema_compatibility') IS NOT NULL";
-
-    const APPLIED = "-- schema.applied
-    SELECT version FROM refinery_schema_history";
-
     const OLDEST_PROGRAM = "-- schema.oldest_program
     SELECT oldest_program FROM schema_compatibility";
 }
@@ -52,6 +45,9 @@ pub enum SchemaRefusal {
         /// The last one that this program knows.
         known: i32,
     },
+    /// It is another schema.
+    #[error(transparent)]
+    Different(#[from] DifferentSchema),
 }
 
 /// What a check has found that did not refuse the schema.
@@ -76,9 +72,10 @@ pub(crate) async fn verify_schema(url: &DatabaseUrl) -> Result<SchemaState, Sche
         };
         tokio::spawn(connection);
         match read(&client).await {
-            Ok(Some((applied, oldest))) => compare(&known_migrations(), &applied, oldest),
             Ok(None) => Ok(SchemaState::NotSetUp),
-            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            Ok(Some((applied, oldest))) => compare(MIGRATIONS, &applied, oldest),
+            Err(MigrateError::Different(different)) => Err(different.into()),
+            Err(MigrateError::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 tracing::warn!(
                     error = super::error::describe(&error),
                     "the version of the schema cannot be read; starting without comparing it"
@@ -107,49 +104,51 @@ pub(crate) async fn until_refused(url: &DatabaseUrl, mut state: SchemaState) -> 
     std::future::pending().await
 }
 
-/// The versions that were applied, and the migration that a program must know. `None` for a database that is not set up.
-async fn read(client: &Client) -> Result<Option<(Vec<i32>, i32)>, Error> {
-    let row = client.query_one(TABLES.as_str(), &[]).await?;
-    let (has_history, has_compatibility): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
-    if !has_history {
+/// The migrations that were applied, and the one that a program must know. `None` for a database that is not set up: the history
+/// is created before the first migration is applied.
+async fn read(client: &Client) -> Result<Option<(Vec<Applied>, i32)>, MigrateError> {
+    let applied = read_history(client).await?;
+    if applied.is_empty() {
         return Ok(None);
     }
-    let rows = client.query(APPLIED.as_str(), &[]).await?;
-    let applied: Vec<i32> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-    let oldest = if has_compatibility {
-        client.query_opt(OLDEST_PROGRAM.as_str(), &[]).await?.map_or(Ok(0), |row| row.try_get(0))?
-    } else {
-        0
-    };
-    // The history is created before the first migration is applied.
-    Ok((!applied.is_empty()).then_some((applied, oldest)))
+    let oldest = client.query_opt(OLDEST_PROGRAM.as_str(), &[]).await?;
+    Ok(Some((applied, oldest.map_or(Ok(0), |row| row.try_get(0))?)))
 }
 
-fn compare(known: &[(i32, String)], applied: &[i32], oldest: i32) -> Result<SchemaState, SchemaRefusal> {
-    let last = known.last().map_or(0, |(version, _)| *version);
+/// Later migrations than those of this program are accepted, unless they need later programs.
+fn compare(known: &[Migration], applied: &[Applied], oldest: i32) -> Result<SchemaState, SchemaRefusal> {
+    let last = known.last().map_or(0, |migration| migration.version);
     if oldest > last {
         return Err(SchemaRefusal::TooNew { oldest, known: last });
     }
-    let missing: Vec<&String> =
-        known.iter().filter(|(version, _)| !applied.contains(version)).map(|(_, name)| name).collect();
-    match missing.first() {
-        Some(first) => Err(SchemaRefusal::TooOld { missing: missing.len(), first: (*first).clone() }),
-        None => Ok(SchemaState::Accepted),
+    let applied: Vec<Applied> = applied.iter().filter(|applied| applied.version <= last).cloned().collect();
+    match missing(known, &applied) {
+        Err(MigrateError::Different(different)) => Err(different.into()),
+        Err(_) => Ok(SchemaState::Accepted),
+        Ok(missing) => match missing.first() {
+            Some(first) => Err(SchemaRefusal::TooOld { missing: missing.len(), first: first.full_name() }),
+            None => Ok(SchemaState::Accepted),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::migrate::tests::{KNOWN, applied};
 
     #[test]
     fn a_program_needs_its_own_migrations_and_tolerates_later_ones() {
-        let known = [(1, "V1__a".to_owned()), (4, "V4__b".to_owned())];
-        assert_eq!(compare(&known, &[1, 4], 1), Ok(SchemaState::Accepted));
-        assert_eq!(compare(&known, &[1, 4, 5, 9], 4), Ok(SchemaState::Accepted));
-        let too_old = compare(&known, &[1], 1);
-        assert_eq!(too_old, Err(SchemaRefusal::TooOld { missing: 1, first: "V4__b".to_owned() }));
+        let [first, second] = [applied(&KNOWN[0]), applied(&KNOWN[1])];
+        let later = Applied { version: 9, ..first.clone() };
+        let all = [first.clone(), second, later];
+        assert_eq!(compare(KNOWN, &all[..2], 1), Ok(SchemaState::Accepted));
+        assert_eq!(compare(KNOWN, &all, 4), Ok(SchemaState::Accepted));
+        let too_old = compare(KNOWN, &all[..1], 1);
+        assert_eq!(too_old, Err(SchemaRefusal::TooOld { missing: 1, first: "V4__second".to_owned() }));
         // A later release that does not work with this one is too new, whatever is missing.
-        assert_eq!(compare(&known, &[1, 4, 5], 5), Err(SchemaRefusal::TooNew { oldest: 5, known: 4 }));
+        assert_eq!(compare(KNOWN, &all[..1], 5), Err(SchemaRefusal::TooNew { oldest: 5, known: 4 }));
+        let other = [Applied { version: 2, ..first }];
+        assert!(matches!(compare(KNOWN, &other, 1), Err(SchemaRefusal::Different(_))));
     }
 }

@@ -175,7 +175,7 @@ impl AttemptRunner {
     }
 }
 
-/// The trace context of a delivery. Absent from messages of the previous release.
+/// The trace context of a delivery; `None` if what caused the event had none.
 pub(super) fn context(meta: &DeliveryMeta) -> Option<TraceContext> {
     meta.traceparent.as_deref().and_then(TraceContext::parse)
 }

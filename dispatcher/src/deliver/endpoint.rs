@@ -52,14 +52,13 @@ impl Endpoints {
 
     /// `None` when it cannot be decrypted or parsed.
     fn url(&self, subscription: Uuid, target: &Target) -> Option<ReceiverUrl> {
-        let Some(sealed) = &target.url_sealed else { return ReceiverUrl::parse(&target.url).ok() };
         let binding = subscription_url_binding(TenantId(target.tenant_id), subscription);
-        ReceiverUrl::parse(self.masters.open(sealed, &binding).ok()?.reveal()).ok()
+        ReceiverUrl::parse(self.masters.open(&target.url_sealed, &binding).ok()?.reveal()).ok()
     }
 
     fn decrypt(&self, subscription: Uuid, target: &Target) -> Endpoint {
         let binding = subscription_binding(TenantId(target.tenant_id), subscription);
-        let open = |sealed: &Vec<u8>| self.masters.open(sealed, &binding).ok();
+        let open = |sealed: &Vec<u8>| self.masters.open(&target.url_sealed, &binding).ok();
         Endpoint {
             target: target.clone(),
             url: self.url(subscription, target),

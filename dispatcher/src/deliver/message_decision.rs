@@ -78,7 +78,7 @@ mod tests {
             tenant_id: Uuid::from_u128(1),
             slug: "a".to_owned(),
             url: String::new(),
-            url_sealed: None,
+            url_sealed: Vec::new(),
             sealed: Vec::new(),
             is_paused,
             is_removed,

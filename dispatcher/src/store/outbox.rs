@@ -25,12 +25,12 @@ common::statements! {
            false AS is_paused, NULL::bytea AS url_sealed, subscription_id AS only_for
     FROM pending
     UNION ALL
-    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, t.slug, s.url, NULL, s.subscription_id,
+    SELECT p.tenant_id, NULL, s.key_prefix, k.origin, t.slug, NULL, NULL, s.subscription_id,
            s.event_types, s.secret_sealed, s.old_secret_sealed, s.is_paused, s.url_sealed, NULL
     FROM (SELECT DISTINCT tenant_id FROM pending) AS p
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = p.tenant_id LIMIT 1) AS t
     CROSS JOIN LATERAL (
-        SELECT s.subscription_id, s.key_prefix, s.event_types, s.url, s.secret_sealed,
+        SELECT s.subscription_id, s.key_prefix, s.event_types, s.secret_sealed,
                CASE WHEN s.old_secret_until > $3::timestamptz THEN s.old_secret_sealed END AS old_secret_sealed,
                s.paused_at IS NOT NULL AS is_paused, s.url_sealed
         FROM subscriptions s WHERE s.tenant_id = p.tenant_id AND s.removed_at IS NULL OFFSET 0
@@ -116,7 +116,6 @@ fn subscriber(row: &Row) -> Subscriber {
     let target = Target {
         tenant_id,
         slug: row.get(4),
-        url: row.get(5),
         url_sealed: row.get(12),
         sealed: std::iter::once(current).chain(old).collect(),
         is_paused,

@@ -11,9 +11,9 @@ use uuid::Uuid;
 common::statements! {
     const TARGETS = "
     -- subscriptions.targets
-    SELECT s.subscription_id, s.tenant_id, t.slug, s.url, s.secret_sealed,
+    SELECT s.subscription_id, s.tenant_id, t.slug, s.url_sealed, s.secret_sealed,
            CASE WHEN s.old_secret_until > $2::timestamptz THEN s.old_secret_sealed END,
-           s.paused_at IS NOT NULL, s.removed_at IS NOT NULL, s.url_sealed
+           s.paused_at IS NOT NULL, s.removed_at IS NOT NULL
     FROM unnest($1::uuid[]) AS wanted (subscription_id)
     CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.subscription_id = wanted.subscription_id LIMIT 1) AS s
     CROSS JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = s.tenant_id LIMIT 1) AS t";
@@ -34,10 +34,8 @@ pub(crate) struct Target {
     pub tenant_id: Uuid,
     /// `X-Connect-Tenant`.
     pub slug: String,
-    /// The receiver's URL as stored, without the values of its query if the whole URL is sealed.
-    pub url: String,
-    /// The whole URL, sealed; `None` for a row that was stored before URLs were sealed.
-    pub url_sealed: Option<Vec<u8>>,
+    /// The receiver's URL, sealed.
+    pub url_sealed: Vec<u8>,
     /// Sealed signing secrets: the current one, then the previous one during a rotation's overlap.
     pub sealed: Vec<Vec<u8>>,
     /// Whether its deliveries are parked.
@@ -58,8 +56,7 @@ pub(crate) async fn load_targets(
         let target = Target {
             tenant_id: row.get(1),
             slug: row.get(2),
-            url: row.get(3),
-            url_sealed: row.get(8),
+            url_sealed: row.get(3),
             sealed: std::iter::once(current).chain(old).collect(),
             is_paused: row.get(6),
             is_removed: row.get(7),

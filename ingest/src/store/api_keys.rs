@@ -11,7 +11,7 @@ common::statements! {
     const FIND = "-- api_keys.find
     SELECT k.tenant_id, t.slug, k.secret_sealed, k.scopes, k.origin, k.expires_at, k.revoked_at IS NOT NULL,
            t.reads_per_second, k.secret_number, k.old_secret_sealed, k.old_secret_until
-    FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id
+    FROM api_keys k CROSS JOIN LATERAL (SELECT * FROM tenants t WHERE t.tenant_id = k.tenant_id LIMIT 1) AS t
     WHERE k.prefix = $1";
 }
 

@@ -54,7 +54,7 @@ async fn what_partners_send_is_text_on_every_page() {
             "INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, duration_ms)
              SELECT tenant_id, '{delivery}', 1, now(), 500, $${HOSTILE}$$, $${HOSTILE}$$, 7 FROM tenants WHERE slug = 'acme'"
         ),
-        format!("UPDATE subscriptions SET url = $$https://example.com/{HOSTILE}$$"),
+        format!("UPDATE subscriptions SET display_url = $$https://example.com/{HOSTILE}$$"),
         format!(
             "INSERT INTO invoices (tenant_id, booking_ref, lead_id, client_id, currency, credit_state, created_at, updated_at)
              SELECT tenant_id, $${HOSTILE}$$, '{lead}', '{client}', 'GBP', 'none', now(), now() FROM tenants WHERE slug = 'acme'"

@@ -20,12 +20,9 @@ async fn assert_refused(world: &World, part: &str) {
 #[tokio::test]
 async fn a_program_refuses_a_schema_that_lacks_its_migrations() {
     let mut world = World::with().ingests(0).workers(0).start().await;
-    let last = "refinery_schema_history WHERE version = (SELECT max(version) FROM refinery_schema_history)";
-    let row = world
-        .database
-        .rows(&format!("SELECT version, name, applied_on, checksum FROM {last}"), &[])
-        .await
-        .remove(0);
+    let last = "schema_history WHERE version = (SELECT max(version) FROM schema_history)";
+    let row =
+        world.database.rows(&format!("SELECT version, name, checksum FROM {last}"), &[]).await.remove(0);
     world.database.execute(&format!("DELETE FROM {last}")).await;
     let first = format!("V{}__{}", row["version"], row["name"].as_str().expect("a name"));
     let line = format!(
@@ -34,7 +31,7 @@ async fn a_program_refuses_a_schema_that_lacks_its_migrations() {
     assert_refused(&world, &line).await;
     // Once it is migrated, programs start.
     let restore = format!(
-        "INSERT INTO refinery_schema_history VALUES ({}, '{}', '', '{}')",
+        "INSERT INTO schema_history VALUES ({}, '{}', '{}')",
         row["version"],
         row["name"].as_str().expect("a name"),
         row["checksum"].as_str().expect("a checksum")
@@ -46,7 +43,7 @@ async fn a_program_refuses_a_schema_that_lacks_its_migrations() {
 #[tokio::test]
 async fn a_program_refuses_a_schema_without_what_it_needs_and_accepts_later_ones_that_have_it() {
     let mut world = World::with().ingests(0).workers(0).start().await;
-    world.database.execute("INSERT INTO refinery_schema_history VALUES (9999, 'later', 'now', '1')").await;
+    world.database.execute("INSERT INTO schema_history VALUES (9999, 'later', '1')").await;
     world.add_ingest().await;
     world.database.execute("UPDATE schema_compatibility SET oldest_program = 9999").await;
     assert_refused(
@@ -70,5 +67,23 @@ async fn a_program_that_started_during_an_outage_refuses_the_schema_afterwards()
     for program in &mut programs {
         assert_eq!(program.until_ended(MAX_WAIT).await.code(), Some(1), "{}", program.name());
         program.until_logged("the schema is too new for this program").await;
+    }
+}
+
+#[tokio::test]
+async fn programs_and_migrate_refuse_a_database_with_other_migrations() {
+    let world = World::with().ingests(0).workers(0).start().await;
+    let refusal = "the database was set up with other migrations than those of this program";
+    for change in [
+        // Another file of the same version.
+        "UPDATE schema_history SET name = 'initial_schema' WHERE version = 1",
+        "UPDATE schema_history SET name = 'tenants_keys_and_audit', checksum = '1' WHERE version = 1",
+        // A history under another name.
+        "ALTER TABLE schema_history RENAME TO refinery_schema_history",
+    ] {
+        world.database.execute(change).await;
+        assert_refused(&world, refusal).await;
+        let line = world.connectctl.refusal(&["migrate"]).await;
+        assert!(line.contains(refusal) && line.contains("`make clean`"), "{line}");
     }
 }

@@ -1,9 +1,9 @@
 //! The transaction pipeline: what a unit costs, however large the tables are.
 
+mod concurrent_change;
 mod enquiry_numbers;
 mod faults;
 pub(crate) mod plans;
-mod previous_release;
 mod round_trips;
 
 /// SQL for the advisory lock of the tenant `acme` on an email.

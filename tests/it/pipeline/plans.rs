@@ -134,8 +134,8 @@ const GROW: &str = "
         SELECT pg_temp.id('tenant', n), 'small-' || n, 'Small', 'ENQ', true, now() FROM generate_series(2, 3000) n;
     INSERT INTO members (tenant_id, email, name, created_at)
         SELECT tenant_id, 'ben@example.com', 'Ben', now() FROM tenants;
-    INSERT INTO subscriptions (tenant_id, subscription_id, url, secret_sealed, created_at)
-        SELECT tenant_id, pg_temp.id('subscription', n), 'https://example.com', '\\x00', now() FROM grown WHERE n % 100 = 0;
+    INSERT INTO subscriptions (tenant_id, subscription_id, display_url, url_sealed, secret_sealed, created_at)
+        SELECT tenant_id, pg_temp.id('subscription', n), 'https://example.com', '\\x00', '\\x00', now() FROM grown WHERE n % 100 = 0;
     INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, created_at)
         SELECT tenant_id, 'ck_' || lpad(to_hex(n), 16, '0'), 'Small', '\\x00', '{events:ingest}', now()
         FROM grown WHERE n % 100 = 0;

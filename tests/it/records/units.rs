@@ -252,7 +252,7 @@ async fn a_moving_identity_waits_for_no_row_while_holding_others() {
 }
 
 #[tokio::test]
-async fn workers_of_both_releases_use_an_idempotency_key_once() {
+async fn two_workers_use_an_idempotency_key_once() {
     let fixture = Fixture::start().await;
     let key = &fixture.world.key;
     // The transaction of the other worker: the key's lock, the client, the response, the counter.
@@ -272,7 +272,7 @@ async fn workers_of_both_releases_use_an_idempotency_key_once() {
          VALUES ({tenant}, gen_random_uuid(), '', 'bo@example.com', 'bo@example.com', 'individual', now(), now());
          INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, body, created_at)
          VALUES ({tenant}, '{}', 'k-1', '\\x00', 201, '{{}}', now());
-         SELECT count_write({tenant}, date_trunc('month', now())::date, now() + interval '1 minute');
+         SELECT count_writes({tenant}, date_trunc('month', now())::date, 1, now() + interval '1 minute');
          COMMIT",
         key.prefix
     );

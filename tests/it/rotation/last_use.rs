@@ -51,8 +51,8 @@ async fn the_last_use_of_each_secret_is_listed() {
 async fn a_secret_is_safe_to_revoke_after_seven_days_without_use() {
     let mut world = World::start().await;
     let is_safe = async |world: &World| listed(world).await["safeToRevoke"].as_bool().expect("a boolean");
-    assert!(!is_safe(&world).await, "its uses are recorded only since now");
-    world.database.execute("UPDATE api_keys SET uses_recorded_since = now() - interval '8 days'").await;
+    assert!(!is_safe(&world).await, "it is new");
+    world.database.execute("UPDATE api_keys SET created_at = now() - interval '8 days'").await;
     assert!(is_safe(&world).await);
     assert_eq!(world.http().send(&request(&world.key)).await.status, 200);
     end_ingests(&mut world).await;

@@ -44,5 +44,5 @@ async fn counts(connectctl: &Connectctl) -> Value {
         let matching = counts.iter().filter(|count| count["key"] == of);
         matching.map(|count| count["values"].as_u64().expect("a number")).sum::<u64>()
     };
-    json!({"current": count("current"), "previous": count("previous"), "unversioned": count("unversioned")})
+    json!({"current": count("current"), "previous": count("previous")})
 }

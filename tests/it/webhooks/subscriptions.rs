@@ -91,7 +91,7 @@ async fn dead_lettered_deliveries_of_a_removed_subscription_are_dropped() {
     outbound.world.until_depth("webhooks.dead", 1).await;
     outbound.change_subscription("remove", &failing).await;
     assert_eq!((outbound.count("dead").await, outbound.count("dropped").await), (0, 1));
-    // Those of a subscription that the previous release removed are dropped by another run.
+    // Those that an interrupted run has left are dropped by another run.
     outbound.world.database.execute("UPDATE deliveries SET state = 'dead'").await;
     outbound.change_subscription("remove", &failing).await;
     assert_eq!(outbound.count("dropped").await, 1);

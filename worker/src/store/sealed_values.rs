@@ -9,8 +9,8 @@ common::statements! {
     SELECT key_id, sealed_values FROM sealed_value_counts()";
 }
 
-/// The number of sealed values by the id of their master key; `None` for values that name none.
-pub(crate) async fn count_sealed_values(database: &Database) -> Result<Vec<(Option<String>, i64)>, TxError> {
+/// The number of sealed values by the id of their master key.
+pub(crate) async fn count_sealed_values(database: &Database) -> Result<Vec<(String, i64)>, TxError> {
     let client = database.client().await?;
     let statement = client.prepare_cached(COUNTS.as_str()).await?;
     let rows = client.query(&statement, &[]).await?;

@@ -35,6 +35,6 @@ impl Show for SealedCount {
     const COLUMNS: &'static [&'static str] = &["Key", "Is", "Values"];
 
     fn cells(&self) -> Vec<Option<String>> {
-        vec![self.key_id.clone(), Some(self.key.as_str().to_owned()), Some(self.values.to_string())]
+        vec![Some(self.key_id.clone()), Some(self.key.as_str().to_owned()), Some(self.values.to_string())]
     }
 }

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::delivery;
 use crate::output::Show;
 use admin::input::EventTypes;
-use admin::subscriptions::{self, NewSubscription, SealReport, Subscription, SubscriptionSecret};
+use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecret};
 use common::clock;
 use common::egress::EgressSettings;
 
@@ -47,11 +47,6 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
                 subscriptions::rotate_secret(database, actor, &master_keys, id, rotate.overlap).await?;
             show_secret(context, &rotated)
         }
-        Command::SealUrls => {
-            let master_keys = context.master_keys()?;
-            let Context { database, actor, .. } = context;
-            output.print_one(&subscriptions::seal_urls(database, actor, &master_keys).await?)
-        }
     }
 }
 
@@ -91,13 +86,5 @@ impl Show for Subscription {
             Some(self.events.as_ref().map_or_else(|| "all".to_owned(), |events| events.join(", "))),
             Some(clock::to_text(self.created_at)),
         ]
-    }
-}
-
-impl Show for SealReport {
-    const COLUMNS: &'static [&'static str] = &["Sealed", "Remaining"];
-
-    fn cells(&self) -> Vec<Option<String>> {
-        vec![Some(self.sealed.to_string()), Some(self.remaining.to_string())]
     }
 }

@@ -149,8 +149,6 @@ async fn subscriptions_and_deliveries(audited: &mut Audited) {
     audited.changes("subscription rotate-secret", &[id, "--overlap", "1h"], rotate, acme).await;
     audited.changes("subscription pause", &[id], ("subscription.pause", is(id)), acme).await;
     audited.changes("subscription resume", &[id], ("subscription.resume", is(id)), acme).await;
-    let seal = ("subscription.seal-urls", is("all subscriptions"));
-    audited.changes("subscription seal-urls", &[], seal, None).await;
     audited.reads("subscription list", &["--tenant", "acme"]).await;
 
     let delivery = delivered(&audited.world.database, id).await;

@@ -61,7 +61,6 @@ async fn replays_a_delivered_delivery_but_not_a_pending_or_dropped_one() {
 async fn a_dead_delivery_of_a_removed_subscription_is_not_replayed() {
     let (world, subscription) = world().await;
     let id = deliveries(&world, "acme", subscription, "dead", 1, "2026-05-01T10:00:00Z").await[0];
-    // As the previous release did, which dropped pending deliveries only.
     world.database.execute("UPDATE subscriptions SET removed_at = now()").await;
     let refusal = world.connectctl.refusal(&["delivery", "replay", &id.to_string()]).await;
     assert!(refusal.contains("subscription was removed"), "{refusal}");

@@ -9,13 +9,13 @@ use tests::{Connectctl, MASTER_KEY, TestDatabase, World, text};
 async fn a_schema_of_another_release_is_found() {
     let database = TestDatabase::empty().await;
     let ctl = Connectctl::for_database(database.url());
-    let finding = until_found(&ctl, &[], "error", "schema.version", "V1__initial_schema").await;
+    let finding = until_found(&ctl, &[], "error", "schema.version", "V1__tenants_keys_and_audit").await;
     assert_eq!(finding["fix"], "Run connectctl migrate");
     ctl.json(&["migrate", "--roles", "--role-prefix", ROLE_PREFIX]).await;
     until_fixed(&ctl, &[], "schema.version", "").await;
-    database.execute("INSERT INTO refinery_schema_history VALUES (9999, 'later', 'now', '1')").await;
+    database.execute("INSERT INTO schema_history VALUES (9999, 'later', '1')").await;
     until_found(&ctl, &[], "error", "schema.version", "the schema is of a later release").await;
-    database.execute("DELETE FROM refinery_schema_history WHERE version = 9999").await;
+    database.execute("DELETE FROM schema_history WHERE version = 9999").await;
     until_fixed(&ctl, &[], "schema.version", "").await;
 }
 
@@ -46,14 +46,14 @@ async fn privileges_that_are_missing_or_too_many_are_found() {
     database
         .execute(
             "REVOKE SELECT ON clients FROM connect_test_ingest; REVOKE UPDATE (relayed_at) ON outbox FROM connect_test_dispatcher;
-             REVOKE EXECUTE ON FUNCTION newest_sealed_secret() FROM connect_test_worker; GRANT DELETE ON clients TO connect_test_worker",
+             REVOKE EXECUTE ON FUNCTION sealed_value_counts() FROM connect_test_worker; GRANT DELETE ON clients TO connect_test_worker",
         )
         .await;
     let found = findings(&ctl, &[]).await;
     for part in [
         "connect_test_ingest lacks SELECT on clients",
         "connect_test_dispatcher lacks UPDATE on outbox",
-        "connect_test_worker lacks EXECUTE on newest_sealed_secret()",
+        "connect_test_worker lacks EXECUTE on sealed_value_counts()",
         "connect_test_worker has DELETE on clients, which its program does not need",
     ] {
         assert!(of(&found, "roles", part).is_some(), "{part}: {found:?}");

@@ -27,10 +27,9 @@ async fn a_run_restores_exactly_the_privileges_of_the_definition() {
     let defined = database.rows(PRIVILEGES, &[]).await;
     assert!(defined.len() > 100, "{}", defined.len());
     let [ingest, dispatcher] = [Program::Ingest, Program::Dispatcher].map(role);
-    // As after an upgrade whose release needs other privileges.
     let changes = format!(
         "GRANT ALL ON subscriptions, event_ledger TO {ingest}; GRANT SELECT (secret_sealed) ON api_keys TO {dispatcher};
-         REVOKE ALL ON deliveries FROM {dispatcher}; REVOKE EXECUTE ON FUNCTION newest_sealed_secret() FROM {ingest}"
+         REVOKE ALL ON deliveries FROM {dispatcher}; REVOKE EXECUTE ON FUNCTION make_replay_partition(bigint) FROM {ingest}"
     );
     database.execute(&changes).await;
     assert_ne!(database.rows(PRIVILEGES, &[]).await, defined);
@@ -78,7 +77,7 @@ async fn an_owner_without_createrole_is_told_what_to_create() {
     let database = TestDatabase::new().await;
     let owner = format!("owner_{}", &uuid::Uuid::now_v7().simple().to_string()[16..]);
     database
-        .execute(&format!("CREATE ROLE {owner} LOGIN; GRANT ALL ON refinery_schema_history TO {owner}; GRANT CREATE ON SCHEMA public TO {owner}"))
+        .execute(&format!("CREATE ROLE {owner} LOGIN; GRANT ALL ON schema_history TO {owner}; GRANT CREATE ON SCHEMA public TO {owner}"))
         .await;
     let url = database.url().replace("connect@", &format!("{owner}@"));
     let migrate = ["migrate", "--roles", "--role-prefix", &owner];

@@ -26,7 +26,7 @@ const CLIENTS: &str = "
                          created_at, updated_at)
     SELECT $1, id, 'Bench Traveller', email, email, '+' || digits, digits, external_id, 'individual', now(), now()
     FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[]) AS c (id, email, digits, external_id)
-    ON CONFLICT (email_key, (tenant_id::text)) WHERE email_key IS NOT NULL DO UPDATE SET updated_at = now()";
+    ON CONFLICT (email_key, (tenant_id::text), tenant_id) WHERE email_key IS NOT NULL DO UPDATE SET updated_at = now()";
 
 const TIMELINE: &str = "
     INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload)

@@ -31,9 +31,6 @@ pub(crate) enum Command {
     /// Replace the signing secret; prints the new one, which is never shown again
     #[command(after_help = ROTATE_HELP)]
     RotateSecret(Rotate),
-    /// Encrypt the URLs that an earlier release stored in plain text, for all tenants
-    #[command(after_help = SEAL_URLS_HELP)]
-    SealUrls,
 }
 
 const CREATE_HELP: &str = "\
@@ -118,11 +115,3 @@ pub(crate) struct Rotate {
     #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
     pub(crate) overlap: Option<Duration>,
 }
-
-const SEAL_URLS_HELP: &str = "\
-Encrypts the URLs that the previous release has stored in plain text, like secrets. They are shown without the
-values of their query afterwards. Run it once, after the upgrade, when no dispatcher of the previous release is
-running any more: it cannot decrypt these URLs. It can be interrupted and run again, also concurrently.
-
-Example:
-  connectctl subscription seal-urls";

@@ -1,24 +1,25 @@
--- Erasing a person (D32): a receipt and keyed hashes of the identities remain, by which older events are refused.
-
-ALTER TABLE tenants ADD COLUMN last_erasure_at timestamptz;
-COMMENT ON COLUMN tenants.last_erasure_at IS
-    'When a person of the tenant was erased last: events that occurred later need no look-up in erased_identities. Null if nobody was.';
+-- Erasing a person (D32), the count of the values that are sealed under the master key, and the heartbeat of replication.
 
 CREATE TABLE erasures (
-    tenant_id  uuid        NOT NULL,
-    client_id  uuid        NOT NULL,
-    erased_at  timestamptz NOT NULL,
-    removed    json        NOT NULL,
-    record_ids uuid[]      NOT NULL,
+    tenant_id       uuid        NOT NULL,
+    client_id       uuid        NOT NULL,
+    erased_at       timestamptz NOT NULL,
+    removed         json        NOT NULL,
+    record_ids      uuid[]      NOT NULL,
+    identity_hashes bytea[]     NOT NULL,
     PRIMARY KEY (tenant_id, client_id)
 );
-COMMENT ON TABLE  erasures IS 'Receipts of erased people (D32). They hold ids and counts, and nothing that the person or a partner wrote.';
+COMMENT ON TABLE  erasures IS
+    'Receipts of erased people (D32). They hold ids and counts, and nothing that the person or a partner wrote.';
 COMMENT ON COLUMN erasures.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN erasures.client_id IS 'The id that the client had.';
 COMMENT ON COLUMN erasures.erased_at IS 'When, in whole milliseconds, by the clock of the database.';
-COMMENT ON COLUMN erasures.removed IS 'JSON object: the number of removed rows of each table, and of removed dead letters.';
+COMMENT ON COLUMN erasures.removed IS
+    'JSON object: the number of removed rows of each table, and of removed dead letters.';
 COMMENT ON COLUMN erasures.record_ids IS
     'Ids that the client''s leads, trips and deliveries had, by which later dead letters are recognized.';
+COMMENT ON COLUMN erasures.identity_hashes IS
+    'The hashes of the client''s identities in erased_identities.';
 
 CREATE TABLE erased_identities (
     tenant_id     uuid        NOT NULL,
@@ -31,13 +32,14 @@ COMMENT ON COLUMN erased_identities.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN erased_identities.identity_hash IS
     'HMAC-SHA-256 of tenant, kind (email, phone or external) and identity, under the key in erasure_key: 32 bytes.';
 COMMENT ON COLUMN erased_identities.erased_at IS
-    'Events that name the identity and did not occur later are refused with contact_erased.';
+    'Events that name the identity and did not occur later are refused with contact_erased. When the person was erased; of an identity that another client had by then, when the person lost it.';
 
 CREATE TABLE erasure_key (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     sealed   bytea   NOT NULL
 );
-COMMENT ON TABLE  erasure_key IS 'The key of the hashes in erased_identities; one row at most, written by the first erasure.';
+COMMENT ON TABLE  erasure_key IS
+    'The key of the hashes in erased_identities; one row at most, written by the first erasure.';
 COMMENT ON COLUMN erasure_key.only_row IS 'Always true, so that there is one row at most.';
 COMMENT ON COLUMN erasure_key.sealed IS
     '32 random bytes in hexadecimal, sealed as described at api_keys.secret_sealed and bound to this table.';
@@ -60,16 +62,15 @@ END $$;
 COMMENT ON FUNCTION share_erasure_lock(uuid) IS
     'Waits for an erasure that is under way and keeps others from beginning until the transaction ends. Returns when a person was erased last, and the sealed key of the hashes if anybody was.';
 
--- As in V17, with the key of the hashes.
+-- Counted by the worker, which needs no right to read the values: the function runs with the rights of the role that migrates.
+-- It reads every key and subscription, once each, which the programs' sessions would do by an index.
 DO $do$
 BEGIN
     EXECUTE format($sql$
-        CREATE OR REPLACE FUNCTION sealed_value_counts()
+        CREATE FUNCTION sealed_value_counts()
         RETURNS TABLE (key_id text, sealed_values bigint)
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %1$I, pg_temp SET enable_seqscan = on AS $function$
-            SELECT CASE WHEN substring(v.sealed FROM 1 FOR 4) = '\x63737601'
-                        THEN encode(substring(v.sealed FROM 5 FOR 4), 'hex') END,
-                   count(*)
+            SELECT encode(substring(v.sealed FROM 5 FOR 4), 'hex'), count(*)
             FROM (SELECT k.sealed FROM api_keys
                   CROSS JOIN LATERAL (VALUES (secret_sealed), (old_secret_sealed)) AS k (sealed)
                   UNION ALL
@@ -84,3 +85,15 @@ BEGIN
         $function$
     $sql$, current_schema());
 END $do$;
+REVOKE ALL ON FUNCTION sealed_value_counts() FROM PUBLIC;
+COMMENT ON FUNCTION sealed_value_counts() IS 'The number of sealed values by the id of the master key that they name.';
+
+CREATE TABLE replication_heartbeat (
+    singleton boolean     PRIMARY KEY DEFAULT true CHECK (singleton),
+    beat_at   timestamptz NOT NULL
+);
+COMMENT ON TABLE  replication_heartbeat IS
+    'The heartbeat of the primary, written by every ingest that reads records from a replica. A replica that shows it has everything that was committed before.';
+COMMENT ON COLUMN replication_heartbeat.singleton IS 'Always true: keeps the table at one row.';
+COMMENT ON COLUMN replication_heartbeat.beat_at IS 'The primary''s clock when it was written last.';
+INSERT INTO replication_heartbeat (beat_at) VALUES (now());
