@@ -1,7 +1,7 @@
 # Commands for developers. `make` alone lists them; CI runs .ci/run.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-containers lint bench fuzz torture upgrade clean
+.PHONY: help run test test-containers lint bench fuzz torture clean
 
 # Options for `make test` (those of cargo test), and of connect-bench, connect-fuzz and connect-torture for the other targets.
 ARGS ?=
@@ -35,9 +35,6 @@ fuzz: ## fuzz the parsers and the HTTP server for an hour; ARGS="--minutes 5"
 
 torture: ## kill, stop and cut off everything under load, and check the result; ARGS="--minutes 10 --seed 7"
 	@ops/local/torture.sh $(ARGS)
-
-upgrade: ## upgrade from the previous release under load, and check the result; ARGS="--minutes 3"
-	@ops/local/upgrade.sh $(ARGS)
 
 clean: ## stop the private servers, remove their data and all build output
 	@ops/local/services.sh stop-all .run

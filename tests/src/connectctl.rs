@@ -5,7 +5,6 @@ use crate::binaries::binary;
 use crate::command_output::CommandOutput;
 use crate::world;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
@@ -13,8 +12,6 @@ use tokio::process::{Child, Command};
 #[derive(Clone, Debug)]
 pub struct Connectctl {
     settings: Vec<(String, String)>,
-    /// Where the program of another release is.
-    directory: Option<PathBuf>,
 }
 
 impl Connectctl {
@@ -26,23 +23,14 @@ impl Connectctl {
 
     /// `connectctl` with these settings and no others.
     pub fn with(settings: Vec<(String, String)>) -> Self {
-        Self { settings, directory: None }
-    }
-
-    /// The `connectctl` of another release, in a directory.
-    pub(crate) fn of_release(self, directory: &Path) -> Self {
-        Self { directory: Some(directory.to_owned()), ..self }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.as_ref().map_or_else(|| binary("connectctl"), |directory| directory.join("connectctl"))
+        Self { settings }
     }
 
     /// Runs a command to its end, whatever its exit code.
     pub async fn run(&self, arguments: &[&str]) -> CommandOutput {
         let arguments: Vec<String> = arguments.iter().map(|argument| world::slug(argument)).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut ran = CommandOutput::of_path(&self.path(), &arguments, &self.settings).await;
+        let mut ran = CommandOutput::of("connectctl", &arguments, &self.settings).await;
         ran.output = world::with_names(ran.output);
         ran.errors = world::with_names(ran.errors);
         ran
@@ -50,7 +38,7 @@ impl Connectctl {
 
     /// Starts a command. It is killed when the value is dropped.
     pub fn start(&self, arguments: &[&str]) -> Child {
-        let mut command = Command::new(self.path());
+        let mut command = Command::new(binary("connectctl"));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.kill_on_drop(true).env_clear().envs(self.settings.iter().map(|(name, value)| (name, value)));
         command.spawn().unwrap_or_else(|error| panic!("connectctl {arguments:?}: {error}"))
@@ -67,7 +55,7 @@ impl Connectctl {
     /// A copy without a setting.
     pub fn without(&self, name: &str) -> Self {
         let settings = self.settings.iter().filter(|(setting, _)| setting != name).cloned().collect();
-        Self { settings, directory: self.directory.clone() }
+        Self { settings }
     }
 
     /// A copy with one more setting.

@@ -76,17 +76,6 @@ impl TestDatabase {
         Self::at(server, name, Some(key))
     }
 
-    /// A database on such a server, migrated and seeded by the release in a directory.
-    pub(crate) async fn of_release(server: &str, directory: &Path) -> Self {
-        let name = new_name();
-        execute_admin(server, &format!("CREATE DATABASE {name}")).await;
-        let connectctl = Connectctl::for_database(&with_database(server, &name)).of_release(directory);
-        connectctl.json(&["migrate"]).await;
-        create_logins(server).await;
-        let key = seed(&connectctl).await;
-        Self::at(server, name, Some(key))
-    }
-
     fn at(server: &str, name: String, key: Option<ApiKey>) -> Self {
         Self {
             url: with_database(server, &name),

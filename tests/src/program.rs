@@ -8,7 +8,6 @@ use crate::roles;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -69,17 +68,8 @@ impl Program {
     /// Starts a program that may not become ready, or may end at once. On the servers it has a user of its own, see
     /// [`roles`].
     pub fn spawn(name: &str, settings: &[(String, String)]) -> Self {
-        Self::spawn_at(&binary(name), name, &roles::of_program(name, settings))
-    }
-
-    /// Starts the program of another release, which is in a directory. It has no user of its own.
-    pub(crate) fn spawn_of_release(directory: &Path, name: &str, settings: &[(String, String)]) -> Self {
-        Self::spawn_at(&directory.join(name), name, settings)
-    }
-
-    fn spawn_at(path: &Path, name: &str, settings: &[(String, String)]) -> Self {
-        let mut command = Command::new(path);
-        command.env_clear().envs(settings.iter().map(|(name, value)| (name, value)));
+        let mut command = Command::new(binary(name));
+        command.env_clear().envs(roles::of_program(name, settings));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
         let logs = Logs::default();

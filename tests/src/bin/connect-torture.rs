@@ -21,9 +21,6 @@ struct Arguments {
     /// The seed of the plan of faults and of the load; random by default.
     #[arg(long)]
     seed: Option<u64>,
-    /// Directory with the programs of the previous release: upgrades from it under load, instead of faults.
-    #[arg(long, value_name = "DIRECTORY")]
-    upgrade_from: Option<PathBuf>,
     /// Directory for the logs of the programs.
     #[arg(long, default_value = ".run/torture")]
     logs: PathBuf,
@@ -31,7 +28,7 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { minutes, seed, upgrade_from, logs } = Arguments::parse();
+    let Arguments { minutes, seed, logs } = Arguments::parse();
     let seed = seed.unwrap_or_else(|| uuid::Uuid::now_v7().as_u64_pair().1 % 1_000_000);
     let Ok(length) = Duration::try_from_secs_f64(60.0 * minutes) else {
         eprintln!("--minutes must be a positive number");
@@ -39,12 +36,7 @@ async fn main() -> ExitCode {
     };
     let logs = logs.join(seed.to_string());
     drop(std::fs::remove_dir_all(&logs));
-    let running = AssertUnwindSafe(async {
-        match &upgrade_from {
-            Some(previous) => Box::pin(torture::upgrade(seed, length, &logs, previous)).await,
-            None => Box::pin(torture::run(seed, length, &logs)).await,
-        }
-    });
+    let running = AssertUnwindSafe(Box::pin(torture::run(seed, length, &logs)));
     let Ok(report) = running.catch_unwind().await else {
         eprintln!("the run did not end; logs are in {}; seed {seed}", logs.display());
         return ExitCode::FAILURE;

@@ -13,7 +13,6 @@ mod plan;
 mod records;
 mod rest;
 mod stack;
-mod upgrade;
 mod verify;
 mod webhooks;
 
@@ -55,43 +54,7 @@ pub struct Report {
 pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     let plan = Plan::of(seed, length);
     println!("seed {seed}: {} faults in {} s", plan.faults(), length.as_secs());
-    Box::pin(run_and_check(seed, length, logs, Disturbance::Faults(plan))).await
-}
-
-/// Upgrades from the release in the directory `previous` under the load of a seed, and checks the result like [`run`].
-pub async fn upgrade(seed: u64, length: Duration, logs: &Path, previous: &Path) -> Report {
-    println!("seed {seed}: upgrade from {} in {} s", previous.display(), length.as_secs());
-    Box::pin(run_and_check(seed, length, logs, Disturbance::UpgradeFrom(previous))).await
-}
-
-/// What happens during the load.
-enum Disturbance<'p> {
-    Faults(Plan),
-    UpgradeFrom(&'p Path),
-}
-
-impl Disturbance<'_> {
-    async fn apply(&self, stack: &Stack, run: &Run, length: Duration) {
-        match self {
-            Self::Faults(plan) => faults::run(stack, plan, run).await,
-            Self::UpgradeFrom(_) => upgrade::run(stack, length).await,
-        }
-    }
-
-    fn faults(&self) -> usize {
-        match self {
-            Self::Faults(plan) => plan.faults(),
-            Self::UpgradeFrom(_) => 0,
-        }
-    }
-}
-
-async fn run_and_check(seed: u64, length: Duration, logs: &Path, disturbance: Disturbance<'_>) -> Report {
-    let previous = match &disturbance {
-        Disturbance::Faults(_) => None,
-        Disturbance::UpgradeFrom(previous) => Some(*previous),
-    };
-    let stack = Stack::start(logs, previous).await;
+    let stack = Stack::start(logs).await;
     if stack.postgres.disk().is_none() || stack.broker.disk().is_none() {
         println!("no privilege to mount file systems: full disks are left out");
     }
@@ -104,7 +67,7 @@ async fn run_and_check(seed: u64, length: Duration, logs: &Path, disturbance: Di
         run.end_load();
     };
     let healed = async {
-        tokio::join!(disturbance.apply(&stack, &run, length), ending);
+        tokio::join!(faults::run(&stack, &plan, &run), ending);
         rest::heal(&stack).await;
         // Operations that have begun are retried until they are confirmed.
         sleep(RETRIES).await;
@@ -123,7 +86,7 @@ async fn run_and_check(seed: u64, length: Duration, logs: &Path, disturbance: Di
     stack.save_logs().await;
     let mut oracle = std::mem::take(&mut *run.oracle());
     Box::pin(verify::check(&stack, &mut oracle, &receiver)).await;
-    report(&stack, disturbance.faults(), &run, &oracle, &receiver, began)
+    report(&stack, plan.faults(), &run, &oracle, &receiver, began)
 }
 
 /// All callers, until the load and the retries have ended.
@@ -160,7 +123,7 @@ async fn subscribe(stack: &Stack, receiver: &FailingReceiver, url: &str) {
             if own {
                 create.extend(["--key", &key.prefix]);
             }
-            let made = stack.first_connectctl.json(&create).await;
+            let made = stack.connectctl.json(&create).await;
             let secret = crate::text(&made["secret"]).to_owned();
             receiver.subscribe(Subscribed { tenant, path, key: own.then(|| key.prefix.clone()), secret });
         }

@@ -37,21 +37,9 @@ pub(super) struct Slot {
     pub(super) program: AsyncMutex<Option<Program>>,
     pub(super) postgres: Proxy,
     pub(super) broker: Proxy,
-    release: Mutex<Release>,
     name: &'static str,
     settings: Vec<(String, String)>,
     log: PathBuf,
-}
-
-/// What a program is started as.
-#[derive(Clone, Debug)]
-pub(super) enum Release {
-    /// As the program of the previous release in this directory.
-    Previous(PathBuf),
-    /// As the current program, which accepts the messages of the previous release.
-    Upgrading,
-    /// As the current program.
-    Current,
 }
 
 /// Everything that runs. Its parts are dropped in the order of the fields.
@@ -61,8 +49,6 @@ pub(super) struct Stack {
     pub(super) queues: Queues,
     pub(super) database: TestDatabase,
     pub(super) connectctl: Connectctl,
-    /// That of the release with which the run begins.
-    pub(super) first_connectctl: Connectctl,
     /// A key of each tenant.
     pub(super) keys: Vec<ApiKey>,
     pub(super) postgres: Postgres,
@@ -73,9 +59,8 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// Starts everything, with the programs of the previous release if their directory is given. Logs of the programs are
-    /// appended to files in `logs`.
-    pub(super) async fn start(logs: &Path, previous: Option<&Path>) -> Self {
+    /// Starts everything. Logs of the programs are appended to files in `logs`.
+    pub(super) async fn start(logs: &Path) -> Self {
         std::fs::create_dir_all(logs).expect("a directory for logs");
         let (postgres, broker) = tokio::join!(
             Postgres::start_on_small_disk(DISKS_MIB.0),
@@ -84,11 +69,7 @@ impl Stack {
         // The log of Postgres must fit its file system.
         postgres.execute("ALTER SYSTEM SET max_wal_size = '400MB'").await;
         postgres.execute("SELECT pg_reload_conf()").await;
-        let database = match previous {
-            Some(directory) => TestDatabase::of_release(postgres.url(), directory).await,
-            None => TestDatabase::on(postgres.url()).await,
-        };
-        let release = previous.map_or(Release::Current, |directory| Release::Previous(directory.to_owned()));
+        let database = TestDatabase::on(postgres.url()).await;
         let amqp_url = format!("{}?heartbeat=4", broker.url());
         let queues = Queues::new(broker.url(), new_name());
         let settings = |database_url: &str, amqp_url: &str| {
@@ -106,35 +87,19 @@ impl Stack {
                 settings: settings(&database_url, &with_address(&amqp_url, broker_proxy.address())),
                 postgres: database_proxy,
                 broker: broker_proxy,
-                release: Mutex::new(release.clone()),
                 name,
                 log: logs.join(format!("{name}-{}.log", number % 2)),
             }
         });
         let connectctl = Connectctl::with(settings(database.url(), broker.url()));
-        let first_connectctl = match previous {
-            Some(directory) => connectctl.clone().of_release(directory),
-            None => connectctl.clone(),
-        };
         let slots = slots.collect();
         let mut keys = vec![database.key().clone()];
-        first_connectctl.json(&["tenant", "create", "--slug", "zeta", "--name", "Zeta"]).await;
+        connectctl.json(&["tenant", "create", "--slug", "zeta", "--name", "Zeta"]).await;
         let add = ["member", "add", "--tenant", "zeta", "--email", "zoe@zeta.test", "--name", "Zoe"];
-        first_connectctl.json(&add).await;
-        keys.push(create_key(&first_connectctl, "zeta", ALL_SCOPES).await);
+        connectctl.json(&add).await;
+        keys.push(create_key(&connectctl, "zeta", ALL_SCOPES).await);
         let (ingests, ended) = Default::default();
-        let stack = Self {
-            slots,
-            queues,
-            database,
-            connectctl,
-            first_connectctl,
-            keys,
-            postgres,
-            broker,
-            ingests,
-            ended,
-        };
+        let stack = Self { slots, queues, database, connectctl, keys, postgres, broker, ingests, ended };
         join_all((0..PROGRAMS.len()).map(|slot| stack.start_program(slot))).await;
         stack.until_ready().await;
         stack
@@ -156,29 +121,14 @@ impl Stack {
 
     /// Starts a program and waits until it listens.
     pub(super) async fn start_program(&self, slot: usize) {
-        let Slot { program, name, settings, release, .. } = &self.slots[slot];
-        let release = release.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut started = match release {
-            Release::Previous(directory) => Program::spawn_of_release(&directory, name, settings),
-            Release::Upgrading => {
-                let accepts = ("CONNECT_ACCEPT_UNSIGNED_MESSAGES".to_owned(), "true".to_owned());
-                Program::spawn(name, &[settings.as_slice(), &[accepts]].concat())
-            }
-            Release::Current => Program::spawn(name, settings),
-        };
+        let Slot { program, name, settings, .. } = &self.slots[slot];
+        let mut started = Program::spawn(name, settings);
         started.until_listening().await;
         if *name == "connect-ingest" {
             self.ingests.lock().unwrap_or_else(PoisonError::into_inner)[slot % 2] =
                 Some(started.http().address());
         }
         *program.lock().await = Some(started);
-    }
-
-    /// Ends a program with SIGTERM, and starts it as that release.
-    pub(super) async fn replace_program(&self, slot: usize, release: Release) {
-        self.end_program(slot, false).await;
-        *self.slots[slot].release.lock().unwrap_or_else(PoisonError::into_inner) = release;
-        self.start_program(slot).await;
     }
 
     /// Ends a program with SIGKILL, or with SIGTERM.
