@@ -1,7 +1,6 @@
 //! A bundle: one message with the events of several requests of one caller, and one reply for all of them.
 //!
-//! It is a valid batch, `{"events":[..]}`, of all their events, and its reply is the result of that batch: a worker of
-//! the previous release handles it like any other batch. The metadata's `parts` delimit each request's events,
+//! It is a valid batch, `{"events":[..]}`, of all their events, and its reply is the result of that batch. The metadata's `parts` delimit each request's events,
 //! so that a part that cannot be read does not affect the results of the others.
 
 use crate::event::{BatchResult, EventResult, EventStatus};

@@ -20,11 +20,10 @@ pub struct BatchMeta {
     pub published_at: DateTime<Utc>,
     /// The number of events in the batch.
     pub events: u16,
-    /// The request's trace context. Absent from messages of the previous release.
+    /// The request's trace context, as a W3C `traceparent`.
     #[serde(default)]
     pub traceparent: Option<String>,
-    /// The requests of a bundle, in the order of their events; empty for the batch of a single request, and absent from
-    /// messages of the previous release.
+    /// The requests of a bundle, in the order of their events; empty for the batch of a single request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<BatchPart>,
 }

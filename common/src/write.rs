@@ -27,7 +27,7 @@ pub struct WriteMeta {
     pub idempotency_key: Option<String>,
     /// `If-Match` of a PATCH.
     pub if_match: Option<IfMatch>,
-    /// The request's trace context. Absent from messages of the previous release.
+    /// The request's trace context, as a W3C `traceparent`.
     #[serde(default)]
     pub traceparent: Option<String>,
 }

@@ -120,7 +120,7 @@ pub async fn run(settings: Settings) -> Result<(), ServiceError> {
 fn start_brokers(settings: &Settings, ended: &CancellationToken) -> [Broker; 2] {
     let with_retries = QueueUse { retry_levels: settings.webhooks.schedule.levels(), ..QUEUES };
     let (masters, queues) = (&settings.sealing.master_keys, &settings.broker);
-    let keys = MessageKeys::new(masters, &queues.prefix, settings.messages.accepts_unsigned);
+    let keys = MessageKeys::new(masters, &queues.prefix);
     [
         Broker::start(queues, keys.clone(), "connect-dispatcher", with_retries, ended.clone()),
         Broker::start(queues, keys, "connect-dispatcher publishing", QUEUES, ended.clone()),

@@ -7,8 +7,8 @@ use crate::send::SenderSettings;
 use common::egress::EgressSettings;
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings, Section,
-    ServiceSettings, SettingError, TraceSettings, Variable, error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, SealingSettings, Section, ServiceSettings,
+    SettingError, TraceSettings, Variable, error,
 };
 use std::time::Duration;
 
@@ -101,7 +101,6 @@ pub struct Settings {
     pub(crate) database: DatabaseSettings,
     pub(crate) broker: BrokerSettings,
     pub(crate) sealing: SealingSettings,
-    pub(crate) messages: MessageSettings,
     pub(crate) service: ServiceSettings,
     pub(crate) log: LogSettings,
     pub(crate) trace: TraceSettings,
@@ -116,7 +115,6 @@ impl Program for Settings {
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
-        MessageSettings::VARIABLES,
         WebhookSettings::VARIABLES,
         SenderSettings::VARIABLES,
         EgressSettings::VARIABLES,
@@ -130,7 +128,6 @@ impl Program for Settings {
             database: DatabaseSettings::from_env(env)?,
             broker: BrokerSettings::from_env(env)?,
             sealing: SealingSettings::from_env(env)?,
-            messages: MessageSettings::from_env(env)?,
             service: ServiceSettings::from_env(env)?,
             log: LogSettings::from_env(env)?,
             trace: TraceSettings::from_env(env)?,

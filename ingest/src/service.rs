@@ -61,7 +61,7 @@ pub async fn run(settings: Settings) -> io::Result<()> {
     // Cancelled only after the drain: requests under way need the broker until then.
     let broker_closes = CancellationToken::new();
     let (masters, prefix) = (&settings.ingest.master_keys, &settings.broker.prefix);
-    let keys = MessageKeys::new(masters, prefix, settings.messages.accepts_unsigned);
+    let keys = MessageKeys::new(masters, prefix);
     let broker = Broker::start(&settings.broker, keys, "connect-ingest", QUEUES, broker_closes.clone());
     tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
     let (services, key_uses, refused) = start_services(&settings, &broker, &health, &broker_closes);

@@ -5,8 +5,8 @@ use crate::docs::DocsSettings;
 use common::program::Program;
 use common::sealed::MasterKeys;
 use common::settings::{
-    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, MessageSettings, SealingSettings,
-    Section, ServiceSettings, SettingError, TraceSettings, Variable, error,
+    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, SealingSettings, Section,
+    ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,8 +24,6 @@ pub struct Settings {
     pub(crate) database: DatabaseSettings,
     /// The connection to RabbitMQ, and its queues.
     pub(crate) broker: BrokerSettings,
-    /// Whether unsigned messages are accepted.
-    pub(crate) messages: MessageSettings,
     /// The settings that only ingest has.
     pub(crate) ingest: IngestSettings,
     /// What the page of the API's description offers.
@@ -45,7 +43,6 @@ impl Program for Settings {
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
-        MessageSettings::VARIABLES,
         IngestSettings::VARIABLES,
         DocsSettings::VARIABLES,
         ServiceSettings::VARIABLES,
@@ -57,7 +54,6 @@ impl Program for Settings {
         Ok(Self {
             database: DatabaseSettings::from_env(env)?,
             broker: BrokerSettings::from_env(env)?,
-            messages: MessageSettings::from_env(env)?,
             ingest: IngestSettings::from_env(env)?,
             docs: DocsSettings::from_env(env)?,
             service: ServiceSettings::from_env(env)?,

@@ -145,7 +145,7 @@ impl QueuedMessage {
         self
     }
 
-    /// Removes the MAC and has the message published unchanged, as by the previous release or a stranger.
+    /// Removes the MAC and has the message published unchanged, as by a stranger.
     pub fn without_mac(mut self) -> Self {
         self.is_verbatim = true;
         let headers = self.properties.headers().clone().unwrap_or_default();
@@ -245,7 +245,7 @@ impl Queues {
         QueuedMessage { properties, is_verbatim: true, ..message.clone() }
     }
 
-    /// Replies to a message, as a worker of the previous release does: without MAC.
+    /// Replies to a message as a stranger does: without a MAC.
     pub async fn reply(&self, message: &QueuedMessage, body: &[u8]) {
         let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
         channel.confirm_select(ConfirmSelectOptions::default()).await.expect("a channel with confirms");

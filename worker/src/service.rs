@@ -205,7 +205,7 @@ impl<'a> Lanes<'a> {
 /// The keys that messages are signed and verified with.
 fn message_keys(settings: &Settings) -> MessageKeys {
     let (masters, prefix) = (&settings.sealing.master_keys, &settings.broker.prefix);
-    let keys = MessageKeys::new(masters, prefix, settings.messages.accepts_unsigned);
+    let keys = MessageKeys::new(masters, prefix);
     if !settings.worker.accepts_unsigned_actions {
         return keys;
     }

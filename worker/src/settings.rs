@@ -2,7 +2,7 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, MailboxSettings, MessageSettings,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MailboxSettings,
     RetentionSettings, SealingSettings, Section, ServiceSettings, SettingError, TraceSettings, Variable,
     error,
 };
@@ -89,8 +89,6 @@ pub struct Settings {
     pub(crate) broker: BrokerSettings,
     /// The master key, from which the keys of messages are derived.
     pub(crate) sealing: SealingSettings,
-    /// Whether messages without a MAC are accepted.
-    pub(crate) messages: MessageSettings,
     /// The address of the metrics server, and the shutdown timeout.
     pub(crate) service: ServiceSettings,
     /// Level and format of logs.
@@ -113,7 +111,6 @@ impl Program for Settings {
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
-        MessageSettings::VARIABLES,
         ServiceSettings::VARIABLES,
         LogSettings::VARIABLES,
         TraceSettings::VARIABLES,
@@ -127,7 +124,6 @@ impl Program for Settings {
             database: DatabaseSettings::from_env(env)?,
             broker: BrokerSettings::from_env(env)?,
             sealing: SealingSettings::from_env(env)?,
-            messages: MessageSettings::from_env(env)?,
             service: ServiceSettings::from_env(env)?,
             log: LogSettings::from_env(env)?,
             trace: TraceSettings::from_env(env)?,

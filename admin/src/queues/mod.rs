@@ -75,7 +75,7 @@ pub async fn dead_letters(
     limit: u32,
     master_keys: Option<&MasterKeys>,
 ) -> Result<Vec<DeadLetterView>, AdminError> {
-    let keys = master_keys.map(|masters| MessageKeys::new(masters, broker.prefix(), false));
+    let keys = master_keys.map(|masters| MessageKeys::new(masters, broker.prefix()));
     let name = broker.queue_name(queue);
     let mut scan = broker.scan_dead_letters(queue, Some(limit)).await?;
     let mut letters = Vec::new();

@@ -1,8 +1,7 @@
 //! Message authentication: the broker transports messages and is not trusted to create them.
 //!
 //! Each program signs what it publishes with a key derived from the operator's master key, one for each queue and one for
-//! the replies of each queue. The MAC travels as the header `x-connect-mac` (`v1=<64 hex>`), which programs of the
-//! previous release ignore. It is verified where messages are consumed, before a handler sees them; what does not verify
+//! the replies of each queue. The MAC travels as the header `x-connect-mac` (`v1=<64 hex>`). It is verified where messages are consumed, before a handler sees them; what does not verify
 //! is dead-lettered as [`FORGED`] and never applied. The format is described in SECURITY.md.
 
 use super::rpc::META_HEADER;
@@ -31,8 +30,6 @@ struct Keys {
     current: DerivedKeys,
     /// While the master key is rotated, programs with either key publish: what is signed under the other one is accepted.
     previous: Option<DerivedKeys>,
-    /// Messages of the previous release are accepted, on every queue.
-    accepts_unsigned_everywhere: bool,
     /// Queues whose publishers do not all have the master key: messages without a MAC are accepted.
     unsigned_queues: [bool; Queue::ALL.len()],
 }
@@ -79,18 +76,11 @@ pub enum MacError {
 
 impl MessageKeys {
     /// The keys of the queues that begin with `prefix`. Messages are signed with the current master key, and verified with
-    /// either. With `accepts_unsigned`, messages and replies without a MAC are accepted, which is for the time of an upgrade;
-    /// a wrong MAC never is.
-    pub fn new(masters: &MasterKeys, prefix: &str, accepts_unsigned: bool) -> Self {
-        if accepts_unsigned {
-            tracing::warn!(
-                "CONNECT_ACCEPT_UNSIGNED_MESSAGES is set: whoever can publish to RabbitMQ can have messages applied"
-            );
-        }
+    /// either.
+    pub fn new(masters: &MasterKeys, prefix: &str) -> Self {
         Self(Arc::new(Keys {
             current: DerivedKeys::new(&masters.current, prefix),
             previous: masters.previous.as_ref().map(|previous| DerivedKeys::new(previous, prefix)),
-            accepts_unsigned_everywhere: accepts_unsigned,
             unsigned_queues: [false; Queue::ALL.len()],
         }))
     }
@@ -135,8 +125,7 @@ impl MessageKeys {
     }
 
     fn accepts_unsigned(&self, purpose: Purpose) -> bool {
-        self.0.accepts_unsigned_everywhere
-            || matches!(purpose, Purpose::Message(queue) if self.0.unsigned_queues[queue as usize])
+        matches!(purpose, Purpose::Message(queue) if self.0.unsigned_queues[queue as usize])
     }
 }
 
@@ -200,7 +189,7 @@ mod tests {
     const BODY: &[u8] = b"{}";
 
     fn keys(fill: u8, prefix: &str) -> MessageKeys {
-        MessageKeys::new(&master(fill).into(), prefix, false)
+        MessageKeys::new(&master(fill).into(), prefix)
     }
 
     fn master(fill: u8) -> MasterKey {
@@ -248,7 +237,7 @@ mod tests {
     fn a_message_under_the_previous_key_verifies_and_what_is_signed_is_under_the_current_one() {
         let rotating = |current, previous| {
             let masters = MasterKeys { current: master(current), previous: Some(master(previous)) };
-            MessageKeys::new(&masters, "p", false)
+            MessageKeys::new(&masters, "p")
         };
         let signed = properties(Some("m"), Some("c"), "{}");
         assert_eq!(rotating(2, 1).verify(EVENTS, &signed, BODY), Ok(()), "after the swap");
@@ -276,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_mac_can_be_accepted_by_a_setting() {
+    fn only_a_missing_mac_can_be_accepted_for_a_queue() {
         let unsigned = BasicProperties::default();
         let crm = Purpose::Message(Queue::Crm);
         let refusing = keys(1, "p");

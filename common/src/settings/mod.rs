@@ -20,8 +20,7 @@ pub use mailboxes::MailboxSettings;
 pub use networks::Networks;
 pub use retention::{RetentionPeriod, RetentionSettings};
 pub use sections::{
-    BrokerSettings, DatabaseSettings, LogSettings, MessageSettings, SealingSettings, ServiceSettings,
-    TraceSettings,
+    BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings, TraceSettings,
 };
 pub use value::{ByteSize, SettingValue};
 

@@ -166,25 +166,6 @@ impl Section for SealingSettings {
     }
 }
 
-/// Which messages are accepted.
-#[derive(Clone, Copy, Debug)]
-pub struct MessageSettings {
-    /// Whether messages and replies without a MAC are accepted, as the previous release publishes them.
-    pub accepts_unsigned: bool,
-}
-
-impl Section for MessageSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: "CONNECT_ACCEPT_UNSIGNED_MESSAGES",
-        default: Some("false"),
-        help: "accept messages and replies without a MAC, as the previous release publishes them; true only while an upgrade from it is under way",
-    }];
-
-    fn from_env(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self { accepts_unsigned: env.get::<Self, _>("CONNECT_ACCEPT_UNSIGNED_MESSAGES")? })
-    }
-}
-
 /// Settings of every service.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceSettings {

@@ -4,7 +4,6 @@ mod broker;
 mod disconnects;
 mod grouping;
 mod parts;
-mod previous_release;
 mod redelivery;
 mod traces;
 

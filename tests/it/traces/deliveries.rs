@@ -55,7 +55,7 @@ async fn a_parked_or_replayed_delivery_keeps_its_trace() {
 }
 
 #[tokio::test]
-async fn a_delivery_of_the_previous_release_starts_a_trace_and_keeps_it() {
+async fn a_delivery_of_an_event_without_a_trace_starts_one_and_keeps_it() {
     let mut world = verbose()
         .dispatchers(0)
         .set("CONNECT_WEBHOOK_ATTEMPTS", "2")

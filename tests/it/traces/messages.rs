@@ -34,19 +34,3 @@ async fn a_dead_lettered_delivery_has_a_traceparent_header() {
     let message = waiting(&world, "webhooks.dead").await;
     assert_eq!(trace_of(&message.header("traceparent").expect("a header")), TRACE);
 }
-
-#[tokio::test]
-async fn a_message_of_the_previous_release_is_applied_and_starts_a_trace() {
-    let world = verbose().workers(0).set("CONNECT_REPLY_TIMEOUT", "300ms").start().await;
-    let receiver = Receiver::http();
-    world.subscribe(&receiver.url("/hooks")).await;
-    world.http().send(&request(&world, enquiry_submitted())).await;
-    let new = waiting(&world, "events").await;
-    let caller = new.meta_field("caller");
-    let (id, at) = (new.meta_field("requestId"), new.meta_field("publishedAt"));
-    let meta = serde_json::json!({"requestId": id, "caller": caller, "publishedAt": at, "events": 1});
-    world.queues.publish_message("events", &QueuedMessage::new(&new.body).with_meta(&meta.to_string())).await;
-    let mut world = world;
-    world.add_worker().await;
-    trace_of(receiver.wait_for(1).await[0].header("traceparent"));
-}

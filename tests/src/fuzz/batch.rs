@@ -59,7 +59,6 @@ pub(super) fn check(random: &mut Random) -> Result<(), String> {
     if !texts.is_empty() {
         let count: usize = accepted.iter().map(|batch| batch.envelopes.len()).sum();
         let joined = bundle::join(&texts);
-        // As a worker of the previous release reads it.
         let whole = parse_batch(&joined, TENANT).map_err(|faults| format!("as a bundle: {faults}"))?;
         ensure(whole.len() == count, || format!("{} events of {count} in the bundle", whole.len()))?;
     }

@@ -150,7 +150,7 @@ fn value(random: &mut Random, depth: u8) -> AMQPValue {
 /// MAC, or one that was changed after signing, is forged; so is one without a MAC, unless a setting accepts it.
 pub(super) fn check(random: &mut Random) -> Result<(), String> {
     let master = MasterKey::parse(MASTER_KEY).map_err(|_| "no master key")?;
-    let keys = MessageKeys::new(&master.into(), PREFIX, false);
+    let keys = MessageKeys::new(&master.into(), PREFIX);
     let unsigned = SentMessage::new(random);
     let sent = unsigned.clone().signed();
     let shown = |sent: &SentMessage| format!("{:?} {:?}", sent.properties(), sent.body);

@@ -28,7 +28,7 @@ pub(crate) fn register_event_counters() {
     }
 }
 
-/// The trace context of a message. Messages of the previous release have none.
+/// The trace context of a message, if it has a valid one.
 fn trace_parent(traceparent: Option<&str>) -> Option<TraceContext> {
     traceparent.and_then(TraceContext::parse)
 }

@@ -9,7 +9,7 @@ use admin::advisor::{
 };
 use common::advisor::ActionReply;
 use common::broker::{Broker, MessageKeys, Queue, QueueUse, Rpc};
-use common::settings::{BrokerSettings, MessageSettings};
+use common::settings::BrokerSettings;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -35,8 +35,7 @@ async fn publish(
     reply_timeout: Duration,
 ) -> anyhow::Result<ActionReply> {
     let (settings, master_keys) = (context.settings::<BrokerSettings>()?, context.master_keys()?);
-    let MessageSettings { accepts_unsigned } = context.settings()?;
-    let keys = MessageKeys::new(&master_keys, &settings.prefix, accepts_unsigned);
+    let keys = MessageKeys::new(&master_keys, &settings.prefix);
     let shutdown = CancellationToken::new();
     let broker = Broker::start(&settings, keys, "connectctl", QUEUES, shutdown.clone());
     let rpc = Rpc::start(&broker, Queue::Crm, shutdown.clone());

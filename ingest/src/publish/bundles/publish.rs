@@ -118,8 +118,8 @@ fn message(caller: &Caller, group: &[WaitingRequest]) -> (BatchMeta, Bytes) {
         caller: caller.clone(),
         published_at: clock::now(),
         events: parts.iter().map(|part| part.events).sum(),
-        // A worker of the previous release uses this trace context for all parts.
-        traceparent: parts.first().and_then(|part| part.traceparent.clone()),
+        // Each part has its own.
+        traceparent: None,
         parts,
     };
     for waiting in group {

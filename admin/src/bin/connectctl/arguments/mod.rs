@@ -26,7 +26,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::model::parse_instant;
 use common::settings::{
-    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, MessageSettings, RetentionSettings,
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, RetentionSettings,
     SealingSettings, Section, Variable, default_text,
 };
 
@@ -222,7 +222,6 @@ fn after_help() -> String {
         DatabaseSettings::VARIABLES,
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
-        MessageSettings::VARIABLES,
         EgressSettings::VARIABLES,
         MailboxSettings::VARIABLES,
         RetentionSettings::VARIABLES,
@@ -234,7 +233,7 @@ fn after_help() -> String {
     text.push_str(
         "\nNo command needs all of them. AMQP_URL, CONNECT_QUEUE_... and CONNECT_RETENTION_DEAD_LETTERS are read by advisor, client,\n\
          doctor, queue and delivery replay; the other CONNECT_RETENTION_... by retention and doctor;\n\
-         CONNECT_ACCEPT_UNSIGNED_MESSAGES by advisor; CONNECT_CONSOLE_... by console.\n",
+         CONNECT_CONSOLE_... by console.\n",
     );
     text
 }
