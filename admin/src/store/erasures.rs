@@ -35,12 +35,10 @@ common::statements! {
     SELECT $1::uuid, w.hash, w.until FROM unnest($2::bytea[], $3::timestamptz[]) AS w (hash, until) ORDER BY w.hash
     ON CONFLICT (tenant_id, identity_hash) DO UPDATE SET erased_at = greatest(e.erased_at, excluded.erased_at)";
 
-    /// Receipts of before V29 do not name their hashes, but all hashes of such an erasure have its time, or a later one.
     const HASHES = "-- erased_identities.of_erasure
     SELECT i.identity_hash, i.erased_at
     FROM erasures e JOIN erased_identities i ON i.tenant_id = e.tenant_id
-    WHERE e.tenant_id = $1 AND e.client_id = $2
-      AND (i.identity_hash = ANY(e.identity_hashes) OR (e.identity_hashes = '{}' AND i.erased_at >= e.erased_at))";
+    WHERE e.tenant_id = $1 AND e.client_id = $2 AND i.identity_hash = ANY(e.identity_hashes)";
 
     const MARK_TENANT = "-- tenants.mark_erasure
     UPDATE tenants SET last_erasure_at = greatest(last_erasure_at, $2) WHERE tenant_id = $1";

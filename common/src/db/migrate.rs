@@ -8,6 +8,7 @@
 //! table would wait behind it, for as long as a session, such as a dump, reads the table.
 
 use super::outside_transaction::{self, DROP_PROGRESS};
+use super::schema_check::read_history;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -48,12 +49,6 @@ const CREATE_HISTORY: &str = "
     COMMENT ON COLUMN schema_history.checksum IS 'SHA-256 of the file, in hexadecimal.';
     COMMENT ON COLUMN schema_history.applied_at IS 'When it was applied.'";
 
-/// Whether the database has a history, and whether it has tables of Connect.
-const HAS_TABLES: &str =
-    "SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL";
-
-const READ_HISTORY: &str = "SELECT version, name, checksum FROM schema_history ORDER BY version";
-
 const ADD_TO_HISTORY: &str = "INSERT INTO schema_history (version, name, checksum) VALUES ($1, $2, $3)";
 
 /// Why the schema could not be migrated.
@@ -86,7 +81,7 @@ pub enum MigrateError {
 #[error(
     "the database was set up with other migrations than those of this program: {0}; use a new database (`make clean` deletes the one of `make run`)"
 )]
-pub struct DifferentSchema(String);
+pub struct DifferentSchema(pub(super) String);
 
 /// A file with statements that change the schema.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +131,9 @@ impl<'a> Migrations<'a> {
         }
         let applied = read_history(client).await?;
         let missing = missing(known, &applied)?.into();
-        client.batch_execute(CREATE_HISTORY).await?;
+        if applied.is_empty() {
+            client.batch_execute(CREATE_HISTORY).await?;
+        }
         Ok(Self { client, missing })
     }
 
@@ -210,18 +207,6 @@ impl<'a> Migrations<'a> {
 pub async fn missing_migrations(client: &Client) -> Result<Vec<String>, MigrateError> {
     let applied = read_history(client).await?;
     Ok(missing(MIGRATIONS, &applied)?.into_iter().map(Migration::full_name).collect())
-}
-
-/// The history; empty for a database that is not set up. A database with tables and without a history is refused.
-pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, MigrateError> {
-    let tables = client.query_one(HAS_TABLES, &[]).await?;
-    let history = if tables.get(0) { client.query(READ_HISTORY, &[]).await? } else { Vec::new() };
-    if history.is_empty() && tables.get(1) {
-        return Err(DifferentSchema("it has tables and no history of them".to_owned()).into());
-    }
-    let applied =
-        history.iter().map(|row| Applied { version: row.get(0), name: row.get(1), checksum: row.get(2) });
-    Ok(applied.collect())
 }
 
 /// A row of the history.

@@ -1,7 +1,7 @@
 //! Whether a program and the schema belong together: a program refuses a schema that is too old or too new for it.
 
 use super::connect::connect;
-use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, missing, read_history};
+use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, missing};
 use super::statement::Sql;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
@@ -10,6 +10,13 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 crate::statements! {
+    /// Whether the database has a history, and whether it has tables of Connect.
+    const TABLES = "-- schema.tables
+    SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL";
+
+    const APPLIED = "-- schema.applied
+    SELECT version, name, checksum FROM schema_history ORDER BY version";
+
     const OLDEST_PROGRAM = "-- schema.oldest_program
     SELECT oldest_program FROM schema_compatibility";
 }
@@ -113,6 +120,18 @@ async fn read(client: &Client) -> Result<Option<(Vec<Applied>, i32)>, MigrateErr
     }
     let oldest = client.query_opt(OLDEST_PROGRAM.as_str(), &[]).await?;
     Ok(Some((applied, oldest.map_or(Ok(0), |row| row.try_get(0))?)))
+}
+
+/// The history; empty for a database that is not set up. A database with tables and without a history is refused.
+pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, MigrateError> {
+    let tables = client.query_one(TABLES.as_str(), &[]).await?;
+    let history = if tables.get(0) { client.query(APPLIED.as_str(), &[]).await? } else { Vec::new() };
+    if history.is_empty() && tables.get(1) {
+        return Err(DifferentSchema("it has tables and no history of them".to_owned()).into());
+    }
+    let applied =
+        history.iter().map(|row| Applied { version: row.get(0), name: row.get(1), checksum: row.get(2) });
+    Ok(applied.collect())
 }
 
 /// Later migrations than those of this program are accepted, unless they need later programs.

@@ -58,7 +58,7 @@ impl Endpoints {
 
     fn decrypt(&self, subscription: Uuid, target: &Target) -> Endpoint {
         let binding = subscription_binding(TenantId(target.tenant_id), subscription);
-        let open = |sealed: &Vec<u8>| self.masters.open(&target.url_sealed, &binding).ok();
+        let open = |sealed: &Vec<u8>| self.masters.open(sealed, &binding).ok();
         Endpoint {
             target: target.clone(),
             url: self.url(subscription, target),

@@ -77,7 +77,6 @@ mod tests {
         Target {
             tenant_id: Uuid::from_u128(1),
             slug: "a".to_owned(),
-            url: String::new(),
             url_sealed: Vec::new(),
             sealed: Vec::new(),
             is_paused,

@@ -1,7 +1,7 @@
 //! `connectctl migrate`.
 
 use serde_json::json;
-use tests::{CommandOutput, Connectctl, TestDatabase, text};
+use tests::{CommandOutput, Connectctl, TestDatabase};
 
 #[tokio::test]
 async fn a_second_run_applies_nothing() {

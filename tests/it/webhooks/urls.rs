@@ -4,11 +4,10 @@ use super::OutboundWorld;
 use serde_json::json;
 
 const TOKEN: &str = "s3cret-token";
-const OTHER_MASTER_KEY: &str = "YW5vdGhlciBtYXN0ZXIga2V5IG9mIDMyIGJ5dGVzISE=";
 
 #[tokio::test]
 async fn a_token_in_a_url_reaches_only_the_receiver() {
-    let mut outbound = OutboundWorld::start().await;
+    let outbound = OutboundWorld::start().await;
     let path = format!("/hooks?token={TOKEN}&site=1&{TOKEN}");
     let subscription = outbound.subscribe(&path, &[]).await;
     outbound.open_lead().await;

@@ -23,7 +23,7 @@ const fn refused(program: Program) -> &'static [&'static str] {
     match program {
         Program::Ingest => &[
             "SELECT secret_sealed FROM subscriptions",
-            "SELECT url FROM subscriptions",
+            "SELECT display_url FROM subscriptions",
             "SELECT payload FROM timeline",
             "SELECT envelope FROM outbox",
             "INSERT INTO clients DEFAULT VALUES",
@@ -35,7 +35,7 @@ const fn refused(program: Program) -> &'static [&'static str] {
         ],
         Program::Worker => &[
             "SELECT secret_sealed FROM subscriptions",
-            "SELECT url FROM subscriptions",
+            "SELECT display_url FROM subscriptions",
             "SELECT secret_sealed FROM api_keys",
             "SELECT prefix FROM api_keys",
             "UPDATE tenants SET monthly_quota = NULL",
