@@ -2,9 +2,8 @@
 
 use common::program::Program;
 use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, MailboxSettings,
-    RetentionSettings, SealingSettings, Section, ServiceSettings, SettingError, TraceSettings, Variable,
-    error,
+    BrokerSettings, DatabaseSettings, Environment, LogSettings, MailboxSettings, RetentionSettings,
+    SealingSettings, Section, ServiceSettings, SettingError, TraceSettings, Variable, error,
 };
 
 /// How many units the worker applies at the same time, and how large they are.

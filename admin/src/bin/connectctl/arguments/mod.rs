@@ -26,8 +26,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::model::parse_instant;
 use common::settings::{
-    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, RetentionSettings,
-    SealingSettings, Section, Variable, default_text,
+    BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, RetentionSettings, SealingSettings,
+    Section, Variable, default_text,
 };
 
 /// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
