@@ -79,7 +79,7 @@ async fn programs_and_migrate_refuse_a_database_with_other_migrations() {
         "UPDATE schema_history SET name = 'initial_schema' WHERE version = 1",
         "UPDATE schema_history SET name = 'tenants_keys_and_audit', checksum = '1' WHERE version = 1",
         // A history under another name.
-        "ALTER TABLE schema_history RENAME TO refinery_schema_history",
+        "ALTER TABLE schema_history RENAME TO other_history",
     ] {
         world.database.execute(change).await;
         assert_refused(&world, refusal).await;
