@@ -1,8 +1,8 @@
 //! Bookings: confirmed and cancelled (D12, D25).
 
-use super::{act, action, event_types, lead, open_lead, open_lead_without_trip, send_action, take_emitted};
+use super::{act, action, event_types, lead, open_lead, send_action, take_emitted};
 use serde_json::{Value, json};
-use tests::{UNREACHED_RECEIVER, World, event, text};
+use tests::{UNREACHED_RECEIVER, World};
 
 fn booking(opened: &Value, booking_ref: &str) -> Value {
     json!({"lead": opened["leadId"], "bookingRef": booking_ref, "amount": "1234.50", "currency": "INR", "creditUsed": 200})
@@ -26,61 +26,6 @@ async fn a_booking_creates_the_invoice_and_books_the_lead() {
         "creditState": "pending", "balanceDue": 0,
     });
     assert_eq!(world.invoices(&opened["leadId"]).await, [expected]);
-}
-
-#[tokio::test]
-async fn a_credit_event_settles_the_credit_of_a_booking() {
-    let world = World::shared().await;
-    let opened = open_lead(&world).await;
-    act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
-    let applied = json!({"bookingRef": "BR-1", "requestedRupees": 200, "appliedRupees": 150});
-    world.accept(event("booking.credit_applied").email("ana@example.com").payload(applied)).await;
-    let [invoice] = &world.invoices(&opened["leadId"]).await[..] else { panic!("one invoice") };
-    assert_eq!((&invoice["creditState"], &invoice["balanceDue"]), (&json!("confirmed"), &json!(50)));
-}
-
-#[tokio::test]
-async fn a_booking_is_confirmed_once_and_never_moves_the_lead_back() {
-    let world = World::shared().await;
-    world.subscribe(UNREACHED_RECEIVER).await;
-    let opened = open_lead(&world).await;
-    act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
-    act(&world, "travelled", json!({"lead": opened["leadId"]})).await;
-    take_emitted(&world).await;
-    let before = world.invoices(&opened["leadId"]).await;
-    let mut other = booking(&opened, "BR-1");
-    other["amount"] = json!(1);
-    assert_eq!(act(&world, "booking-confirm", other).await["stage"], "travelled");
-    assert_eq!(world.invoices(&opened["leadId"]).await, before);
-    assert!(take_emitted(&world).await.is_empty());
-}
-
-#[tokio::test]
-async fn confirming_a_booking_created_by_an_event_changes_nothing() {
-    let world = World::shared().await;
-    world.subscribe(UNREACHED_RECEIVER).await;
-    let opened = open_lead(&world).await;
-    let completed = event("booking.completed").email("ana@example.com");
-    world.accept(completed.payload(json!({"bookingRef": "BR-1", "amount": 5, "currency": "INR"}))).await;
-    take_emitted(&world).await;
-    act(&world, "booking-confirm", booking(&opened, "BR-1")).await;
-    assert!(take_emitted(&world).await.is_empty());
-    assert_eq!(world.invoices(&opened["leadId"]).await[0]["amount"], 5);
-    act(&world, "booking-cancel", json!({"bookingRef": "BR-1", "reason": "illness"})).await;
-    assert_eq!(event_types(&take_emitted(&world).await), ["booking.cancelled"]);
-    assert_eq!(cancelled(&world).await, ["BR-1"]);
-}
-
-#[tokio::test]
-async fn a_lead_can_have_several_bookings_and_needs_no_trip() {
-    let world = World::shared().await;
-    let opened = open_lead_without_trip(&world).await;
-    for booking_ref in ["BR-1", "BR-2"] {
-        act(&world, "booking-confirm", json!({"lead": opened["leadId"], "bookingRef": booking_ref})).await;
-    }
-    let invoices = world.invoices(&opened["leadId"]).await;
-    let shown: Vec<_> = invoices.iter().map(|one| (text(&one["bookingRef"]), &one["amount"])).collect();
-    assert_eq!(shown, [("BR-1", &json!(null)), ("BR-2", &json!(null))]);
 }
 
 #[tokio::test]

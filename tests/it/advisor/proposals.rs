@@ -48,42 +48,6 @@ async fn a_sent_proposal_is_shown_as_sent_and_keeps_title_url_and_channel() {
 }
 
 #[tokio::test]
-async fn a_viewed_proposal_is_shown_as_viewed() {
-    let world = World::shared().await;
-    let opened = open_lead(&world).await;
-    act(&world, "proposal-send", offer(&opened)).await;
-    let sent = trip(&world, &opened).await;
-    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
-    let viewed = trip(&world, &opened).await;
-    assert_eq!(viewed["proposal"], json!({"status": "viewed", "sentAt": sent["proposal"]["sentAt"]}));
-    assert!(text(&viewed["updatedAt"]) > text(&sent["updatedAt"]));
-    assert_ne!(stored(&world).await["viewed_at"], json!(null));
-    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
-    assert_eq!(trip(&world, &opened).await, viewed, "a second view changes nothing");
-}
-
-#[tokio::test]
-async fn a_proposal_can_be_resent_even_after_it_was_discarded() {
-    let world = World::shared().await;
-    let opened = open_lead(&world).await;
-    act(&world, "proposal-send", offer(&opened)).await;
-    act(&world, "proposal-view", json!({"lead": opened["leadId"]})).await;
-    let first = trip(&world, &opened).await["proposal"]["sentAt"].clone();
-    let mut again = offer(&opened);
-    again["title"] = json!("Kerala");
-    act(&world, "proposal-send", again).await;
-    let second = trip(&world, &opened).await["proposal"].clone();
-    assert_eq!(second["status"], "sent");
-    assert!(text(&second["sentAt"]) > text(&first));
-    let kept = stored(&world).await;
-    assert_eq!((&kept["title"], &kept["viewed_at"]), (&json!("Kerala"), &json!(null)));
-    act(&world, "proposal-discard", json!({"lead": opened["leadId"]})).await;
-    assert_eq!(trip(&world, &opened).await["proposal"]["status"], "discarded");
-    act(&world, "proposal-send", offer(&opened)).await;
-    assert_eq!(trip(&world, &opened).await["proposal"]["status"], "sent");
-}
-
-#[tokio::test]
 async fn the_state_of_the_proposal_decides_whether_a_new_itinerary_is_applied() {
     let world = World::shared().await;
     let opened = open_lead(&world).await;
@@ -101,13 +65,4 @@ async fn the_state_of_the_proposal_decides_whether_a_new_itinerary_is_applied() 
     assert_eq!(new_itinerary(&world, &opened).await, "no_proposal");
     act(&world, "proposal-send", offer(&opened)).await;
     assert_eq!(new_itinerary(&world, &opened).await, "proposal_sent");
-}
-
-#[tokio::test]
-async fn a_discarded_draft_leaves_no_proposal() {
-    let world = World::shared().await;
-    let opened = open_lead(&world).await;
-    act(&world, "proposal-discard", json!({"lead": opened["leadId"]})).await;
-    assert_eq!(trip(&world, &opened).await["proposal"], json!({"status": "discarded", "sentAt": null}));
-    assert_eq!(new_itinerary(&world, &opened).await, "no_proposal");
 }

@@ -35,27 +35,6 @@ async fn an_address_on_a_company_domain_joins_that_account() {
 }
 
 #[tokio::test]
-async fn every_event_that_upserts_its_contact_joins_the_account() {
-    let world = World::shared().await;
-    let account = account(&world).await;
-    let result = world.accept(dan("enquiry.submitted")).await;
-    assert_eq!(world.client(&result["clientId"]).await["account_id"], account);
-    assert_eq!(contacts(&world, &account).await.len(), 1);
-}
-
-#[tokio::test]
-async fn a_free_mailbox_or_another_domain_joins_nothing() {
-    let world = World::shared().await;
-    let account = account(&world).await;
-    for email in ["dan@gmail.com", "dan@sub.example.com", "dan@notexample.com", "dan@example.com.evil.test"] {
-        let result = world.accept(event("contact.identified").email(email)).await;
-        let client = world.client(&result["clientId"]).await;
-        assert_eq!((&client["account_id"], &client["company"]), (&json!(null), &json!(null)), "{email}");
-    }
-    assert!(contacts(&world, &account).await.is_empty());
-}
-
-#[tokio::test]
 async fn an_update_of_an_unknown_colleague_adds_a_contact_entry_and_no_client() {
     let world = World::shared().await;
     let account = account(&world).await;
@@ -74,24 +53,4 @@ async fn an_update_of_an_unknown_colleague_adds_a_contact_entry_and_no_client() 
         contacts(&world, &account).await,
         [json!({"email": "Dan@Example.com", "name": "Dan", "phone": "222", "client_id": null})]
     );
-}
-
-#[tokio::test]
-async fn an_update_of_a_known_colleague_changes_client_and_contact_entry() {
-    let world = World::shared().await;
-    let account = account(&world).await;
-    let id = world.accept(dan("contact.identified").name("Dan")).await["clientId"].clone();
-    let updated = world.accept(dan("contact.updated").name("Daniel").phone("333")).await;
-    assert_eq!(updated["clientId"], id);
-    assert_eq!(world.client(&id).await["name"], "Daniel");
-    let entry = json!({"email": "Dan@Example.com", "name": "Daniel", "phone": "333", "client_id": id});
-    assert_eq!(contacts(&world, &account).await, [entry]);
-}
-
-#[tokio::test]
-async fn an_update_without_an_email_finds_no_account() {
-    let world = World::shared().await;
-    account(&world).await;
-    let result = world.result(event("contact.updated").phone("1").name("Dan")).await;
-    assert_eq!(result["error"], "contact_not_found");
 }

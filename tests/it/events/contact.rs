@@ -21,52 +21,6 @@ async fn identified_creates_a_client_and_opens_no_lead() {
 }
 
 #[tokio::test]
-async fn identified_again_updates_only_the_fields_sent() {
-    let world = World::shared().await;
-    let first = world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await;
-    let second = world.accept(event("contact.identified").email("ANA@example.com").name("Ana Silva")).await;
-    assert_eq!(first["clientId"], second["clientId"]);
-    let client = world.client(&first["clientId"]).await;
-    assert_eq!((&client["name"], &client["phone"]), (&json!("Ana Silva"), &json!("111")));
-    assert_eq!((&client["email"], &client["external_id"]), (&json!("ana@example.com"), &json!("p-1")));
-    assert_eq!(world.timeline(&first["clientId"]).await.len(), 2);
-}
-
-#[tokio::test]
-async fn a_new_client_without_a_name_is_named_after_email_phone_or_external_id() {
-    let world = World::shared().await;
-    let table = [
-        (
-            event("contact.identified").email("Bo@Example.com").phone("+1 222").external_id("b"),
-            "Bo@Example.com",
-        ),
-        (event("contact.identified").phone("+1 333").external_id("c"), "+1 333"),
-        (event("contact.identified").external_id("d"), "d"),
-    ];
-    for (event, name) in table {
-        let result = world.accept(event).await;
-        assert_eq!(world.client(&result["clientId"]).await["name"], name);
-    }
-}
-
-#[tokio::test]
-async fn updated_changes_only_name_and_phone() {
-    let world = World::shared().await;
-    let id =
-        world.accept(ana("contact.identified").name("Ana").phone("111").external_id("p-1")).await["clientId"]
-            .clone();
-    let only_name = world.accept(ana("contact.updated").name("Ana Silva")).await;
-    assert_eq!(only_name["clientId"], id);
-    let client = world.client(&id).await;
-    assert_eq!((&client["name"], &client["phone"]), (&json!("Ana Silva"), &json!("111")));
-    world.accept(ana("contact.updated").phone("+2 22").external_id("p-other")).await;
-    let client = world.client(&id).await;
-    assert_eq!((&client["name"], &client["phone"]), (&json!("Ana Silva"), &json!("+2 22")));
-    assert_eq!(client["external_id"], "p-1", "only name and phone are patched");
-    assert_eq!(world.timeline(&id).await.len(), 3);
-}
-
-#[tokio::test]
 async fn updated_finds_its_contact_by_external_id_or_phone_and_cannot_change_an_email() {
     let world = World::shared().await;
     let id =

@@ -1,6 +1,6 @@
 //! `traveller.discovery_upserted` (D15a).
 
-use super::{ana, ids, set_stage, submit_enquiry, warnings};
+use super::{ana, ids, set_stage, warnings};
 use serde_json::{Value, json};
 use tests::{World, event};
 
@@ -24,14 +24,6 @@ async fn opens_a_lead_or_reuses_the_open_one() {
     assert_ne!(discovery_id(&reopened), discovery_id(&opened));
     let existing = world.accept(event(KIND).email("bo@example.com")).await;
     assert_ne!(existing["leadId"], reopened["leadId"]);
-}
-
-#[tokio::test]
-async fn reuses_a_lead_opened_by_enquiry_submitted() {
-    let world = World::shared().await;
-    let opened = submit_enquiry(&world, json!({})).await;
-    assert_eq!(ids(&world.accept(ana(KIND)).await), ids(&opened));
-    assert_eq!(world.pipeline(&[]).await.len(), 1);
 }
 
 #[tokio::test]
@@ -89,49 +81,6 @@ async fn does_not_change_a_record_of_another_client() {
     }
     let [record] = &world.discovery(&bo["clientId"]).await[..] else { panic!("one record") };
     assert_eq!(record["discovery"], json!({"pax": 2}));
-}
-
-#[tokio::test]
-async fn drops_an_invalid_value_with_a_warning_and_stores_the_rest() {
-    let world = World::shared().await;
-    let table = [
-        ("pax", json!({"discovery": {"pax": -1}})),
-        ("pax", json!({"discovery": {"pax": "two"}})),
-        ("dateRange", json!({"discovery": {"dateRange": {"start": "2027-02-30"}}})),
-        ("dateRange", json!({"discovery": {"dateRange": 5}})),
-        ("destinationInterest", json!({"discovery": {"destinationInterest": {"x": 1}}})),
-        ("destinationInterest", json!({"discovery": {"destinationInterest": ["Goa", 5]}})),
-        ("tripNotes", json!({"discovery": {"tripNotes": ["a"]}})),
-        ("constraints", json!({"profilePatch": {"constraints": 5}})),
-        ("styleDefaults", json!({"profilePatch": {"styleDefaults": "slow"}})),
-        ("discovery", json!({"discovery": "Goa"})),
-        ("profilePatch", json!({"profilePatch": []})),
-        ("essence", json!({"essence": {"x": 1}})),
-    ];
-    world.accept(ana(KIND).payload(json!({"discovery": {"tripNotes": "kept"}}))).await;
-    for (field, payload) in table {
-        let result = world.accept(ana(KIND).payload(payload.clone())).await;
-        assert_eq!(warnings(&result), [format!("traveller_discovery_field_rejected:{field}")], "{payload}");
-        assert!(discovery_id(&result).is_string(), "{result}");
-    }
-    let client = world.accept(ana(KIND)).await["clientId"].clone();
-    let [record] = &world.discovery(&client).await[..] else { panic!("one record") };
-    assert_eq!(record["discovery"], json!({"tripNotes": "kept"}));
-}
-
-#[tokio::test]
-async fn skips_only_the_discovery_for_a_tenant_without_it() {
-    let world = World::shared().await;
-    world.connectctl.json(&["tenant", "set", "--tenant", "acme", "--discovery", "false"]).await;
-    let result =
-        world.accept(ana(KIND).name("Ana").payload(json!({"discovery": {"pax": -1}, "essence": "x"}))).await;
-    assert_eq!(warnings(&result), ["traveller_discovery_not_enabled"]);
-    assert_eq!(result.get("travellerDiscovery"), None);
-    assert!(ids(&result).iter().all(Value::is_string), "{result}");
-    assert_eq!(world.lead(&result["leadId"]).await["stage"], "inquiry");
-    assert_eq!(world.timeline(&result["clientId"]).await.len(), 1);
-    assert!(world.discovery(&result["clientId"]).await.is_empty());
-    assert_eq!(world.database.count("SELECT count(*) FROM traveller_profiles").await, 0);
 }
 
 #[tokio::test]

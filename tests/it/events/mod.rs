@@ -1,7 +1,6 @@
 //! What each event type does (specification: Inbound event types; D10 to D16).
 
 mod booking;
-mod brief;
 mod company;
 mod contact;
 mod credit;

@@ -1,6 +1,6 @@
 //! Which member gets a new lead (D16).
 
-use super::{ana, outbox, submit_enquiry};
+use super::{outbox, submit_enquiry};
 use serde_json::{Value, json};
 use tests::{UNREACHED_RECEIVER, World};
 
@@ -51,28 +51,4 @@ async fn without_members_a_lead_has_no_owner_and_nobody_is_notified() {
     assert_eq!(world.lead(&lead).await["owner"], json!(null));
     assert!(world.notifications().await.is_empty());
     assert!(outbox(&world, &[]).await.is_empty());
-}
-
-#[tokio::test]
-async fn an_assignment_by_routing_has_origin_crm_and_no_key() {
-    let world = World::shared().await;
-    world.subscribe(UNREACHED_RECEIVER).await;
-    let result = world.accept(ana("enquiry.submitted").with("origin", json!("website"))).await;
-    let outbox = outbox(&world, &[]).await;
-    let [assigned] = &outbox[..] else { panic!("one outbound event: {outbox:?}") };
-    assert_eq!((&assigned["event_type"], &assigned["origin"]), (&json!("lead.assigned"), &json!("crm")));
-    assert_eq!(assigned["key_prefix"], json!(null));
-    let envelope = &assigned["envelope"];
-    assert_eq!((&envelope["eventType"], &envelope["origin"]), (&json!("lead.assigned"), &json!("crm")));
-    assert_eq!((&envelope["specVersion"], &envelope["tenant"]), (&json!("1.0"), &json!(world.key.tenant)));
-    assert_eq!(
-        (&envelope["actor"]["type"], &envelope["actor"]["email"]),
-        (&json!("contact"), &json!("ana@example.com"))
-    );
-    let payload = &envelope["payload"];
-    assert_eq!(
-        [&payload["leadId"], &payload["tripId"], &payload["clientId"]],
-        [&result["leadId"], &result["tripId"], &result["clientId"]]
-    );
-    assert_eq!(payload["owner"], world.lead(&result["leadId"]).await["owner"]);
 }

@@ -1,8 +1,8 @@
 //! One timeline entry for every accepted event (D14), and the events that have no other effect.
 
-use super::{ana, ids, submit_enquiry};
+use super::{ana, submit_enquiry};
 use serde_json::json;
-use tests::{World, event};
+use tests::World;
 
 #[tokio::test]
 async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
@@ -33,42 +33,6 @@ async fn every_accepted_event_appends_one_entry_with_its_payload_in_order() {
         assert_eq!((&entry["occurredAt"], &entry["origin"]), (&sent["occurredAt"], &sent["origin"]));
         assert_eq!(entry["payload"], sent["payload"], "{kind}");
     }
-}
-
-#[tokio::test]
-async fn planning_and_quote_events_open_no_lead() {
-    let world = World::shared().await;
-    for kind in ["trip.planning_started", "trip.draft_updated", "quote.requested"] {
-        let result = world.accept(ana(kind).payload(json!({"paxCount": 2, "stage": "negotiation"}))).await;
-        assert_eq!(ids(&result)[1..], [json!(null), json!(null)], "{kind}");
-    }
-    assert!(world.pipeline(&[]).await.is_empty());
-    assert_eq!(world.database.count("SELECT count(*) FROM trips").await, 0);
-}
-
-#[tokio::test]
-async fn planning_quote_and_contact_events_do_not_change_an_open_lead() {
-    let world = World::shared().await;
-    let opened = submit_enquiry(&world, json!({"destination": "Goa"})).await;
-    let before = world.lead(&opened["leadId"]).await;
-    for kind in [
-        "trip.planning_started",
-        "trip.draft_updated",
-        "quote.requested",
-        "contact.identified",
-        "contact.updated",
-    ] {
-        world.accept(ana(kind).payload(json!({"destination": "Kerala", "stage": "lost"}))).await;
-    }
-    assert_eq!(world.lead(&opened["leadId"]).await, before);
-    assert_eq!(world.notifications().await.len(), 1, "of the assignment alone");
-}
-
-#[tokio::test]
-async fn an_event_without_payload_has_a_null_payload_on_the_timeline() {
-    let world = World::shared().await;
-    let result = world.accept(event("contact.identified").phone("1")).await;
-    assert_eq!(world.timeline(&result["clientId"]).await[0]["payload"], json!(null));
 }
 
 #[tokio::test]

@@ -38,23 +38,6 @@ async fn creates_a_client_with_every_field_and_returns_the_same() {
 }
 
 #[tokio::test]
-async fn absent_fields_of_a_client_are_null_and_its_name_is_its_identity() {
-    let world = World::shared().await;
-    for (identity, name) in [
-        (json!({"email": "bo@example.com"}), "bo@example.com"),
-        (json!({"phone": "555 1"}), "555 1"),
-        (json!({"externalId": "p-7"}), "p-7"),
-    ] {
-        let client = new_client(&world, identity.clone()).await;
-        assert_eq!(client["name"], name);
-        assert_eq!((&client["marketingOptIn"], &client["travelers"]), (&json!(false), &json!([])));
-        for field in ["email", "phone", "company", "externalId"] {
-            assert_eq!(client[field], identity.get(field).cloned().unwrap_or_default(), "{field}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
     let world = World::shared().await;
     let before = new_client(&world, full()).await;
@@ -86,15 +69,6 @@ async fn a_patch_changes_only_its_fields_and_replaces_the_whole_roster() {
 }
 
 #[tokio::test]
-async fn rejects_a_client_without_an_identity() {
-    let world = World::shared().await;
-    for body in [json!({}), json!({"name": "Ana", "marketingOptIn": true})] {
-        post(&world, "/clients", body).await.assert_error(400, "identity_required");
-    }
-    assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 0);
-}
-
-#[tokio::test]
 async fn rejects_a_known_identity_and_names_its_client() {
     let world = World::shared().await;
     let ana = new_client(&world, full()).await;
@@ -112,16 +86,6 @@ async fn rejects_a_known_identity_and_names_its_client() {
         assert_eq!(refused_with(&response, 409, "client_exists", "clientId"), *id);
     }
     assert_eq!(world.database.count("SELECT count(*) FROM clients").await, 2);
-}
-
-#[tokio::test]
-async fn matches_by_phone_only_without_email_and_external_id() {
-    let world = World::shared().await;
-    let ana = new_client(&world, full()).await;
-    let family = new_client(&world, json!({"email": "bo@example.com", "phone": ana["phone"]})).await;
-    assert_ne!(family["id"], ana["id"]);
-    let by_own_id = new_client(&world, json!({"externalId": "p-3", "phone": ana["phone"]})).await;
-    assert_ne!(by_own_id["id"], ana["id"]);
 }
 
 #[tokio::test]

@@ -14,7 +14,6 @@ mod leads;
 mod limits;
 mod locked_tables;
 mod lookups;
-mod outbound;
 mod quota;
 mod readme;
 mod replica;

@@ -2,7 +2,7 @@
 
 use super::{get, lead_route, new_lead, patch, record, refused_with, trip_route};
 use serde_json::{Value, json};
-use tests::{World, event, text};
+use tests::{World, text};
 
 fn itinerary(title: &str) -> Value {
     json!({"title": title, "days": [{"title": "Day 1", "items": [{"title": "Beach", "at": 9.50}]}]})
@@ -123,36 +123,6 @@ async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
 }
 
 #[tokio::test]
-async fn a_change_of_dates_is_posted_as_a_correction_with_its_reason() {
-    let world = World::shared().await;
-    let dates = json!({"startDate": "2027-05-01", "endDate": "2027-05-08"});
-    let lead = new_lead(&world, json!({"travelDates": dates})).await;
-    let moved = json!({"startDate": "2027-06-01", "endDate": "2027-06-08"});
-    let body = json!({"travelDates": moved, "changeSummary": "School holidays"});
-    assert_eq!(record(&patch(&world, &trip_route(&lead), body).await, 200)["travelDates"], moved);
-    let inbox = world.inbox(&lead["id"]).await;
-    let [correction] = &inbox[..] else { panic!("{inbox:?}") };
-    assert_eq!((&correction["kind"], &correction["text"]), (&json!("correction"), &json!("School holidays")));
-    assert_eq!(correction["changes"], json!({"travelDates": {"from": dates, "to": moved}}));
-    assert_eq!(world.notifications().await.last().expect("one")["kind"], "trip_changed");
-    // The same dates again are no correction.
-    record(&patch(&world, &trip_route(&lead), json!({"travelDates": moved})).await, 200);
-    assert_eq!(world.inbox(&lead["id"]).await.len(), 1);
-}
-
-#[tokio::test]
-async fn a_message_alone_is_posted_and_notifies_the_owner() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
-    let trip = record(&patch(&world, &trip_route(&lead), json!({"message": "Any news?"})).await, 200);
-    assert_eq!(trip.get("itineraryApplied"), None);
-    let inbox = world.inbox(&lead["id"]).await;
-    let [message] = &inbox[..] else { panic!("{inbox:?}") };
-    assert_eq!((&message["kind"], &message["text"]), (&json!("message"), &json!("Any news?")));
-    assert_eq!(world.notifications().await.last().expect("one")["kind"], "trip_changed");
-}
-
-#[tokio::test]
 async fn an_itinerary_replaces_the_draft_in_early_stages() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
@@ -181,43 +151,6 @@ async fn stores_an_itinerary_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn an_itinerary_is_not_applied_while_the_advisor_works_but_other_fields_are() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
-    for stage in ["building_proposal", "negotiation"] {
-        record(&patch(&world, &lead_route(&lead), json!({"stage": stage})).await, 200);
-        let body = json!({"itinerary": itinerary("Second"), "destination": stage});
-        let trip = record(&patch(&world, &trip_route(&lead), body).await, 200);
-        assert_applied(&trip, Some("advisor_working"));
-        assert_eq!(trip["destination"], stage);
-    }
-    assert_eq!(stored(&world).await, [itinerary("First")]);
-    let inbox = world.inbox(&lead["id"]).await;
-    assert_eq!(inbox.len(), 2, "posted in every case: {inbox:?}");
-}
-
-#[tokio::test]
-async fn an_itinerary_is_not_applied_after_a_proposal_was_sent_or_discarded() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
-    for (status, reason) in
-        [("sent", "proposal_sent"), ("viewed", "proposal_sent"), ("discarded", "no_proposal")]
-    {
-        let sent_at = if status == "discarded" { "NULL" } else { "'2026-01-02T03:04:05.678Z'" };
-        let update = format!("UPDATE proposals SET status = '{status}', sent_at = {sent_at}");
-        world.database.execute(&update).await;
-        let response = patch(&world, &trip_route(&lead), json!({"itinerary": itinerary("New")})).await;
-        let trip = record(&response, 200);
-        assert_applied(&trip, Some(reason));
-        assert_eq!(trip["proposal"]["status"], status);
-        let shown = if status == "discarded" { Value::Null } else { json!("2026-01-02T03:04:05.678Z") };
-        assert_eq!(trip["proposal"]["sentAt"], shown);
-    }
-    assert!(stored(&world).await.is_empty());
-    assert_eq!(world.inbox(&lead["id"]).await.len(), 3, "posted in every case");
-}
-
-#[tokio::test]
 async fn rejects_changes_of_a_closed_trip_and_names_its_stage() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({})).await;
@@ -235,28 +168,6 @@ async fn rejects_changes_of_a_closed_trip_and_names_its_stage() {
         refused(stage).await;
     }
     assert!(world.inbox(&lead["id"]).await.is_empty());
-}
-
-#[tokio::test]
-async fn rejects_changes_of_a_booked_trip() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
-    world.accept(event("booking.completed").email("ana@example.com")).await;
-    let response = patch(&world, &trip_route(&lead), json!({"message": "Hello"})).await;
-    assert_eq!(refused_with(&response, 409, "trip_closed", "stage"), "trip_booked");
-}
-
-#[tokio::test]
-async fn an_invalid_itinerary_leaves_the_trip_unchanged() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({"itinerary": itinerary("First")})).await;
-    let before = record(&get(&world, &trip_route(&lead)).await, 200);
-    let body = json!({"title": "New", "itinerary": {"title": "x"}});
-    let response = patch(&world, &trip_route(&lead), body).await;
-    let errors = refused_with(&response, 400, "invalid_itinerary", "errors");
-    assert_eq!(errors, json!(["days: is required"]));
-    assert_eq!(record(&get(&world, &trip_route(&lead)).await, 200), before);
-    assert_eq!(stored(&world).await, [itinerary("First")]);
 }
 
 #[tokio::test]
