@@ -199,14 +199,9 @@ pub enum AdminError {
         /// What the broker said.
         source: OperatorConnectionError,
     },
-    /// Deliveries were replayed, but their dead letters could not be removed.
-    #[error("{replayed} deliveries were replayed, but their dead letters are still in the queue")]
-    DeadLettersRemain {
-        /// Number of deliveries that were replayed.
-        replayed: usize,
-        /// What the broker said.
-        source: OperatorConnectionError,
-    },
+    /// A delivery was replayed, but its dead letter could not be removed.
+    #[error("the delivery was replayed, but its dead letter is still in the queue")]
+    DeadLetterRemains(#[source] OperatorConnectionError),
     /// The broker cannot be reached, or refused the operation.
     #[error(transparent)]
     Broker(#[from] OperatorConnectionError),

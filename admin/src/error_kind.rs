@@ -51,7 +51,7 @@ impl AdminError {
             | Self::TestNotAttempted { .. }
             | Self::TestDelayed { .. }
             | Self::ReplayStalled { .. }
-            | Self::DeadLettersRemain { .. }
+            | Self::DeadLetterRemains(_)
             | Self::ErasureUnfinished { .. }
             | Self::Broker(_) => ErrorKind::Unavailable,
             Self::Database(error) if error.as_db_error().is_none() => ErrorKind::Unavailable,

@@ -24,8 +24,6 @@ pub enum ProgressStep {
 pub enum Notice {
     /// The settings allow receivers with private addresses, which is for tests only.
     PrivateReceiversAllowed,
-    /// So many of the selected deliveries were not replayed: their subscription was removed, or they are pending.
-    NotReplayed(u64),
 }
 
 /// Learns how an operation proceeds. Every method may be left out.

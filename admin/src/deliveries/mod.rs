@@ -1,15 +1,13 @@
 //! Webhook deliveries with their attempts, and their replay (D26).
 
-mod dead_letters;
 mod page;
 mod replay;
 mod replay_job;
 
-pub(crate) use dead_letters::delivery_of;
 pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
-pub(crate) use replay::replay_dead_lettered;
-pub use replay::{ReplayReport, ReplaySelection, replay_many, replay_one};
+pub use replay::replay_one;
+pub(crate) use replay::{delivery_of, replay_dead_lettered};
 pub use replay_job::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
     find_replay, list_replays, stop_replay, wait_for_replay,

@@ -4,7 +4,7 @@
 use super::RequeueReport;
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::deliveries::{delivery_of, replay_dead_lettered};
-use crate::store::replayable_deliveries::{self, ReplayTarget};
+use crate::store::delivery_changes;
 use crate::{AdminError, Observer, ProgressStep};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, Queue};
 use common::message::DeliveryMeta;
@@ -58,11 +58,8 @@ async fn replay_window(
     }
     for (tenant, metas) in by_tenant {
         let ids: Vec<Uuid> = metas.iter().map(|meta| meta.delivery_id).collect();
-        settled.extend(replayable_deliveries::delivered_or_dropped(client, tenant, &ids).await?);
-        let target =
-            |meta: &DeliveryMeta| ReplayTarget { id: meta.delivery_id, subscription: meta.subscription_id };
-        let targets: Vec<ReplayTarget> = metas.iter().map(target).collect();
-        replayed.extend(replay_dead_lettered(client, tenant, &targets).await?);
+        settled.extend(delivery_changes::delivered_or_dropped(client, tenant, &ids).await?);
+        replayed.extend(replay_dead_lettered(client, tenant, &metas).await?);
     }
     Ok(())
 }

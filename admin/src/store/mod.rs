@@ -2,8 +2,8 @@
 //!
 //! These serve one operation on several tables: `activity` (the overview), `found` (finding an event or record by an id), `people` and
 //! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping),
-//! `receiver_health` (attempts of a subscription). The table `deliveries` has three modules: `deliveries` lists and shows,
-//! `replayable_deliveries` replays, `pending_deliveries` drops; `replay_jobs` counts those of a job.
+//! `receiver_health` (attempts of a subscription). The table `deliveries` has two modules: `deliveries` lists and shows,
+//! `delivery_changes` replays and drops; `replay_jobs` counts those of a job.
 //!
 //! A statement finds its rows by an index, whatever the planner knows of the tables, except those that list or count the
 //! rows of all tenants.
@@ -16,6 +16,7 @@ pub(crate) mod console_login_links;
 pub(crate) mod console_sessions;
 pub(crate) mod console_spent_sign_ins;
 pub(crate) mod deliveries;
+pub(crate) mod delivery_changes;
 pub(crate) mod discoveries;
 pub(crate) mod erasures;
 pub(crate) mod found;
@@ -26,13 +27,11 @@ pub(crate) mod leads;
 pub(crate) mod members;
 pub(crate) mod notifications;
 pub(crate) mod outbox;
-pub(crate) mod pending_deliveries;
 pub(crate) mod people;
 pub(crate) mod person_tables;
 pub(crate) mod receiver_health;
 pub(crate) mod refused_requests;
 pub(crate) mod replay_jobs;
-pub(crate) mod replayable_deliveries;
 pub(crate) mod role_settings;
 pub(crate) mod roles;
 pub(crate) mod sealed_values;
@@ -58,8 +57,8 @@ pub const STATEMENTS: &[&[Sql]] = &[
     console_sessions::STATEMENTS,
     console_spent_sign_ins::STATEMENTS,
     deliveries::STATEMENTS,
+    delivery_changes::STATEMENTS,
     discoveries::STATEMENTS,
-    replayable_deliveries::STATEMENTS,
     erasures::STATEMENTS,
     found::STATEMENTS,
     inbox_messages::STATEMENTS,
@@ -69,7 +68,6 @@ pub const STATEMENTS: &[&[Sql]] = &[
     members::STATEMENTS,
     notifications::STATEMENTS,
     outbox::STATEMENTS,
-    pending_deliveries::STATEMENTS,
     people::STATEMENTS,
     person_tables::STATEMENTS,
     refused_requests::STATEMENTS,

@@ -167,7 +167,7 @@ pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
             return Err(refusal(tx, id).await);
         };
         record(tx, actor, AuditAction::ResumeSubscription, &parsed.to_string(), Some(tenant)).await?;
-        store::pending_deliveries::wake_dispatcher(tx).await?;
+        store::delivery_changes::wake_dispatcher(tx).await?;
         Ok(resumed)
     };
     transact(client, resume).await

@@ -27,7 +27,7 @@ pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
         let ((tenant, subscription), is_new) = removed.ok_or_else(not_found)?;
         let mut last = [None; DROPPED.len()];
         for (state, last) in DROPPED.into_iter().zip(&mut last) {
-            *last = store::pending_deliveries::drop_batch(tx, tenant, parsed, state, Uuid::nil()).await?;
+            *last = store::delivery_changes::drop_batch(tx, tenant, parsed, state, Uuid::nil()).await?;
         }
         if !is_new && last.iter().all(Option::is_none) {
             return Err(AdminError::SubscriptionRemoved(id.to_owned()));
@@ -39,7 +39,7 @@ pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
     for (state, mut last) in DROPPED.into_iter().zip(last) {
         while let Some(after) = last {
             let next = async |tx: &Transaction<'_>| {
-                store::pending_deliveries::drop_batch(tx, tenant, parsed, state, after).await
+                store::delivery_changes::drop_batch(tx, tenant, parsed, state, after).await
             };
             last = transact(client, next).await?;
         }

@@ -88,6 +88,7 @@ async fn a_job_replays_what_matches_and_removes_its_dead_letters() {
     assert_eq!(replay(&outbound, &typed).await["matched"], 0);
     assert_eq!(outbound.count("dead").await, 9, "nothing was replayed");
 
+    let of_one = ["--dead", "--subscription", one.id.as_str()];
     assert_eq!(replay(&outbound, &of_one).await, json!({"matched": 7, "replayed": 7}));
     outbound.until_deliveries("delivered", 10).await;
     assert_eq!(outbound.count("dead").await, 2, "those of the other subscription stay");
@@ -114,7 +115,7 @@ async fn event_types_and_times_select_among_many_deliveries() {
     assert_eq!(replay(&outbound, &typed).await, json!({"matched": 1, "replayed": 1}));
     assert_eq!(received(&outbound).await, HashSet::from([last.to_string()]));
     let (from, to) = (time_of(ids[10]), time_of(ids[14]));
-    let range = ["--state", "delivered", "--from", &from, "--to", &to];
+    let range = ["--from", &from, "--to", &to];
     assert_eq!(replay(&outbound, &range).await, json!({"matched": 4, "replayed": 4}));
     let open = ["--to", from.as_str()];
     assert_eq!(replay(&outbound, &open).await, json!({"matched": 10, "replayed": 10}));

@@ -1,16 +1,25 @@
 //! `connectctl delivery`: webhook deliveries with their attempts, and their replay (D26).
 
-use crate::arguments::delivery::{Command, JobArgs, List, Range, Replay};
+use crate::arguments::delivery::{Command, List, Replay};
 use crate::context::Context;
 use crate::output::Show;
 use admin::deliveries::{
-    self, Attempt, Delivery, DeliveryFilter, DeliveryQuery, REPLAY_RATE, ReplayReport, ReplaySelection,
-    SubscriptionBacklog,
+    self, Attempt, Delivery, DeliveryFilter, DeliveryQuery, REPLAY_RATE, SubscriptionBacklog,
 };
 use admin::{subscriptions, tenants};
 use anyhow::ensure;
 use common::clock;
 use common::model::DeliveryState;
+use serde::Serialize;
+
+/// The result of a replay.
+#[derive(Debug, Serialize)]
+struct ReplayReport {
+    /// Number of deliveries that were selected.
+    matched: u64,
+    /// Number of replayed deliveries.
+    replayed: u64,
+}
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     match command {
@@ -21,8 +30,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             replay_one(context, &id).await?;
             show(context, &id).await
         }
-        Command::Replay(replay) if replay.is_job() => replay_by_job(replay, context).await,
-        Command::Replay(replay) => replay_many(replay, context).await,
+        Command::Replay(replay) => replay_by_job(replay, context).await,
     }
 }
 
@@ -51,51 +59,33 @@ async fn replay_one(context: &mut Context, id: &str) -> anyhow::Result<()> {
     Ok(broker.close().await?)
 }
 
-fn check(range: Range) -> anyhow::Result<()> {
-    if let (Some(from), Some(to)) = (range.from, range.to) {
-        ensure!(from < to, "--from must be before --to");
-    }
-    Ok(())
-}
-
 /// Counts what matches, and replays it by a job of the dispatcher.
 async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<()> {
-    let Replay { id: _, dead, slug, range, job } = replay;
-    check(range)?;
+    let Replay { id: _, dead, slug, state, event_type, ref subscription, from, to, rate, dry_run, no_wait } =
+        replay;
+    if let (Some(from), Some(to)) = (from, to) {
+        ensure!(from < to, "--from must be before --to");
+    }
     let output = context.output;
     let Context { database, actor, .. } = context;
     let tenant = tenants::find(database, &slug.unwrap_or_default()).await?;
-    let state = job.state.or_else(|| dead.then_some(DeliveryState::DeadLettered));
-    let JobArgs { event_type, ref subscription, .. } = job;
+    let state = state.or_else(|| dead.then_some(DeliveryState::DeadLettered));
     let subscription = subscription.as_deref().map(subscriptions::parse_id).transpose()?;
-    let query =
-        DeliveryQuery { state, event_type, subscription, from: range.from, to: range.to, before: None };
+    let query = DeliveryQuery { state, event_type, subscription, from, to, before: None };
     let counted = deliveries::count_replay(database, tenant, &query, u64::MAX).await?;
     let matched = counted.count;
-    if job.dry_run || (matched == 0 && !job.no_wait) {
+    if dry_run || (matched == 0 && !no_wait) {
         return output.print_one(&ReplayReport { matched, replayed: 0 });
     }
-    let rate = job.rate.unwrap_or(REPLAY_RATE);
+    let rate = rate.unwrap_or(REPLAY_RATE);
     let created = deliveries::create_replay(database, actor, tenant, &query, (counted, rate)).await?;
-    if job.no_wait {
+    if no_wait {
         return output.print_one(&created);
     }
     output.note(&format!("Replay job {}: it continues if this command is interrupted.", created.id));
     let ended = deliveries::wait_for_replay(database, &created, &mut output.observer()).await?;
     let replayed = u64::try_from(ended.replayed).unwrap_or_default();
     output.print_one(&ReplayReport { matched, replayed })
-}
-
-async fn replay_many(replay: Replay, context: &mut Context) -> anyhow::Result<()> {
-    let Replay { id: _, dead, slug, range, job: _ } = replay;
-    check(range)?;
-    let tenant = tenants::find(&context.database, &slug.unwrap_or_default()).await?;
-    let selection = ReplaySelection { tenant, dead, from: range.from, to: range.to };
-    let (broker, mut observer) = (context.broker().await?, context.output.observer());
-    let Context { database, actor, .. } = &mut *context;
-    let report = deliveries::replay_many(database, actor, &broker, &selection, &mut observer).await?;
-    broker.close().await?;
-    context.output.print_one(&report)
 }
 
 fn outcome(attempt: &Attempt) -> Option<String> {

@@ -164,9 +164,6 @@ impl Observer for OutputObserver {
             Notice::PrivateReceiversAllowed => self.output.warn(
                 "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
             ),
-            Notice::NotReplayed(number) => self
-                .output
-                .warn(&format!("{number} not replayed: their subscription was removed, or they are pending")),
         }
     }
 }

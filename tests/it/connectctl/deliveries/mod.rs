@@ -3,7 +3,6 @@
 mod list;
 mod replay;
 mod replay_job;
-mod replay_range;
 mod summary;
 
 use chrono::DateTime;

@@ -69,6 +69,9 @@ async fn a_tenant_has_few_jobs_at_once_and_only_its_own_subscriptions() {
     assert!(refusal.contains("5 replay jobs that have not ended"), "{refusal}");
     let of_zeta = ["delivery", "replay", "--tenant", "zeta", "--state", "dead", "--dry-run"];
     assert_eq!(world.connectctl.json(&of_zeta).await, json!({"matched": 0, "replayed": 0}));
+    let reversed = ["--from", "2026-05-02T00:00:00Z", "--to", "2026-05-01T00:00:00Z"];
+    let reversed = [&["delivery", "replay", "--tenant", "acme"], &reversed[..]].concat();
+    assert!(world.connectctl.refusal(&reversed).await.contains("before"));
     let other = ["delivery", "replay", "--tenant", "acme", "--subscription", &foreign, "--dry-run"];
     let refusal = world.connectctl.refusal(&other).await;
     assert!(refusal.contains(&format!("subscription {foreign:?} does not exist")), "{refusal}");

@@ -35,11 +35,9 @@ const REPLAY_HELP: &str = "\
 A replayed delivery starts its schedule of attempts again. Pending deliveries, and those of removed subscriptions,
 are not replayed.
 
-With --state, --event-type, --subscription, --rate, --dry-run or --no-wait, and with only one of --from and --to, the
-deliveries are counted, and a job of the dispatcher replays them: at the rate, and also after this command was
-interrupted. See connectctl replay. --from and --to are then times of the events, and dead and delivered deliveries
-are replayed unless --state or --dead is given. Otherwise this command replays them itself, at once, and --from and
---to are times at which deliveries were created.
+All but a single delivery are counted, and a job of the dispatcher replays them: at the rate, and also after this command
+was interrupted. See connectctl replay. --from and --to are times of the events. Dead and delivered deliveries are
+replayed unless --state or --dead is given.
 
 Examples:
   connectctl delivery replay 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e
@@ -80,26 +78,12 @@ pub(crate) struct Replay {
     /// Slug of the tenant
     #[arg(long = "tenant", value_name = "SLUG", id = "slug")]
     pub(crate) slug: Option<String>,
-    #[command(flatten)]
-    pub(crate) range: Range,
-    #[command(flatten)]
-    pub(crate) job: JobArgs,
-}
-
-/// A range of times.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Range {
     /// Only from this time on, such as 2026-05-01T10:00:00Z
     #[arg(long, value_name = "TIME", value_parser = instant, required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription", "dry_run"])]
     pub(crate) from: Option<DateTime<Utc>>,
     /// Only before this time
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub(crate) to: Option<DateTime<Utc>>,
-}
-
-/// What only a job of the dispatcher does.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct JobArgs {
     /// Replay only deliveries in this state
     #[arg(long, requires = "slug", conflicts_with_all = ["id", "dead"], value_parser = ended_states())]
     pub(crate) state: Option<DeliveryState>,
@@ -118,17 +102,6 @@ pub(crate) struct JobArgs {
     /// Print the job instead of waiting until it has ended
     #[arg(long, requires = "slug", conflicts_with = "id")]
     pub(crate) no_wait: bool,
-}
-
-impl Replay {
-    /// Whether a job replays the deliveries; otherwise this command does.
-    pub(crate) const fn is_job(&self) -> bool {
-        let JobArgs { state, event_type, subscription, rate, dry_run, no_wait } = &self.job;
-        let has_job_option =
-            state.is_some() || event_type.is_some() || subscription.is_some() || rate.is_some();
-        let is_half_open = self.range.from.is_some() != self.range.to.is_some();
-        self.slug.is_some() && (has_job_option || *dry_run || *no_wait || is_half_open)
-    }
 }
 
 fn states() -> impl TypedValueParser<Value = DeliveryState> {

@@ -111,38 +111,15 @@ fn wrong_usage_is_refused() {
 }
 
 #[test]
-fn new_options_of_replay_select_a_job() {
-    let is_job = |line: &str| {
-        let parsed = parse(&format!("connectctl delivery replay {line}")).unwrap();
-        let super::Command::Delivery(delivery::Command::Replay(replay)) = parsed.command else {
-            return false;
-        };
-        replay.is_job()
-    };
-    for line in [
-        "--tenant a --state dead",
-        "--tenant a --event-type lead.assigned --rate 1000",
-        "--tenant a --subscription 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --no-wait",
-        "--tenant a --from 2026-05-01T10:00:00Z",
-        "--tenant a --dead --to 2026-05-01T10:00:00Z",
-        "--tenant a --dead --dry-run",
-    ] {
-        assert!(is_job(line), "{line}");
-    }
-    for line in
-        ["id", "--tenant a --dead", "--tenant a --from 2026-05-01T10:00:00Z --to 2026-05-02T10:00:00Z"]
-    {
-        assert!(!is_job(line), "{line}");
-    }
-}
-
-#[test]
-fn replay_accepts_an_id_all_dead_deliveries_or_a_range() {
+fn replay_accepts_an_id_all_dead_deliveries_or_a_filter() {
     for line in [
         "connectctl delivery replay id",
         "connectctl delivery replay --dead --tenant a",
         "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z --to 2026-05-01T12:00:00+02:00",
         "connectctl delivery replay --tenant a --from 2026-05-01T10:00:00Z --to 2026-05-02T10:00:00Z --dead",
+        "connectctl delivery replay --tenant a --event-type lead.assigned --rate 1000",
+        "connectctl delivery replay --tenant a --subscription 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --no-wait",
+        "connectctl delivery replay --tenant a --dead --dry-run",
     ] {
         assert!(parse(line).is_ok(), "{line}");
     }

@@ -1,11 +1,9 @@
-//! Deliveries that can be replayed, and their replay.
+//! Changes of deliveries: replaying ended ones, dropping those of a removed subscription, and waking the dispatcher.
 
-use super::{all, exactly_one, execute, one};
+use super::{all, execute, one};
 use crate::AdminError;
-use crate::deliveries::ReplaySelection;
 use chrono::{DateTime, Utc};
 use common::model::{DeliveryState, TenantId};
-use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Transaction};
 use uuid::Uuid;
 
@@ -13,31 +11,9 @@ common::statements! {
     const FIND = "-- deliveries.find_to_replay
     SELECT tenant_id, subscription_id, state FROM deliveries WHERE uuid_send(delivery_id) = uuid_send($1) LIMIT 1";
 
-    const COUNT = "-- deliveries.count_replayable
-    SELECT coalesce(sum(d.counted), 0)::bigint
-    FROM unnest($2::uuid[]) AS s (subscription_id) CROSS JOIN unnest($3::text[]) AS w (state)
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS counted FROM deliveries d
-        WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state
-            AND d.tenant_id IS NOT DISTINCT FROM $1
-            AND ($4::timestamptz IS NULL OR d.created_at >= $4) AND ($5::timestamptz IS NULL OR d.created_at < $5)
-    ) d";
-
-    const NEXT = "-- deliveries.next_replayable
-    SELECT d.delivery_id, d.subscription_id
-    FROM unnest($2::uuid[]) AS s (subscription_id) CROSS JOIN unnest($3::text[]) AS w (state)
-    CROSS JOIN LATERAL (
-        SELECT * FROM deliveries d
-        WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state AND d.delivery_id > $6
-            AND d.tenant_id IS NOT DISTINCT FROM $1
-            AND ($4::timestamptz IS NULL OR d.created_at >= $4) AND ($5::timestamptz IS NULL OR d.created_at < $5)
-        ORDER BY d.delivery_id LIMIT $7
-    ) d
-    ORDER BY d.delivery_id LIMIT $7";
-
     /// Guarded by the state, so that what was replayed meanwhile, or is on its way, isn't replayed again. Given and locked in
     /// the order of the keys.
-    const LOCK = "-- deliveries.lock_replayable
+    const LOCK_ENDED = "-- deliveries.lock_replayable
     SELECT d.delivery_id, d.state = 'dead' AS was_dead
     FROM unnest($2::uuid[]) AS wanted (delivery_id)
     CROSS JOIN LATERAL (
@@ -60,17 +36,31 @@ common::statements! {
     const DELIVERED_OR_DROPPED = "-- deliveries.delivered_or_dropped
     SELECT delivery_id FROM deliveries
     WHERE tenant_id = $1 AND delivery_id = ANY($2) AND state IN ('delivered', 'dropped')";
+
+    /// Locked in key order. A delivery that the dispatcher finishes meanwhile keeps its outcome.
+    const LOCK_OF_SUBSCRIPTION = "-- deliveries.lock_of_subscription
+    SELECT delivery_id FROM deliveries
+    WHERE uuid_send(subscription_id) = uuid_send($2) AND state = $3 AND delivery_id > $4
+        AND tenant_id IS NOT DISTINCT FROM $1
+    ORDER BY delivery_id LIMIT $5 FOR UPDATE";
+
+    /// As for a replay.
+    const DROP = "-- deliveries.drop
+    UPDATE deliveries SET state = 'dropped', parked_at = NULL, next_attempt_at = NULL
+    WHERE ctid = ANY(ARRAY(
+        SELECT d.place
+        FROM unnest($2::uuid[]) AS locked (delivery_id)
+        CROSS JOIN LATERAL (
+            SELECT d.ctid AS place FROM deliveries d WHERE d.tenant_id = $1 AND d.delivery_id = locked.delivery_id LIMIT 1
+        ) d
+    ))";
+
+    const WAKE_DISPATCHER = "-- dispatcher.wake
+    SELECT pg_notify('connect_parked', '')";
 }
 
-/// Maximum number of deliveries of one transaction.
-const BATCH: i64 = 500;
-
-/// A delivery and its subscription.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReplayTarget {
-    pub(crate) id: Uuid,
-    pub(crate) subscription: Uuid,
-}
+/// Maximum number of deliveries dropped by one transaction, so that the dispatcher does not wait long for its locks.
+const BATCH: i64 = 1_000;
 
 /// What is stored of a delivery that is to be replayed.
 pub(crate) struct FoundDelivery {
@@ -90,46 +80,18 @@ pub(crate) async fn find(client: &Client, id: Uuid) -> Result<Option<FoundDelive
     one(client, FIND, &[&id], read).await
 }
 
-/// The number of selected deliveries to `subscriptions`.
-pub(crate) async fn count(
-    client: &Client,
-    selection: &ReplaySelection,
-    subscriptions: &[Uuid],
-) -> Result<u64, AdminError> {
-    let ReplaySelection { tenant, dead: _, from, to } = selection;
-    let states = names(selection.states());
-    let counted = exactly_one(client, COUNT, &[&tenant.0, &subscriptions, &states, from, to]).await?;
-    Ok(u64::try_from(counted.try_get::<_, i64>(0)?).unwrap_or_default())
-}
-
-/// The next batch of selected deliveries to `subscriptions`, in the order of their ids, after `after`.
-pub(crate) async fn next(
-    client: &Client,
-    selection: &ReplaySelection,
-    subscriptions: &[Uuid],
-    after: Uuid,
-) -> Result<Vec<ReplayTarget>, AdminError> {
-    let ReplaySelection { tenant, dead: _, from, to } = selection;
-    let states = names(selection.states());
-    let parameters: [&(dyn ToSql + Sync); 7] = [&tenant.0, &subscriptions, &states, from, to, &after, &BATCH];
-    let target = |row: &Row| {
-        Ok(ReplayTarget { id: row.try_get("delivery_id")?, subscription: row.try_get("subscription_id")? })
-    };
-    all(client, NEXT, &parameters, target).await
-}
-
 /// Locks those of the deliveries that are in one of `states` and whose subscription is one of `subscriptions`. Returns
 /// their ids, each with whether it is dead-lettered.
 pub(crate) async fn lock(
     tx: &Transaction<'_>,
     tenant: TenantId,
-    targets: &[ReplayTarget],
+    ids: &[Uuid],
     subscriptions: &[Uuid],
     states: &[DeliveryState],
 ) -> Result<Vec<(Uuid, bool)>, AdminError> {
-    let ids: Vec<Uuid> = targets.iter().map(|target| target.id).collect();
+    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let locked = |row: &Row| Ok((row.try_get("delivery_id")?, row.try_get("was_dead")?));
-    all(tx, LOCK, &[&tenant.0, &ids, &subscriptions, &names(states)], locked).await
+    all(tx, LOCK_ENDED, &[&tenant.0, &ids, &subscriptions, &states], locked).await
 }
 
 /// Parks locked deliveries, so that the dispatcher attempts them from `now` on.
@@ -152,6 +114,26 @@ pub(crate) async fn delivered_or_dropped(
     all(client, DELIVERED_OR_DROPPED, &[&tenant.0, &ids], |row| Ok(row.try_get("delivery_id")?)).await
 }
 
-fn names(states: &[DeliveryState]) -> Vec<&'static str> {
-    states.iter().map(|state| state.as_str()).collect()
+/// Drops the next batch of a subscription's deliveries in that state, after `after`. Returns the last one's id; `None` if
+/// there are no more.
+pub(crate) async fn drop_batch(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    subscription: Uuid,
+    state: DeliveryState,
+    after: Uuid,
+) -> Result<Option<Uuid>, AdminError> {
+    let parameters: super::Parameters<'_> = &[&tenant.0, &subscription, &state.as_str(), &after, &BATCH];
+    let ids: Vec<Uuid> =
+        all(tx, LOCK_OF_SUBSCRIPTION, parameters, |row| Ok(row.try_get("delivery_id")?)).await?;
+    if !ids.is_empty() {
+        execute(tx, DROP, &[&tenant.0, &ids]).await?;
+    }
+    Ok(ids.into_iter().max())
+}
+
+/// Makes the dispatcher look for parked deliveries as soon as `tx` commits, instead of at its next poll.
+pub(crate) async fn wake_dispatcher(tx: &Transaction<'_>) -> Result<(), AdminError> {
+    execute(tx, WAKE_DISPATCHER, &[]).await?;
+    Ok(())
 }
