@@ -1,12 +1,14 @@
 //! `connectctl advisor`: publishes advisor actions as the CRM does (operator's contract: Advisor actions).
 
-use crate::arguments::advisor::{self as arguments, Command};
+pub(crate) mod arguments;
+
 use crate::context::Context;
 use crate::output::Show;
 use admin::AdminError;
 use admin::advisor::{
     self, Action, Assign, BookingCancel, BookingConfirm, LeadOnly, OpenLead, ProposalSend, StageChange,
 };
+use arguments::Command;
 use common::advisor::ActionReply;
 use common::broker::{Broker, MessageKeys, Queue, QueueUse, Rpc};
 use common::settings::BrokerSettings;

@@ -1,11 +1,33 @@
 //! `connectctl company`: company accounts, which people on the company's mail domain join (D13).
 
-use crate::arguments::company::Command;
+use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
 use admin::companies::{self, CreatedCompany};
 use admin::input::{CompanyDomain, Name};
+use clap::{Args, Subcommand};
 use common::settings::MailboxSettings;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create a company account; people whose email is on its domain join it from then on
+    #[command(
+        after_help = "Example:\n  connectctl company create --tenant acme --name 'Example Ltd' --domain example.com"
+    )]
+    Create(Create),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// Name of the company
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Mail domain of the company; not that of a free mailbox provider
+    #[arg(long)]
+    pub(crate) domain: String,
+}
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     context.settings::<MailboxSettings>()?.apply();

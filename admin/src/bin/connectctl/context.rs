@@ -2,13 +2,14 @@
 
 use crate::output::Output;
 use admin::audit::Actor;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
 use common::broker::OperatorConnection;
 use common::db::{self, ConnectError};
 use common::sealed::MasterKeys;
 use common::settings::{
     BrokerSettings, DatabaseSettings, Environment, SealingSettings, Section, SettingError, SettingValue,
 };
+use std::io::{IsTerminal as _, stderr, stdin};
 use std::time::Duration;
 use tokio_postgres::Client;
 
@@ -81,4 +82,22 @@ pub(crate) async fn connect_database(settings: &DatabaseSettings) -> anyhow::Res
     // If the connection breaks, the waiting statement returns the error.
     tokio::spawn(connection);
     Ok(client)
+}
+
+/// Asks `question`. Fails unless it is confirmed; the error says that `unchanged`.
+pub(crate) async fn confirm(question: &str, unchanged: &str) -> anyhow::Result<()> {
+    ensure!(
+        stdin().is_terminal() && stderr().is_terminal(),
+        "standard input is not a terminal; pass --yes to confirm"
+    );
+    eprint!("{question} [y/N] ");
+    // On another thread, so that the runtime keeps the broker's connection alive meanwhile.
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        stdin().read_line(&mut line).map(|_| line)
+    });
+    match answer.await??.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => bail!("not confirmed; {unchanged}"),
+    }
 }

@@ -1,16 +1,147 @@
 //! `connectctl delivery`: webhook deliveries with their attempts, and their replay (D26).
 
-use crate::arguments::delivery::{Command, List, Replay};
+use crate::arguments::{TenantArgs, instant};
 use crate::context::Context;
 use crate::output::Show;
 use admin::deliveries::{
-    self, Attempt, Delivery, DeliveryFilter, DeliveryQuery, REPLAY_RATE, SubscriptionBacklog,
+    self, Attempt, Delivery, DeliveryFilter, DeliveryQuery, REPLAY_RATE, REPLAY_RATES, SubscriptionBacklog,
 };
 use admin::{subscriptions, tenants};
 use anyhow::ensure;
+use chrono::{DateTime, Utc};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use common::clock;
+use common::event::OutboundType;
 use common::model::DeliveryState;
 use serde::Serialize;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the deliveries of a tenant with their attempts, those of the newest events last
+    #[command(after_help = "Example:\n  connectctl delivery list --tenant acme --state dead")]
+    List(List),
+    /// List the subscriptions of all tenants that have pending or dead deliveries, most failures first
+    #[command(after_help = "Example:\n  connectctl delivery summary")]
+    Summary,
+    /// Show a delivery with its attempts and the receiver's responses
+    #[command(after_help = SHOW_HELP)]
+    Show(DeliveryArgs),
+    /// Replay deliveries with the same ids: one, the dead ones of a tenant, those of a time range, or all that match
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Replay),
+}
+
+const SHOW_HELP: &str = "\
+An attempt has the time of the machine that made it. Where the clocks of two machines differ, an attempt that the one
+made can appear before the delivery that the other one had put off.
+
+Example:
+  connectctl delivery show 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
+
+const REPLAY_HELP: &str = "\
+A replayed delivery starts its schedule of attempts again. Pending deliveries, and those of removed subscriptions,
+are not replayed.
+
+All but a single delivery are counted, and a job of the dispatcher replays them: at the rate, and also after this command
+was interrupted. See connectctl replay. --from and --to are times of the events. Dead and delivered deliveries are
+replayed unless --state or --dead is given.
+
+Examples:
+  connectctl delivery replay 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e
+  connectctl delivery replay --dead --tenant acme
+  connectctl delivery replay --tenant acme --from 2026-05-01T10:00:00Z --to 2026-05-01T12:00:00Z
+  connectctl delivery replay --tenant acme --state dead --event-type lead.assigned --dry-run
+  connectctl delivery replay --tenant acme --state dead --from 2026-05-01T10:00:00Z --rate 20";
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// Only deliveries in this state
+    #[arg(long, value_parser = states())]
+    pub(crate) state: Option<DeliveryState>,
+    /// Only deliveries to this subscription
+    #[arg(long, value_name = "ID")]
+    pub(crate) subscription: Option<String>,
+    /// Show only the newest N
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeliveryArgs {
+    /// Id of the delivery, as in the header X-Connect-Delivery
+    pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Id of a delivery that is dead or delivered
+    #[arg(conflicts_with_all = ["dead", "slug", "from", "to"], required_unless_present = "slug")]
+    pub(crate) id: Option<String>,
+    /// Replay only dead deliveries
+    #[arg(long, requires = "slug")]
+    pub(crate) dead: bool,
+    /// Slug of the tenant
+    #[arg(long = "tenant", value_name = "SLUG", id = "slug")]
+    pub(crate) slug: Option<String>,
+    /// Only from this time on, such as 2026-05-01T10:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = instant, required_unless_present_any = ["dead", "id", "to", "state", "event_type", "subscription", "dry_run"])]
+    pub(crate) from: Option<DateTime<Utc>>,
+    /// Only before this time
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(crate) to: Option<DateTime<Utc>>,
+    /// Replay only deliveries in this state
+    #[arg(long, requires = "slug", conflicts_with_all = ["id", "dead"], value_parser = ended_states())]
+    pub(crate) state: Option<DeliveryState>,
+    /// Replay only deliveries of events of this type
+    #[arg(long, value_name = "TYPE", requires = "slug", conflicts_with = "id", value_parser = event_types())]
+    pub(crate) event_type: Option<OutboundType>,
+    /// Replay only deliveries to this subscription
+    #[arg(long, value_name = "ID", requires = "slug", conflicts_with = "id")]
+    pub(crate) subscription: Option<String>,
+    /// Maximum number of deliveries that are replayed in a second [default: 100]
+    #[arg(long, value_name = "N", requires = "slug", conflicts_with = "id", value_parser = rates())]
+    pub(crate) rate: Option<i32>,
+    /// Only count what would be replayed
+    #[arg(long, requires = "slug", conflicts_with_all = ["id", "rate", "no_wait"])]
+    pub(crate) dry_run: bool,
+    /// Print the job instead of waiting until it has ended
+    #[arg(long, requires = "slug", conflicts_with = "id")]
+    pub(crate) no_wait: bool,
+}
+
+fn states() -> impl TypedValueParser<Value = DeliveryState> {
+    let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
+    PossibleValuesParser::new(DeliveryState::ALL.map(value))
+        .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
+}
+
+fn ended_states() -> impl TypedValueParser<Value = DeliveryState> {
+    let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
+    PossibleValuesParser::new([DeliveryState::DeadLettered, DeliveryState::Delivered].map(value))
+        .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
+}
+
+fn event_types() -> impl TypedValueParser<Value = OutboundType> {
+    PossibleValuesParser::new(OutboundType::ALL.iter().map(|known| known.as_str()))
+        .try_map(|name| OutboundType::parse(&name).ok_or_else(|| format!("unknown event type {name:?}")))
+}
+
+fn rates() -> impl TypedValueParser<Value = i32> {
+    let rates = i64::from(*REPLAY_RATES.start())..=i64::from(*REPLAY_RATES.end());
+    clap::value_parser!(i32).range(rates)
+}
+
+const fn meaning(state: DeliveryState) -> &'static str {
+    match state {
+        DeliveryState::Pending => "Further attempts will be made",
+        DeliveryState::Delivered => "The receiver has accepted it",
+        DeliveryState::DeadLettered => "All its attempts have failed",
+        DeliveryState::Dropped => "Its subscription was removed before it was delivered",
+    }
+}
 
 /// The result of a replay.
 #[derive(Debug, Serialize)]

@@ -1,13 +1,34 @@
 //! `connectctl doctor`: checks of the installation.
 
-use crate::arguments::doctor::DoctorArgs;
+use crate::migrate::RolePrefixArg;
 use crate::output::{Output, Show};
 use admin::doctor::{self, Finding, Installation};
 use admin::roles::RolePrefix;
+use clap::Args;
 use common::settings::{
     BrokerSettings, DatabaseSettings, Environment, RetentionSettings, SealingSettings, Section, SettingError,
+    SettingValue as _,
 };
 use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) prefix: RolePrefixArg,
+    /// Report transactions that have been open for this long
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = Duration::parse_setting)]
+    pub(crate) transaction_age: Duration,
+}
+
+const HELP: &str = "\
+Reads all settings that connectctl knows, and changes nothing. Each finding says what to do. The exit code is 1 if a
+finding is an error. A check that cannot run is an error, and the others run all the same.
+
+Examples:
+  connectctl doctor
+  connectctl doctor --json";
 
 pub(crate) async fn run(args: DoctorArgs, output: Output) -> anyhow::Result<ExitCode> {
     let environment = Environment::from_process();

@@ -1,10 +1,19 @@
 //! `connectctl find`: everything known of an id.
 
-use crate::arguments::find::FindArgs;
 use crate::context::Context;
 use crate::output::Show;
 use admin::find::{FindQuery, FoundStep, find};
+use clap::Args;
 use common::clock;
+
+#[derive(Debug, Args)]
+pub(crate) struct FindArgs {
+    /// Id of an event, request, trace, client, lead, booking or delivery, an enquiry number, or an email
+    pub(crate) id: String,
+    /// Slug of the tenant; all tenants when not given
+    #[arg(long = "tenant", value_name = "SLUG")]
+    pub(crate) tenant: Option<String>,
+}
 
 pub(crate) async fn run(args: FindArgs, context: &Context) -> anyhow::Result<()> {
     let query = FindQuery { tenant: args.tenant.as_deref(), id: &args.id, with_emails: true };

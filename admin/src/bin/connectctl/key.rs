@@ -1,11 +1,103 @@
 //! `connectctl key`: API keys. A secret is shown only once, when it is created (D5).
 
-use crate::arguments::key::{Command, Create};
+use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
 use admin::AdminError;
 use admin::input::{KeyScopes, Name, Origin};
 use admin::keys::{self, CreatedKey, Key, NewKey, RotatedKey, SecretUse};
+use clap::{Args, Subcommand};
+use common::settings::SettingValue;
+use std::time::Duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create a key; prints its secret, which is never shown again
+    #[command(after_help = CREATE_HELP)]
+    Create(Create),
+    /// Replace the scopes of a key; running programs follow within a second
+    #[command(
+        after_help = "Example:\n  connectctl key scopes ck_0123456789abcdef --set events:ingest,credit:write"
+    )]
+    Scopes(SetScopes),
+    /// Revoke a key permanently; running programs refuse it within a second
+    #[command(after_help = "Example:\n  connectctl key revoke ck_0123456789abcdef")]
+    Revoke(KeyArgs),
+    /// Replace the secret of a key; prints the new one, which is never shown again
+    #[command(after_help = ROTATE_HELP)]
+    RotateSecret(Rotate),
+    /// End the overlap of a rotation: refuse the old secret from now on
+    #[command(after_help = "Example:\n  connectctl key end-overlap ck_0123456789abcdef")]
+    EndOverlap(KeyArgs),
+    /// List the keys of a tenant, including revoked ones, with the last use of their secrets
+    #[command(after_help = LIST_HELP)]
+    List(TenantArgs),
+}
+
+const CREATE_HELP: &str = "\
+Scopes: events:ingest clients:read clients:write leads:read leads:write credit:write
+
+Example:
+  connectctl key create --tenant acme --name website --scopes events:ingest,leads:read \\
+      --origin acme-web --expires-in 365d";
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// What the key is for
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Scopes of the key, separated by commas
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub(crate) scopes: Vec<String>,
+    /// The emitting system that uses the key: outbound events of this origin are not sent to it
+    #[arg(long)]
+    pub(crate) origin: Option<String>,
+    /// How long the key is valid, such as 30d [default: without limit]
+    #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
+    pub(crate) expires_in: Option<Duration>,
+}
+
+const ROTATE_HELP: &str = "\
+Without --overlap the old secret is invalid from now on. With it, requests may be signed with either secret until
+the overlap ends. Only one old secret is kept: another rotation ends the overlap of the previous one. key list
+shows when the old secret was last used; key end-overlap ends the overlap early. Running programs follow within a
+second.
+
+Example:
+  connectctl key rotate-secret ck_0123456789abcdef --overlap 24h";
+
+const LIST_HELP: &str = "\
+The last use of a secret is recorded once a minute. A key or secret is safe to revoke if it was not used for
+7 days; until 7 days after the first start of a release that records uses, none is.
+
+Example:
+  connectctl key list --tenant acme";
+
+#[derive(Debug, Args)]
+pub(crate) struct Rotate {
+    #[command(flatten)]
+    pub(crate) named: KeyArgs,
+    /// How long requests may also be signed with the old secret, such as 24h [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
+    pub(crate) overlap: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetScopes {
+    /// Prefix of the key
+    pub(crate) prefix: String,
+    /// The new scopes of the key, separated by commas
+    #[arg(long = "set", value_name = "SCOPES", value_delimiter = ',', required = true)]
+    pub(crate) scopes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyArgs {
+    /// Prefix of the key
+    pub(crate) prefix: String,
+}
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let output = context.output;

@@ -1,7 +1,7 @@
 //! connectctl: the command line of the operator and of the CRM. It works on Postgres directly. It uses RabbitMQ for dead
 //! letters, and for advisor actions, which it publishes as the CRM does.
 //!
-//! The operations are in the library of this crate. Each noun has its arguments in `arguments`, and a file that turns them
+//! The operations are in the library of this crate. Each noun has a file with its arguments, which turns them
 //! into the input of an operation and shows its result. With `--json` a command prints exactly one
 //! JSON value on standard output. Messages for people only go to standard error.
 
@@ -10,12 +10,10 @@ mod arguments;
 mod audit;
 mod client;
 mod company;
-mod confirm;
 mod console;
 mod context;
 mod delivery;
 mod doctor;
-mod error_text;
 mod find;
 mod key;
 mod measure;
@@ -26,12 +24,12 @@ mod queue;
 mod refusals;
 mod replay;
 mod retention;
-mod roles;
 mod secrets;
 mod subscription;
 mod tenant;
 mod views;
 
+use admin::{AdminError, describe};
 use arguments::{Arguments, Command};
 use context::Context;
 use output::Output;
@@ -44,7 +42,7 @@ async fn main() -> ExitCode {
     match Box::pin(run(arguments)).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("connectctl: {}", error_text::text(&error));
+            eprintln!("connectctl: {}", error_text(&error));
             ExitCode::FAILURE
         }
     }
@@ -58,7 +56,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         // Boxed: the state of all checks is large.
         Command::Doctor(args) => return Box::pin(doctor::run(args, Output::new(json))).await,
         Command::Migrate(args) => migrate::run(args, &mut open().await?).await,
-        Command::Roles(args) => roles::run(&args, Output::new(json)),
+        Command::Roles(args) => migrate::print_roles(&args, Output::new(json)),
         Command::Tenant(command) => tenant::run(command, &mut open().await?).await,
         Command::Member(command) => member::run(command, &mut open().await?).await,
         Command::Key(command) => key::run(command, &mut open().await?).await,
@@ -85,4 +83,50 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Usage(args) => measure::usage(args, &open().await?).await,
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// The error and its causes, outermost first, in one line, with a hint about the command that helps.
+fn error_text(error: &anyhow::Error) -> String {
+    let hint = error.downcast_ref().map(hint).unwrap_or_default();
+    format!("{}{hint}", describe(&**error))
+}
+
+/// What is added to the text of an operation's error, for the user of the command line.
+fn hint(error: &AdminError) -> String {
+    if let AdminError::NoReply { id } = error {
+        return format!("; repeat the command with --message-id {id}");
+    }
+    let list = if matches!(error, AdminError::TenantNotFound(_)) {
+        "tenant"
+    } else if matches!(error, AdminError::MemberNotFound { .. }) {
+        "member"
+    } else if matches!(error, AdminError::KeyNotFound(_) | AdminError::KeyNotActive(_)) {
+        "key"
+    } else {
+        return String::new();
+    };
+    format!("; see connectctl {list} list")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+    use uuid::Uuid;
+
+    #[test]
+    fn causes_are_joined_in_one_line() {
+        let error = anyhow!("connection refused\n(os error 111)").context("cannot reach\nthe database");
+        assert_eq!(error_text(&error), "cannot reach the database: connection refused (os error 111)");
+    }
+
+    #[test]
+    fn an_error_names_the_command_that_helps() {
+        let error = anyhow::Error::from(AdminError::TenantNotFound("acme".to_owned()));
+        assert_eq!(error_text(&error), "tenant \"acme\" does not exist; see connectctl tenant list");
+        let error = anyhow::Error::from(AdminError::NoReply { id: Uuid::nil() });
+        assert!(
+            error_text(&error).ends_with(&format!("; repeat the command with --message-id {}", Uuid::nil()))
+        );
+    }
 }

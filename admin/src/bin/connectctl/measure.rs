@@ -1,11 +1,23 @@
 //! `connectctl usage` and `connectctl pressure`: how much a tenant writes, and whose requests are refused.
 
-use crate::arguments::measure::{PressureArgs, UsageArgs};
+use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
 use admin::pressure::{self, Pressure};
 use admin::usage::{self, Usage};
+use clap::Args;
 use common::clock;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  connectctl pressure")]
+pub(crate) struct PressureArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  connectctl usage --tenant acme")]
+pub(crate) struct UsageArgs {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+}
 
 pub(crate) async fn usage(args: UsageArgs, context: &Context) -> anyhow::Result<()> {
     context.output.print_one(&usage::of_this_month(&context.database, &args.tenant.slug).await?)

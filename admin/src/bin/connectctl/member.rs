@@ -1,10 +1,47 @@
 //! `connectctl member`: the advisors of a tenant.
 
-use crate::arguments::member::Command;
+use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
 use admin::input::{MemberEmail, Name};
 use admin::members::{self, Member};
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Add a member, or restore a removed one; changes the name of an existing one
+    #[command(
+        after_help = "Example:\n  connectctl member add --tenant acme --email ada@acme.example --name 'Ada Byron'"
+    )]
+    Add(Add),
+    /// Remove a member: no new lead is routed to them; they keep the leads that they own
+    #[command(after_help = "Example:\n  connectctl member remove --tenant acme --email ada@acme.example")]
+    Remove(Remove),
+    /// List the members, removed ones included
+    #[command(after_help = "Example:\n  connectctl member list --tenant acme")]
+    List(TenantArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Add {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// Email of the member, in any case
+    #[arg(long)]
+    pub(crate) email: String,
+    /// Full name of the member
+    #[arg(long)]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// Email of the member, in any case
+    #[arg(long)]
+    pub(crate) email: String,
+}
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let Context { database, output, actor, .. } = context;

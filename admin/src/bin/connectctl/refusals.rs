@@ -1,10 +1,22 @@
 //! `connectctl refusals`: why requests that named a key were refused.
 
-use crate::arguments::refusals::RefusalsArgs;
+use crate::arguments::{Limit, TenantArgs};
 use crate::context::Context;
 use crate::output::Show;
 use admin::refusals::{self, RefusalFilter, RefusedRequest};
+use clap::Args;
 use common::clock;
+
+#[derive(Debug, Args)]
+pub(crate) struct RefusalsArgs {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// Prefix of a key: only requests that named it
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+}
 
 pub(crate) async fn run(args: RefusalsArgs, context: &Context) -> anyhow::Result<()> {
     let RefusalsArgs { tenant, key, limit } = args;

@@ -1,11 +1,21 @@
 //! `connectctl retention`: what expires.
 
-use crate::arguments::retention::Command;
 use crate::context::Context;
 use crate::output::Show;
 use admin::retention::{self, ExpiredReport, RemovedReport};
+use clap::Subcommand;
 use common::clock;
 use common::settings::RetentionSettings;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show how long everything is kept, and how much has expired and would be removed
+    #[command(after_help = "Example:\n  connectctl retention plan")]
+    Plan,
+    /// Remove what has expired now, as the worker does by itself
+    #[command(after_help = "Example:\n  CONNECT_RETENTION_DELIVERIES=14d connectctl retention run")]
+    Run,
+}
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let settings: RetentionSettings = context.settings()?;

@@ -1,13 +1,127 @@
 //! `connectctl subscription`: the receivers of a tenant's webhooks.
 
-use crate::arguments::subscription::{Command, Create, Events, Test};
+use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::delivery;
 use crate::output::Show;
 use admin::input::EventTypes;
 use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecret};
+use clap::{Args, Subcommand};
 use common::clock;
 use common::egress::EgressSettings;
+use common::settings::SettingValue;
+use std::time::Duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Subscribe a receiver; prints the secret that signs its deliveries, which is never shown again
+    #[command(after_help = CREATE_HELP)]
+    Create(Create),
+    /// List the subscriptions of a tenant
+    #[command(after_help = "Example:\n  connectctl subscription list --tenant acme")]
+    List(TenantArgs),
+    /// Pause a subscription: its deliveries wait until it is resumed
+    #[command(after_help = "Example:\n  connectctl subscription pause 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+    Pause(SubscriptionArgs),
+    /// Resume a paused subscription: waiting deliveries are sent now
+    #[command(after_help = "Example:\n  connectctl subscription resume 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+    Resume(SubscriptionArgs),
+    /// Replace the event types that a subscription receives
+    #[command(after_help = EVENTS_HELP)]
+    Events(Events),
+    /// Send a test event to a subscription, and print its delivery once the first attempt has ended
+    #[command(after_help = TEST_HELP)]
+    Test(Test),
+    /// Remove a subscription permanently, and drop its pending and dead-lettered deliveries
+    #[command(after_help = "Example:\n  connectctl subscription remove 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e")]
+    Remove(SubscriptionArgs),
+    /// Replace the signing secret; prints the new one, which is never shown again
+    #[command(after_help = ROTATE_HELP)]
+    RotateSecret(Rotate),
+}
+
+const CREATE_HELP: &str = "\
+Events: lead.assigned lead.stage_changed proposal.sent proposal.viewed
+        booking.confirmed booking.cancelled
+
+Example:
+  connectctl subscription create --tenant acme --url https://partner.example/hooks \\
+      --key ck_0123456789abcdef";
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
+    /// URL of the receiver: https:// with a public address
+    #[arg(long)]
+    pub(crate) url: String,
+    /// API key of the receiving system: events caused by the key's own calls are not sent to it
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) key: Option<String>,
+    /// Event types to deliver, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) events: Option<Vec<String>>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubscriptionArgs {
+    /// Id of the subscription
+    pub(crate) id: String,
+}
+
+const EVENTS_HELP: &str = "\
+Events: lead.assigned lead.stage_changed proposal.sent proposal.viewed
+        booking.confirmed booking.cancelled
+It concerns events that occur from now on.
+
+Examples:
+  connectctl subscription events 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --set lead.assigned,proposal.sent
+  connectctl subscription events 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --all";
+
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    #[command(flatten)]
+    pub(crate) named: SubscriptionArgs,
+    /// Event types to deliver from now on, separated by commas
+    #[arg(long, value_name = "EVENTS", value_delimiter = ',', required_unless_present = "all")]
+    pub(crate) set: Option<Vec<String>>,
+    /// Deliver events of all types
+    #[arg(long, conflicts_with = "set")]
+    pub(crate) all: bool,
+}
+
+const TEST_HELP: &str = "\
+The event has the type webhook.test and no data of a lead. It takes the way of every event, whatever the event types
+of the subscription are, and no other subscription receives it. A failed attempt is retried like any other.
+
+Example:
+  connectctl subscription test 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e";
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    pub(crate) named: SubscriptionArgs,
+    /// How long to wait until the first attempt has ended
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = Duration::parse_setting)]
+    pub(crate) wait: Duration,
+}
+
+const ROTATE_HELP: &str = "\
+Without --overlap the old secret is invalid from now on. With it, each delivery has two signatures until the
+overlap ends, the new secret's first; the receiver may verify either. Only one old secret is kept: another
+rotation ends the overlap of the previous one.
+
+Example:
+  connectctl subscription rotate-secret 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --overlap 24h";
+
+#[derive(Debug, Args)]
+pub(crate) struct Rotate {
+    #[command(flatten)]
+    pub(crate) named: SubscriptionArgs,
+    /// How long deliveries are also signed with the old secret, such as 24h [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
+    pub(crate) overlap: Option<Duration>,
+}
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let output = context.output;

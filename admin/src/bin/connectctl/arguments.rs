@@ -1,26 +1,10 @@
 //! The command line as a whole, and the arguments that several commands have.
 
-pub(crate) mod advisor;
-pub(crate) mod audit;
-pub(crate) mod client;
-pub(crate) mod company;
-pub(crate) mod console;
-pub(crate) mod delivery;
-pub(crate) mod doctor;
-pub(crate) mod find;
-pub(crate) mod key;
-pub(crate) mod measure;
-pub(crate) mod member;
-pub(crate) mod queue;
-pub(crate) mod refusals;
-pub(crate) mod replay;
-pub(crate) mod retention;
-pub(crate) mod roles;
-pub(crate) mod secrets;
-pub(crate) mod subscription;
-pub(crate) mod tenant;
-pub(crate) mod views;
-
+use crate::advisor::arguments as advisor;
+use crate::{
+    audit, client, company, console, delivery, doctor, find, key, measure, member, migrate, queue, refusals,
+    replay, retention, secrets, subscription, tenant, views,
+};
 use chrono::{DateTime, Utc};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
@@ -44,11 +28,11 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Apply the pending schema migrations; safe to run repeatedly and concurrently
-    Migrate(roles::MigrateArgs),
+    Migrate(migrate::MigrateArgs),
     /// Check the servers, settings, schema, secrets, roles and queues, and say how to fix what is wrong
     Doctor(doctor::DoctorArgs),
     /// Print what each program may do in the database and in RabbitMQ
-    Roles(roles::RolesArgs),
+    Roles(migrate::RolesArgs),
     /// Manage tenants
     #[command(
         subcommand,
@@ -239,7 +223,7 @@ fn after_help() -> String {
 }
 
 /// A time as options take it.
-fn instant(text: &str) -> Result<DateTime<Utc>, &'static str> {
+pub(crate) fn instant(text: &str) -> Result<DateTime<Utc>, &'static str> {
     parse_instant(text).ok_or("must be an RFC 3339 time such as 2026-05-01T10:00:00Z")
 }
 
