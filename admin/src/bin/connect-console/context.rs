@@ -1,7 +1,7 @@
 //! What a page or a change gets to work with.
 
+use crate::access::SameOrigin;
 use crate::app::App;
-use crate::csrf::SameOrigin;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::without_contacts;

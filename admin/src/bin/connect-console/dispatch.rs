@@ -1,10 +1,9 @@
 //! From a request to its response: route, check of origin, session, rights, handler.
 
-use crate::access::{Access, Denial, authorize};
+use crate::access::{Access, Denial, SameOrigin, authorize, check_origin};
 use crate::app::App;
 use crate::context::{Change, Context, View};
 use crate::cookies::SESSION;
-use crate::csrf::{self, SameOrigin};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::{Request, parse_form};
@@ -63,7 +62,7 @@ async fn handle(
     let posted = match found.route.verb() {
         Verb::Get => None,
         Verb::Post => Some((
-            csrf::check(&request.headers, app.url.origin()).ok_or(Failure::CrossSite)?,
+            check_origin(&request.headers, app.url.origin()).ok_or(Failure::CrossSite)?,
             parse_form(&request.headers, &body?)?,
         )),
     };

@@ -7,10 +7,8 @@
 
 mod access;
 mod app;
-mod assets;
 mod context;
 mod cookies;
-mod csrf;
 mod dispatch;
 mod failure;
 mod fields;

@@ -1,6 +1,8 @@
 //! Responses, and the headers that all of them have.
 
 use crate::app::App;
+use crate::failure::Failure;
+use crate::request::Request;
 use common::settings::ConsoleUrl;
 use futures_util::stream::poll_fn;
 use hyper::header::{
@@ -87,4 +89,24 @@ fn add_transport_security(url: &ConsoleUrl, headers: &mut HeaderMap) {
     if url.is_https() {
         headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
     }
+}
+
+const STYLE: &str = include_str!("assets/console.css");
+const SCRIPT: &str = include_str!("assets/console.js");
+
+pub(crate) async fn style(_app: &App, _request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
+    Ok(asset("text/css; charset=utf-8", STYLE))
+}
+
+pub(crate) async fn script(_app: &App, _request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
+    Ok(asset("text/javascript; charset=utf-8", SCRIPT))
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> Response {
+    let mut response = Response::new(text.into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // Caches ask each time after a minute: a release may have changed it.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"));
+    response
 }

@@ -1,17 +1,19 @@
-//! The page of an agency.
+//! The page of an agency: its settings, its limits, which operators set (D23), its members, and its usage.
 
 use super::partners;
-use crate::context::View;
+use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::{number, time};
 use crate::layout;
 use crate::pages::chart;
 use crate::pages::form::{Faults, Field, input, select, summary};
+use crate::response::redirect;
 use admin::console::Role;
+use admin::input::{MemberEmail, MonthlyQuota, Name};
 use admin::members::{self, Member};
-use admin::tenants::Tenant;
-use admin::usage;
+use admin::tenants::{self, Tenant, TenantChanges};
+use admin::{AdminError, usage};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -151,6 +153,80 @@ fn limits_form(view: &View<'_>, tenant: &Tenant, typed: Option<&Fields>, faults:
                 "text", &value("reads", &stored[1]), faults
             ))
             button { "Save the limits" }
+        }
+    }
+}
+
+pub(crate) async fn set_settings(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    // The page offers a list, so another value was not chosen there.
+    let discovery = change.form().get("discovery").parse().ok();
+    let discovery = discovery.ok_or(Failure::BadRequest("discovery must be true or false"))?;
+    let changes = TenantChanges { discovery: Some(discovery), ..TenantChanges::default() };
+    let (client, actor) = change.operation();
+    tenants::change(client, actor, &context.tenant()?.slug, &changes).await?;
+    Ok(redirect(&context.tenant_path("/settings?done=saved")))
+}
+
+pub(crate) async fn set_limits(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let mut faults = Faults::none();
+    let quota = change.form().get("quota").parse::<MonthlyQuota>();
+    let quota =
+        faults.check("quota", quota.map_err(|what| AdminError::InvalidInput(format!("quota {what}"))));
+    let reads = faults.check("reads", read_limit(change.form().get("reads")));
+    let (Some(quota), Some(reads)) = (quota, reads) else {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        return with_faults(change.view(), status, Some(change.form()), &faults).await;
+    };
+    let changes =
+        TenantChanges { discovery: None, monthly_quota: Some(quota), reads_per_second: Some(reads) };
+    let (client, actor) = change.operation();
+    tenants::change(client, actor, &context.tenant()?.slug, &changes).await?;
+    Ok(redirect(&context.tenant_path("/settings?done=saved")))
+}
+
+fn read_limit(text: &str) -> Result<i32, AdminError> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| {
+        AdminError::InvalidInput(format!("reads must be a whole number from 1 to {}", i32::MAX))
+    })
+}
+
+pub(crate) async fn add_member(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let mut faults = Faults::none();
+    let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
+    let name = faults.check("name", Name::parse(change.form().get("name")));
+    let (Some(email), Some(name)) = (email, name) else { return refuse(&change, &faults).await };
+    let (client, actor) = change.operation();
+    members::add(client, actor, &context.tenant()?.slug, &email, &name).await?;
+    Ok(redirect(&context.tenant_path("/settings?done=member-added")))
+}
+
+pub(crate) async fn remove_member(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let mut faults = Faults::none();
+    let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
+    let Some(email) = email else { return refuse(&change, &faults).await };
+    let (client, actor) = change.operation();
+    members::remove(client, actor, &context.tenant()?.slug, &email).await?;
+    Ok(redirect(&context.tenant_path("/settings?done=member-removed")))
+}
+
+async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {
+    with_faults(change.view(), StatusCode::UNPROCESSABLE_ENTITY, Some(change.form()), faults).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_limit_is_a_positive_number() {
+        assert_eq!(read_limit("1").unwrap(), 1);
+        for wrong in ["", "0", "-1", "1.5", "2147483648"] {
+            assert!(read_limit(wrong).is_err(), "{wrong}");
         }
     }
 }

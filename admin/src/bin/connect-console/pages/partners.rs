@@ -1,6 +1,6 @@
 //! Links for partners of an agency, and their end.
 
-use super::show;
+use super::agency;
 use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -57,7 +57,7 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
     let role = faults.check("role", role(change.form().get("role")));
     let (Some(person), Some(role)) = (person, role) else {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
-        return show::with_faults(change.view(), status, Some(change.form()), &faults).await;
+        return agency::with_faults(change.view(), status, Some(change.form()), &faults).await;
     };
     let new = NewPartnerLink { tenant: context.tenant()?.slug.clone(), role, person };
     let (client, actor) = change.operation();

@@ -1,4 +1,4 @@
-//! Refused requests page by page, of an agency or of one of its keys.
+//! Refused requests: page by page, of an agency or of one of its keys; and why one was refused, and what to do.
 
 use crate::context::View;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::fields::with_query;
 use crate::format::time;
 use crate::layout;
 use admin::keys;
-use admin::refusals::{self, RefusalFilter, RefusedRequest};
+use admin::refusals::{self, RefusalFilter, RefusedRequest, advice};
 use maud::{Markup, html};
 use uuid::Uuid;
 use warp::reply::Response;
@@ -14,7 +14,7 @@ use warp::reply::Response;
 /// Refused requests of a page.
 const PAGE: u32 = 50;
 
-pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let query = &view.request.query;
     // The name of a key of another agency is as unknown as one that does not exist.
@@ -68,5 +68,38 @@ fn table(view: &View<'_>, listed: &[RefusedRequest]) -> Markup {
                 }
             }
         } }
+    }
+}
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    let refused = refusals::find_in(view.client(), view.tenant()?.id, view.id()?).await?;
+    let request = refused.request_id.to_string();
+    let check = with_query(&view.tenant_path("/signature"), &[("request", &request)]);
+    let content = html! {
+        (facts(&view, &refused))
+        h2 { "What to do" }
+        p { (advice(&refused.reason)) }
+        p { a.button href=(check) { "Check the signature" } }
+        p { a href=(with_query(&view.tenant_path("/refusals"), &[("key", &refused.key_prefix)])) { "All refused requests of the key" } }
+    };
+    Ok(layout::page(&view, "Refused request", &content))
+}
+
+fn facts(view: &View<'_>, refused: &RefusedRequest) -> Markup {
+    let key = view.tenant_path(&format!("/keys/{}", refused.key_prefix));
+    html! {
+        dl {
+            dt { "Reason" } dd { (refused.reason) }
+            dt { "Detail" } dd { (refused.detail.as_deref().unwrap_or("-")) }
+            dt { "Status" } dd { (refused.status) }
+            dt { "When" } dd { (time(refused.at)) }
+            dt { "Route" } dd { code { (refused.method) " " (refused.route) } }
+            dt { "Key" } dd { a href=(key) { code { (refused.key_prefix) } } }
+            dt { "Request" } dd { code data-copy { (refused.request_id) } }
+            dt { "Timestamp of the signature (t)" } dd { @match refused.signed_at { Some(t) => code { (t) }, None => "-" } }
+            dt { "Body" } dd { (refused.body_bytes) " bytes" }
+            dt { "SHA-256 of the body" } dd { @match &refused.body_sha256 { Some(hash) => code data-copy { (hash) }, None => "-" } }
+        }
+        p.soft { "The body and the signature are not stored." }
     }
 }

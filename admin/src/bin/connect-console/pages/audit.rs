@@ -1,0 +1,177 @@
+//! Who did what, when: in an agency, and for operators everywhere. A page at a time, with a filter in the URL, and as a download.
+
+use crate::context::{Change, View};
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::format::time;
+use crate::layout;
+use crate::pages::filter::{Filter, before};
+use crate::response::download;
+use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
+use common::db::Database;
+use maud::{Markup, html};
+use tokio::sync::mpsc::{Sender, channel};
+use warp::reply::Response;
+
+/// Records of a page.
+const PAGE: u32 = 100;
+
+/// The records of an agency.
+pub(crate) async fn of_tenant(view: View<'_>) -> Result<Response, Failure> {
+    let slug = view.tenant()?.slug.clone();
+    page(view, Some(slug), &view.tenant_path("/audit")).await
+}
+
+/// The records of all agencies, and of what concerns none.
+pub(crate) async fn everywhere(view: View<'_>) -> Result<Response, Failure> {
+    page(view, None, "/audit").await
+}
+
+async fn page(view: View<'_>, tenant: Option<String>, path: &str) -> Result<Response, Failure> {
+    let filter = parse_filter(&view.request.query, tenant);
+    let listed = audit::list(view.client(), &filter.selected, PAGE).await?;
+    let next = listed.items.first().filter(|_| listed.is_cut).map(|record| record.id);
+    let content = html! {
+        p { "Each change that was made with the settings area or with connectctl." }
+        (filter_form(&filter, path))
+        @for fault in filter.faults() { p.fault { (fault) } }
+        @if listed.items.is_empty() { p { "There is no such record." } } @else { (table(&listed.items)) (export_form(&filter, path)) }
+        @if next.is_some() { p { a.button.plain href=(filter.path(path, next)) { "Older" } } }
+        @if filter.selected.before.is_some() { p { a href=(filter.path(path, None)) { "To the newest" } } }
+    };
+    Ok(layout::page(&view, "Audit", &content))
+}
+
+fn filter_form(filter: &Filter<AuditFilter>, path: &str) -> Markup {
+    html! {
+        form.filter method="get" action=(path) {
+            div { label for="action" { "Action begins with" } input id="action" name="action" type="search" value=(filter.typed("action")) placeholder="key."; }
+            div { label for="who" { "Who" } input id="who" name="who" type="search" value=(filter.typed("who")); }
+            div { label for="from" { "From (UTC)" } input id="from" name="from" type="datetime-local" value=(filter.typed("from")); }
+            div { label for="to" { "To (UTC)" } input id="to" name="to" type="datetime-local" value=(filter.typed("to")); }
+            button.plain { "Filter" }
+        }
+    }
+}
+
+/// Downloads what the filter selects, whichever page is shown.
+fn export_form(filter: &Filter<AuditFilter>, path: &str) -> Markup {
+    html! {
+        form.actions method="post" action={ (path) "/export" } data-download {
+            @for (name, value) in filter.fields() { input type="hidden" name=(name) value=(value); }
+            button.plain name="format" value="csv" { "Export as CSV" }
+            button.plain name="format" value="jsonl" { "Export as lines of JSON" }
+        }
+        p.hint { "Everything that the filter selects, the newest first, at most " (AUDIT_EXPORT_MAX) " records. The export is recorded." }
+    }
+}
+
+fn table(records: &[AuditRecord]) -> Markup {
+    html! {
+        div.scroll role="group" aria-label="Table" tabindex="0" { table {
+            thead { tr {
+                th scope="col" { "Action" } th scope="col" { "Target" } th scope="col" { "Agency" } th scope="col" { "Who" }
+                th scope="col" { "With" } th scope="col" { "When" }
+            } }
+            tbody {
+                @for record in records.iter().rev() {
+                    tr {
+                        th scope="row" { (record.action) }
+                        td { (record.target) }
+                        td { (record.tenant.as_deref().unwrap_or("-")) }
+                        td { (record.who) }
+                        td { (record.interface) }
+                        td { (time(record.at)) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The filter in the fields of a query or a form, for the records of a tenant or of all.
+fn parse_filter(fields: &Fields, tenant: Option<String>) -> Filter<AuditFilter> {
+    Filter::parse(fields, &["action", "who", "from", "to"], |typed| AuditFilter {
+        tenant,
+        from: typed.time("from"),
+        to: typed.time("to"),
+        action: typed.text("action"),
+        who: typed.text("who"),
+        before: before(fields),
+    })
+}
+
+/// Parts that were read and not sent yet, so that a slow download needs little memory.
+const PARTS: usize = 1;
+
+/// The records of an agency.
+pub(crate) async fn export_of_tenant(change: Change<'_>) -> Result<Response, Failure> {
+    let slug = change.context().tenant()?.slug.clone();
+    export(change, Some(slug)).await
+}
+
+/// The records of all agencies, and of what concerns none.
+pub(crate) async fn export_everywhere(change: Change<'_>) -> Result<Response, Failure> {
+    export(change, None).await
+}
+
+async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Response, Failure> {
+    let format = ExportFormat::parse(change.form().get("format"));
+    let format = format.ok_or(Failure::BadRequest("the format must be csv or jsonl"))?;
+    let name = format!("audit-{}.{}", tenant.as_deref().unwrap_or("all"), format.as_str());
+    let filter = parse_filter(change.form(), tenant);
+    if !filter.faults().is_empty() {
+        return Err(Failure::BadRequest("the times of the filter must be dates with times"));
+    }
+    let database = change.context().app.database.clone();
+    let (client, actor) = change.operation();
+    let export = AuditExport::begin(client, actor, filter.selected, format, AUDIT_EXPORT_MAX).await?;
+    let (parts, sent) = channel(PARTS);
+    // Ends when the last part is sent, or when the download was canceled.
+    tokio::spawn(send(export, database, parts));
+    let media_type = match format {
+        ExportFormat::Csv => "text/csv; charset=utf-8; header=present",
+        ExportFormat::JsonLines => "application/jsonl; charset=utf-8",
+    };
+    Ok(download(&name, media_type, sent))
+}
+
+/// Sends the parts, and an error instead of the rest if one cannot be read: the browser then reports an incomplete download.
+/// Between two parts no connection is held.
+async fn send(mut export: AuditExport, database: Database, parts: Sender<Result<String, String>>) {
+    loop {
+        let part = match database.client().await {
+            Ok(client) => export.next(&client).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let is_last = part.is_err();
+        if let Err(error) = &part {
+            tracing::warn!(error, "an export of audit records was interrupted; the download is incomplete");
+        }
+        let Some(part) = part.transpose() else { return };
+        if parts.send(part).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_filter_survives_its_url() {
+        let fields = Fields::parse(b"action=key.&who=Ana+%26+Bo&from=2026-05-01T10:00&to=soon").unwrap();
+        let filter = parse_filter(&fields, None);
+        assert_eq!(filter.faults(), ["time \"soon\" is not known"]);
+        assert_eq!(
+            (filter.selected.action.as_deref(), filter.selected.who.as_deref()),
+            (Some("key."), Some("Ana & Bo"))
+        );
+        let path = filter.path("/audit", Some(Uuid::nil()));
+        let again = parse_filter(&Fields::parse(path.split_once('?').unwrap().1.as_bytes()).unwrap(), None);
+        assert_eq!((again.selected.from, again.selected.before), (filter.selected.from, Some(Uuid::nil())));
+        assert!(again.fields().eq(filter.fields()));
+    }
+}

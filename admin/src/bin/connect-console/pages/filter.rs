@@ -1,0 +1,99 @@
+//! Filters of lists, which are kept in the URL.
+
+use crate::fields::{Fields, with_query};
+use chrono::{DateTime, NaiveDateTime, Utc};
+use common::model::parse_instant;
+use uuid::Uuid;
+
+/// Longest text of a field, in characters.
+const TEXT_MAX: usize = 200;
+
+/// The fields of a filter as they were typed.
+#[derive(Debug)]
+pub(crate) struct Typed {
+    values: Vec<(&'static str, String)>,
+    /// What could not be understood, and is ignored.
+    faults: Vec<String>,
+}
+
+/// A filter as it was typed, and what it selects.
+#[derive(Debug)]
+pub(crate) struct Filter<S> {
+    typed: Typed,
+    pub(crate) selected: S,
+}
+
+impl Typed {
+    /// What was typed into a field; `None` if it is empty.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        let value = self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone());
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// The value of a field; `what` names it where it cannot be understood.
+    pub(crate) fn parse<T>(
+        &mut self,
+        name: &str,
+        what: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = self.text(name)?;
+        let parsed = parse(&text);
+        if parsed.is_none() {
+            self.faults.push(format!("{what} {text:?} is not known"));
+        }
+        parsed
+    }
+
+    /// The value of a field as browsers send a time (`2026-05-01T10:00`, taken as UTC), or in RFC 3339.
+    pub(crate) fn time(&mut self, name: &str) -> Option<DateTime<Utc>> {
+        self.parse(name, "time", |text| {
+            if let Some(exact) = parse_instant(text) {
+                return Some(exact);
+            }
+            let formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
+            let parsed = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
+            parsed.map(|naive| naive.and_utc())
+        })
+    }
+}
+
+impl<S> Filter<S> {
+    /// The filter in the fields of a query or a form.
+    pub(crate) fn parse(
+        fields: &Fields,
+        names: &[&'static str],
+        select: impl FnOnce(&mut Typed) -> S,
+    ) -> Self {
+        let typed = |name: &&'static str| (*name, fields.get(name).chars().take(TEXT_MAX).collect());
+        let mut typed = Typed { values: names.iter().map(typed).collect(), faults: Vec::new() };
+        Self { selected: select(&mut typed), typed }
+    }
+
+    /// What could not be understood, and is ignored.
+    pub(crate) fn faults(&self) -> &[String] {
+        &self.typed.faults
+    }
+
+    /// The names of the fields with what was typed.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.typed.values.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// The value of a field as it was typed.
+    pub(crate) fn typed(&self, name: &str) -> &str {
+        self.fields().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The path with the filter, and where the page begins.
+    pub(crate) fn path(&self, base: &str, before: Option<Uuid>) -> String {
+        let before = before.map(|id| id.to_string()).unwrap_or_default();
+        let fields: Vec<(&str, &str)> = self.fields().chain([("before", before.as_str())]).collect();
+        with_query(base, &fields)
+    }
+}
+
+/// Where the page begins, as [`Filter::path`] says.
+pub(crate) fn before(fields: &Fields) -> Option<Uuid> {
+    Uuid::try_parse(fields.get("before")).ok()
+}

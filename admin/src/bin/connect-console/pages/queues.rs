@@ -1,0 +1,178 @@
+//! The queues, and their dead letters with their reasons, without bodies; for operators.
+
+use crate::context::{Change, Context, View};
+use crate::failure::Failure;
+use crate::format::{number, time_or, time_text};
+use crate::layout;
+use crate::pages::form::confirmation;
+use crate::response::redirect;
+use admin::SilentObserver;
+use admin::queues::{self, DeadLetterDrop, DeadLetterView, MacStatus};
+use common::broker::Queue;
+use maud::{Markup, html};
+use warp::reply::Response;
+
+/// The queue in the path.
+fn queue(context: &Context<'_>) -> Result<Queue, Failure> {
+    let name = context.id()?;
+    Queue::ALL.into_iter().find(|queue| queue.as_str() == name).ok_or(Failure::NotFound)
+}
+
+pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
+    let broker = view.app.broker().await?;
+    let listed = queues::list(&broker.connection).await;
+    broker.close().await;
+    let mut listed = listed?;
+    queues::add_ages(view.client(), &mut listed).await?;
+    let has_dead_letters = listed.iter().any(|queue| queue.dead.unwrap_or_default() > 0);
+    let content = html! {
+        @if has_dead_letters {
+            p.alert { "There are dead letters. Look at their reasons, correct the cause, and requeue them." }
+        }
+        div.scroll role="group" aria-label="Table" tabindex="0" data-refresh="10" { table {
+            thead { tr {
+                th scope="col" { "Queue" } th.number scope="col" { "Waiting" } th scope="col" { "Oldest" } th.number scope="col" { "Consumers" } th.number scope="col" { "Dead letters" }
+            } }
+            tbody {
+                @for queue in &listed {
+                    tr {
+                        th scope="row" {
+                            @if Queue::ALL.iter().any(|known| known.as_str() == queue.name) {
+                                a href={ "/queues/" (queue.name) } { (queue.name) }
+                            } @else { (queue.name) }
+                        }
+                        td.number { (count(queue.depth)) }
+                        td { (time_or(queue.oldest.as_deref(), "-")) }
+                        td.number { (count(queue.consumers)) }
+                        td.number { (count(queue.dead)) }
+                    }
+                }
+            }
+        } }
+        p.soft { "The oldest message that waits was published then or later; a webhook is due since then. A dash means that nothing waits or its age is unknown, that the queue does not exist, or that it has no dead-letter queue." }
+    };
+    Ok(layout::page(&view, "Queues", &content))
+}
+
+fn count(value: Option<u32>) -> Markup {
+    html! { @match value { Some(value) => (number(value.into())), None => "-" } }
+}
+
+/// Maximum number of dead letters that are shown, the oldest ones.
+const SHOWN_MAX: u32 = 100;
+
+pub(crate) async fn dead_letters(view: View<'_>) -> Result<Response, Failure> {
+    let queue = queue(&view)?;
+    let broker = view.app.broker().await?;
+    let listed =
+        queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&view.app.master_keys)).await;
+    broker.close().await;
+    let listed = listed?;
+    let path = format!("/queues/{}", queue.as_str());
+    let content = html! {
+        @if listed.is_empty() {
+            p { "There are no dead letters in this queue." }
+        } @else {
+            div.actions {
+                a.button href={ (path) "/requeue" } { "Requeue" }
+                a.button.danger href={ (path) "/drop" } { "Drop" }
+            }
+            p.soft { "The oldest " (listed.len()) ". Bodies are not shown, because they contain contact data." }
+            (table(&listed))
+        }
+        p { a href="/queues" { "All queues" } }
+    };
+    Ok(layout::page(&view, &format!("Dead letters of {}", queue.as_str()), &content))
+}
+
+fn table(listed: &[DeadLetterView]) -> Markup {
+    html! {
+        div.scroll role="group" aria-label="Table" tabindex="0" { table {
+            thead { tr {
+                th scope="col" { "Type" } th scope="col" { "Why" } th scope="col" { "MAC" }
+                th scope="col" { "Dead-lettered" } th scope="col" { "Published" }
+                th scope="col" { "Ids" } th.number scope="col" { "Bytes" }
+            } }
+            tbody {
+                @for letter in listed {
+                    tr {
+                        th scope="row" { (letter.metadata.kind.as_deref().unwrap_or("unknown")) }
+                        td { (letter.why) }
+                        td { (letter.mac.map_or("-", MacStatus::as_str)) }
+                        td { (letter.at.as_deref().map_or_else(|| html! { "-" }, time_text)) }
+                        td { (time_or(letter.metadata.published_at.as_deref(), "-")) }
+                        td {
+                            @for (name, id) in ids(letter) { (name) " " code { (id) } br; }
+                        }
+                        td.number { (letter.bytes) }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+fn ids(letter: &DeadLetterView) -> Vec<(&'static str, String)> {
+    let about = &letter.metadata;
+    let ids = [
+        ("request", about.request_id.map(|id| id.to_string())),
+        ("delivery", about.delivery_id.map(|id| id.to_string())),
+        ("event", about.event_id.map(|id| id.to_string())),
+        ("message", letter.message_id.clone()),
+    ];
+    ids.into_iter().filter_map(|(name, id)| Some((name, id?))).collect()
+}
+
+pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure> {
+    let queue = queue(&view)?;
+    let page = format!("/queues/{}", queue.as_str());
+    let question = html! {
+        p { "All dead letters of the queue are processed again. If the cause was not corrected, they come back." }
+        @if queue == Queue::Webhooks { p { "Their deliveries are replayed with the same ids. Those that were delivered meanwhile are left out." } }
+    };
+    let content = confirmation(&format!("{page}/requeue"), "Requeue the dead letters", &page, &question);
+    Ok(layout::page(&view, &format!("Requeue the dead letters of {}?", queue.as_str()), &content))
+}
+
+pub(crate) async fn requeue(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let queue = queue(&context)?;
+    let broker = context.app.broker().await?;
+    let connection = &broker.connection;
+    let (client, actor) = change.operation();
+    let done = if queue == Queue::Webhooks {
+        queues::requeue_webhooks(client, actor, connection, None, &mut SilentObserver).await
+    } else {
+        queues::requeue(client, actor, connection, queue, None, &mut SilentObserver).await
+    };
+    broker.close().await;
+    done?;
+    Ok(redirect(&format!("/queues/{}?done=requeued", queue.as_str())))
+}
+
+pub(crate) async fn confirm_drop(view: View<'_>) -> Result<Response, Failure> {
+    let queue = queue(&view)?;
+    let broker = view.app.broker().await?;
+    let counted = DeadLetterDrop::prepare(&broker.connection, queue).await.map(|letters| letters.count());
+    broker.close().await;
+    let count = number(counted?.into());
+    let page = format!("/queues/{}", queue.as_str());
+    let question =
+        html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
+    let content = confirmation(&format!("{page}/drop"), "Drop them for good", &page, &question);
+    Ok(layout::page(&view, &format!("Drop the dead letters of {}?", queue.as_str()), &content))
+}
+
+pub(crate) async fn drop_all(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    let queue = queue(&context)?;
+    let broker = context.app.broker().await?;
+    let (client, actor) = change.operation();
+    let dropped = match DeadLetterDrop::prepare(&broker.connection, queue).await {
+        Ok(letters) => letters.run(client, actor, &mut SilentObserver).await,
+        Err(error) => Err(error),
+    };
+    broker.close().await;
+    dropped?;
+    Ok(redirect(&format!("/queues/{}?done=dropped", queue.as_str())))
+}

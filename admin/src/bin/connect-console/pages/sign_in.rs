@@ -1,0 +1,185 @@
+//! Signing in: by a link, and as the person whom a proxy names; and signing out.
+
+pub(crate) mod openid_connect;
+
+use crate::access::SameOrigin;
+use crate::app::App;
+use crate::context::Change;
+use crate::cookies::SESSION;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::layout;
+use crate::request::Request;
+use crate::response::{html as respond, redirect};
+use crate::sign_in_limit::SignInLimit;
+use admin::console::{self, NewSession, SignIn, VerifiedPerson, sign_in_person};
+use hyper::StatusCode;
+use hyper::header::SET_COOKIE;
+use maud::{Markup, html};
+use std::net::IpAddr;
+use std::time::Instant;
+use warp::reply::Response;
+
+/// Refuses an address that has failed too often.
+fn check_limit(limit: &SignInLimit<IpAddr>, request: &Request) -> Result<(), Failure> {
+    limit.wait(&request.peer, Instant::now()).map_or(Ok(()), |wait| Err(Failure::TooManyAttempts(wait)))
+}
+
+/// Counts the sign-in of a person whose identity was verified, and refuses one who signs in too often: each sign-in adds a session
+/// and an audit record.
+fn check_person(app: &App, person: &VerifiedPerson) -> Result<(), Failure> {
+    let (name, now) = (person.name.as_str().to_owned(), Instant::now());
+    if let Some(wait) = app.verified_sign_ins.wait(&name, now) {
+        return Err(Failure::TooManyAttempts(wait));
+    }
+    app.verified_sign_ins.count(name, now);
+    Ok(())
+}
+
+/// The start page, with the cookie of a new session. Nothing in a request names another page to go to.
+fn signed_in(app: &App, session: &NewSession) -> Response {
+    let mut response = redirect("/");
+    response.headers_mut().insert(SET_COOKIE, SESSION.store(session.token.reveal(), &app.url));
+    response
+}
+
+/// A page that says why somebody is not signed in, which counts as a failed attempt at this way to sign in.
+fn refuse(
+    limit: &SignInLimit<IpAddr>,
+    request: &Request,
+    status: StatusCode,
+    heading: &str,
+    why: &Markup,
+) -> Response {
+    limit.count(request.peer, Instant::now());
+    explain(request, status, heading, why)
+}
+
+/// A page that says why somebody is not signed in.
+fn explain(request: &Request, status: StatusCode, heading: &str, why: &Markup) -> Response {
+    let content = html! {
+        (why)
+        p { a href="/sign-in" { "Other ways to sign in" } }
+        p.soft { "Request id: " code { (request.id) } }
+    };
+    respond(status, layout::bare(heading, &content))
+}
+
+/// The page for somebody whose identity is known, and who may not use Connect.
+fn no_access(app: &App, request: &Request, person: &str, verified_by: &str) -> Response {
+    let why = html! {
+        p { (verified_by) " says that you are " strong { (person) } ". None of your groups gives access to Connect." }
+        p { "Ask the operator of Connect for access, or sign in as somebody else." }
+    };
+    refuse(&app.identity_sign_ins, request, StatusCode::FORBIDDEN, "No access", &why)
+}
+
+/// Offers the ways to sign in that the settings allow, and says how to get a link.
+pub(crate) async fn page(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
+    let named = app.proxy.as_ref().map_or(Ok(None), |proxy| proxy.person(request))?;
+    let content = html! {
+        @if let Some(person) = &named {
+            form method="post" action="/sign-in/proxy" { button { "Continue as " (person.name.as_str()) } }
+        }
+        @if let Some(provider) = &app.provider {
+            p { a.button href="/sign-in/oidc" { "Sign in with " (provider.host()) } }
+        }
+        @if named.is_some() || app.provider.is_some() { h2 { "With a link" } }
+        p { "You sign in with a link that works once, for five minutes. Ask the operator of Connect for one." }
+        p { "Operators create links with the command line, for themselves or for an agency:" }
+        pre role="group" aria-label="Commands" tabindex="0" { code {
+            "connectctl console login --role operator\n"
+            "connectctl console login --tenant acme --role admin --name 'Ada Byron'\n"
+            "connectctl console login --tenant acme --role viewer"
+        } }
+        p { "Administrators of an agency create links for partners on the page " strong { "Agency" } "." }
+    };
+    Ok(respond(StatusCode::OK, layout::bare("Sign in", &content)))
+}
+
+/// The page of a link. It only asks: programs that preview links must not use them up.
+pub(crate) async fn offer_link(
+    app: &App,
+    request: &Request,
+    token: Option<&str>,
+) -> Result<Response, Failure> {
+    let token = token.ok_or(Failure::NotFound)?;
+    check_limit(&app.link_sign_ins, request)?;
+    if !console::is_link_valid(&*app.database.client().await?, token).await? {
+        return Ok(refuse_link(app, request));
+    }
+    let content = html! {
+        p { "This link signs you in on this device. It works once." }
+        form method="post" action="/sign-in" {
+            input type="hidden" name="token" value=(token);
+            button { "Sign in" }
+        }
+    };
+    Ok(respond(StatusCode::OK, layout::bare("Sign in", &content)))
+}
+
+/// Uses up the link and begins a session with a new token, whatever cookie the browser had.
+pub(crate) async fn by_link(
+    app: &App,
+    request: &Request,
+    form: Fields,
+    _proof: SameOrigin,
+) -> Result<Response, Failure> {
+    check_limit(&app.link_sign_ins, request)?;
+    let replaced = SESSION.read(&request.headers, &app.url);
+    let mut client = app.database.client().await?;
+    let begun = console::use_link(&mut client, form.get("token"), replaced.as_deref(), app.limits).await?;
+    Ok(begun.map_or_else(|| refuse_link(app, request), |session| signed_in(app, &session)))
+}
+
+fn refuse_link(app: &App, request: &Request) -> Response {
+    let why = html! {
+        p { "The link has expired, was used already, or was revoked. A link works once, for five minutes, and one for a partner for fifteen. Ask for a new one." }
+    };
+    refuse(&app.link_sign_ins, request, StatusCode::GONE, "This link no longer works", &why)
+}
+
+/// Begins a session of the person in the headers. It is a form, so that nobody is signed in by opening a page, not even right after
+/// signing out.
+pub(crate) async fn by_proxy(
+    app: &App,
+    request: &Request,
+    _form: Fields,
+    _proof: SameOrigin,
+) -> Result<Response, Failure> {
+    let proxy = app.proxy.as_ref().ok_or(Failure::NotFound)?;
+    check_limit(&app.identity_sign_ins, request)?;
+    // Without the headers the route does not exist: nobody but the proxy can use it.
+    let person = proxy.person(request)?.ok_or(Failure::NotFound)?;
+    check_person(app, &person)?;
+    let replaced = SESSION.read(&request.headers, &app.url);
+    let mut client = app.database.client().await?;
+    let attempt =
+        sign_in_person(&mut client, &app.groups, &person, None, replaced.as_deref(), app.limits).await?;
+    match attempt {
+        SignIn::SignedIn(session) => Ok(signed_in(app, &session)),
+        SignIn::NoAccess | SignIn::Replayed => {
+            Ok(no_access(app, request, person.name.as_str(), "The proxy before Connect"))
+        }
+    }
+}
+
+/// Ends the session.
+pub(crate) async fn out(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    console::end_session(change.client(), context.session, context.token).await?;
+    Ok(signed_out(context.app))
+}
+
+/// Ends all sessions of the person.
+pub(crate) async fn out_everywhere(mut change: Change<'_>) -> Result<Response, Failure> {
+    let context = change.context();
+    console::sign_out_everywhere(change.client(), context.session).await?;
+    Ok(signed_out(context.app))
+}
+
+fn signed_out(app: &App) -> Response {
+    let mut response = redirect("/sign-in");
+    response.headers_mut().insert(SET_COOKIE, SESSION.remove(&app.url));
+    response
+}

@@ -1,0 +1,221 @@
+//! Webhook subscriptions: those of an agency, and one with the health of its receiver and everything that can be done with it.
+
+pub(crate) mod changes;
+
+use crate::context::View;
+use crate::failure::Failure;
+use crate::fields::with_query;
+use crate::format::time;
+use crate::layout;
+use crate::pages::form::{Faults, Field, checkboxes, select};
+use admin::console::Role;
+use admin::subscriptions::{self, HEALTH_DELIVERIES, ReceiverHealth, Subscription, SubscriptionState};
+use common::event::OutboundType;
+use maud::{Markup, html};
+use uuid::Uuid;
+use warp::reply::Response;
+
+/// The event types with their meaning, for forms.
+const EVENT_TYPES: [(&str, &str); 6] = [
+    (OutboundType::LeadAssigned.as_str(), "an advisor was assigned"),
+    (OutboundType::LeadStageChanged.as_str(), "the stage of an enquiry changed"),
+    (OutboundType::ProposalSent.as_str(), "a proposal was sent"),
+    (OutboundType::ProposalViewed.as_str(), "the traveler opened the proposal"),
+    (OutboundType::BookingConfirmed.as_str(), "a trip was booked"),
+    (OutboundType::BookingCancelled.as_str(), "a booking was cancelled"),
+];
+
+fn state(subscription: &Subscription) -> Markup {
+    let class = match subscription.state {
+        SubscriptionState::Active => "good",
+        SubscriptionState::Paused => "warn",
+        SubscriptionState::Removed => "bad",
+    };
+    html! { span class=(class) { (subscription.state.as_str()) } }
+}
+
+fn event_names(subscription: &Subscription) -> String {
+    subscription.events.as_ref().map_or_else(|| "all".to_owned(), |events| events.join(", "))
+}
+
+/// A new signing secret, which this page alone shows.
+fn secret(secret: &str) -> Markup {
+    html! {
+        div.secret {
+            p { strong { "Copy the signing secret now. It is shown once and cannot be read again." } }
+            dl { dt { "Secret" } dd { code data-copy { (secret) } } }
+            p { "The receiver verifies the header " code { "X-Connect-Signature" } " with it: HMAC-SHA256 of " code { "<t>.<body>" } ", hex." }
+        }
+    }
+}
+
+pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
+    let listed = subscriptions::list(view.client(), &view.tenant()?.slug).await?;
+    let ids: Vec<Uuid> = listed.iter().map(|subscription| subscription.id).collect();
+    let health = subscriptions::health(view.client(), view.tenant()?.id, &ids).await?;
+    let content = html! {
+        @if view.may(Role::Admin) {
+            p { a.button href=(view.tenant_path("/webhooks/new")) { "Create a subscription" } }
+        }
+        @if listed.is_empty() {
+            p { "There is no subscription. With one, a receiver of yours gets a signed POST when an advisor is assigned, a proposal is sent or a trip is booked." }
+        } @else {
+            div.scroll role="group" aria-label="Table" tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { "Receiver" } th scope="col" { "State" } th scope="col" { "Events" }
+                    th.number scope="col" { "Success, 24 h" } th.number scope="col" { "Response time" } th scope="col" { "Last failure" }
+                    th scope="col" { "Key" } th scope="col" { "Created" }
+                } }
+                tbody {
+                    @for subscription in &listed {
+                        tr {
+                            th scope="row" { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { (subscription.url) } }
+                            td { (state(subscription)) }
+                            td { (event_names(subscription)) }
+                            (health_cells(health.get(&subscription.id)))
+                            td { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
+                            td { (time(subscription.created_at)) }
+                        }
+                    }
+                }
+            } }
+        }
+    };
+    Ok(layout::page(&view, "Webhooks", &content))
+}
+
+/// How long an old secret can be used beside the new one.
+const OVERLAPS: [(&str, &str); 3] = [
+    ("24h", "24 hours: deliveries are signed with both secrets"),
+    ("7d", "7 days: deliveries are signed with both secrets"),
+    ("", "none: the old secret is not used any more"),
+];
+
+pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    let tenant = view.tenant()?;
+    let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
+    let id = subscription.id.to_string();
+    let health = subscriptions::health(view.client(), tenant.id, &[subscription.id]).await?;
+    let path = |action: &str| view.tenant_path(&format!("/webhooks/{id}{action}"));
+    let own_deliveries = with_query(&view.tenant_path("/deliveries"), &[("subscription", &id)]);
+    let is_paused = subscription.state == SubscriptionState::Paused;
+    let content = html! {
+        dl {
+            dt { "Receiver" } dd { code { (subscription.url) } }
+            dt { "State" } dd { (state(&subscription)) }
+            dt { "Events" } dd { (event_names(&subscription)) }
+            dt { "Key" } dd { @if let Some(key) = &subscription.key { code { (key) } } @else { "-" } }
+            dt { "Id" } dd { code { (id) } }
+            dt { "Created" } dd { (time(subscription.created_at)) }
+        }
+        h2 { "Health" }
+        (health_section(health.get(&subscription.id)))
+        p { a href=(own_deliveries) { "Its deliveries" } }
+        @if view.may(Role::Admin) {
+            h2 { "Test" }
+            @if is_paused {
+                p { "Resume the subscription to test it." }
+            } @else {
+                p { "Sends an event of the type " code { "webhook.test" } " to this receiver alone." }
+                form method="post" action=(path("/test")) { button { "Send a test event" } }
+            }
+            h2 { "Change the event types" }
+            form method="post" action=(path("/events")) {
+                (checkboxes(
+                    Field { name: "events", label: "Event types", hint: "Choose none to receive all." },
+                    &EVENT_TYPES, subscription.events.as_deref().unwrap_or_default(), &Faults::none()
+                ))
+                button { "Change the event types" }
+            }
+            h2 { (if is_paused { "Resume" } else { "Pause" }) }
+            @if is_paused {
+                p { "Its deliveries wait. They are sent when you resume it." }
+                form method="post" action=(path("/resume")) { button { "Resume" } }
+            } @else {
+                p { "While it is paused, its deliveries wait. None is lost." }
+                form method="post" action=(path("/pause")) { button { "Pause" } }
+            }
+            h2 { "Replace the signing secret" }
+            form method="post" action=(path("/rotate")) {
+                (select(
+                    Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" },
+                    &OVERLAPS, "24h", &Faults::none()
+                ))
+                button { "Create a new secret" }
+            }
+            h2 { "Remove" }
+            p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
+            p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
+        }
+    };
+    Ok(layout::page(&view, "Subscription", &content))
+}
+
+/// The share of attempts that succeeded, in whole percent.
+const fn percent(health: &ReceiverHealth) -> i64 {
+    if health.attempts == 0 { 0 } else { 100 * health.succeeded / health.attempts }
+}
+
+/// The class of a receiver: whether somebody should look at it.
+const fn class(health: &ReceiverHealth) -> &'static str {
+    match percent(health) {
+        99.. => "good",
+        90..99 => "warn",
+        _ => "bad",
+    }
+}
+
+/// The health of one receiver, on its page.
+fn health_section(health: Option<&ReceiverHealth>) -> Markup {
+    let Some(health) = health else {
+        return html! { p { "Nothing was sent in the last 24 hours. To see whether the receiver works, send a test event." } };
+    };
+    html! {
+        ul.cards {
+            li { strong class=(class(health)) { (percent(health)) " %" } "of " (health.attempts) " attempts succeeded" }
+            li { strong { (health.median_ms) " ms" } "median response time" }
+            li { strong { (health.slow_ms) " ms" } "95 % are faster" }
+        }
+        @if let Some((at, why)) = &health.last_failure {
+            p { "Last failure " (time(*at)) ": " span.bad { (why) } }
+        }
+        p.hint { "Events of the last 24 hours, of at most " (HEALTH_DELIVERIES) " deliveries." }
+    }
+}
+
+/// The cells of a receiver in the list: share of successes, response time, last failure.
+fn health_cells(health: Option<&ReceiverHealth>) -> Markup {
+    let Some(health) = health else { return html! { td.number { "-" } td.number { "-" } td { "-" } } };
+    html! {
+        td.number { span class=(class(health)) { (percent(health)) " %" } }
+        td.number { (health.median_ms) " ms" }
+        td { @if let Some((at, why)) = &health.last_failure { (why) ", " (time(*at)) } @else { "-" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::DateTime;
+
+    #[test]
+    fn every_event_type_is_offered() {
+        let names: Vec<_> = OutboundType::ALL.iter().map(|known| known.as_str()).collect();
+        assert_eq!(EVENT_TYPES.map(|(name, _)| name).as_slice(), names);
+    }
+
+    fn health(succeeded: i64, attempts: i64) -> ReceiverHealth {
+        let last_failure = Some((DateTime::UNIX_EPOCH, "timeout".to_owned()));
+        ReceiverHealth { attempts, succeeded, median_ms: 30, slow_ms: 90, last_failure }
+    }
+
+    #[test]
+    fn a_receiver_is_judged_by_its_successful_attempts() {
+        assert_eq!(class(&health(100, 100)), "good");
+        assert_eq!((percent(&health(95, 100)), class(&health(95, 100))), (95, "warn"));
+        assert_eq!((percent(&health(2, 4)), class(&health(2, 4))), (50, "bad"));
+        let shown = health_section(Some(&health(2, 4))).into_string();
+        assert!(shown.contains("50 %") && shown.contains("timeout") && shown.contains("90 ms"), "{shown}");
+        assert!(health_section(None).into_string().contains("Nothing was sent"));
+    }
+}
