@@ -2,6 +2,7 @@
 
 use crate::deliveries::{Delivery, first_id};
 use crate::refusals::RefusedRequest;
+use crate::store::found::{AppliedEvent, OutboundEvent};
 use crate::{AdminError, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
@@ -60,29 +61,6 @@ pub struct FoundStep {
     /// The webhook delivery of this event, in an entry about a delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_id: Option<Uuid>,
-}
-
-/// An event of the ledger.
-pub(crate) struct AppliedEvent {
-    pub(crate) tenant: TenantId,
-    pub(crate) id: String,
-    pub(crate) event_type: String,
-    pub(crate) key: String,
-    pub(crate) request: Uuid,
-    pub(crate) applied_at: DateTime<Utc>,
-    pub(crate) client: Option<Uuid>,
-    pub(crate) lead: Option<Uuid>,
-    pub(crate) warnings: Vec<String>,
-}
-
-/// An event of the outbox.
-pub(crate) struct OutboundEvent {
-    pub(crate) tenant: TenantId,
-    pub(crate) id: Uuid,
-    pub(crate) event_type: String,
-    pub(crate) created_at: DateTime<Utc>,
-    pub(crate) relayed_at: Option<DateTime<Utc>>,
-    pub(crate) request: Option<Uuid>,
 }
 
 /// Finds everything known of an id. An unknown id gives an empty list.

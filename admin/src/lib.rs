@@ -13,23 +13,18 @@
 
 pub mod advisor;
 pub mod audit;
-pub mod companies;
 pub mod console;
 pub mod deliveries;
 pub mod doctor;
 mod error;
-mod error_kind;
 pub mod find;
+mod identity;
 pub mod input;
 pub mod keys;
-pub mod master_key;
-pub mod members;
 pub mod migrations;
-mod newest;
 mod observer;
 pub mod overview;
 pub mod people;
-pub mod pressure;
 pub mod queues;
 mod receiver_url;
 pub mod refusals;
@@ -41,11 +36,21 @@ pub mod signature_check;
 pub mod store;
 pub mod subscriptions;
 pub mod tenants;
-mod transaction;
-pub mod usage;
 pub mod views;
 
-pub use error::{AdminError, describe};
-pub use error_kind::ErrorKind;
-pub use newest::Newest;
+pub use error::{AdminError, ErrorKind, describe};
 pub use observer::{Notice, Observer, ProgressStep, SilentObserver};
+pub use secrets::verify_master_keys;
+pub use store::Newest;
+
+use common::db;
+use tokio_postgres::{Client, Transaction};
+
+/// Runs `work` in a transaction and commits it. `work` may run several times, after conflicts with other transactions, so it
+/// must not have effects outside the transaction.
+pub(crate) async fn transact<T>(
+    client: &mut Client,
+    work: impl AsyncFn(&Transaction<'_>) -> Result<T, AdminError>,
+) -> Result<T, AdminError> {
+    db::transact("operation", client, work, AdminError::database_error).await
+}

@@ -2,8 +2,8 @@
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::roles::{self, RolePrefix};
-use crate::store::role_settings;
-use crate::transaction::transact;
+use crate::store;
+use crate::transact;
 use crate::{AdminError, Observer, ProgressStep};
 use common::db::Migrations;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub async fn set_role_settings(
 ) -> Result<(), AdminError> {
     let target = role.unwrap_or("the current role");
     transact(client, async |tx| {
-        role_settings::set(tx, role, &common::db::role_settings()).await?;
+        store::roles::set_settings(tx, role, &common::db::role_settings()).await?;
         record(tx, actor, AuditAction::SetRoleSettings, target, None).await
     })
     .await

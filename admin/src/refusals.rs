@@ -1,44 +1,11 @@
 //! Why requests that named a key were refused, for the owner of the key (D35). Callers get one message for all of that.
 
+pub use crate::store::refused_requests::RefusedRequest;
 use crate::{AdminError, Newest, store, tenants};
-use chrono::{DateTime, Utc};
-use common::clock;
 use common::model::TenantId;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio_postgres::Client;
 use uuid::Uuid;
-
-/// A request that was refused after it had named a key (D35).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RefusedRequest {
-    /// The tenant of the key.
-    #[serde(skip)]
-    pub tenant: TenantId,
-    /// When it was refused.
-    #[serde(serialize_with = "clock::serialize")]
-    pub at: DateTime<Utc>,
-    /// The method of the request.
-    pub method: String,
-    /// The path of its route, with placeholders in braces.
-    pub route: String,
-    /// The status of the response.
-    pub status: i32,
-    /// The check that failed, such as `stale`, or the code of the response, such as `invalid_request`.
-    pub reason: String,
-    /// What exactly; null if the reason says everything.
-    pub detail: Option<String>,
-    /// The key that the request named.
-    pub key_prefix: String,
-    /// The id of the request, as in the response header `X-Request-Id`.
-    pub request_id: Uuid,
-    /// The timestamp of the signature, in seconds since 1970.
-    pub signed_at: Option<i64>,
-    /// SHA-256 of the body as received, in hex; null for a body that was not hashed.
-    pub body_sha256: Option<String>,
-    /// The size of the body as received.
-    pub body_bytes: i64,
-}
 
 /// Which refused requests are listed.
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,7 +1,7 @@
 //! What expires: rows of the database. The worker removes them by itself, in the same steps.
 
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::transaction::transact;
+use crate::transact;
 use crate::{AdminError, Observer, ProgressStep};
 use chrono::{DateTime, Utc};
 use common::retention::{Position, RULES, Rule, Step};

@@ -2,8 +2,8 @@
 
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::store::sealed_values::SealedRow;
-use crate::transaction::transact;
-use crate::{AdminError, Observer, ProgressStep, master_key, secrets, store};
+use crate::transact;
+use crate::{AdminError, Observer, ProgressStep, secrets, store};
 use common::db::rewrap_canary;
 use common::erasure::ERASURE_KEY_BINDING;
 use common::model::TenantId;
@@ -75,7 +75,7 @@ pub async fn rotate(
     master_keys: &MasterKeys,
     observer: &mut impl Observer,
 ) -> Result<RotationReport, AdminError> {
-    master_key::verify(client, master_keys).await?;
+    secrets::verify_master_keys(client, master_keys).await?;
     let total = count_to_rewrap(client, master_keys).await?;
     let key_id = master_keys.current.id().to_string();
     record_before(client, actor, AuditAction::RotateMasterKey, &key_id, None).await?;

@@ -1,11 +1,14 @@
-//! Secrets: made by the system's random generator, sealed before they are stored, shown once (D5).
+//! Secrets: made by the system's random generator, sealed before they are stored, shown once (D5). The master key is verified before
+//! anything is sealed under it.
 
 use crate::AdminError;
 use chrono::{DateTime, TimeDelta, Utc};
+use common::db::{MasterKeyState, verify_master_key};
 use common::sealed::{MasterKeys, Secret};
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use std::time::Duration;
+use tokio_postgres::Client;
 
 const BASE64_URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -44,6 +47,14 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], AdminError> {
     let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|error| AdminError::Random(error.to_string()))?;
     Ok(bytes)
+}
+
+/// Refuses master keys of which neither is the one that the database was set up with.
+pub async fn verify_master_keys(client: &Client, master_keys: &MasterKeys) -> Result<(), AdminError> {
+    match verify_master_key(client, master_keys).await? {
+        MasterKeyState::Matches | MasterKeyState::MatchesPrevious => Ok(()),
+        MasterKeyState::Differs(_) => Err(AdminError::MasterKeyDiffers),
+    }
 }
 
 #[cfg(test)]

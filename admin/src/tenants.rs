@@ -1,68 +1,17 @@
-//! Tenants and their settings.
+//! Tenants: their settings, members, who own their leads, company accounts, which people on the company's mail domain join (D13),
+//! metered records writes (D23), and tenants whose requests are refused because too much of their work waits to be applied.
 
 use crate::audit::{Actor, AuditAction, record};
-use crate::input::{EnquiryPrefix, MonthlyQuota, Name, TenantSlug};
-use crate::transaction::transact;
-use crate::{AdminError, store};
-use chrono::{DateTime, Utc};
+use crate::input::{CompanyDomain, MemberEmail, Name};
+pub use crate::store::tenants::{Member, NewTenant, Tenant, TenantChanges};
+pub use crate::store::usage::{Pressure, Usage};
+use crate::{AdminError, store, transact};
+use chrono::{Datelike as _, Months, NaiveDate};
 use common::clock;
-use common::model::TenantId;
-use serde::{Deserialize, Serialize};
+use common::model::{ClientId, TenantId};
+use serde::Serialize;
 use tokio_postgres::{Client, GenericClient};
 use uuid::Uuid;
-
-/// A tenant to be created.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NewTenant {
-    /// What callers send as `X-Connect-Tenant`.
-    pub slug: TenantSlug,
-    /// Full name, such as `Acme Travel`.
-    pub name: Name,
-    /// First part of the enquiry numbers.
-    pub enquiry_prefix: EnquiryPrefix,
-    /// Whether Traveller Discovery is on.
-    pub discovery: bool,
-    /// Records writes allowed in a calendar month (UTC).
-    pub monthly_quota: MonthlyQuota,
-    /// Records reads allowed per second and key, at least 1.
-    pub reads_per_second: i32,
-}
-
-/// The settings of a tenant to be changed; `None` leaves a setting as it is.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TenantChanges {
-    /// Whether Traveller Discovery is on.
-    pub discovery: Option<bool>,
-    /// Records writes allowed in a calendar month (UTC).
-    pub monthly_quota: Option<MonthlyQuota>,
-    /// Records reads allowed per second and key, at least 1.
-    pub reads_per_second: Option<i32>,
-}
-
-/// A tenant with its settings.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Tenant {
-    /// UUIDv7 (D18).
-    pub id: TenantId,
-    /// What callers send as `X-Connect-Tenant`.
-    pub slug: String,
-    /// Full name, such as `Acme Travel`.
-    pub name: String,
-    /// First part of the enquiry numbers.
-    pub enquiry_prefix: String,
-    /// Whether Traveller Discovery is on.
-    pub discovery: bool,
-    /// Records writes allowed in a calendar month (UTC); null for no limit.
-    pub monthly_quota: Option<i64>,
-    /// Records reads allowed per second and key.
-    pub reads_per_second: i32,
-    /// When it was created.
-    #[serde(serialize_with = "clock::serialize")]
-    pub created_at: DateTime<Utc>,
-}
 
 /// A tenant that was created.
 #[derive(Clone, Debug, Serialize)]
@@ -122,4 +71,107 @@ pub async fn settings(client: &Client, slug: &str) -> Result<Tenant, AdminError>
 pub async fn find(on: &impl GenericClient, slug: &str) -> Result<TenantId, AdminError> {
     let found = store::tenants::find(on, slug).await?;
     found.ok_or_else(|| AdminError::TenantNotFound(slug.to_owned()))
+}
+
+/// A company account that was created.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedCompany {
+    /// UUIDv7 (D18).
+    pub client_id: ClientId,
+}
+
+/// Creates a company account. People whose email is on its domain join it from then on.
+pub async fn create_company(
+    client: &mut Client,
+    actor: &Actor,
+    tenant: &str,
+    name: &Name,
+    domain: &CompanyDomain,
+) -> Result<CreatedCompany, AdminError> {
+    let client_id = ClientId(Uuid::now_v7());
+    let created = transact(client, async |tx| {
+        let tenant = find(tx, tenant).await?;
+        store::records::create_company_account(tx, tenant, client_id, name, domain).await?;
+        record(tx, actor, AuditAction::CreateCompany, &client_id.to_string(), Some(tenant)).await
+    });
+    match created.await {
+        Ok(()) => Ok(CreatedCompany { client_id }),
+        Err(error) if error.violates("clients_tenant_company_domain_key") => {
+            Err(AdminError::CompanyExists(domain.as_str().to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Adds a member, or restores a removed one. Changes the name of an existing one.
+pub async fn add_member(
+    client: &mut Client,
+    actor: &Actor,
+    tenant: &str,
+    email: &MemberEmail,
+    name: &Name,
+) -> Result<Member, AdminError> {
+    transact(client, async |tx| {
+        let tenant = find(tx, tenant).await?;
+        let added = store::tenants::add_member(tx, tenant, email, name).await?;
+        record(tx, actor, AuditAction::AddMember, email.as_str(), Some(tenant)).await?;
+        Ok(added)
+    })
+    .await
+}
+
+/// Removes a member: no new lead is routed to them. They keep the leads that they own.
+pub async fn remove_member(
+    client: &mut Client,
+    actor: &Actor,
+    tenant: &str,
+    email: &MemberEmail,
+) -> Result<Member, AdminError> {
+    let not_found =
+        || AdminError::MemberNotFound { email: email.as_str().to_owned(), tenant: tenant.to_owned() };
+    transact(client, async |tx| {
+        let id = find(tx, tenant).await?;
+        let removed = store::tenants::remove_member(tx, id, email).await?.ok_or_else(not_found)?;
+        record(tx, actor, AuditAction::RemoveMember, email.as_str(), Some(id)).await?;
+        Ok(removed)
+    })
+    .await
+}
+
+/// The members of a tenant, removed ones included, in the order in which they were added.
+pub async fn list_members(client: &Client, tenant: &str) -> Result<Vec<Member>, AdminError> {
+    let tenant = find(client, tenant).await?;
+    store::tenants::list_members(client, tenant).await
+}
+
+/// The records writes of the last `months` calendar months, the current one last; months without a write have 0.
+pub async fn usage_of_last_months(
+    client: &Client,
+    tenant: TenantId,
+    months: u32,
+) -> Result<Vec<(String, i64)>, AdminError> {
+    let today = clock::now().date_naive();
+    let current = today.with_day(1).unwrap_or(today);
+    let all: Vec<NaiveDate> =
+        (0..months).rev().filter_map(|ago| current.checked_sub_months(Months::new(ago))).collect();
+    let first = all.first().copied().unwrap_or(current);
+    let counted = store::usage::since(client, tenant, first).await?;
+    let writes = |month: &NaiveDate| {
+        counted.iter().find(|(counted, _)| counted == month).map_or(0, |(_, writes)| *writes)
+    };
+    Ok(all.iter().map(|month| (month.format("%Y-%m").to_string(), writes(month))).collect())
+}
+
+/// The records writes of the current month.
+pub async fn usage_of_this_month(client: &Client, tenant: &str) -> Result<Usage, AdminError> {
+    let today = clock::now().date_naive();
+    let month = today.with_day(1).unwrap_or(today);
+    let usage = store::usage::of_month(client, tenant, month).await?;
+    usage.ok_or_else(|| AdminError::TenantNotFound(tenant.to_owned()))
+}
+
+/// The tenants of the last ten minutes, the one with the most refusals last.
+pub async fn pressures(client: &Client) -> Result<Vec<Pressure>, AdminError> {
+    store::usage::pressures(client).await
 }

@@ -7,57 +7,16 @@ mod action;
 mod actor;
 mod export;
 
+pub use crate::store::audit_records::{AuditFilter, AuditRecord};
+use crate::transact;
+use crate::{AdminError, Newest, store, tenants};
 pub use action::AuditAction;
 pub use actor::{Actor, Interface};
-pub use export::{AUDIT_EXPORT_MAX, AuditExport, ExportFormat};
-
-use crate::transaction::transact;
-use crate::{AdminError, Newest, store, tenants};
 use chrono::{DateTime, Utc};
-use common::clock;
 use common::model::TenantId;
-use serde::{Deserialize, Serialize};
+pub use export::{AUDIT_EXPORT_MAX, AuditExport, ExportFormat};
 use tokio_postgres::{Client, GenericClient};
 use uuid::Uuid;
-
-/// An action of an operator.
-#[derive(Clone, Debug, Serialize)]
-pub struct AuditRecord {
-    /// Identifies the record; the records are listed in the order of their ids.
-    #[serde(skip)]
-    pub id: Uuid,
-    /// By the clock of the machine on which the operator worked.
-    #[serde(serialize_with = "clock::serialize")]
-    pub at: DateTime<Utc>,
-    /// The name of the [`Actor`].
-    pub who: String,
-    /// `connectctl` or `console`.
-    pub interface: String,
-    /// Such as `key.revoke`.
-    pub action: String,
-    /// What it was done to, such as the prefix of a key.
-    pub target: String,
-    /// Slug of the tenant; null for actions on all tenants.
-    pub tenant: Option<String>,
-}
-
-/// Which records are listed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct AuditFilter {
-    /// Slug of a tenant: only actions on its objects.
-    pub tenant: Option<String>,
-    /// Only actions at or after this time.
-    pub from: Option<DateTime<Utc>>,
-    /// Only actions before this time.
-    pub to: Option<DateTime<Utc>>,
-    /// Only actions whose name begins with this text, such as `key.`.
-    pub action: Option<String>,
-    /// Only actions of people whose name contains this text, in any case.
-    pub who: Option<String>,
-    /// Only records before the one with this id: the next page begins before the first record of this one.
-    pub before: Option<Uuid>,
-}
 
 impl AuditFilter {
     /// The ids between which the selected records are; the second one is not included.
@@ -90,7 +49,8 @@ pub(crate) async fn record(
     target: &str,
     tenant: Option<TenantId>,
 ) -> Result<(), AdminError> {
-    store::audit_records::add(on, Uuid::now_v7(), actor, (action.as_str(), target), tenant).await
+    let who = (actor.name(), actor.interface().as_str());
+    store::audit_records::add(on, Uuid::now_v7(), who, (action.as_str(), target), tenant).await
 }
 
 /// [`record`] in a transaction of its own, before an operation on the broker or one of several transactions.

@@ -1,10 +1,10 @@
-//! Links that sign in once: created, checked, and used up.
+//! Links that sign in once: for operators and members of an agency, and for partners.
 
 use super::sessions::{self, NewSession, SessionLimits};
 use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
-use crate::transaction::transact;
+use crate::transact;
 use crate::{AdminError, secrets, store, tenants};
 use chrono::TimeDelta;
 use common::clock;
@@ -77,8 +77,8 @@ pub(super) async fn create(
     let hash = TokenHash::of(token.reveal());
     let target = format!("{} as {}", identity.person.as_str(), identity.role.as_str());
     transact(client, async |tx| {
-        store::console_login_links::remove_expired(tx, created_at).await?;
-        store::console_login_links::create(tx, &hash, (identity, method), created_at, expires_at).await?;
+        store::console::remove_expired_links(tx, created_at).await?;
+        store::console::create_link(tx, &hash, (identity, method), created_at, expires_at).await?;
         record(tx, actor, action, &target, identity.tenant).await
     })
     .await?;
@@ -88,7 +88,7 @@ pub(super) async fn create(
 
 /// Whether the link with this token can be used. Does not use it up: mail programs and chats fetch links to preview them.
 pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminError> {
-    store::console_login_links::is_valid(client, &TokenHash::of(token), clock::now()).await
+    store::console::is_link_valid(client, &TokenHash::of(token), clock::now()).await
 }
 
 /// Uses up the link with the token `link` and begins a session with a new token; `None` if the link is unknown, expired or used.
@@ -102,7 +102,7 @@ pub async fn use_link(
     let (now, token) = (clock::now(), sessions::new_token()?);
     let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
     let begin = async |tx: &Transaction<'_>| {
-        let Some((identity, method)) = store::console_login_links::use_up(tx, &link, now).await? else {
+        let Some((identity, method)) = store::console::use_up_link(tx, &link, now).await? else {
             return Ok(None);
         };
         sessions::insert_session(tx, &hash, (&identity, method), replaced, (now, limits)).await?;
@@ -110,4 +110,62 @@ pub async fn use_link(
     };
     let identity = transact(client, begin).await?;
     Ok(identity.map(|identity| NewSession { token, identity }))
+}
+
+/// How long a partner's link can be used.
+pub const PARTNER_LINK_LIFETIME: TimeDelta = TimeDelta::minutes(15);
+
+/// A partner's link to be created.
+#[derive(Clone, Debug)]
+pub struct NewPartnerLink {
+    /// Slug of the only tenant that the session sees.
+    pub tenant: String,
+    /// What the session may do; not an operator.
+    pub role: Role,
+    /// Who signs in.
+    pub person: Name,
+}
+
+/// What revoking a tenant's partners has ended.
+#[derive(Debug, Serialize)]
+pub struct Revoked {
+    /// Links that nobody had used, expired ones included.
+    pub links: u64,
+    /// Sessions, expired ones included.
+    pub sessions: u64,
+}
+
+/// Creates a link for a partner. Whoever opens it first, within [`PARTNER_LINK_LIFETIME`], is signed in.
+///
+/// The token is random and only its hash is stored, with tenant, role and expiry. So nobody can forge a link or change its
+/// rights, and, unlike a signed link, it can be revoked.
+pub async fn create_partner_link(
+    client: &mut Client,
+    actor: &Actor,
+    console: &ConsoleUrl,
+    new: &NewPartnerLink,
+) -> Result<LoginLink, AdminError> {
+    if new.role == Role::Operator {
+        return Err(AdminError::InvalidInput("role must be viewer or admin".to_owned()));
+    }
+    let tenant = Some(tenants::find(&*client, &new.tenant).await?);
+    let identity = SignedInIdentity { role: new.role, tenant, person: new.person.clone() };
+    let kind = (SignInMethod::PartnerLink, PARTNER_LINK_LIFETIME);
+    create(client, actor, console, &identity, kind, AuditAction::CreatePartnerLink).await
+}
+
+/// Ends all links and sessions of a tenant's partners. People who signed in in another way stay signed in.
+pub async fn revoke_partners(
+    client: &mut Client,
+    actor: &Actor,
+    tenant: &str,
+) -> Result<Revoked, AdminError> {
+    let id = tenants::find(&*client, tenant).await?;
+    transact(client, async |tx| {
+        let links = store::console::remove_partner_links(tx, id).await?;
+        let sessions = store::console::end_of_partners(tx, id).await?;
+        record(tx, actor, AuditAction::RevokePartners, tenant, Some(id)).await?;
+        Ok(Revoked { links, sessions })
+    })
+    .await
 }

@@ -1,13 +1,12 @@
 //! Sessions of people who are signed in.
 
-use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
+use super::{Session, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
-use crate::transaction::transact;
+use crate::transact;
 use crate::{AdminError, secrets, store};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
-use common::model::TenantId;
 use common::sealed::Secret;
 use serde::Serialize;
 use tokio_postgres::{Client, Transaction};
@@ -33,31 +32,6 @@ pub struct NewSession {
     pub identity: SignedInIdentity,
 }
 
-/// A session that has neither been revoked nor passed its idle or absolute limit.
-#[derive(Clone, Debug)]
-pub struct Session {
-    /// Who is signed in.
-    pub identity: SignedInIdentity,
-    /// Slug of the tenant that they are limited to; `None` exactly for operators.
-    pub tenant_slug: Option<String>,
-    /// How they signed in.
-    pub method: SignInMethod,
-    /// When the session was last used, as it is stored.
-    pub(crate) last_used_at: DateTime<Utc>,
-}
-
-impl Session {
-    /// What the person may do.
-    pub const fn role(&self) -> Role {
-        self.identity.role
-    }
-
-    /// The tenant that the person is limited to.
-    pub const fn tenant(&self) -> Option<TenantId> {
-        self.identity.tenant
-    }
-}
-
 /// A new token of a session.
 pub(super) fn new_token() -> Result<Secret, AdminError> {
     secrets::new_secret("cn_")
@@ -75,9 +49,9 @@ pub(super) async fn begin_verified_session(
     let (now, token) = (clock::now(), new_token()?);
     let hash = TokenHash::of(token.reveal());
     let begin = async |tx: &Transaction<'_>| {
-        store::console_spent_sign_ins::remove_expired(tx, now).await?;
+        store::console::remove_expired_sign_ins(tx, now).await?;
         if let Some((state, expires_at)) = &one_time
-            && !store::console_spent_sign_ins::add(tx, state, *expires_at).await?
+            && !store::console::spend_sign_in(tx, state, *expires_at).await?
         {
             return Ok(false);
         }
@@ -96,11 +70,11 @@ pub(super) async fn insert_session(
     replaced: Option<&str>,
     (now, limits): (DateTime<Utc>, SessionLimits),
 ) -> Result<(), AdminError> {
-    store::console_sessions::remove_expired(tx, now).await?;
+    store::console::remove_expired_sessions(tx, now).await?;
     if let Some(replaced) = replaced {
-        store::console_sessions::end(tx, &TokenHash::of(replaced)).await?;
+        store::console::end_session(tx, &TokenHash::of(replaced)).await?;
     }
-    store::console_sessions::begin(tx, hash, (identity, method), now, now + limits.absolute).await?;
+    store::console::begin_session(tx, hash, (identity, method), now, now + limits.absolute).await?;
     let target = format!("{} by {}", identity.role.as_str(), method.as_str());
     record(tx, &identity.actor(method), AuditAction::SignIn, &target, identity.tenant).await
 }
@@ -114,12 +88,12 @@ pub async fn find_session(
     is_refresh: bool,
 ) -> Result<Option<Session>, AdminError> {
     let (now, hash) = (clock::now(), TokenHash::of(token));
-    let found = store::console_sessions::find(client, &hash, now, now - limits.idle).await?;
+    let found = store::console::find_session(client, &hash, now, now - limits.idle).await?;
     if let Some(session) = &found
         && !is_refresh
         && now - session.last_used_at >= USE_PRECISION
     {
-        store::console_sessions::note_use(client, &hash, now).await?;
+        store::console::note_use(client, &hash, now).await?;
     }
     Ok(found)
 }
@@ -128,7 +102,7 @@ pub async fn find_session(
 pub async fn end_session(client: &mut Client, session: &Session, token: &str) -> Result<(), AdminError> {
     let hash = TokenHash::of(token);
     transact(client, async |tx| {
-        store::console_sessions::end(tx, &hash).await?;
+        store::console::end_session(tx, &hash).await?;
         record_sign_out(tx, session, "this browser").await
     })
     .await
@@ -150,7 +124,7 @@ pub async fn end_sessions_by_name(
 ) -> Result<EndedSessions, AdminError> {
     let target = person.map_or("everybody", Name::as_str);
     transact(client, async |tx| {
-        let sessions = store::console_sessions::end_by_name(tx, person.map(Name::as_str)).await?;
+        let sessions = store::console::end_by_name(tx, person.map(Name::as_str)).await?;
         record(tx, actor, AuditAction::EndSessions, target, None).await?;
         Ok(EndedSessions { sessions })
     })
@@ -161,7 +135,7 @@ pub async fn end_sessions_by_name(
 /// somebody else. Recorded as `console.sign-out`.
 pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<(), AdminError> {
     transact(client, async |tx| {
-        store::console_sessions::end_of_identity(tx, &session.identity, session.method).await?;
+        store::console::end_of_identity(tx, &session.identity, session.method).await?;
         record_sign_out(tx, session, "everywhere").await
     })
     .await

@@ -4,6 +4,9 @@ mod page;
 mod replay;
 mod replay_job;
 
+pub use crate::store::deliveries::{Attempt, Delivery, SubscriptionBacklog};
+use crate::{AdminError, Newest, store, tenants};
+use common::model::{DeliveryState, TenantId};
 pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
 pub use replay::replay_one;
@@ -12,12 +15,7 @@ pub use replay_job::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
     find_replay, list_replays, stop_replay, wait_for_replay,
 };
-
-use crate::{AdminError, Newest, store, tenants};
-use chrono::{DateTime, Utc};
-use common::clock;
-use common::model::{DeliveryState, TenantId};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -28,92 +26,6 @@ pub struct DeliveryFilter {
     pub state: Option<DeliveryState>,
     /// Only deliveries to the subscription with this id.
     pub subscription: Option<String>,
-}
-
-/// A delivery with its attempts.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Delivery {
-    /// As in the header `X-Connect-Delivery`.
-    pub id: Uuid,
-    /// The tenant of the subscription.
-    #[serde(skip)]
-    pub tenant: TenantId,
-    /// Id of the outbound event.
-    pub event_id: Uuid,
-    /// Such as `lead.assigned`; null if the event is no longer stored.
-    pub event_type: Option<String>,
-    /// Id of the subscription.
-    pub subscription_id: Uuid,
-    /// Whether it was delivered.
-    pub state: DeliveryState,
-    /// When the event was relayed.
-    #[serde(serialize_with = "clock::serialize")]
-    pub created_at: DateTime<Utc>,
-    /// RFC 3339, UTC; null if no further attempt follows.
-    pub next_attempt_at: Option<String>,
-    /// The system that caused the event.
-    pub origin: Option<String>,
-    /// Oldest first.
-    pub attempts: Vec<Attempt>,
-}
-
-/// One attempt of a delivery.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Attempt {
-    /// By the clock of the machine that made it.
-    #[serde(serialize_with = "clock::serialize")]
-    pub at: DateTime<Utc>,
-    /// Status code of the response; null without a response.
-    pub status: Option<i16>,
-    /// Why there was no response.
-    pub error: Option<String>,
-    /// Milliseconds.
-    pub duration_ms: i32,
-    /// The beginning of the receiver's response; only of a single delivery ([`find`]).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<String>,
-}
-
-impl Attempt {
-    /// Whether the receiver responded with a 2xx.
-    pub fn is_success(&self) -> bool {
-        self.status.is_some_and(|status| (200..300).contains(&status))
-    }
-
-    /// The status code, or why there was none, for people.
-    pub fn outcome(&self) -> String {
-        match (self.status, &self.error) {
-            (Some(status), None) => format!("status {status}"),
-            (Some(status), Some(error)) => format!("status {status}, {error}"),
-            (None, Some(error)) => error.clone(),
-            (None, None) => "no response".to_owned(),
-        }
-    }
-}
-
-/// A subscription with pending or dead deliveries.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SubscriptionBacklog {
-    /// Slug of the tenant.
-    pub tenant: String,
-    /// Id of the subscription.
-    pub subscription_id: Uuid,
-    /// URL of the receiver, without the values of its query.
-    pub url: String,
-    /// RFC 3339, UTC; null while it is not paused.
-    pub paused_at: Option<String>,
-    /// Deliveries with further attempts to come.
-    pub pending: i64,
-    /// Pending deliveries of which an attempt has failed.
-    pub retried: i64,
-    /// Deliveries of which all attempts have failed.
-    pub dead: i64,
-    /// When the oldest of these deliveries was created.
-    #[serde(serialize_with = "clock::serialize")]
-    pub oldest_at: DateTime<Utc>,
 }
 
 /// The newest deliveries of a tenant, those of the newest events last.

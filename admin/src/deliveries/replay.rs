@@ -6,7 +6,7 @@
 use super::parse_id;
 use crate::audit::{Actor, AuditAction, record};
 use crate::store::delivery_changes;
-use crate::transaction::transact;
+use crate::transact;
 use crate::{AdminError, Observer, ProgressStep, store};
 use common::broker::{DeadLetter, DeadLetterAction, OperatorConnection, OperatorConnectionError, Queue};
 use common::clock;

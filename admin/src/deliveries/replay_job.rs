@@ -5,15 +5,13 @@
 
 use super::DeliveryQuery;
 use crate::audit::{Actor, AuditAction, record};
+use crate::store;
 use crate::store::replay_jobs::{self, Counted, NewReplayJob, before};
-use crate::transaction::transact;
-use crate::{AdminError, Newest, Observer, ProgressStep, store, tenants};
-use chrono::{DateTime, Utc};
-use common::clock;
+pub use crate::store::replay_jobs::{ReplayJob, ReplayJobState};
+use crate::transact;
+use crate::{AdminError, Newest, Observer, ProgressStep, tenants};
 use common::event::OutboundType;
 use common::model::{DeliveryState, TenantId};
-use serde::{Serialize, Serializer};
-use std::ops::Range;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::{Client, Transaction};
@@ -30,79 +28,6 @@ const JOBS_MAX: i64 = 5;
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Time without progress after which nobody executes the job.
 const STALLED_AFTER: Duration = Duration::from_secs(30);
-
-/// What becomes of a job. A job that is stopping replays nothing more; the dispatcher removes dead letters of what was replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReplayJobState {
-    /// The dispatcher replays its deliveries.
-    Running,
-    /// It was stopped, and has not ended yet.
-    Stopping,
-    /// All its deliveries were replayed.
-    Completed,
-    /// It was stopped before all its deliveries were replayed.
-    Stopped,
-}
-
-impl ReplayJobState {
-    const ALL: [Self; 4] = [Self::Running, Self::Stopping, Self::Completed, Self::Stopped];
-
-    /// The name in JSON and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Stopping => "stopping",
-            Self::Completed => "completed",
-            Self::Stopped => "stopped",
-        }
-    }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-
-    /// Whether nothing of the job remains to be done.
-    pub const fn has_ended(self) -> bool {
-        matches!(self, Self::Completed | Self::Stopped)
-    }
-}
-
-/// A replay of many deliveries, with its progress, as `connectctl replay` prints it.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReplayJob {
-    /// UUIDv7 (D18).
-    pub id: Uuid,
-    /// The tenant whose deliveries it replays.
-    #[serde(skip)]
-    pub tenant: TenantId,
-    /// Whether it is executed.
-    pub state: ReplayJobState,
-    /// Deliveries that were selected when it was created; null if there were more than were counted.
-    pub matched: Option<i64>,
-    /// Deliveries that were replayed so far.
-    pub replayed: i64,
-    /// Maximum number of deliveries that are replayed in a second.
-    pub per_second: i32,
-    /// The states of the deliveries: `dead`, `delivered` or both.
-    pub states: Vec<String>,
-    /// Only deliveries of events of this type.
-    pub event_type: Option<String>,
-    /// Only deliveries to this subscription.
-    pub subscription_id: Option<Uuid>,
-    /// Only deliveries of events of this time: `{"from", "to"}`, either of which may be null.
-    #[serde(rename = "occurred", serialize_with = "serialize_times")]
-    pub ids: Range<Uuid>,
-    /// The last delivery that was considered.
-    #[serde(skip)]
-    pub last_id: Uuid,
-    /// When it was created.
-    #[serde(serialize_with = "clock::serialize")]
-    pub created_at: DateTime<Utc>,
-    /// When it was completed or stopped.
-    pub ended_at: Option<DateTime<Utc>>,
-}
 
 /// How many deliveries a query selects for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,25 +181,6 @@ pub async fn wait_for_replay(
     }
 }
 
-/// The time in an id that is the start or end of a range; `None` for the nil or the largest id, which do not limit it.
-fn limit_time(id: Uuid) -> Option<DateTime<Utc>> {
-    let is_limit = !id.is_nil() && !id.is_max();
-    let millis = i64::try_from(id.as_u128() >> 80).ok().filter(|_| is_limit)?;
-    DateTime::from_timestamp_millis(millis)
-}
-
-impl ReplayJob {
-    /// From when and until when the events of its deliveries occurred. A job without an end has the time of its creation.
-    pub fn occurred(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
-        (limit_time(self.ids.start), limit_time(self.ids.end))
-    }
-}
-
-fn serialize_times<S: Serializer>(ids: &Range<Uuid>, serializer: S) -> Result<S::Ok, S::Error> {
-    let text = |id| limit_time(id).map(clock::to_text);
-    serde_json::json!({"from": text(ids.start), "to": text(ids.end)}).serialize(serializer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,20 +193,5 @@ mod tests {
         for state in [DeliveryState::Pending, DeliveryState::Dropped] {
             assert!(states(Some(state)).unwrap_err().to_string().contains("cannot be replayed"));
         }
-    }
-
-    #[test]
-    fn states_have_the_names_of_the_database() {
-        for state in ReplayJobState::ALL {
-            assert_eq!(ReplayJobState::parse(state.as_str()), Some(state));
-        }
-        assert_eq!(ReplayJobState::parse("lost"), None);
-    }
-
-    #[test]
-    fn the_limits_of_a_job_are_times() {
-        let at = DateTime::from_timestamp_millis(1_777_629_600_123).unwrap();
-        assert_eq!(limit_time(super::super::first_id(at)), Some(at));
-        assert_eq!((limit_time(Uuid::nil()), limit_time(Uuid::max())), (None, None));
     }
 }

@@ -3,16 +3,11 @@
 //! Each check has a limited time and reports what is wrong as findings, with what to do. A check that cannot run is an error
 //! itself, and the others go on. Nothing is changed.
 
+mod data;
 mod finding;
+mod postgres;
 mod queues;
-mod replica;
-mod requests;
-mod retention;
 mod roles;
-mod schema;
-mod secrets;
-mod server;
-mod sessions;
 mod storage;
 mod tls;
 
@@ -37,14 +32,8 @@ const STATEMENT_TIMEOUT: u32 = 10_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All statements, by module, for the tests that prepare each one. They read the catalogs of Postgres.
-pub const STATEMENTS: &[&[Sql]] = &[
-    replica::STATEMENTS,
-    roles::STATEMENTS,
-    schema::STATEMENTS,
-    server::STATEMENTS,
-    sessions::STATEMENTS,
-    storage::STATEMENTS,
-];
+pub const STATEMENTS: &[&[Sql]] =
+    &[data::STATEMENTS, postgres::STATEMENTS, roles::STATEMENTS, storage::STATEMENTS];
 
 /// What is checked. A setting that cannot be read is a finding, with its error.
 #[derive(Clone, Debug)]
@@ -75,7 +64,7 @@ pub async fn run(installation: &Installation) -> Report {
         if let (Ok(settings), Some(replica)) = (&installation.database, &replica) {
             report.check(
                 "postgres.replica",
-                within(replica::lag(client, replica, settings.read_max_lag)).await,
+                within(postgres::replica_lag(client, replica, settings.read_max_lag)).await,
             );
         }
     }
@@ -93,32 +82,32 @@ pub async fn run(installation: &Installation) -> Report {
 }
 
 async fn check_database(installation: &Installation, client: &Client, report: &mut Report) {
-    report.check("postgres.settings", within(server::settings(client)).await);
-    report.check("postgres.read_only", within(server::read_only(client)).await);
-    report.check("postgres.clock", within(server::clock(client)).await);
+    report.check("postgres.settings", within(postgres::settings(client)).await);
+    report.check("postgres.read_only", within(postgres::read_only(client)).await);
+    report.check("postgres.clock", within(postgres::clock(client)).await);
     if let Ok(settings) = &installation.database {
-        report.check("postgres.pooler", within(server::pooler(settings, CONNECT_TIMEOUT)).await);
+        report.check("postgres.pooler", within(postgres::pooler(settings, CONNECT_TIMEOUT)).await);
     }
-    report.check("postgres.connections", within(sessions::connections(client)).await);
+    report.check("postgres.connections", within(postgres::connections(client)).await);
     report.check(
         "postgres.transactions",
-        within(sessions::transactions(client, installation.transaction_age)).await,
+        within(postgres::transactions(client, installation.transaction_age)).await,
     );
     report.check("postgres.replication_slots", within(storage::replication_slots(client)).await);
     report.check("postgres.vacuum", within(storage::vacuum(client)).await);
     report.check("postgres.statistics", within(storage::statistics(client)).await);
-    report.check("schema.version", within(schema::version(client)).await);
-    report.check("schema.indexes", within(schema::indexes(client)).await);
+    report.check("schema.version", within(data::version(client)).await);
+    report.check("schema.indexes", within(data::indexes(client)).await);
     report.check("roles", within(roles::check(client, &installation.role_prefix)).await);
     match &installation.master_keys {
-        Ok(keys) => report.check("master_key", within(secrets::check(client, keys)).await),
+        Ok(keys) => report.check("master_key", within(data::secrets(client, keys)).await),
         Err(what) => report.add("master_key", vec![unusable_setting(what)]),
     }
     match &installation.retention {
-        Ok(settings) => report.check("retention", within(retention::check(client, settings)).await),
+        Ok(settings) => report.check("retention", within(data::retention(client, settings)).await),
         Err(what) => report.add("retention", vec![unusable_setting(what)]),
     }
-    report.check("requests", within(requests::check(client)).await);
+    report.check("requests", within(data::requests(client)).await);
 }
 
 /// A check that cannot run, because a setting is missing or malformed.

@@ -1,8 +1,8 @@
 //! What an operator should look at, in words, each with its section of the runbook.
 
 use super::{ActivityMinute, QueueState, last_hour, queue_states};
-use crate::pressure::{self, Pressure};
 use crate::queues::waiting_since;
+use crate::tenants::{self, Pressure};
 use crate::{AdminError, store};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::Queue;
@@ -48,7 +48,7 @@ pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
         now: clock::now(),
         queues: queue_states(client).await?,
         hour: last_hour(client, None).await?,
-        pressures: pressure::list(client).await?,
+        pressures: tenants::pressures(client).await?,
         outbox: store::activity::oldest_pending(client).await?,
         due: store::activity::oldest_due(client).await?,
     };

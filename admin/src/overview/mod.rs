@@ -5,10 +5,10 @@
 
 mod attention;
 
+pub use crate::store::activity::{ActivityMinute, QueueState};
+use crate::{AdminError, store};
 pub use attention::{Attention, attention};
 pub(crate) use attention::{TIMED_OUT_SECTION, timed_out_requests};
-
-use crate::{AdminError, store};
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use common::broker::Queue;
 use common::clock;
@@ -18,45 +18,6 @@ use uuid::Uuid;
 
 /// Minutes of an overview, the current one included.
 pub const MINUTES: usize = 60;
-
-/// What happened in a minute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ActivityMinute {
-    /// Its first moment, by the clock of the program that counted last.
-    pub at: DateTime<Utc>,
-    /// Requests with valid credentials that were not refused. Those that got a status of 500 or above are not counted.
-    pub accepted: i64,
-    /// Refused requests that named an existing key.
-    pub refused: i64,
-    /// Events that were applied; duplicates are not among them.
-    pub applied: i64,
-    /// Events that were failed.
-    pub failed: i64,
-    /// Attempts at webhooks with a 2xx status.
-    pub delivered: i64,
-    /// Other attempts at webhooks.
-    pub undelivered: i64,
-    /// Requests that got 503 `processing_timeout`.
-    pub timed_out: i64,
-}
-
-/// What the programs saw of a queue last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueState {
-    /// The queue, whatever its prefix.
-    pub queue: Queue,
-    /// When a program looked last, at most half a minute ago while one runs.
-    pub observed_at: DateTime<Utc>,
-    /// Messages that waited.
-    pub ready: i64,
-    /// Consumers that the broker knew.
-    pub consumers: i64,
-    /// Messages of its dead-letter queue.
-    pub dead: i64,
-    /// What waits in the queue was published later, unless it was requeued; `None` if that is unknown. Of no use for webhooks,
-    /// which wait for their next attempts in other queues.
-    pub published_after: Option<DateTime<Utc>>,
-}
 
 /// The length of a queue in each minute of the last hour.
 #[derive(Clone, Debug)]

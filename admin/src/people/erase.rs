@@ -9,8 +9,8 @@ use super::{IdentityHashes, Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::erasures::{self, StoredErasure};
 use crate::store::{people, person_tables, subscriptions};
-use crate::transaction::transact;
-use crate::{AdminError, Observer, master_key, secrets};
+use crate::transact;
+use crate::{AdminError, Observer, secrets};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::OperatorConnection;
 use common::clock;
@@ -52,7 +52,7 @@ pub async fn erase(
     (slug, id): (&str, &str),
     observer: &mut impl Observer,
 ) -> Result<Receipt, AdminError> {
-    master_key::verify(client, master_keys).await?;
+    secrets::verify_master_keys(client, master_keys).await?;
     let (tenant, id) = parse(&*client, slug, id).await?;
     if erasures::find(&*client, tenant, id).await?.is_none() {
         erase_rows(client, actor, master_keys, (slug, tenant), id).await?;

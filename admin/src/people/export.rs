@@ -4,7 +4,7 @@ use super::dead_letters::{self, MessageMatcher};
 use super::{Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record};
 use crate::store::{people, person_tables};
-use crate::transaction::transact;
+use crate::transact;
 use crate::{AdminError, secrets};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::broker::OperatorConnection;

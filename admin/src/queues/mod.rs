@@ -1,20 +1,19 @@
 //! The queues and their dead letters. Bodies are never returned: they may contain personal data.
 
-mod ages;
 mod dead_letter;
 mod webhooks;
 
-pub use ages::add_ages;
-pub(crate) use ages::waiting_since;
-pub use dead_letter::{DeadLetterView, LetterMetadata, MacStatus};
-pub use webhooks::requeue_webhooks;
-
 use crate::audit::{Actor, AuditAction, record_before};
-use crate::{AdminError, Observer, ProgressStep};
+use crate::overview::QueueState;
+use crate::{AdminError, Observer, ProgressStep, store};
+use chrono::{DateTime, Utc};
 use common::broker::{DeadLetterAction, DeadLetterScan, MessageKeys, OperatorConnection, Queue, QueueStatus};
+use common::clock;
 use common::sealed::MasterKeys;
+pub use dead_letter::{DeadLetterView, LetterMetadata, MacStatus};
 use serde::Serialize;
 use tokio_postgres::Client;
+pub use webhooks::requeue_webhooks;
 
 /// A queue and its length.
 #[derive(Clone, Debug, Serialize)]
@@ -155,5 +154,58 @@ impl<'b> DeadLetterDrop<'b> {
         let done = self.scan.finish().await?;
         observer.end(done.removed.into());
         Ok(DropReport { dropped: done.removed })
+    }
+}
+
+/// Since when, at the longest, the oldest message of a queue has waited; `None` if none waits, or that is unknown. `due` is the
+/// earliest due time of the deliveries in the queue of webhooks.
+pub(crate) fn waiting_since(
+    state: &QueueState,
+    due: Option<DateTime<Utc>>,
+    now: DateTime<Utc>,
+) -> Option<DateTime<Utc>> {
+    if state.ready == 0 {
+        return None;
+    }
+    match state.queue {
+        Queue::Webhooks => due.filter(|due| *due < now),
+        Queue::Events | Queue::Records | Queue::Crm => state.published_after.map(|at| at.min(now)),
+    }
+}
+
+/// Adds to queues since when, at the longest, their oldest message has waited.
+pub async fn add_ages(client: &Client, queues: &mut [QueueView]) -> Result<(), AdminError> {
+    let (states, due) =
+        (store::activity::queue_states(client).await?, store::activity::oldest_due(client).await?);
+    let now = clock::now();
+    for queue in queues {
+        let state = states.iter().find(|state| state.queue.as_str() == queue.name);
+        // How many wait now is known better by the broker than by the programs some seconds ago.
+        let current =
+            state.zip(queue.depth).map(|(state, depth)| QueueState { ready: depth.into(), ..*state });
+        queue.oldest = current.and_then(|state| waiting_since(&state, due, now)).map(clock::to_text);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeDelta;
+
+    #[test]
+    fn the_oldest_message_is_dated_by_the_last_one_before_it_or_by_when_it_is_due() {
+        let now: DateTime<Utc> = "2026-05-01T10:30:00Z".parse().unwrap();
+        let (before, later) = (now - TimeDelta::minutes(3), now + TimeDelta::minutes(3));
+        let since = |queue, ready, published_after, due| {
+            let state = QueueState { queue, observed_at: now, ready, consumers: 1, dead: 0, published_after };
+            waiting_since(&state, due, now)
+        };
+        assert_eq!(since(Queue::Events, 1, Some(before), None), Some(before));
+        assert_eq!(since(Queue::Events, 1, Some(later), None), Some(now), "clocks differ");
+        assert_eq!(since(Queue::Events, 0, Some(before), None), None);
+        assert_eq!(since(Queue::Records, 1, None, Some(before)), None, "it is unknown");
+        assert_eq!(since(Queue::Webhooks, 1, Some(now), Some(before)), Some(before));
+        assert_eq!(since(Queue::Webhooks, 1, Some(before), Some(later)), None, "none is due");
     }
 }

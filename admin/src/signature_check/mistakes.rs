@@ -1,7 +1,7 @@
 //! The texts and secrets that common mistakes lead to, each with one mistake.
 
+use super::CheckedRequest;
 use super::body;
-use super::request::CheckedRequest;
 use common::signature::Scheme;
 
 /// A text that may have been signed.

@@ -6,11 +6,7 @@
 
 mod body;
 mod mistakes;
-mod request;
 mod steps;
-
-pub use request::CheckedRequest;
-pub use steps::{CheckStep, SignatureReport, Verdict};
 
 use crate::refusals::RefusedRequest;
 use crate::{AdminError, store};
@@ -18,6 +14,8 @@ use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::{KeyPrefix, TenantId};
 use common::sealed::{MasterKeys, Secret, api_key_binding};
+use common::signature::{Scheme, SentMac};
+pub use steps::{CheckStep, SignatureReport, Verdict};
 use tokio_postgres::Client;
 
 /// Largest body that is checked, in bytes.
@@ -31,15 +29,6 @@ pub(crate) struct CheckedKey {
     pub(crate) secret: Option<Secret>,
     /// The secret before the last rotation, and until when it is valid.
     pub(crate) old_secret: Option<(Secret, DateTime<Utc>)>,
-}
-
-/// The columns of a key that a check needs.
-pub(crate) struct SealedKey {
-    pub(crate) tenant: TenantId,
-    pub(crate) revoked_at: Option<DateTime<Utc>>,
-    pub(crate) expires_at: Option<DateTime<Utc>>,
-    pub(crate) secret: Vec<u8>,
-    pub(crate) old_secret: Option<(Vec<u8>, DateTime<Utc>)>,
 }
 
 /// Checks a signature with the secrets of the key that the request names, if that is a key of the tenant. `refused` is the
@@ -65,4 +54,97 @@ pub async fn check(
     });
     let at = refused.map_or_else(clock::now, |refused| refused.at);
     Ok(steps::report(key.as_ref(), request, refused, at))
+}
+
+/// The path of the events route.
+const EVENTS: &str = "/api/v1/crm/connect/events";
+
+/// A request with its signature, as somebody has entered it.
+#[derive(Clone, Debug, Default)]
+pub struct CheckedRequest {
+    /// Prefix of the key.
+    pub key: String,
+    /// Such as `POST`.
+    pub method: String,
+    /// The path with its query.
+    pub target: String,
+    /// The timestamp; empty if the signature has it.
+    pub timestamp: String,
+    /// The header, or its MAC only.
+    pub signature: String,
+    /// The body. A browser sends its lines with CR and LF.
+    pub body: String,
+}
+
+/// The parts of a signature that was entered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EnteredSignature<'a> {
+    /// The timestamp as text.
+    pub(crate) timestamp: &'a str,
+    /// `v1` or `v2`, if it was entered.
+    pub(crate) scheme: Option<&'a str>,
+    pub(crate) mac: Option<SentMac>,
+    /// Whether it was entered as a header, whose form can be checked.
+    pub(crate) is_header: bool,
+}
+
+impl CheckedRequest {
+    /// The scheme of the route.
+    pub(crate) fn scheme(&self) -> Scheme {
+        if self.path() == EVENTS { Scheme::V1 } else { Scheme::V2 }
+    }
+
+    /// The target without its query.
+    pub(crate) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    /// Reads `t=<digits>,<scheme>=<MAC>`, in any order and with spaces, or a MAC alone.
+    pub(crate) fn signature(&self) -> EnteredSignature<'_> {
+        let sent = self.signature.trim();
+        let part = |names: &[&'static str]| {
+            sent.split([',', ';', ' ']).filter_map(|part| part.split_once('=')).find_map(|(name, value)| {
+                let known = names.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+                Some((*known, value.trim()))
+            })
+        };
+        let timestamp = part(&["t"]).map_or_else(|| self.timestamp.trim(), |(_, digits)| digits);
+        let named = part(&["v1", "v2", "sha256"]);
+        let (scheme, mac) = match named {
+            Some((scheme @ ("v1" | "v2"), mac)) => (Some(scheme), mac),
+            Some((_, mac)) => (None, mac),
+            None => (None, sent),
+        };
+        let is_header = part(&["t"]).is_some() || scheme.is_some();
+        EnteredSignature { timestamp, scheme, mac: SentMac::parse(mac), is_header }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+    fn read(signature: &str, timestamp: &str) -> (String, Option<String>, bool, bool) {
+        let request = CheckedRequest {
+            signature: signature.to_owned(),
+            timestamp: timestamp.to_owned(),
+            ..CheckedRequest::default()
+        };
+        let read = request.signature();
+        (read.timestamp.to_owned(), read.scheme.map(str::to_owned), read.mac.is_some(), read.is_header)
+    }
+
+    #[test]
+    fn a_header_or_a_mac_alone_is_read() {
+        let v1 = Some("v1".to_owned());
+        assert_eq!(read(&format!("t=5,v1={MAC}"), ""), ("5".to_owned(), v1.clone(), true, true));
+        assert_eq!(read(&format!(" v1={MAC}, t=5 "), "7"), ("5".to_owned(), v1, true, true));
+        assert_eq!(read(MAC, " 7 "), ("7".to_owned(), None, true, false));
+        assert_eq!(read(&format!("sha256={MAC}"), "7"), ("7".to_owned(), None, true, false));
+        let base64 = "ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=";
+        assert_eq!(read(base64, ""), (String::new(), None, true, false));
+        assert_eq!(read("nonsense", ""), (String::new(), None, false, false));
+    }
 }

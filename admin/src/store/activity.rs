@@ -2,11 +2,49 @@
 
 use super::{all, exactly_one, one};
 use crate::AdminError;
-use crate::overview::{ActivityMinute, QueueState};
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
+
+/// What happened in a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActivityMinute {
+    /// Its first moment, by the clock of the program that counted last.
+    pub at: DateTime<Utc>,
+    /// Requests with valid credentials that were not refused. Those that got a status of 500 or above are not counted.
+    pub accepted: i64,
+    /// Refused requests that named an existing key.
+    pub refused: i64,
+    /// Events that were applied; duplicates are not among them.
+    pub applied: i64,
+    /// Events that were failed.
+    pub failed: i64,
+    /// Attempts at webhooks with a 2xx status.
+    pub delivered: i64,
+    /// Other attempts at webhooks.
+    pub undelivered: i64,
+    /// Requests that got 503 `processing_timeout`.
+    pub timed_out: i64,
+}
+
+/// What the programs saw of a queue last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueState {
+    /// The queue, whatever its prefix.
+    pub queue: Queue,
+    /// When a program looked last, at most half a minute ago while one runs.
+    pub observed_at: DateTime<Utc>,
+    /// Messages that waited.
+    pub ready: i64,
+    /// Consumers that the broker knew.
+    pub consumers: i64,
+    /// Messages of its dead-letter queue.
+    pub dead: i64,
+    /// What waits in the queue was published later, unless it was requeued; `None` if that is unknown. Of no use for webhooks,
+    /// which wait for their next attempts in other queues.
+    pub published_after: Option<DateTime<Utc>>,
+}
 
 common::statements! {
     const MINUTES = "-- activity_minutes.last

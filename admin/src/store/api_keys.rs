@@ -1,17 +1,90 @@
 //! API keys.
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
+use super::secret_uses::{SecretUse, UseRow};
 use super::{all, execute, exists, one};
 use crate::AdminError;
-use crate::input::{KeyScopes, Origin};
-use crate::keys::{Key, KeyRow, NewKey, RequestCounts, UseRow};
-use crate::signature_check::SealedKey;
+use crate::input::{KeyScopes, Name, Origin, duration};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::api_key_binding;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
+
+/// An API key to be created.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewKey {
+    /// Slug of the tenant.
+    pub tenant: String,
+    /// What the key is for.
+    pub name: Name,
+    /// What the key permits.
+    pub scopes: KeyScopes,
+    /// The emitting system that uses the key: outbound events of this origin are not sent to it.
+    pub origin: Option<Origin>,
+    /// How long the key is valid; `None` for no limit.
+    #[serde(default, deserialize_with = "duration")]
+    pub expires_in: Option<Duration>,
+}
+
+/// An API key, without its secret.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Key {
+    /// The key's public name.
+    pub prefix: String,
+    /// What the key is for.
+    pub name: String,
+    /// What the key permits.
+    pub scopes: Vec<String>,
+    /// The emitting system that uses the key.
+    pub origin: Option<String>,
+    /// RFC 3339, UTC.
+    pub created_at: String,
+    /// RFC 3339, UTC; null for no limit.
+    pub expires_at: Option<String>,
+    /// RFC 3339, UTC; null while the key is not revoked.
+    pub revoked_at: Option<String>,
+    /// When any secret of the key was last used, RFC 3339, UTC, with an error of about a minute; null if it was not used since
+    /// uses are recorded.
+    pub last_used_at: Option<String>,
+    /// Whether the key is not revoked and was not used for seven days.
+    pub safe_to_revoke: bool,
+    /// Requests with the key in the last 24 hours, by whole hours.
+    pub requests_last_day: RequestCounts,
+    /// The current secret, and during an overlap the one before it.
+    pub secrets: Vec<SecretUse>,
+}
+
+/// Numbers of requests that named a key.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RequestCounts {
+    /// With valid credentials, and not refused.
+    pub accepted: i64,
+    /// Refused with a status from 400 to 499, except those that describe the state of a record: 404, 409 and 412.
+    pub refused: i64,
+}
+
+/// What is stored of a new key.
+pub(crate) struct KeyRow<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) sealed: &'a [u8],
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+}
+
+/// The columns of a key that a check needs.
+pub(crate) struct SealedKey {
+    pub(crate) tenant: TenantId,
+    pub(crate) revoked_at: Option<DateTime<Utc>>,
+    pub(crate) expires_at: Option<DateTime<Utc>>,
+    pub(crate) secret: Vec<u8>,
+    pub(crate) old_secret: Option<(Vec<u8>, DateTime<Utc>)>,
+}
 
 /// The columns of a key, with the last use of its current secret, of the one before it, and of any of its secrets, and the
 /// requests of the last 24 hours, by whole hours. Their time is compared as a number, so that only the primary key can find them.

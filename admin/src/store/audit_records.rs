@@ -1,13 +1,53 @@
 //! Records of operators' actions.
 
 use super::execute;
-use crate::audit::{Actor, AuditFilter, AuditRecord};
 use crate::{AdminError, Newest};
 use chrono::{DateTime, TimeZone as _, Utc};
+use common::clock;
 use common::model::TenantId;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row};
 use uuid::Uuid;
+
+/// An action of an operator.
+#[derive(Clone, Debug, Serialize)]
+pub struct AuditRecord {
+    /// Identifies the record; the records are listed in the order of their ids.
+    #[serde(skip)]
+    pub id: Uuid,
+    /// By the clock of the machine on which the operator worked.
+    #[serde(serialize_with = "clock::serialize")]
+    pub at: DateTime<Utc>,
+    /// The name of the [`Actor`].
+    pub who: String,
+    /// `connectctl` or `console`.
+    pub interface: String,
+    /// Such as `key.revoke`.
+    pub action: String,
+    /// What it was done to, such as the prefix of a key.
+    pub target: String,
+    /// Slug of the tenant; null for actions on all tenants.
+    pub tenant: Option<String>,
+}
+
+/// Which records are listed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AuditFilter {
+    /// Slug of a tenant: only actions on its objects.
+    pub tenant: Option<String>,
+    /// Only actions at or after this time.
+    pub from: Option<DateTime<Utc>>,
+    /// Only actions before this time.
+    pub to: Option<DateTime<Utc>>,
+    /// Only actions whose name begins with this text, such as `key.`.
+    pub action: Option<String>,
+    /// Only actions of people whose name contains this text, in any case.
+    pub who: Option<String>,
+    /// Only records before the one with this id: the next page begins before the first record of this one.
+    pub before: Option<Uuid>,
+}
 
 /// The columns of a record `a`.
 macro_rules! columns {
@@ -46,12 +86,11 @@ common::statements! {
 pub(crate) async fn add(
     on: &impl GenericClient,
     id: Uuid,
-    actor: &Actor,
+    (who, interface): (&str, &str),
     (action, target): (&str, &str),
     tenant: Option<TenantId>,
 ) -> Result<(), AdminError> {
     let tenant = tenant.map_or_else(Uuid::nil, |tenant| tenant.0);
-    let (who, interface) = (actor.name(), actor.interface().as_str());
     let parameters: [&(dyn ToSql + Sync); 7] = [&tenant, &id, &time(id), &who, &interface, &action, &target];
     execute(on, ADD, &parameters).await?;
     Ok(())

@@ -2,12 +2,34 @@
 
 use super::{all, one};
 use crate::AdminError;
-use crate::find::{AppliedEvent, OutboundEvent};
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use std::ops::Range;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
+
+/// An event of the ledger.
+pub(crate) struct AppliedEvent {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: String,
+    pub(crate) event_type: String,
+    pub(crate) key: String,
+    pub(crate) request: Uuid,
+    pub(crate) applied_at: DateTime<Utc>,
+    pub(crate) client: Option<Uuid>,
+    pub(crate) lead: Option<Uuid>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// An event of the outbox.
+pub(crate) struct OutboundEvent {
+    pub(crate) tenant: TenantId,
+    pub(crate) id: Uuid,
+    pub(crate) event_type: String,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) relayed_at: Option<DateTime<Utc>>,
+    pub(crate) request: Option<Uuid>,
+}
 
 common::statements! {
     const APPLIED = "-- found.applied

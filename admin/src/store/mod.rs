@@ -1,4 +1,5 @@
-//! SQL of the operators' commands. A module for each table; each statement is named in its first line.
+//! SQL of the operators' commands, and the rows that it reads. Each statement is named in its first line. Nothing here knows the
+//! operations.
 //!
 //! These serve one operation on several tables: `activity` (the overview), `found` (finding an event or record by an id), `people` and
 //! `person_tables` (exporting and erasing a person), `erasures` (the receipt, its key and hashes), `sealed_values` (rewrapping),
@@ -11,36 +12,27 @@
 pub(crate) mod activity;
 pub(crate) mod api_keys;
 pub(crate) mod audit_records;
-pub(crate) mod clients;
-pub(crate) mod console_login_links;
-pub(crate) mod console_sessions;
-pub(crate) mod console_spent_sign_ins;
+pub(crate) mod console;
 pub(crate) mod deliveries;
 pub(crate) mod delivery_changes;
-pub(crate) mod discoveries;
 pub(crate) mod erasures;
 pub(crate) mod found;
-pub(crate) mod inbox_messages;
-pub(crate) mod intake_pressure;
-pub(crate) mod invoices;
-pub(crate) mod leads;
-pub(crate) mod members;
-pub(crate) mod notifications;
 pub(crate) mod outbox;
 pub(crate) mod people;
 pub(crate) mod person_tables;
 pub(crate) mod receiver_health;
+pub(crate) mod records;
 pub(crate) mod refused_requests;
 pub(crate) mod replay_jobs;
-pub(crate) mod role_settings;
 pub(crate) mod roles;
 pub(crate) mod sealed_values;
+pub(crate) mod secret_uses;
+pub(crate) mod streams;
 pub(crate) mod subscriptions;
 pub(crate) mod tenants;
-pub(crate) mod timeline;
-pub(crate) mod usage_counters;
+pub(crate) mod usage;
 
-use crate::{AdminError, Newest};
+use crate::AdminError;
 use common::db::Sql;
 use serde_json::value::RawValue;
 use tokio_postgres::types::ToSql;
@@ -52,39 +44,38 @@ pub const STATEMENTS: &[&[Sql]] = &[
     activity::STATEMENTS,
     api_keys::STATEMENTS,
     audit_records::STATEMENTS,
-    clients::STATEMENTS,
-    console_login_links::STATEMENTS,
-    console_sessions::STATEMENTS,
-    console_spent_sign_ins::STATEMENTS,
+    console::STATEMENTS,
     deliveries::STATEMENTS,
     delivery_changes::STATEMENTS,
-    discoveries::STATEMENTS,
     erasures::STATEMENTS,
     found::STATEMENTS,
-    inbox_messages::STATEMENTS,
-    intake_pressure::STATEMENTS,
-    invoices::STATEMENTS,
-    leads::STATEMENTS,
-    members::STATEMENTS,
-    notifications::STATEMENTS,
     outbox::STATEMENTS,
     people::STATEMENTS,
     person_tables::STATEMENTS,
     refused_requests::STATEMENTS,
     receiver_health::STATEMENTS,
+    records::STATEMENTS,
     replay_jobs::STATEMENTS,
-    role_settings::STATEMENTS,
     roles::STATEMENTS,
     sealed_values::STATEMENTS,
+    streams::STATEMENTS,
     subscriptions::STATEMENTS,
     tenants::STATEMENTS,
-    timeline::STATEMENTS,
-    usage_counters::STATEMENTS,
+    usage::STATEMENTS,
 ];
 
 /// The statements that export and erase people, which only `connectctl` runs.
 pub const PERSONAL_DATA_STATEMENTS: &[&[Sql]] =
     &[erasures::STATEMENTS, people::STATEMENTS, person_tables::STATEMENTS];
+
+/// The newest items of a list, newest last.
+#[derive(Debug)]
+pub struct Newest<T> {
+    /// At most as many as were asked for.
+    pub items: Vec<T>,
+    /// Whether there are older ones, which were left out.
+    pub is_cut: bool,
+}
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 

@@ -3,13 +3,53 @@
 
 use super::{Parameters, all, execute, one};
 use crate::AdminError;
-use crate::people::{OwnIdentity, Person};
 use chrono::{DateTime, Utc};
 use common::db::Sql;
 use common::erasure::PersonIdentity;
 use common::model::{ClientId, TenantId};
+use std::collections::BTreeSet;
 use tokio_postgres::{GenericClient, Row, Transaction};
 use uuid::Uuid;
+
+/// An identity that a client has, or had before it was changed.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnIdentity {
+    /// In the form that is compared (D10).
+    pub(crate) identity: PersonIdentity<String>,
+    /// When the client lost it, if another client has it now.
+    pub(crate) until: Option<DateTime<Utc>>,
+}
+
+/// A client, and the keys of all rows that are about them.
+#[derive(Clone, Debug)]
+pub(crate) struct Person {
+    pub(crate) tenant: TenantId,
+    pub(crate) client: ClientId,
+    pub(crate) identities: Vec<OwnIdentity>,
+    /// The accounts of companies that they belong to, or belonged to by an identity.
+    pub(crate) accounts: Vec<Uuid>,
+    pub(crate) created_at: DateTime<Utc>,
+    pub(crate) leads: Vec<Uuid>,
+    pub(crate) trips: Vec<Uuid>,
+    pub(crate) proposals: Vec<Uuid>,
+    /// The event ids of their timeline.
+    pub(crate) events: Vec<String>,
+    /// Entries about them on the timelines of `accounts`.
+    pub(crate) account_entries: Vec<Uuid>,
+    pub(crate) notifications: BTreeSet<Uuid>,
+    /// Outbound events.
+    pub(crate) outbox: BTreeSet<Uuid>,
+    pub(crate) deliveries: Vec<Uuid>,
+    /// API keys, each with an idempotency key.
+    pub(crate) idempotency_keys: BTreeSet<(String, String)>,
+}
+
+impl OwnIdentity {
+    /// One that the client has.
+    pub(crate) const fn current(identity: PersonIdentity<String>) -> Self {
+        Self { identity, until: None }
+    }
+}
 
 common::statements! {
     const FIND = "-- people.find

@@ -2,12 +2,26 @@
 
 use super::all;
 use crate::AdminError;
-use crate::subscriptions::ReceiverHealth;
 use chrono::{DateTime, Utc};
 use common::model::{DeliveryState, TenantId};
 use std::collections::HashMap;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
+
+/// What the attempts of a receiver show: of events of the last 24 hours, and of at most [`HEALTH_DELIVERIES`] deliveries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverHealth {
+    /// Number of attempts.
+    pub attempts: i64,
+    /// Attempts with a 2xx response.
+    pub succeeded: i64,
+    /// Duration of the median attempt, in milliseconds.
+    pub median_ms: i32,
+    /// 95 % of the attempts took no longer, in milliseconds.
+    pub slow_ms: i32,
+    /// When the last failed attempt was made, and why it failed.
+    pub last_failure: Option<(DateTime<Utc>, String)>,
+}
 
 common::statements! {
     /// Reads a bounded number of each subscription's newest deliveries, by the key of subscription and state.

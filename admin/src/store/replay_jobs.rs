@@ -1,12 +1,106 @@
 //! Replay jobs, as operators see them, and what they would replay.
 
 use super::{execute, newest as newest_rows, one};
-use crate::deliveries::{ReplayJob, ReplayJobState};
 use crate::{AdminError, Newest};
+use chrono::{DateTime, Utc};
+use common::clock;
 use common::model::{DeliveryState, TenantId};
+use serde::{Serialize, Serializer};
 use std::ops::Range;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
+
+/// What becomes of a job. A job that is stopping replays nothing more; the dispatcher removes dead letters of what was replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayJobState {
+    /// The dispatcher replays its deliveries.
+    Running,
+    /// It was stopped, and has not ended yet.
+    Stopping,
+    /// All its deliveries were replayed.
+    Completed,
+    /// It was stopped before all its deliveries were replayed.
+    Stopped,
+}
+
+/// A replay of many deliveries, with its progress, as `connectctl replay` prints it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplayJob {
+    /// UUIDv7 (D18).
+    pub id: Uuid,
+    /// The tenant whose deliveries it replays.
+    #[serde(skip)]
+    pub tenant: TenantId,
+    /// Whether it is executed.
+    pub state: ReplayJobState,
+    /// Deliveries that were selected when it was created; null if there were more than were counted.
+    pub matched: Option<i64>,
+    /// Deliveries that were replayed so far.
+    pub replayed: i64,
+    /// Maximum number of deliveries that are replayed in a second.
+    pub per_second: i32,
+    /// The states of the deliveries: `dead`, `delivered` or both.
+    pub states: Vec<String>,
+    /// Only deliveries of events of this type.
+    pub event_type: Option<String>,
+    /// Only deliveries to this subscription.
+    pub subscription_id: Option<Uuid>,
+    /// Only deliveries of events of this time: `{"from", "to"}`, either of which may be null.
+    #[serde(rename = "occurred", serialize_with = "serialize_times")]
+    pub ids: Range<Uuid>,
+    /// The last delivery that was considered.
+    #[serde(skip)]
+    pub last_id: Uuid,
+    /// When it was created.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+    /// When it was completed or stopped.
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+impl ReplayJobState {
+    const ALL: [Self; 4] = [Self::Running, Self::Stopping, Self::Completed, Self::Stopped];
+
+    /// The name in JSON and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Completed => "completed",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// Whether nothing of the job remains to be done.
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Stopped)
+    }
+}
+
+impl ReplayJob {
+    /// From when and until when the events of its deliveries occurred. A job without an end has the time of its creation.
+    pub fn occurred(&self) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+        (limit_time(self.ids.start), limit_time(self.ids.end))
+    }
+}
+
+/// The time in an id that is the start or end of a range; `None` for the nil or the largest id, which do not limit it.
+fn limit_time(id: Uuid) -> Option<DateTime<Utc>> {
+    let is_limit = !id.is_nil() && !id.is_max();
+    let millis = i64::try_from(id.as_u128() >> 80).ok().filter(|_| is_limit)?;
+    DateTime::from_timestamp_millis(millis)
+}
+
+fn serialize_times<S: Serializer>(ids: &Range<Uuid>, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = |id| limit_time(id).map(clock::to_text);
+    serde_json::json!({"from": text(ids.start), "to": text(ids.end)}).serialize(serializer)
+}
 
 /// The columns of a job.
 macro_rules! columns {
@@ -190,4 +284,24 @@ fn job(row: &Row) -> Result<ReplayJob, AdminError> {
         created_at: row.try_get("created_at")?,
         ended_at: row.try_get("ended_at")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_the_names_of_the_database() {
+        for state in ReplayJobState::ALL {
+            assert_eq!(ReplayJobState::parse(state.as_str()), Some(state));
+        }
+        assert_eq!(ReplayJobState::parse("lost"), None);
+    }
+
+    #[test]
+    fn the_limits_of_a_job_are_times() {
+        let at = DateTime::from_timestamp_millis(1_777_629_600_123).unwrap();
+        assert_eq!(limit_time(crate::deliveries::first_id(at)), Some(at));
+        assert_eq!((limit_time(Uuid::nil()), limit_time(Uuid::max())), (None, None));
+    }
 }

@@ -3,15 +3,57 @@
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
 use super::{all, execute, exists, one};
 use crate::AdminError;
-use crate::subscriptions::{Subscription, SubscriptionState};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::egress::displayable;
 use common::model::TenantId;
 use common::sealed::{subscription_binding, subscription_url_binding};
+use serde::Serialize;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
+
+/// Whether a subscription receives deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SubscriptionState {
+    /// Deliveries are sent.
+    Active,
+    /// Its deliveries wait until it is resumed.
+    Paused,
+    /// It never does again.
+    Removed,
+}
+
+impl SubscriptionState {
+    /// The name in JSON.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// A subscription, without its secret.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subscription {
+    /// UUIDv7 (D18).
+    pub id: Uuid,
+    /// URL of the receiver, without the values of its query.
+    pub url: String,
+    /// Prefix of the receiving system's API key.
+    pub key: Option<String>,
+    /// Event types to deliver; null for all.
+    pub events: Option<Vec<String>>,
+    /// Whether it receives deliveries.
+    pub state: SubscriptionState,
+    /// When it was created.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+}
 
 common::statements! {
     const CREATE = "-- subscriptions.create

@@ -1,13 +1,78 @@
-//! Tenants.
+//! Tenants and their members.
 
-use super::{all, execute, one};
+use super::{all, exactly_one, execute, one};
 use crate::AdminError;
-use crate::input::MonthlyQuota;
-use crate::tenants::{NewTenant, Tenant, TenantChanges};
+use crate::input::{EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
+use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
+
+/// A tenant to be created.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTenant {
+    /// What callers send as `X-Connect-Tenant`.
+    pub slug: TenantSlug,
+    /// Full name, such as `Acme Travel`.
+    pub name: Name,
+    /// First part of the enquiry numbers.
+    pub enquiry_prefix: EnquiryPrefix,
+    /// Whether Traveller Discovery is on.
+    pub discovery: bool,
+    /// Records writes allowed in a calendar month (UTC).
+    pub monthly_quota: MonthlyQuota,
+    /// Records reads allowed per second and key, at least 1.
+    pub reads_per_second: i32,
+}
+
+/// The settings of a tenant to be changed; `None` leaves a setting as it is.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TenantChanges {
+    /// Whether Traveller Discovery is on.
+    pub discovery: Option<bool>,
+    /// Records writes allowed in a calendar month (UTC).
+    pub monthly_quota: Option<MonthlyQuota>,
+    /// Records reads allowed per second and key, at least 1.
+    pub reads_per_second: Option<i32>,
+}
+
+/// A tenant with its settings.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tenant {
+    /// UUIDv7 (D18).
+    pub id: TenantId,
+    /// What callers send as `X-Connect-Tenant`.
+    pub slug: String,
+    /// Full name, such as `Acme Travel`.
+    pub name: String,
+    /// First part of the enquiry numbers.
+    pub enquiry_prefix: String,
+    /// Whether Traveller Discovery is on.
+    pub discovery: bool,
+    /// Records writes allowed in a calendar month (UTC); null for no limit.
+    pub monthly_quota: Option<i64>,
+    /// Records reads allowed per second and key.
+    pub reads_per_second: i32,
+    /// When it was created.
+    #[serde(serialize_with = "clock::serialize")]
+    pub created_at: DateTime<Utc>,
+}
+
+/// A member of a tenant.
+#[derive(Clone, Debug, Serialize)]
+pub struct Member {
+    /// Lower case.
+    pub email: String,
+    /// Full name, which the API shows for an owner.
+    pub name: String,
+    /// Whether new leads are routed to them.
+    pub active: bool,
+}
 
 common::statements! {
     const CREATE = "-- tenants.create
@@ -32,6 +97,17 @@ common::statements! {
 
     const FIND = "-- tenants.find
     SELECT tenant_id FROM tenants WHERE slug = $1";
+
+    const ADD_MEMBER = "-- members.add
+    INSERT INTO members (tenant_id, email, name, active, created_at) VALUES ($1, $2, $3, true, $4)
+    ON CONFLICT (tenant_id, email) DO UPDATE SET name = excluded.name, active = true
+    RETURNING email, name, active";
+
+    const REMOVE_MEMBER = "-- members.remove
+    UPDATE members SET active = false WHERE tenant_id = $1 AND email = $2 RETURNING email, name, active";
+
+    const LIST_MEMBERS = "-- members.list
+    SELECT email, name, active FROM members WHERE tenant_id = $1 ORDER BY created_at, email";
 }
 
 pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) -> Result<(), AdminError> {
@@ -76,4 +152,31 @@ fn tenant(row: &Row) -> Result<Tenant, AdminError> {
         reads_per_second: row.try_get("reads_per_second")?,
         created_at: row.try_get("created_at")?,
     })
+}
+
+pub(crate) async fn add_member(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    email: &MemberEmail,
+    name: &Name,
+) -> Result<Member, AdminError> {
+    let row =
+        exactly_one(tx, ADD_MEMBER, &[&tenant.0, &email.as_str(), &name.as_str(), &clock::now()]).await?;
+    member(&row)
+}
+
+pub(crate) async fn remove_member(
+    tx: &Transaction<'_>,
+    tenant: TenantId,
+    email: &MemberEmail,
+) -> Result<Option<Member>, AdminError> {
+    one(tx, REMOVE_MEMBER, &[&tenant.0, &email.as_str()], member).await
+}
+
+pub(crate) async fn list_members(client: &Client, tenant: TenantId) -> Result<Vec<Member>, AdminError> {
+    all(client, LIST_MEMBERS, &[&tenant.0], member).await
+}
+
+fn member(row: &Row) -> Result<Member, AdminError> {
+    Ok(Member { email: row.try_get("email")?, name: row.try_get("name")?, active: row.try_get("active")? })
 }

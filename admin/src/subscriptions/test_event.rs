@@ -4,7 +4,7 @@ use super::{parse_id, refusal};
 use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::{self, Delivery};
 use crate::store::outbox::{self, TestEventRow};
-use crate::transaction::transact;
+use crate::transact;
 use crate::{AdminError, store};
 use common::clock;
 use common::event::TEST_EVENT_TYPE;

@@ -4,20 +4,21 @@
 //! if the signature does not verify. It stores nothing, so it does not detect duplicates; a real receiver does, by `eventId`.
 
 mod arguments;
-mod print;
 
 use arguments::Arguments;
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
 use clap::Parser as _;
+use common::clock::to_text;
 use common::sealed::Secret;
 use common::shutdown;
-use common::signature::verify_webhook;
+use common::signature::{SignatureError, verify_webhook};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use print::Webhook;
+use serde_json::Value;
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -119,6 +120,35 @@ async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
     if verdict.is_ok() { StatusCode::NO_CONTENT } else { StatusCode::UNAUTHORIZED }
 }
 
+/// A received webhook and the result of its verification.
+struct Webhook<'a> {
+    at: DateTime<Utc>,
+    event_type: &'a str,
+    delivery: &'a str,
+    tenant: &'a str,
+    body: &'a [u8],
+    verdict: Result<(), SignatureError>,
+}
+
+impl Webhook<'_> {
+    /// One line; with `verbose`, followed by the body if the webhook verifies.
+    fn text(&self, verbose: bool) -> String {
+        let verdict = match self.verdict {
+            Ok(()) => "verified".to_owned(),
+            Err(why) => format!("NOT VERIFIED: {why}"),
+        };
+        let Self { event_type, delivery, tenant, .. } = self;
+        let line =
+            format!("{} {event_type} for {tenant}, delivery {delivery}: {verdict}\n", to_text(self.at));
+        if verbose && self.verdict.is_ok() { line + &pretty(self.body) } else { line }
+    }
+}
+
+fn pretty(body: &[u8]) -> String {
+    let parsed = serde_json::from_slice::<Value>(body);
+    parsed.map_or_else(|error| format!("  no JSON: {error}\n"), |value| format!("{value:#}\n"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +182,28 @@ mod tests {
             assert_eq!(http.send(&request).await.status, status, "{request:?}");
         }
         accepting.abort();
+    }
+
+    fn text(verdict: Result<(), SignatureError>, verbose: bool) -> String {
+        let at = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z").unwrap().to_utc();
+        let body = br#"{"eventType":"lead.assigned"}"#;
+        let (event_type, delivery, tenant) = ("lead.assigned", "0195f0c2", "demo");
+        Webhook { at, event_type, delivery, tenant, body, verdict }.text(verbose)
+    }
+
+    #[test]
+    fn a_line_says_what_came_and_whether_it_verifies() {
+        let line = "2026-01-01T00:00:00.000Z lead.assigned for demo, delivery 0195f0c2: ";
+        assert_eq!(text(Ok(()), false), format!("{line}verified\n"));
+        assert_eq!(
+            text(Ok(()), true),
+            format!("{line}verified\n{{\n  \"eventType\": \"lead.assigned\"\n}}\n")
+        );
+        for verbose in [false, true] {
+            assert_eq!(
+                text(Err(SignatureError::Mismatch), verbose),
+                format!("{line}NOT VERIFIED: mismatch\n")
+            );
+        }
     }
 }

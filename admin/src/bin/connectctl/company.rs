@@ -3,8 +3,8 @@
 use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
-use admin::companies::{self, CreatedCompany};
 use admin::input::{CompanyDomain, Name};
+use admin::tenants::{self, CreatedCompany};
 use clap::{Args, Subcommand};
 use common::settings::MailboxSettings;
 
@@ -35,7 +35,9 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     match command {
         Command::Create(create) => {
             let (name, domain) = (Name::parse(&create.name)?, CompanyDomain::parse(&create.domain)?);
-            output.print_one(&companies::create(database, actor, &create.tenant.slug, &name, &domain).await?)
+            output.print_one(
+                &tenants::create_company(database, actor, &create.tenant.slug, &name, &domain).await?,
+            )
         }
     }
 }

@@ -3,8 +3,7 @@
 use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
-use admin::pressure::{self, Pressure};
-use admin::usage::{self, Usage};
+use admin::tenants::{self, Pressure, Usage};
 use clap::Args;
 use common::clock;
 
@@ -20,11 +19,11 @@ pub(crate) struct UsageArgs {
 }
 
 pub(crate) async fn usage(args: UsageArgs, context: &Context) -> anyhow::Result<()> {
-    context.output.print_one(&usage::of_this_month(&context.database, &args.tenant.slug).await?)
+    context.output.print_one(&tenants::usage_of_this_month(&context.database, &args.tenant.slug).await?)
 }
 
 pub(crate) async fn pressure(PressureArgs: PressureArgs, context: &Context) -> anyhow::Result<()> {
-    context.output.print_list(&pressure::list(&context.database).await?)
+    context.output.print_list(&tenants::pressures(&context.database).await?)
 }
 
 impl Show for Usage {

@@ -4,7 +4,7 @@ use crate::arguments::TenantArgs;
 use crate::context::Context;
 use crate::output::Show;
 use admin::input::{MemberEmail, Name};
-use admin::members::{self, Member};
+use admin::tenants::{self, Member};
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -48,13 +48,13 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     match command {
         Command::Add(add) => {
             let (email, name) = (MemberEmail::parse(&add.email)?, Name::parse(&add.name)?);
-            output.print_one(&members::add(database, actor, &add.tenant.slug, &email, &name).await?)
+            output.print_one(&tenants::add_member(database, actor, &add.tenant.slug, &email, &name).await?)
         }
         Command::Remove(remove) => {
             let email = MemberEmail::parse(&remove.email)?;
-            output.print_one(&members::remove(database, actor, &remove.tenant.slug, &email).await?)
+            output.print_one(&tenants::remove_member(database, actor, &remove.tenant.slug, &email).await?)
         }
-        Command::List(of) => output.print_list(&members::list(database, &of.slug).await?),
+        Command::List(of) => output.print_list(&tenants::list_members(database, &of.slug).await?),
     }
 }
 

@@ -9,11 +9,10 @@ use crate::layout;
 use crate::pages::chart;
 use crate::pages::form::{Faults, Field, input, select, summary};
 use crate::response::redirect;
+use admin::AdminError;
 use admin::console::Role;
 use admin::input::{MemberEmail, MonthlyQuota, Name};
-use admin::members::{self, Member};
-use admin::tenants::{self, Tenant, TenantChanges};
-use admin::{AdminError, usage};
+use admin::tenants::{self, Member, Tenant, TenantChanges};
 use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -34,8 +33,8 @@ pub(super) async fn with_faults(
     faults: &Faults,
 ) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
-    let members = members::list(view.client(), &tenant.slug).await?;
-    let months = usage::of_last_months(view.client(), tenant.id, MONTHS).await?;
+    let members = tenants::list_members(view.client(), &tenant.slug).await?;
+    let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
     let content = html! {
         (summary(faults))
         dl {
@@ -200,7 +199,7 @@ pub(crate) async fn add_member(mut change: Change<'_>) -> Result<Response, Failu
     let name = faults.check("name", Name::parse(change.form().get("name")));
     let (Some(email), Some(name)) = (email, name) else { return refuse(&change, &faults).await };
     let (client, actor) = change.operation();
-    members::add(client, actor, &context.tenant()?.slug, &email, &name).await?;
+    tenants::add_member(client, actor, &context.tenant()?.slug, &email, &name).await?;
     Ok(redirect(&context.tenant_path("/settings?done=member-added")))
 }
 
@@ -210,7 +209,7 @@ pub(crate) async fn remove_member(mut change: Change<'_>) -> Result<Response, Fa
     let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
     let Some(email) = email else { return refuse(&change, &faults).await };
     let (client, actor) = change.operation();
-    members::remove(client, actor, &context.tenant()?.slug, &email).await?;
+    tenants::remove_member(client, actor, &context.tenant()?.slug, &email).await?;
     Ok(redirect(&context.tenant_path("/settings?done=member-removed")))
 }
 

@@ -7,7 +7,7 @@ use crate::layout;
 use admin::deliveries::{self, DeliveryQuery};
 use admin::overview::last_hour as hour_of;
 use admin::subscriptions::{self, SubscriptionState};
-use admin::{keys, usage};
+use admin::{keys, tenants};
 use common::model::DeliveryState;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -20,7 +20,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let keys = keys::list(view.client(), &tenant.slug).await?;
     let active: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();
     let receivers = subscriptions::list(view.client(), &tenant.slug).await?;
-    let usage = usage::of_this_month(view.client(), &tenant.slug).await?;
+    let usage = tenants::usage_of_this_month(view.client(), &tenant.slug).await?;
     let failed = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
     let failed = deliveries::page(view.client(), tenant.id, &failed, DEAD_READ).await?;
     let paused = receivers.iter().filter(|receiver| receiver.state == SubscriptionState::Paused).count();

@@ -1,4 +1,4 @@
-//! Settings and clock of the Postgres server.
+//! Settings and clock of the Postgres server, its sessions, transactions that are open for long, and the read replica of ingest.
 
 use super::Finding;
 use crate::AdminError;
@@ -22,6 +22,30 @@ common::statements! {
 
     const CLOCK = "-- doctor.clock
     SELECT clock_timestamp()";
+
+    const CONNECTIONS = "-- doctor.connections
+    SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+           current_setting('max_connections')::bigint,
+           pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_user::text";
+
+    /// The oldest of this database. Their queries may contain personal data and are not read.
+    const TRANSACTIONS = "-- doctor.transactions
+    SELECT pid, coalesce(usename::text, '-'), coalesce(nullif(application_name, ''), '-'), coalesce(state, '-'),
+           extract(epoch FROM clock_timestamp() - xact_start)::float8
+    FROM pg_stat_activity
+    WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+      AND xact_start IS NOT NULL AND clock_timestamp() - xact_start >= make_interval(secs => $1)
+    ORDER BY xact_start LIMIT 5";
+
+    const PREPARED = "-- doctor.prepared_transactions
+    SELECT gid, extract(epoch FROM clock_timestamp() - prepared)::float8 FROM pg_prepared_xacts
+    WHERE database = current_database() AND clock_timestamp() - prepared >= make_interval(secs => $1)
+    ORDER BY prepared LIMIT 5";
+
+    /// The heartbeat that a server shows, and its age by the server's clock; both in seconds.
+    const HEARTBEAT = "-- doctor.replication_heartbeat
+    SELECT extract(epoch FROM beat_at)::float8, extract(epoch FROM clock_timestamp() - beat_at)::float8
+    FROM replication_heartbeat";
 }
 
 /// Differences of clocks: signatures are valid for 300 s, and a records write has a deadline.
@@ -113,4 +137,74 @@ pub(super) async fn pooler(
     let fix = "Run connectctl migrate with DATABASE_URL and DATABASE_DIRECT_URL for each program's user, then RECONNECT in the pooler; see docs/operators.md, PgBouncer";
     let of = |is_error: bool| if is_error { Finding::error } else { Finding::warning };
     Ok(missing.into_iter().map(|missing| of(missing.is_error)(missing.text, fix.to_owned())).collect())
+}
+
+/// Percentages of max_connections.
+const MANY: i64 = 80;
+const TOO_MANY: i64 = 95;
+
+pub(super) async fn connections(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    let row = client.query_one(CONNECTIONS.as_str(), &[]).await?;
+    let (open, most): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let (sees_all, user): (bool, String) = (row.try_get(2)?, row.try_get(3)?);
+    let mut findings = Vec::new();
+    if open * 100 >= most * MANY {
+        let finding = if open * 100 >= most * TOO_MANY { Finding::error } else { Finding::warning };
+        findings.push(finding(
+            format!("{open} of {most} connections are in use"),
+            "Raise max_connections and restart the server, run fewer copies of the programs, or use a connection pooler".to_owned(),
+        ));
+    }
+    if !sees_all {
+        findings.push(Finding::warning(
+            format!("{user} does not see the transactions of other roles, so the check of transactions is incomplete"),
+            format!("GRANT pg_monitor TO {user}, as a superuser"),
+        ));
+    }
+    Ok(findings)
+}
+
+/// Transactions that have been open for at least `age`. They keep removed rows from being reused.
+pub(super) async fn transactions(client: &Client, age: Duration) -> Result<Vec<Finding>, AdminError> {
+    let mut findings = Vec::new();
+    for row in client.query(TRANSACTIONS.as_str(), &[&age.as_secs_f64()]).await? {
+        let (pid, user, name): (i32, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let (state, seconds): (String, f64) = (row.try_get(3)?, row.try_get(4)?);
+        let finding = if seconds >= age.as_secs_f64() * 12.0 { Finding::error } else { Finding::warning };
+        findings.push(finding(
+            format!("a transaction of {user} ({name}, {state}) has been open for {seconds:.0} s: removed rows cannot be reused"),
+            format!("Have its owner end it, or: SELECT pg_terminate_backend({pid})"),
+        ));
+    }
+    for row in client.query(PREPARED.as_str(), &[&age.as_secs_f64()]).await? {
+        let (id, seconds): (String, f64) = (row.try_get(0)?, row.try_get(1)?);
+        findings.push(Finding::error(
+            format!("the prepared transaction {id:?} has been open for {seconds:.0} s: removed rows cannot be reused"),
+            "Connect prepares none. Commit or roll it back: ROLLBACK PREPARED".to_owned(),
+        ));
+    }
+    Ok(findings)
+}
+
+/// A replica that lags behind further than ingest accepts. The heartbeat is written only while an ingest runs; a replica that has
+/// the newest one is complete.
+pub(super) async fn replica_lag(
+    primary: &Client,
+    replica: &Client,
+    limit: Duration,
+) -> Result<Vec<Finding>, AdminError> {
+    // In this order, so that a heartbeat that is written meanwhile is not missed on the replica.
+    let newest = primary.query_one(HEARTBEAT.as_str(), &[]).await?;
+    let shown = replica.query_one(HEARTBEAT.as_str(), &[]).await?;
+    let (newest, age, shown): (f64, f64, f64) = (newest.try_get(0)?, newest.try_get(1)?, shown.try_get(0)?);
+    let lag = newest - shown + age;
+    if shown >= newest || lag <= limit.as_secs_f64() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Finding::warning(
+        format!(
+            "the server of DATABASE_READ_URL lags {lag:.0} s behind the primary, so ingest reads records on the primary"
+        ),
+        "Read pg_stat_wal_receiver and pg_is_wal_replay_paused() on the replica; see the runbook, ConnectReadReplicaBehind",
+    )])
 }

@@ -1,28 +1,24 @@
 //! The receivers of a tenant's webhooks.
 
-mod events;
-mod health;
-mod remove;
-mod rotate;
 mod test_event;
 
-pub use events::set_events;
-pub use health::{HEALTH_DELIVERIES, ReceiverHealth, health};
-pub use remove::remove;
-pub use rotate::rotate_secret;
-pub use test_event::{TestEvent, send_test, wait_for_test};
-
 use crate::audit::{Actor, AuditAction, record};
+use crate::deliveries::first_id;
 use crate::input::EventTypes;
 use crate::receiver_url::check_receiver;
+pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;
-use crate::transaction::transact;
-use crate::{AdminError, Notice, Observer, master_key, secrets, store, tenants};
-use chrono::{DateTime, Utc};
+pub use crate::store::subscriptions::{Subscription, SubscriptionState};
+use crate::{AdminError, Notice, Observer, secrets, store, tenants, transact};
+use chrono::TimeDelta;
 use common::clock;
 use common::egress::EgressSettings;
+use common::model::{DeliveryState, TenantId};
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::time::Duration;
+pub use test_event::{TestEvent, send_test, wait_for_test};
 use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
 
@@ -49,48 +45,6 @@ pub struct SubscriptionSecret {
     pub secret: String,
 }
 
-/// Whether a subscription receives deliveries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SubscriptionState {
-    /// Deliveries are sent.
-    Active,
-    /// Its deliveries wait until it is resumed.
-    Paused,
-    /// It never does again.
-    Removed,
-}
-
-impl SubscriptionState {
-    /// The name in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Removed => "removed",
-        }
-    }
-}
-
-/// A subscription, without its secret.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Subscription {
-    /// UUIDv7 (D18).
-    pub id: Uuid,
-    /// URL of the receiver, without the values of its query.
-    pub url: String,
-    /// Prefix of the receiving system's API key.
-    pub key: Option<String>,
-    /// Event types to deliver; null for all.
-    pub events: Option<Vec<String>>,
-    /// Whether it receives deliveries.
-    pub state: SubscriptionState,
-    /// When it was created.
-    #[serde(serialize_with = "clock::serialize")]
-    pub created_at: DateTime<Utc>,
-}
-
 /// Creates a subscription, after its receiver was checked. Resolves the name of the receiver's host.
 pub async fn create(
     client: &mut Client,
@@ -100,7 +54,7 @@ pub async fn create(
     new: &NewSubscription,
     observer: &mut impl Observer,
 ) -> Result<SubscriptionSecret, AdminError> {
-    master_key::verify(client, master_keys).await?;
+    secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
     if let Some(prefix) = &new.key
         && !store::api_keys::is_active(client, tenant, prefix).await?
@@ -189,4 +143,106 @@ async fn refusal(on: &impl GenericClient, id: &str) -> AdminError {
         Ok(false) => AdminError::SubscriptionNotFound(id.to_owned()),
         Err(error) => error,
     }
+}
+
+/// Replaces the event types that a subscription receives; `None` stands for all. It concerns events that are relayed from now
+/// on: deliveries that wait are sent.
+pub async fn set_events(
+    client: &mut Client,
+    actor: &Actor,
+    id: &str,
+    events: Option<&EventTypes>,
+) -> Result<Subscription, AdminError> {
+    let parsed = parse_id(id)?;
+    let names = events.map(EventTypes::names);
+    let set = async |tx: &Transaction<'_>| {
+        let Some((tenant, changed)) = store::subscriptions::set_events(tx, parsed, names.as_deref()).await?
+        else {
+            return Err(refusal(tx, id).await);
+        };
+        record(tx, actor, AuditAction::SetSubscriptionEvents, &parsed.to_string(), Some(tenant)).await?;
+        Ok(changed)
+    };
+    transact(client, set).await
+}
+
+/// Replaces the signing secret. During `overlap` deliveries are also signed with the old secret; without it the old secret is
+/// invalid from now on. Only one old secret is kept.
+pub async fn rotate_secret(
+    client: &mut Client,
+    actor: &Actor,
+    master_keys: &MasterKeys,
+    id: &str,
+    overlap: Option<Duration>,
+) -> Result<SubscriptionSecret, AdminError> {
+    secrets::verify_master_keys(client, master_keys).await?;
+    let until = overlap.map(|overlap| secrets::overlap_end(clock::now(), overlap)).transpose()?;
+    let parsed = parse_id(id)?;
+    let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
+        return Err(refusal(&*client, id).await);
+    };
+    let secret = secrets::new_secret("whsec_")?;
+    let sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, parsed))?;
+    transact(client, async |tx| {
+        if !store::subscriptions::rotate_secret(tx, parsed, &sealed, until).await? {
+            return Err(refusal(tx, id).await);
+        }
+        record(tx, actor, AuditAction::RotateSubscriptionSecret, &parsed.to_string(), Some(tenant)).await
+    })
+    .await?;
+    Ok(SubscriptionSecret { id: parsed, secret: secret.reveal().to_owned() })
+}
+
+/// The states of deliveries that are dropped. Those that are dead-lettered could not be replayed any more, and retention keeps
+/// them until they are settled.
+const DROPPED: [DeliveryState; 2] = [DeliveryState::Pending, DeliveryState::DeadLettered];
+
+/// Removes the subscription, and in the same transaction drops the first batch of its deliveries in each of the states
+/// [`DROPPED`]. The remaining ones follow batch by batch; until then the dispatcher checks before each attempt whether the
+/// subscription is removed. If the operation is interrupted, another run drops the rest.
+pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription, AdminError> {
+    let (parsed, now) = (parse_id(id)?, clock::now());
+    let begin = async |tx: &Transaction<'_>| {
+        let removed = match store::subscriptions::remove(tx, parsed, now).await? {
+            Some(removed) => Some((removed, true)),
+            None => store::subscriptions::removed(tx, parsed).await?.map(|before| (before, false)),
+        };
+        let not_found = || AdminError::SubscriptionNotFound(id.to_owned());
+        let ((tenant, subscription), is_new) = removed.ok_or_else(not_found)?;
+        let mut last = [None; DROPPED.len()];
+        for (state, last) in DROPPED.into_iter().zip(&mut last) {
+            *last = store::delivery_changes::drop_batch(tx, tenant, parsed, state, Uuid::nil()).await?;
+        }
+        if !is_new && last.iter().all(Option::is_none) {
+            return Err(AdminError::SubscriptionRemoved(id.to_owned()));
+        }
+        record(tx, actor, AuditAction::RemoveSubscription, &parsed.to_string(), Some(tenant)).await?;
+        Ok((tenant, last, subscription))
+    };
+    let (tenant, last, subscription) = transact(client, begin).await?;
+    for (state, mut last) in DROPPED.into_iter().zip(last) {
+        while let Some(after) = last {
+            let next = async |tx: &Transaction<'_>| {
+                store::delivery_changes::drop_batch(tx, tenant, parsed, state, after).await
+            };
+            last = transact(client, next).await?;
+        }
+    }
+    Ok(subscription)
+}
+
+/// Maximum number of deliveries of a subscription whose attempts are considered, the newest ones.
+pub const HEALTH_DELIVERIES: i64 = 500;
+/// Events of this time are considered.
+const WINDOW: TimeDelta = TimeDelta::hours(24);
+
+/// The health of the receivers of a tenant's subscriptions. Those without attempts are missing.
+pub async fn health(
+    client: &Client,
+    tenant: TenantId,
+    subscriptions: &[Uuid],
+) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
+    let since = clock::now() - WINDOW;
+    store::receiver_health::load(client, tenant, subscriptions, (first_id(since), since), HEALTH_DELIVERIES)
+        .await
 }

@@ -1,40 +1,19 @@
 //! API keys. A secret is returned only once, when it is created (D5).
 
-mod last_use;
-mod rotate;
-
-pub use last_use::SecretUse;
-pub(crate) use last_use::UseRow;
-pub use rotate::{RotatedKey, end_overlap, rotate_secret};
-
 use crate::audit::{Actor, AuditAction, record};
-use crate::input::{KeyScopes, Name, Origin, duration};
-use crate::transaction::transact;
-use crate::{AdminError, master_key, secrets, store, tenants};
+use crate::input::KeyScopes;
+use crate::store::api_keys::KeyRow;
+pub use crate::store::api_keys::{Key, NewKey, RequestCounts};
+pub use crate::store::secret_uses::SecretUse;
+use crate::transact;
+use crate::{AdminError, secrets, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, api_key_binding};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
-
-/// An API key to be created.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NewKey {
-    /// Slug of the tenant.
-    pub tenant: String,
-    /// What the key is for.
-    pub name: Name,
-    /// What the key permits.
-    pub scopes: KeyScopes,
-    /// The emitting system that uses the key: outbound events of this origin are not sent to it.
-    pub origin: Option<Origin>,
-    /// How long the key is valid; `None` for no limit.
-    #[serde(default, deserialize_with = "duration")]
-    pub expires_in: Option<Duration>,
-}
 
 /// An API key that was created.
 #[derive(Serialize)]
@@ -47,52 +26,6 @@ pub struct CreatedKey {
     pub scopes: Vec<String>,
 }
 
-/// An API key, without its secret.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Key {
-    /// The key's public name.
-    pub prefix: String,
-    /// What the key is for.
-    pub name: String,
-    /// What the key permits.
-    pub scopes: Vec<String>,
-    /// The emitting system that uses the key.
-    pub origin: Option<String>,
-    /// RFC 3339, UTC.
-    pub created_at: String,
-    /// RFC 3339, UTC; null for no limit.
-    pub expires_at: Option<String>,
-    /// RFC 3339, UTC; null while the key is not revoked.
-    pub revoked_at: Option<String>,
-    /// When any secret of the key was last used, RFC 3339, UTC, with an error of about a minute; null if it was not used since
-    /// uses are recorded.
-    pub last_used_at: Option<String>,
-    /// Whether the key is not revoked and was not used for seven days.
-    pub safe_to_revoke: bool,
-    /// Requests with the key in the last 24 hours, by whole hours.
-    pub requests_last_day: RequestCounts,
-    /// The current secret, and during an overlap the one before it.
-    pub secrets: Vec<SecretUse>,
-}
-
-/// Numbers of requests that named a key.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct RequestCounts {
-    /// With valid credentials, and not refused.
-    pub accepted: i64,
-    /// Refused with a status from 400 to 499, except those that describe the state of a record: 404, 409 and 412.
-    pub refused: i64,
-}
-
-/// What is stored of a new key.
-pub(crate) struct KeyRow<'a> {
-    pub(crate) prefix: &'a str,
-    pub(crate) sealed: &'a [u8],
-    pub(crate) created_at: DateTime<Utc>,
-    pub(crate) expires_at: Option<DateTime<Utc>>,
-}
-
 /// Creates a key with a new secret, which is stored sealed and returned only here.
 pub async fn create(
     client: &mut Client,
@@ -100,7 +33,7 @@ pub async fn create(
     master_keys: &MasterKeys,
     new: &NewKey,
 ) -> Result<CreatedKey, AdminError> {
-    master_key::verify(client, master_keys).await?;
+    secrets::verify_master_keys(client, master_keys).await?;
     let tenant = tenants::find(&*client, &new.tenant).await?;
     let (prefix, secret) = (secrets::new_prefix()?, secrets::new_secret("cs_")?);
     let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, &prefix))?;
@@ -175,4 +108,49 @@ fn expiry(now: DateTime<Utc>, span: Duration) -> Result<DateTime<Utc>, AdminErro
     let span = TimeDelta::from_std(span).map_err(|error| AdminError::InvalidInput(error.to_string()))?;
     let too_far = || AdminError::InvalidInput("the key would expire too far in the future".to_owned());
     now.checked_add_signed(span).ok_or_else(too_far)
+}
+
+/// The new secret of a key.
+#[derive(Serialize)]
+pub struct RotatedKey {
+    /// The key's public name.
+    pub prefix: String,
+    /// The secret, which is stored sealed and cannot be read again.
+    pub secret: String,
+}
+
+/// Replaces the secret of a key. During `overlap` signatures with the old secret are accepted as well; without it they are
+/// refused from now on. Only one old secret is kept. Running programs follow within a second.
+pub async fn rotate_secret(
+    client: &mut Client,
+    actor: &Actor,
+    master_keys: &MasterKeys,
+    prefix: &str,
+    overlap: Option<Duration>,
+) -> Result<RotatedKey, AdminError> {
+    secrets::verify_master_keys(client, master_keys).await?;
+    let now = clock::now();
+    let until = overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
+    let Some(tenant) = store::api_keys::tenant(&*client, prefix).await? else {
+        return Err(AdminError::KeyNotFound(prefix.to_owned()));
+    };
+    let secret = secrets::new_secret("cs_")?;
+    let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, prefix))?;
+    transact(client, async |tx| {
+        if !store::api_keys::rotate_secret(tx, prefix, &sealed, until, now).await? {
+            return Err(AdminError::KeyRevoked(prefix.to_owned()));
+        }
+        record(tx, actor, AuditAction::RotateKeySecret, prefix, Some(tenant)).await
+    })
+    .await?;
+    Ok(RotatedKey { prefix: prefix.to_owned(), secret: secret.reveal().to_owned() })
+}
+
+/// Ends the overlap of a rotation: signatures with the old secret are refused from now on. Changes nothing if there is none.
+pub async fn end_overlap(client: &mut Client, actor: &Actor, prefix: &str) -> Result<Key, AdminError> {
+    transact(client, async |tx| {
+        let changed = store::api_keys::end_overlap(tx, prefix).await?;
+        recorded(tx, actor, AuditAction::EndKeyOverlap, prefix, changed).await
+    })
+    .await
 }

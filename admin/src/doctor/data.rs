@@ -1,0 +1,122 @@
+//! The schema, the values that are sealed under the master key, rows that expired, and requests that got no reply in time.
+
+use super::Finding;
+use crate::{AdminError, overview, sealed_values};
+use chrono::TimeDelta;
+use common::clock;
+use common::db::{MasterKeyState, missing_migrations, read_master_key_state};
+use common::retention::RULES;
+use common::sealed::{MasterKeyRole, MasterKeys};
+use common::settings::RetentionSettings;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+common::statements! {
+    /// An index that is being built now is not valid yet.
+    const INVALID_INDEXES = "-- doctor.invalid_indexes
+    SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    WHERE c.relnamespace = current_schema()::regnamespace AND NOT (i.indisvalid AND i.indisready AND i.indislive)
+      AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
+    ORDER BY 1";
+}
+
+pub(super) async fn version(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    Ok(match missing_migrations(client).await {
+        Ok(missing) if missing.is_empty() => Vec::new(),
+        Ok(missing) => vec![Finding::error(
+            format!("the schema lacks {} migrations: {}", missing.len(), missing.join(", ")),
+            "Run connectctl migrate",
+        )],
+        Err(error) => vec![Finding::error(
+            crate::describe(&error),
+            "Use the connectctl and the programs of the release that migrated this database",
+        )],
+    })
+}
+
+pub(super) async fn indexes(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    let rows = client.query(INVALID_INDEXES.as_str(), &[]).await?;
+    let of = |row: &tokio_postgres::Row| {
+        let (index, table): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+        let fix = if index.contains("_ccnew") || index.contains("_ccold") {
+            format!("An interrupted REINDEX has left it: DROP INDEX CONCURRENTLY {index}")
+        } else {
+            format!("REINDEX INDEX CONCURRENTLY {index}")
+        };
+        Ok(Finding::error(
+            format!("the index {index} of {table} is invalid: its building was interrupted"),
+            fix,
+        ))
+    };
+    rows.iter().map(of).collect()
+}
+
+pub(super) async fn secrets(client: &Client, keys: &MasterKeys) -> Result<Vec<Finding>, AdminError> {
+    let mut findings = Vec::new();
+    if read_master_key_state(client, keys).await?.is_some_and(|state| !MasterKeyState::is_match(state)) {
+        findings.push(Finding::error(
+            "CONNECT_MASTER_KEY differs from the master key that the database was set up with: programs with this key do not work",
+            "Set CONNECT_MASTER_KEY, or during a rotation CONNECT_MASTER_KEY_PREVIOUS, to the key that was used before",
+        ));
+    }
+    for counted in sealed_values::count(client, keys).await? {
+        let (id, values) = (&counted.key_id, counted.values);
+        findings.extend(match counted.key {
+            MasterKeyRole::Current => None,
+            MasterKeyRole::Previous => Some(Finding::warning(
+                format!("{values} values are still sealed under the previous master key {id}"),
+                "Run connectctl secrets rotate",
+            )),
+            MasterKeyRole::Other => Some(Finding::error(
+                format!("{values} values are sealed under another master key, {id}"),
+                "Set CONNECT_MASTER_KEY_PREVIOUS to that key and run connectctl secrets rotate. If it is lost, rotate the secrets of the keys and subscriptions concerned",
+            )),
+        });
+    }
+    Ok(findings)
+}
+
+/// Rows that expired longer ago are removed late, as for the alert `ConnectRetentionBehind`.
+const LATE: TimeDelta = TimeDelta::hours(6);
+
+pub(super) async fn retention(client: &Client, settings: &RetentionSettings) -> Result<Vec<Finding>, AdminError> {
+    let mut findings = Vec::new();
+    for rule in RULES {
+        let Some(cutoff) = rule.period(settings).cutoff(clock::now() - LATE) else { continue };
+        for (table, due) in rule.tables.iter().zip(rule.due(client, cutoff, None).await?.rows) {
+            if due > 0 {
+                findings.push(Finding::warning(
+                    format!("{due} rows of {table} expired more than {} hours ago and were not removed", LATE.num_hours()),
+                    "Start a worker and look at its log, or run connectctl retention run; check that both have the same CONNECT_RETENTION_ settings",
+                ));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Requests of the last minutes that got 503 `processing_timeout`. A schema that does not count them yet has a finding of its own.
+pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>, AdminError> {
+    let hour = match overview::last_hour(client, None).await {
+        Ok(hour) => hour,
+        Err(error) if is_old_schema(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let finding = overview::timed_out_requests(&hour).map(|text| {
+        Finding::warning(
+            text,
+            format!(
+                "Start workers if none consumes the queues; read /readyz of each worker and restart those that do not respond; check \
+                 RabbitMQ. See the runbook, {}",
+                overview::TIMED_OUT_SECTION
+            ),
+        )
+    });
+    Ok(finding.into_iter().collect())
+}
+
+fn is_old_schema(error: &AdminError) -> bool {
+    let AdminError::Database(error) = error else { return false };
+    error.code().is_some_and(|code| [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code))
+}

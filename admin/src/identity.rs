@@ -1,0 +1,142 @@
+//! Who is signed in to the settings area, and by what: what links and sessions store.
+
+use crate::input::Name;
+use chrono::{DateTime, Utc};
+use common::model::TenantId;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+/// What somebody who is signed in may do. Each role may do what the ones before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees the pages of one tenant.
+    Viewer,
+    /// Changes the settings of one tenant.
+    Admin,
+    /// Sees and changes the settings of all tenants, and the queues.
+    Operator,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Admin, Self::Operator];
+
+    /// The name in commands and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Admin => "admin",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// The role with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name)
+    }
+}
+
+/// How somebody signed in. The names are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInMethod {
+    /// A link of `connectctl console login`.
+    Link,
+    /// A link for a partner of a tenant.
+    PartnerLink,
+    /// An OpenID Connect provider.
+    OpenIdConnect,
+    /// Headers of a proxy.
+    Proxy,
+}
+
+impl SignInMethod {
+    /// All ways to sign in.
+    pub const ALL: [Self; 4] = [Self::Link, Self::PartnerLink, Self::OpenIdConnect, Self::Proxy];
+
+    /// The name in the database and in audit records.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::PartnerLink => "partner-link",
+            Self::OpenIdConnect => "openid-connect",
+            Self::Proxy => "proxy",
+        }
+    }
+
+    /// The way to sign in with this name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.as_str() == name)
+    }
+}
+
+/// Who signs in, with which rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedInIdentity {
+    /// What they may do.
+    pub role: Role,
+    /// The tenant that they are limited to; `None` exactly for operators.
+    pub tenant: Option<TenantId>,
+    /// Their name, as the creator of the link gave it; or their email or id, as the identity provider gave it.
+    pub person: Name,
+}
+
+/// What is stored of a token: it cannot be used to sign in.
+pub(crate) struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    pub(crate) fn of(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A session that has neither been revoked nor passed its idle or absolute limit.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Who is signed in.
+    pub identity: SignedInIdentity,
+    /// Slug of the tenant that they are limited to; `None` exactly for operators.
+    pub tenant_slug: Option<String>,
+    /// How they signed in.
+    pub method: SignInMethod,
+    /// When the session was last used, as it is stored.
+    pub(crate) last_used_at: DateTime<Utc>,
+}
+
+impl Session {
+    /// What the person may do.
+    pub const fn role(&self) -> Role {
+        self.identity.role
+    }
+
+    /// The tenant that the person is limited to.
+    pub const fn tenant(&self) -> Option<TenantId> {
+        self.identity.tenant
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_do_what_the_ones_before_it_may() {
+        assert!(Role::Viewer < Role::Admin && Role::Admin < Role::Operator);
+        for role in Role::ALL {
+            assert_eq!(Role::parse(role.as_str()), Some(role));
+        }
+        assert_eq!(Role::parse("Operator"), None);
+    }
+
+    #[test]
+    fn each_way_to_sign_in_has_a_name() {
+        for method in SignInMethod::ALL {
+            assert_eq!(SignInMethod::parse(method.as_str()), Some(method));
+        }
+        assert_eq!(SignInMethod::parse(""), None);
+    }
+}

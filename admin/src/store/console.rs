@@ -1,0 +1,229 @@
+//! Sign-in to the settings area: links, sessions, and sign-ins by OpenID Connect that began a session.
+
+use super::{execute, exists, one};
+use crate::AdminError;
+use crate::identity::{Role, Session, SignInMethod, SignedInIdentity, TokenHash};
+use crate::input::Name;
+use chrono::{DateTime, Utc};
+use common::model::TenantId;
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
+use uuid::Uuid;
+
+common::statements! {
+    const CREATE_LINK = "-- console_login_links.create
+    INSERT INTO console_login_links (token_hash, role, tenant_id, person, created_at, expires_at, method)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+    const IS_LINK_VALID = "-- console_login_links.is_valid
+    SELECT FROM console_login_links WHERE token_hash = $1 AND $2 < expires_at";
+
+    /// Of two requests with the same link, the second one finds no row.
+    const USE_UP_LINK = "-- console_login_links.use_up
+    DELETE FROM console_login_links WHERE token_hash = $1 AND $2 < expires_at
+    RETURNING role, tenant_id, person, method";
+
+    const REMOVE_EXPIRED_LINKS = "-- console_login_links.remove_expired
+    DELETE FROM console_login_links WHERE expires_at <= $1";
+
+    const REMOVE_OF_PARTNERS = "-- console_login_links.remove_of_partners
+    DELETE FROM console_login_links WHERE tenant_id = $1 AND method = 'partner-link'";
+
+    const BEGIN = "-- console_sessions.begin
+    INSERT INTO console_sessions (token_hash, role, tenant_id, person, created_at, last_used_at, expires_at, method)
+    VALUES ($1, $2, $3, $4, $5, $5, $6, $7)";
+
+    const FIND = "-- console_sessions.find
+    SELECT s.role, s.tenant_id, s.person, s.last_used_at, s.method, t.slug
+    FROM console_sessions s LEFT JOIN tenants t USING (tenant_id)
+    WHERE s.token_hash = $1 AND $2 < s.expires_at AND s.last_used_at > $3";
+
+    const NOTE_USE = "-- console_sessions.note_use
+    UPDATE console_sessions SET last_used_at = $2 WHERE token_hash = $1";
+
+    const END = "-- console_sessions.end
+    DELETE FROM console_sessions WHERE token_hash = $1";
+
+    const END_ALL = "-- console_sessions.end_all
+    DELETE FROM console_sessions
+    WHERE person = $1 AND role = $2 AND tenant_id = $3 AND method = $4";
+
+    const END_OF_PARTNERS = "-- console_sessions.end_of_partners
+    DELETE FROM console_sessions WHERE tenant_id = $1 AND method = 'partner-link'";
+
+    const END_OF_PERSON = "-- console_sessions.end_of_person
+    DELETE FROM console_sessions WHERE person = $1";
+
+    const END_OF_EVERYBODY = "-- console_sessions.end_of_everybody
+    DELETE FROM console_sessions WHERE expires_at > '-infinity'";
+
+    const REMOVE_EXPIRED_SESSIONS = "-- console_sessions.remove_expired
+    DELETE FROM console_sessions WHERE expires_at <= $1";
+
+    /// Of two sign-ins with the same state, the second one adds no row.
+    const SPEND_SIGN_IN = "-- console_spent_sign_ins.add
+    INSERT INTO console_spent_sign_ins (state_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+    const REMOVE_EXPIRED_SIGN_INS = "-- console_spent_sign_ins.remove_expired
+    DELETE FROM console_spent_sign_ins WHERE expires_at <= $1";
+}
+
+pub(crate) async fn create_link(
+    tx: &Transaction<'_>,
+    hash: &TokenHash,
+    (identity, method): (&SignedInIdentity, SignInMethod),
+    created_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let (role, tenant, person) =
+        (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
+    let (hash, method) = (hash.as_bytes(), method.as_str());
+    execute(tx, CREATE_LINK, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
+    Ok(())
+}
+
+pub(crate) async fn is_link_valid(
+    client: &Client,
+    hash: &TokenHash,
+    now: DateTime<Utc>,
+) -> Result<bool, AdminError> {
+    exists(client, IS_LINK_VALID, &[&hash.as_bytes(), &now]).await
+}
+
+/// Deletes a link that has not expired, and returns who signs in with it, and what kind of link it is.
+pub(crate) async fn use_up_link(
+    tx: &Transaction<'_>,
+    hash: &TokenHash,
+    now: DateTime<Utc>,
+) -> Result<Option<(SignedInIdentity, SignInMethod)>, AdminError> {
+    let found = |row: &Row| Ok((identity(row)?, method(row)?));
+    one(tx, USE_UP_LINK, &[&hash.as_bytes(), &now], found).await
+}
+
+pub(crate) async fn remove_expired_links(tx: &Transaction<'_>, now: DateTime<Utc>) -> Result<(), AdminError> {
+    execute(tx, REMOVE_EXPIRED_LINKS, &[&now]).await?;
+    Ok(())
+}
+
+/// Deletes the links for partners of a tenant. Returns how many.
+pub(crate) async fn remove_partner_links(tx: &Transaction<'_>, tenant: TenantId) -> Result<u64, AdminError> {
+    execute(tx, REMOVE_OF_PARTNERS, &[&tenant.0]).await
+}
+
+/// The way to sign in, in a row of links or sessions.
+fn method(row: &Row) -> Result<SignInMethod, AdminError> {
+    let method: &str = row.try_get("method")?;
+    SignInMethod::parse(method)
+        .ok_or_else(|| AdminError::Unreadable(format!("unknown way to sign in {method:?}")))
+}
+
+/// The tenant in a row of links or sessions: the nil UUID for operators, so that the column can be a part of the key.
+fn stored_tenant(tenant: Option<TenantId>) -> Uuid {
+    tenant.map_or_else(Uuid::nil, |tenant| tenant.0)
+}
+
+/// The identity in a row of links or sessions.
+fn identity(row: &Row) -> Result<SignedInIdentity, AdminError> {
+    let role: &str = row.try_get("role")?;
+    let unknown = || AdminError::Unreadable(format!("unknown role {role:?}"));
+    Ok(SignedInIdentity {
+        role: Role::parse(role).ok_or_else(unknown)?,
+        tenant: Some(row.try_get("tenant_id")?).filter(|id: &Uuid| !id.is_nil()).map(TenantId),
+        person: Name::parse(row.try_get("person")?)?,
+    })
+}
+
+pub(crate) async fn begin_session(
+    tx: &Transaction<'_>,
+    hash: &TokenHash,
+    (identity, method): (&SignedInIdentity, SignInMethod),
+    created_at: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    let (role, tenant, person) =
+        (identity.role.as_str(), stored_tenant(identity.tenant), identity.person.as_str());
+    let (hash, method) = (hash.as_bytes(), method.as_str());
+    execute(tx, BEGIN, &[&hash, &role, &tenant, &person, &created_at, &expires_at, &method]).await?;
+    Ok(())
+}
+
+/// The session that has not expired at `now` and was used after `idle_since`.
+pub(crate) async fn find_session(
+    client: &Client,
+    hash: &TokenHash,
+    now: DateTime<Utc>,
+    idle_since: DateTime<Utc>,
+) -> Result<Option<Session>, AdminError> {
+    let session = |row: &Row| {
+        Ok(Session {
+            identity: identity(row)?,
+            tenant_slug: row.try_get("slug")?,
+            method: method(row)?,
+            last_used_at: row.try_get("last_used_at")?,
+        })
+    };
+    one(client, FIND, &[&hash.as_bytes(), &now, &idle_since], session).await
+}
+
+pub(crate) async fn note_use(
+    client: &Client,
+    hash: &TokenHash,
+    now: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    execute(client, NOTE_USE, &[&hash.as_bytes(), &now]).await?;
+    Ok(())
+}
+
+pub(crate) async fn end_session(on: &impl GenericClient, hash: &TokenHash) -> Result<(), AdminError> {
+    execute(on, END, &[&hash.as_bytes()]).await?;
+    Ok(())
+}
+
+/// Ends the sessions of a person with the same rights, who signed in in the same way.
+pub(crate) async fn end_of_identity(
+    tx: &Transaction<'_>,
+    identity: &SignedInIdentity,
+    method: SignInMethod,
+) -> Result<(), AdminError> {
+    let (person, role) = (identity.person.as_str(), identity.role.as_str());
+    let tenant = stored_tenant(identity.tenant);
+    execute(tx, END_ALL, &[&person, &role, &tenant, &method.as_str()]).await?;
+    Ok(())
+}
+
+/// Ends the sessions of a tenant's partners. Returns how many.
+pub(crate) async fn end_of_partners(tx: &Transaction<'_>, tenant: TenantId) -> Result<u64, AdminError> {
+    execute(tx, END_OF_PARTNERS, &[&tenant.0]).await
+}
+
+/// Ends the sessions of everybody with that name, or all of them. Returns how many.
+pub(crate) async fn end_by_name(tx: &Transaction<'_>, person: Option<&str>) -> Result<u64, AdminError> {
+    match person {
+        Some(person) => execute(tx, END_OF_PERSON, &[&person]).await,
+        None => execute(tx, END_OF_EVERYBODY, &[]).await,
+    }
+}
+
+pub(crate) async fn remove_expired_sessions(
+    tx: &Transaction<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    execute(tx, REMOVE_EXPIRED_SESSIONS, &[&now]).await?;
+    Ok(())
+}
+
+/// Marks a sign-in as spent. Returns `false` if it was spent already.
+pub(crate) async fn spend_sign_in(
+    tx: &Transaction<'_>,
+    state: &TokenHash,
+    expires_at: DateTime<Utc>,
+) -> Result<bool, AdminError> {
+    Ok(execute(tx, SPEND_SIGN_IN, &[&state.as_bytes(), &expires_at]).await? == 1)
+}
+
+pub(crate) async fn remove_expired_sign_ins(
+    tx: &Transaction<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), AdminError> {
+    execute(tx, REMOVE_EXPIRED_SIGN_INS, &[&now]).await?;
+    Ok(())
+}
