@@ -1,5 +1,7 @@
 //! The actions that are recorded.
 
+use common::advisor::ActionName;
+
 /// An action that is recorded. The names are stored: they must not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditAction {
@@ -73,8 +75,8 @@ pub enum AuditAction {
     EraseClient,
     /// Audit records were exported.
     ExportAudit,
-    /// An advisor action was published; holds its name.
-    Advisor(&'static str),
+    /// An advisor action was published.
+    Advisor(ActionName),
 }
 
 impl AuditAction {
@@ -116,7 +118,7 @@ impl AuditAction {
             Self::ExportClient => "client.export",
             Self::EraseClient => "client.erase",
             Self::ExportAudit => "audit.export",
-            Self::Advisor(name) => name,
+            Self::Advisor(name) => name.ledger_event_type(),
         }
     }
 }

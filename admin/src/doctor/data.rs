@@ -80,7 +80,10 @@ pub(super) async fn secrets(client: &Client, keys: &MasterKeys) -> Result<Vec<Fi
 /// Rows that expired longer ago are removed late, as for the alert `ConnectRetentionBehind`.
 const LATE: TimeDelta = TimeDelta::hours(6);
 
-pub(super) async fn retention(client: &Client, settings: &RetentionSettings) -> Result<Vec<Finding>, AdminError> {
+pub(super) async fn retention(
+    client: &Client,
+    settings: &RetentionSettings,
+) -> Result<Vec<Finding>, AdminError> {
     let mut findings = Vec::new();
     for rule in RULES {
         let Some(cutoff) = rule.period(settings).cutoff(clock::now() - LATE) else { continue };

@@ -1,9 +1,8 @@
 //! The command line as a whole, and the arguments that several commands have.
 
-use crate::advisor::arguments as advisor;
 use crate::{
-    audit, client, company, console, delivery, doctor, find, key, measure, member, migrate, queue, refusals,
-    replay, retention, secrets, subscription, tenant, views,
+    advisor, audit, client, company, console, delivery, doctor, find, key, measure, member, migrate, queue,
+    refusals, replay, retention, secrets, subscription, tenant, views,
 };
 use chrono::{DateTime, Utc};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
