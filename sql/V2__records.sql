@@ -339,6 +339,7 @@ CREATE TABLE timeline (
     event_type  text        NOT NULL,
     occurred_at timestamptz NOT NULL,
     origin      text        NOT NULL,
+    actor_key   text,
     payload     json,
     PRIMARY KEY (tenant_id, client_id, entry_id)
 );
@@ -353,6 +354,8 @@ COMMENT ON COLUMN timeline.occurred_at IS
     'The event''s occurredAt, as an instant; when the write was applied for a POST /leads.';
 COMMENT ON COLUMN timeline.origin IS
     'Emitting system, as the event says it, up to 100 characters; for a POST /leads as in D24.';
+COMMENT ON COLUMN timeline.actor_key IS
+    'The actor''s email in its compared form (D37), by which an erasure finds a person on a company''s timeline; null without one, and for a POST /leads.';
 COMMENT ON COLUMN timeline.payload IS
     'As sent, hence json and not jsonb; null where the event had none. The body of a POST /leads.';
 

@@ -76,7 +76,8 @@ impl MessageMatcher {
                     || fields.values().any(|value| self.names(value, at))
             }
             Value::Array(items) => items.iter().any(|item| self.names(item, at)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+            Value::String(text) => self.ids.iter().any(|id| text.eq_ignore_ascii_case(id)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
 
@@ -100,7 +101,7 @@ impl MessageMatcher {
     }
 
     fn is_external_id(&self, text: &str, at: PublishedAt) -> bool {
-        self.had(PersonIdentity::ExternalId(text), at)
+        self.had(PersonIdentity::ExternalId(text.trim()), at)
     }
 
     /// Whether the person had the identity when a message was published.
@@ -206,7 +207,8 @@ mod tests {
         for body in [
             r#"{"events": [{"tenant": "ACME ", "actor": {"email": " Ana@Example.com"}}]}"#,
             r#"{"contact": {"phone": "+49 (30) 123"}}"#,
-            r#"{"externalId": "X 1"}"#,
+            r#"{"externalId": " X 1 "}"#,
+            r#"{"email": "ana\u0040example.com"}"#,
             &format!(r#"{{"payload": {{"leadId": "{LEAD}"}}}}"#),
             r#"{"events": [{"actor": {"email": "ana@example.com", broken"#,
             r#"broken "externalId": "X 1""#,
@@ -218,6 +220,8 @@ mod tests {
         for body in [
             r#"{"events": [{"actor": {"email": "bo@example.com", "name": "ana@example.com"}}]}"#,
             r#"{"phone": "123"}"#,
+            r#"{"email": "joana@example.com"}"#,
+            "broken \"email\": \"joana@example.com\"",
             r#"{"tenant": "beta", "email": "ana@example.com"}"#,
             "nothing",
             "",

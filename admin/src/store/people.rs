@@ -91,18 +91,19 @@ common::statements! {
     CROSS JOIN LATERAL (SELECT client_id FROM clients c
                         WHERE c.company_domain = w.domain AND c.tenant_id::text = ($1::uuid)::text LIMIT 1) AS c";
 
-    /// Events about a colleague on a company's account are on the account's timeline. Their payloads name the colleague or nobody.
+    /// Events about a colleague on a company's account are on the account's timeline, with the colleague as their actor.
     const ACCOUNT_ENTRIES = "-- people.account_entries
     SELECT t.entry_id, t.event_id
     FROM unnest($2::uuid[]) AS a (account_id)
     CROSS JOIN LATERAL (SELECT * FROM timeline t
                         WHERE t.tenant_id = $1 AND t.client_id = a.account_id OFFSET 0) AS t
     WHERE EXISTS (SELECT FROM unnest($3::text[], $4::uuid[]) AS e (email, last_id)
-                  WHERE strpos(lower(t.payload::text), e.email) > 0 AND t.entry_id <= e.last_id)";
+                  WHERE t.actor_key = e.email AND t.entry_id <= e.last_id)";
 
     /// Every payload of an outbound event names its client (D25). `$2` is the smallest id that it can have.
     const OUTBOX = "-- people.outbox
-    SELECT event_id FROM outbox WHERE tenant_id = $1 AND event_id >= $2 AND strpos(envelope::text, $3) > 0";
+    SELECT event_id FROM outbox
+    WHERE tenant_id = $1 AND event_id >= $2 AND envelope->'payload'->>'clientId' = $3";
 
     const NOTIFICATIONS = "-- people.notifications
     SELECT notification_id FROM notifications
@@ -111,7 +112,8 @@ common::statements! {
     /// The responses of POSTs name the client.
     const IDEMPOTENCY_KEYS = "-- people.idempotency_keys
     SELECT key_prefix, idempotency_key FROM idempotency_keys
-    WHERE created_at >= $2 AND tenant_id IS NOT DISTINCT FROM $1 AND strpos(body::text, $3) > 0";
+    WHERE created_at >= $2 AND tenant_id IS NOT DISTINCT FROM $1
+      AND $3 IN (body->'data'->>'id', body->'data'->>'clientId')";
 
     /// The id of a delivery begins with the 48 bits of its event's time.
     const DELIVERIES = "-- people.deliveries

@@ -15,6 +15,7 @@ pub(super) fn append(state: &mut TenantState, client_id: ClientId, event: &Event
         event_type: envelope.event_type.as_str().to_owned(),
         occurred_at: envelope.occurred_at,
         origin: envelope.origin.clone(),
+        actor_key: envelope.actor.email.as_ref().map(|email| email.key().to_owned()),
         payload: envelope.payload.map(RawValue::get).map(str::to_owned),
     });
 }

@@ -8,10 +8,10 @@ use serde_json::Value;
 common::statements! {
     const TIMELINE = "
     -- timeline.insert
-    INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload)
-    SELECT tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload::json
-    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
-         AS new (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, payload)";
+    INSERT INTO timeline (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload)
+    SELECT tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload::json
+    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[], $9::text[])
+         AS new (tenant_id, client_id, entry_id, event_id, event_type, occurred_at, origin, actor_key, payload)";
 
     const INBOX = "
     -- inbox.insert
@@ -44,6 +44,7 @@ pub(super) fn timeline(states: &States) -> Option<Query<'_>> {
         entry.event_type.as_str(),
         entry.occurred_at,
         entry.origin.as_str(),
+        entry.actor_key.as_deref(),
         entry.payload.as_deref(),
     ])
 }

@@ -145,6 +145,7 @@ pub(crate) fn apply(
             event_type: "enquiry.submitted".to_owned(),
             occurred_at: cause.occurred_at,
             origin: cause.origin.clone(),
+            actor_key: None,
             payload: std::str::from_utf8(request.body).ok().map(str::to_owned),
         });
     }

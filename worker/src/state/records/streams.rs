@@ -18,6 +18,8 @@ pub(crate) struct TimelineEntry {
     pub(crate) occurred_at: DateTime<Utc>,
     /// The system that emitted the event.
     pub(crate) origin: String,
+    /// The actor's email in its compared form.
+    pub(crate) actor_key: Option<String>,
     /// JSON text, as sent.
     pub(crate) payload: Option<String>,
 }
