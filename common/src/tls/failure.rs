@@ -1,6 +1,7 @@
 //! Why a connection with TLS failed, in words that name the remedy.
 
 use super::options::OptionNames;
+use super::roots::is_authoritys;
 use chrono::DateTime;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
@@ -36,7 +37,7 @@ pub(super) fn explain_handshake(error: &io::Error, names: &OptionNames) -> Strin
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
 fn explain(error: &Error, names: &OptionNames) -> String {
     match error {
-        Error::InvalidCertificate(fault) => explain_certificate(fault, names),
+        Error::InvalidCertificate(fault) => explain_certificate(fault, names.roots),
         Error::AlertReceived(alert) => explain_alert(*alert, names),
         Error::InvalidMessage(_) => "the server does not use TLS on this port".to_owned(),
         Error::PeerIncompatible(what) => {
@@ -46,12 +47,18 @@ fn explain(error: &Error, names: &OptionNames) -> String {
     }
 }
 
+/// What is wrong with the certificate of a server, where that is the cause of an error of TLS. `roots` is the setting that names
+/// trusted certificates.
+pub fn explain_certificate_of(error: &Error, roots: &str) -> Option<String> {
+    let Error::InvalidCertificate(fault) = error else { return None };
+    Some(explain_certificate(fault, roots))
+}
+
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library's text suffices for rare errors")]
-fn explain_certificate(fault: &CertificateError, names: &OptionNames) -> String {
+fn explain_certificate(fault: &CertificateError, roots: &str) -> String {
     match fault {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
-            "the server's certificate is not signed by a trusted authority; set {} to the certificate of its authority",
-            names.roots
+            "the server's certificate is not signed by a trusted authority; set {roots} to the certificate of its authority"
         ),
         CertificateError::ExpiredContext { not_after, .. } => {
             format!("the server's certificate expired at {}; renew it", time(*not_after))
@@ -64,6 +71,9 @@ fn explain_certificate(fault: &CertificateError, names: &OptionNames) -> String 
             "the server's certificate is not valid for {}; it names {}",
             expected.to_str(),
             if presented.is_empty() { "no host".to_owned() } else { presented.join(", ") }
+        ),
+        fault if is_authoritys(fault) => format!(
+            "the server presents an authority's own certificate (CA:TRUE) that {roots} does not list; list it there, or give the server a certificate that the authority has issued"
         ),
         other => format!("the server's certificate is not accepted: {other}"),
     }

@@ -9,9 +9,10 @@ mod options;
 mod report;
 mod roots;
 
+pub use failure::explain_certificate_of;
 pub(crate) use failure::{TlsFailure, explain_io};
 pub(crate) use handshake::{TlsServer, handshake};
 pub(crate) use options::{ClientCertificate, OptionNames, TlsOptions, decode_path};
 pub use report::{CertificateFile, TlsReport};
 pub(crate) use report::{certificate_files, expiry};
-pub use roots::{add_pem_file, native_roots};
+pub use roots::TrustedRoots;

@@ -1,11 +1,10 @@
 //! What the URL of a server says about TLS.
 
-use super::roots::{add_pem_file, native_roots};
+use super::roots::TrustedRoots;
 use percent_encoding::percent_decode_str;
-use rustls::crypto::ring;
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,10 +35,7 @@ pub(crate) struct TlsOptions {
 impl TlsOptions {
     /// Reads the files. The error is one line that names the option and the file.
     pub(crate) fn load(&self) -> Result<Arc<ClientConfig>, String> {
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(self.trusted()?);
+        let builder = self.trusted()?.client()?;
         let config = match &self.client {
             None => builder.with_no_client_auth(),
             Some(client) => {
@@ -53,17 +49,16 @@ impl TlsOptions {
         Ok(Arc::new(config))
     }
 
-    pub(super) fn trusted(&self) -> Result<RootCertStore, String> {
+    pub(super) fn trusted(&self) -> Result<TrustedRoots, String> {
         let Some(path) = &self.roots else {
-            let roots = native_roots();
+            let roots = TrustedRoots::system();
             let missing = "the system has no root certificates";
             let what =
                 || format!("{missing}: install the package ca-certificates, or set {}", self.names.roots);
             return if roots.is_empty() { Err(what()) } else { Ok(roots) };
         };
-        let mut roots = RootCertStore::empty();
-        add_pem_file(&mut roots, path)
-            .map_err(|what| format!("{} {}: {what}", self.names.roots, path.display()))?;
+        let mut roots = TrustedRoots::none();
+        roots.add_file(path).map_err(|what| format!("{} {}: {what}", self.names.roots, path.display()))?;
         Ok(roots)
     }
 

@@ -114,7 +114,7 @@ fn expires(
         return Err("the server sent no certificate".to_owned());
     };
     let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
-    match verifier(options.trusted()?)?.verify_server_cert(own, others, &name, &[], at) {
+    match options.trusted()?.verifier()?.verify_server_cert(own, others, &name, &[], at) {
         Ok(_) => Ok(None),
         Err(error) => not_after(&error).map(Some).ok_or_else(|| error.to_string()),
     }

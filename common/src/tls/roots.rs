@@ -1,29 +1,176 @@
-//! Root certificates: the authorities that are trusted.
+//! Which servers are trusted: those with a certificate of a trusted authority, and those whose own certificate the operator has listed.
 
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, WantsVerifier, client::WantsClientCert,
+};
 use std::path::Path;
+use std::sync::Arc;
 
-/// The system's root certificates; none where none are installed. Those that cannot be parsed are not trusted.
-pub fn native_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    let loaded = rustls_native_certs::load_native_certs();
-    if let Some(error) = loaded.errors.first() {
-        tracing::warn!(errors = loaded.errors.len(), %error, "some of the system's root certificates cannot be read; ignoring them");
-    }
-    roots.add_parsable_certificates(loaded.certs);
-    roots
+/// The trusted certificates.
+#[derive(Clone, Debug)]
+pub struct TrustedRoots {
+    authorities: RootCertStore,
+    /// Those of the operator's files. A server may present one of them itself: it is self-signed then.
+    listed: Vec<CertificateDer<'static>>,
 }
 
-/// Adds the certificates of a PEM file, each of which must be valid. The error does not name the file.
-pub fn add_pem_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
-    let before = roots.len();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
-        roots.add(certificate.map_err(|error| error.to_string())?).map_err(|error| error.to_string())?;
+impl TrustedRoots {
+    /// None yet.
+    pub const fn none() -> Self {
+        Self { authorities: RootCertStore { roots: Vec::new() }, listed: Vec::new() }
     }
-    if roots.len() == before {
-        return Err("contains no certificate".to_owned());
+
+    /// The system's; none where none are installed. Those that cannot be parsed are not trusted.
+    pub fn system() -> Self {
+        let mut roots = Self::none();
+        let loaded = rustls_native_certs::load_native_certs();
+        if let Some(error) = loaded.errors.first() {
+            tracing::warn!(errors = loaded.errors.len(), %error, "some of the system's root certificates cannot be read; ignoring them");
+        }
+        roots.authorities.add_parsable_certificates(loaded.certs);
+        roots
     }
-    Ok(())
+
+    /// Adds the certificates of a PEM file, each of which must be valid. The error does not name the file.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
+        let before = self.listed.len();
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+            let certificate = certificate.map_err(|error| error.to_string())?;
+            self.authorities.add(certificate.clone()).map_err(|error| error.to_string())?;
+            self.listed.push(certificate);
+        }
+        if self.listed.len() == before { Err("contains no certificate".to_owned()) } else { Ok(()) }
+    }
+
+    /// Whether no server is trusted.
+    pub fn is_empty(&self) -> bool {
+        self.authorities.is_empty()
+    }
+
+    /// A client of TLS 1.2 and 1.3 that trusts them.
+    pub fn client(self) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+        let builder: ConfigBuilder<ClientConfig, WantsVerifier> =
+            ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|error| error.to_string())?;
+        if self.is_empty() {
+            return Ok(builder.with_root_certificates(self.authorities));
+        }
+        Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(self.verifier()?)))
+    }
+
+    /// The verifier of the certificates that servers present.
+    pub(super) fn verifier(self) -> Result<Verifier, String> {
+        let authorities = WebPkiServerVerifier::builder_with_provider(
+            Arc::new(self.authorities),
+            Arc::new(ring::default_provider()),
+        );
+        let authorities = authorities.build().map_err(|error| error.to_string())?;
+        Ok(Verifier { authorities, listed: self.listed })
+    }
+}
+
+/// Verifies as the library does, and also accepts a self-signed certificate that is listed, as OpenSSL does: tools make it with
+/// `CA:TRUE` unless they are told otherwise, and the library takes no authority's certificate for a server's.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    authorities: Arc<WebPkiServerVerifier>,
+    listed: Vec<CertificateDer<'static>>,
+}
+
+/// Whether a certificate was refused because it is an authority's. Its time is checked before.
+pub(super) fn is_authoritys(fault: &CertificateError) -> bool {
+    matches!(fault, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
+            Err(Error::InvalidCertificate(fault)) if is_authoritys(&fault) && self.listed.contains(own) => {
+                verify_server_name(&ParsedCertificate::try_from(own)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explain_certificate_of;
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    /// What `openssl req -x509 -addext subjectAltName=DNS:localhost` makes.
+    fn self_signed() -> rcgen::Certificate {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap()
+    }
+
+    fn verified(
+        listed: &rcgen::Certificate,
+        presented: &rcgen::Certificate,
+        name: &str,
+    ) -> Result<(), Error> {
+        let path = std::env::temp_dir().join(format!("connect-listed-{}-{name}.pem", std::process::id()));
+        std::fs::write(&path, listed.pem()).unwrap();
+        let mut roots = TrustedRoots::none();
+        roots.add_file(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        let verifier = roots.verifier().unwrap();
+        verifier.verify_server_cert(presented.der(), &[], &name, &[], UnixTime::now()).map(drop)
+    }
+
+    #[test]
+    fn a_self_signed_certificate_is_accepted_if_it_is_listed_and_names_the_host() {
+        let (own, other) = (self_signed(), self_signed());
+        assert_eq!(verified(&own, &own, "localhost"), Ok(()));
+        let misnamed = verified(&own, &own, "elsewhere.example").unwrap_err();
+        assert!(
+            explain_certificate_of(&misnamed, "FILE").unwrap().contains("not valid for elsewhere.example")
+        );
+        let unlisted = verified(&other, &own, "stranger.example").unwrap_err();
+        assert!(
+            explain_certificate_of(&unlisted, "FILE").unwrap().contains("(CA:TRUE) that FILE does not list")
+        );
+    }
 }

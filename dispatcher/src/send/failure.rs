@@ -4,6 +4,8 @@ use super::attempt::Outcome;
 use super::connect_error::ConnectError;
 use super::receiver_connection::NotBegun;
 use super::response_head::LargeHead;
+use super::settings::CA_FILE;
+use common::tls::explain_certificate_of;
 use hyper_util::client::legacy;
 use std::error::Error;
 use std::io;
@@ -26,8 +28,11 @@ impl Failure {
     }
 
     pub(super) fn of(error: &legacy::Error) -> Self {
-        if let Some(cause) = cause::<ConnectError>(error) {
-            return Self::new(cause.outcome(), &cause.to_string());
+        if let Some(failed) = cause::<ConnectError>(error) {
+            let certificate =
+                cause::<rustls::Error>(failed).and_then(|tls| explain_certificate_of(tls, CA_FILE));
+            let text = certificate.map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
+            return Self::new(failed.outcome(), &text);
         }
         if let Some(LargeHead { status }) = cause::<LargeHead>(error)
             && *status >= 100

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
+/// The setting with the operator's own root certificates.
+pub(super) const CA_FILE: &str = "CONNECT_WEBHOOK_CA_FILE";
+
 /// Settings of the sender.
 #[derive(Clone, Debug)]
 pub struct SenderSettings {
@@ -26,14 +29,14 @@ impl Section for SenderSettings {
             help: "how long a receiver may take to respond, including name resolution and connecting",
         },
         Variable {
-            name: "CONNECT_WEBHOOK_CA_FILE",
+            name: CA_FILE,
             default: Some(""),
             help: "file of root certificates (PEM) for receivers, in addition to the system's",
         },
     ];
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
-        let ca_file: Option<String> = env.optional::<Self, _>("CONNECT_WEBHOOK_CA_FILE")?;
+        let ca_file: Option<String> = env.optional::<Self, _>(CA_FILE)?;
         Ok(Self {
             timeout: env.get::<Self, _>("CONNECT_WEBHOOK_TIMEOUT")?,
             egress: EgressSettings::from_env(env)?,
@@ -50,5 +53,5 @@ pub enum SenderError {
     CaFile(String),
     /// The TLS library refuses its settings.
     #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(String),
 }

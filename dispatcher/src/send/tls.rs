@@ -1,27 +1,21 @@
 //! TLS to receivers: trusts the system's root certificates and the operator's own.
 
 use super::settings::SenderError;
-use common::tls::{add_pem_file, native_roots};
+use common::tls::TrustedRoots;
 use rustls::ClientConfig;
-use rustls::crypto::ring;
 use std::path::Path;
 use std::sync::Arc;
 
 /// TLS 1.2 and 1.3, HTTP/1.1 on top, certificates verified.
 pub(super) fn client(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, SenderError> {
-    let mut roots = native_roots();
+    let mut roots = TrustedRoots::system();
     if let Some(path) = ca_file {
-        add_pem_file(&mut roots, path)
-            .map_err(|what| SenderError::CaFile(format!("{}: {what}", path.display())))?;
+        roots.add_file(path).map_err(|what| SenderError::CaFile(format!("{}: {what}", path.display())))?;
     }
     if roots.is_empty() {
         tracing::warn!("no root certificates found; no receiver can be reached over TLS");
     }
-    let provider = Arc::new(ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let mut config = roots.client().map_err(SenderError::Tls)?.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -10,7 +10,7 @@ const CLIENT_ID: &str = "CONNECT_OIDC_CLIENT_ID";
 const CLIENT_SECRET: &str = "CONNECT_OIDC_CLIENT_SECRET";
 const SCOPES: &str = "CONNECT_OIDC_SCOPES";
 const GROUPS_CLAIM: &str = "CONNECT_OIDC_GROUPS_CLAIM";
-const CA_FILE: &str = "CONNECT_OIDC_CA_FILE";
+pub(super) const CA_FILE: &str = "CONNECT_OIDC_CA_FILE";
 
 /// A provider, and the console's account there.
 #[derive(Clone, Debug)]

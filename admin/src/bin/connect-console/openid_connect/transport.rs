@@ -1,9 +1,9 @@
 //! HTTP to the provider.
 
-use super::settings::OidcSettings;
+use super::settings::{CA_FILE, OidcSettings};
 use bytes::Bytes;
 use common::settings::is_loopback;
-use common::tls::{add_pem_file, native_roots};
+use common::tls::{TrustedRoots, explain_certificate_of};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{Request, Response, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -11,8 +11,6 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
-use rustls::ClientConfig;
-use rustls::crypto::ring;
 use std::error::Error as StdError;
 use std::path::Path;
 use std::pin::Pin;
@@ -101,14 +99,12 @@ pub(super) enum HttpError {
 impl HttpClient {
     /// Trusts the system's root certificates and those of the file, which the error names.
     fn new(ca_file: Option<&Path>) -> Result<Self, String> {
-        let mut roots = native_roots();
+        let mut roots = TrustedRoots::system();
         if let Some(path) = ca_file {
-            add_pem_file(&mut roots, path).map_err(|error| format!("{}: {error}", path.display()))?;
+            roots.add_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let config = ClientConfig::builder_with_provider(ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS cannot be set up: {error}"))?;
-        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let config = roots.client().map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        let config = config.with_no_client_auth();
         let connector =
             HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1().build();
         Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
@@ -139,6 +135,10 @@ fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
+        let tls = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(what) = tls.and_then(|tls| explain_certificate_of(tls.downcast_ref()?, CA_FILE)) {
+            return format!("{text}: {what}");
+        }
         text = format!("{text}: {source}");
         cause = source.source();
     }
