@@ -62,9 +62,14 @@ impl TestDatabase {
 
     /// An empty database on the shared server, without a schema.
     pub async fn empty() -> Self {
+        Self::empty_with("").await
+    }
+
+    /// An empty database that is created with these options.
+    pub async fn empty_with(options: &str) -> Self {
         duration::measure();
         let (server, name) = (services::shared_servers().database_url.clone(), new_name());
-        execute_admin(&server, &format!("CREATE DATABASE {name}")).await;
+        execute_admin(&server, &format!("CREATE DATABASE {name} {options}")).await;
         create_logins(&server).await;
         Self::at(&server, name, None)
     }

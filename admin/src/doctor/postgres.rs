@@ -14,7 +14,7 @@ common::statements! {
     const SETTINGS = "-- doctor.settings
     SELECT name, setting FROM pg_settings
     WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts',
-                   'default_transaction_isolation', 'zero_damaged_pages')
+                   'default_transaction_isolation', 'zero_damaged_pages', 'server_encoding')
     ORDER BY name";
 
     const READ_ONLY = "-- doctor.read_only
@@ -76,6 +76,12 @@ pub(super) async fn settings(client: &Client) -> Result<Vec<Finding>, AdminError
             findings.push(Finding::warning(
                 "synchronous_commit is off by default: behind a connection pooler the programs would lose confirmed commits in a crash, so they refuse to work there",
                 "ALTER SYSTEM SET synchronous_commit = on; then SELECT pg_reload_conf()",
+            ));
+        }
+        if name == "server_encoding" && found != "UTF8" {
+            findings.push(Finding::error(
+                format!("the database's encoding is {found}: names with other characters cannot be stored"),
+                "Create the database with ENCODING 'UTF8' and TEMPLATE template0".to_owned(),
             ));
         }
         let Some((_, good, is_error, effect)) = EXPECTED.iter().find(|(known, ..)| *known == name) else {

@@ -74,7 +74,15 @@ pub enum MigrateError {
     /// The database was set up with other migrations.
     #[error(transparent)]
     Different(#[from] DifferentSchema),
+    /// The database cannot hold every text.
+    #[error(transparent)]
+    Encoding(#[from] WrongEncoding),
 }
+
+/// The database was created with an encoding that lacks characters, so that some names could not be stored.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the database's encoding is {0}; create it with ENCODING 'UTF8' (and TEMPLATE template0)")]
+pub struct WrongEncoding(pub(super) String);
 
 /// The database was not set up by this release or by one that it can follow.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -160,7 +168,8 @@ impl<'a> Migrations<'a> {
             error @ (MigrateError::Failed { .. }
             | MigrateError::InvalidIndex(_)
             | MigrateError::Newer(_)
-            | MigrateError::Different(_)) => error,
+            | MigrateError::Different(_)
+            | MigrateError::Encoding(_)) => error,
         };
         let sql = match outside_transaction::split(next.sql) {
             None => next.sql,

@@ -1,7 +1,7 @@
 //! Whether a program and the schema belong together: a program refuses a schema that is too old or too new for it.
 
 use super::connect::connect;
-use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, missing};
+use super::migrate::{Applied, DifferentSchema, MIGRATIONS, MigrateError, Migration, WrongEncoding, missing};
 use super::statement::Sql;
 use crate::settings::DatabaseUrl;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 crate::statements! {
-    /// Whether the database has a history, and whether it has tables of Connect.
+    /// Whether the database has a history, whether it has tables of Connect, and its encoding.
     const TABLES = "-- schema.tables
-    SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL";
+    SELECT to_regclass('schema_history') IS NOT NULL, to_regclass('tenants') IS NOT NULL, current_setting('server_encoding')";
 
     const APPLIED = "-- schema.applied
     SELECT version, name, checksum FROM schema_history ORDER BY version";
@@ -55,6 +55,9 @@ pub enum SchemaRefusal {
     /// It is another schema.
     #[error(transparent)]
     Different(#[from] DifferentSchema),
+    /// The database cannot hold every text.
+    #[error(transparent)]
+    Encoding(#[from] WrongEncoding),
 }
 
 /// What a check has found that did not refuse the schema.
@@ -82,6 +85,7 @@ pub(crate) async fn verify_schema(url: &DatabaseUrl) -> Result<SchemaState, Sche
             Ok(None) => Ok(SchemaState::NotSetUp),
             Ok(Some((applied, oldest))) => compare(MIGRATIONS, &applied, oldest),
             Err(MigrateError::Different(different)) => Err(different.into()),
+            Err(MigrateError::Encoding(encoding)) => Err(encoding.into()),
             Err(MigrateError::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 tracing::warn!(
                     error = super::error::describe(&error),
@@ -122,9 +126,14 @@ async fn read(client: &Client) -> Result<Option<(Vec<Applied>, i32)>, MigrateErr
     Ok(Some((applied, oldest.map_or(Ok(0), |row| row.try_get(0))?)))
 }
 
-/// The history; empty for a database that is not set up. A database with tables and without a history is refused.
+/// The history; empty for a database that is not set up. A database with tables and without a history is refused, and one that cannot
+/// hold every text.
 pub(super) async fn read_history(client: &Client) -> Result<Vec<Applied>, MigrateError> {
     let tables = client.query_one(TABLES.as_str(), &[]).await?;
+    let encoding: &str = tables.get(2);
+    if encoding != "UTF8" {
+        return Err(WrongEncoding(encoding.to_owned()).into());
+    }
     let history = if tables.get(0) { client.query(APPLIED.as_str(), &[]).await? } else { Vec::new() };
     if history.is_empty() && tables.get(1) {
         return Err(DifferentSchema("it has tables and no history of them".to_owned()).into());

@@ -2,7 +2,7 @@
 
 use super::SERVICES;
 use tests::roles::as_program;
-use tests::{CommandOutput, MAX_WAIT, Program, World};
+use tests::{CommandOutput, MAX_WAIT, Program, TestDatabase, World};
 
 /// Starts each program, which must end at once with one line that contains `part`.
 async fn assert_refused(world: &World, part: &str) {
@@ -86,4 +86,19 @@ async fn programs_and_migrate_refuse_a_database_with_other_migrations() {
         let line = world.connectctl.refusal(&["migrate"]).await;
         assert!(line.contains(refusal) && line.contains("`make clean`"), "{line}");
     }
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_hold_every_text_is_refused() {
+    let mut world = World::with().ingests(0).workers(0).start().await;
+    world.use_database(TestDatabase::empty_with("ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0").await);
+    let line = "the database's encoding is LATIN1; create it with ENCODING 'UTF8'";
+    assert_refused(&world, line).await;
+    let refused = world.connectctl.refusal(&["migrate"]).await;
+    assert!(refused.contains(line), "{refused}");
+    let doctor = world.connectctl.run(&["doctor", "--json"]).await;
+    assert!(
+        doctor.code == Some(1) && doctor.output.contains("the database's encoding is LATIN1"),
+        "{doctor:?}"
+    );
 }
