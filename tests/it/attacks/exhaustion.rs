@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tests::event::batch;
 use tests::raw::RawConnection;
-use tests::{ApiKey, EVENTS, HttpClient, HttpRequest, MAX_WAIT, World, event, eventually};
+use tests::{ApiKey, EVENTS, HttpRequest, MAX_WAIT, World, event, eventually};
 
 const STRANGER: [u8; 4] = [127, 0, 0, 2];
 const CALLER: [u8; 4] = [127, 0, 0, 3];
@@ -61,42 +61,6 @@ async fn lookups_of_unknown_keys_do_not_lock_out_known_keys() {
     lock.batch_execute("ROLLBACK").await.expect("the lock is released");
     assert_eq!(caller.response().await.map(|response| response.status), Some(200));
     drop(strangers);
-}
-
-#[tokio::test]
-async fn tenants_at_their_limit_leave_places_for_another() {
-    let mut world = World::with()
-        .workers(0)
-        .set("CONNECT_MAX_IN_FLIGHT", "16")
-        .set("CONNECT_MAX_IN_FLIGHT_PER_TENANT", "4")
-        .start()
-        .await;
-    let mut busy = vec![world.key.clone()];
-    for slug in ["beta", "gamma", "delta"] {
-        busy.push(world.add_tenant(slug).await);
-    }
-    let quiet = world.add_tenant("epsilon").await;
-    let http = HttpClient::new(world.http().address());
-    let requests: Vec<HttpRequest> =
-        busy.iter().flat_map(|key| [0; 4].map(|_| key.events(body(key)))).collect();
-    let bursts = join_all(requests.iter().map(async |request| http.send(request).await.status));
-    let one = async {
-        eventually("every request has been admitted or refused", MAX_WAIT, async || {
-            let metrics = world.ingests[0].metrics().await;
-            let active = metrics.sum("connect_http_connections", &[("state", "active")]);
-            let refused = metrics.sum("connect_overloaded_total", &[]);
-            if active + refused >= 16.0 { Ok(()) } else { Err(format!("{active} and {refused}")) }
-        })
-        .await;
-        let request = quiet.events(body(&quiet));
-        let sent = HttpClient::new(world.http().address());
-        let status_code = tokio::spawn(async move { sent.send(&request).await.status });
-        world.add_worker().await;
-        status_code.await.expect("a response")
-    };
-    let (bursts, status_code) = futures_util::join!(bursts, one);
-    assert_eq!(status_code, 200);
-    assert!(bursts.iter().filter(|status| **status == 200).count() >= 12, "{bursts:?}");
 }
 
 #[tokio::test]

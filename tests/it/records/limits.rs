@@ -1,8 +1,8 @@
 //! The rate of reads, requests at once, and sizes (specification: Limits; D21a, D23).
 
 use super::{
-    data, every_read, every_route, every_write, get, new_client, new_lead, post_request, record,
-    records_target, trip_route, writes_used,
+    data, every_read, every_route, every_write, get, new_client, new_lead, post_request, records_target,
+    writes_used,
 };
 use futures_util::future::join_all;
 use serde_json::json;
@@ -70,37 +70,6 @@ async fn every_write_rejects_a_body_over_the_limit_and_accepts_one_at_the_limit(
         assert_eq!(response.status, route.success(), "{route:?}: {response:?}");
     }
     assert_eq!(writes_used(&world).await, 6);
-}
-
-#[tokio::test]
-async fn accepts_an_itinerary_of_256_kib_and_rejects_one_byte_more() {
-    let world = World::shared().await;
-    let lead = new_lead(&world, json!({})).await;
-    let body = |bytes: usize| {
-        let frame = r#"{"title":"x","days":[{"title":"1","items":[{"title":"x","text":""}]}]}"#;
-        let text = "x".repeat(bytes - frame.len());
-        let itinerary = frame.replace(r#""text":"""#, &format!(r#""text":"{text}""#));
-        assert_eq!(itinerary.len(), bytes);
-        format!(r#"{{"itinerary":{itinerary}}}"#)
-    };
-    let opening = |bytes: usize| {
-        let with_client = format!(r#"{{"clientId":{},"#, lead["clientId"]);
-        body(bytes).replacen('{', &with_client, 1)
-    };
-    for (bytes, fits) in [(256 * 1024, true), (256 * 1024 + 1, false)] {
-        let create = world.key.records("POST", &records_target("/leads"), opening(bytes));
-        let change = world.key.records("PATCH", &records_target(&trip_route(&lead)), body(bytes));
-        for (request, success) in [(create.with("idempotency-key", format!("{bytes}")), 201), (change, 200)] {
-            let response = world.http().send(&request).await;
-            if fits {
-                record(&response, success);
-            } else {
-                let errors = super::refused_with(&response, 400, "invalid_itinerary", "errors");
-                assert_eq!(errors, json!(["itinerary: must have at most 256 KiB"]));
-            }
-        }
-    }
-    assert_eq!(world.database.count("SELECT count(*) FROM itineraries").await, 2);
 }
 
 #[tokio::test]

@@ -4,15 +4,13 @@
 use super::{client_route, get, lead_route, new_lead, records_target, trip_route};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tests::{HttpClient, HttpRequest, HttpResponse, World, event};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// `CONNECT_STORE_TIMEOUT`: long enough for the other requests to get their responses before those that wait.
 const STORE_TIMEOUT: Duration = Duration::from_secs(6);
-/// What the requests that wait may take beyond that on a busy machine.
-const GRACE: Duration = Duration::from_secs(6);
 /// Requests for each route that waits: together more than there are connections for reads.
 const EACH: usize = 8;
 
@@ -44,19 +42,13 @@ fn read(world: &World, route: &str) -> HttpRequest {
     world.key.records("GET", &records_target(&format!("{route}{separator}nonce={}", Uuid::now_v7())), "")
 }
 
-/// A request under way, with its response and the time that it took.
-type UnderWay = JoinHandle<(HttpResponse, Duration)>;
-
-fn send(world: &World, request: HttpRequest) -> UnderWay {
+fn send(world: &World, request: HttpRequest) -> JoinHandle<HttpResponse> {
     let http = HttpClient::new(world.http().address());
-    tokio::spawn(async move {
-        let begun = Instant::now();
-        (http.send(&request).await, begun.elapsed())
-    })
+    tokio::spawn(async move { http.send(&request).await })
 }
 
 /// Locks `table`, starts reads of the routes `waiting` until `connections` of them wait for the lock, and runs `others`.
-/// Asserts that `others` ends first, that the waiting reads then get 503 in time, and that they succeed after the lock is
+/// Asserts that `others` ends first, that the waiting reads then get 503, and that they succeed after the lock is
 /// released.
 async fn while_locked(
     world: &World,
@@ -69,15 +61,14 @@ async fn while_locked(
     let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
     blocker.batch_execute(&lock).await.expect("the table can be locked");
     let requests = (0..EACH).flat_map(|_| waiting.iter().map(|route| read(world, route)));
-    let under_way: Vec<UnderWay> = requests.map(|request| send(world, request)).collect();
+    let under_way: Vec<_> = requests.map(|request| send(world, request)).collect();
     let waiters = "application_name = 'ingest_reads' AND wait_event_type = 'Lock'";
     world.database.until_sessions(waiters, connections).await;
     others().await;
-    assert!(!under_way.iter().any(UnderWay::is_finished), "the others ended first");
+    assert!(!under_way.iter().any(JoinHandle::is_finished), "the others ended first");
     for request in under_way {
-        let (response, took) = request.await.expect("the request ends");
+        let response = request.await.expect("the request ends");
         response.assert_error(503, "replay_store_unavailable");
-        assert!(took < STORE_TIMEOUT + GRACE, "{took:?}");
     }
     blocker.batch_execute("ROLLBACK").await.expect("the lock goes");
     for route in waiting {
