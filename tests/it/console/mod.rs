@@ -1,7 +1,6 @@
 //! The settings area in the browser: real requests to `connect-console`, as browsers send them.
 
 mod audit;
-mod bodies;
 pub(crate) mod browser;
 mod deliveries;
 mod find;

@@ -18,7 +18,6 @@ mod quota;
 mod readme;
 mod replica;
 mod routes;
-mod scopes;
 mod signature;
 mod trips;
 mod units;

@@ -1,6 +1,5 @@
 //! Queued writes are applied in one transaction: each gets the response that it would get alone.
 
-mod accounts;
 mod fixture;
 
 use self::fixture::{Fixture, lock_statement, responses, spawn};
@@ -280,4 +279,26 @@ async fn two_workers_use_an_idempotency_key_once() {
     // Not 409: the idempotency key is checked before the existing client.
     response.await.expect("a response").assert_error(422, "idempotency_key_reused");
     assert_eq!(count_used(&fixture.world).await, 2);
+}
+
+#[tokio::test]
+async fn a_unit_that_moves_an_email_updates_its_company_contact_entry() {
+    let mut fixture = Fixture::start().await;
+    let create = ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.com"];
+    fixture.world.connectctl.json(&create).await;
+    let (work, home) = (json!({"email": "ana@initech.com"}), json!({"email": "ana@gmail.com"}));
+    let ana = new_client(&fixture.world, work.clone()).await;
+    let key = fixture.world.key.clone();
+    let change = |body: &Value| patch_request(&key, &client_route(&ana), body);
+    // Ana has contact entries for both addresses; her client has the first one.
+    for body in [&home, &json!({"name": "Ana"}), &work] {
+        assert_eq!(fixture.world.http().send(&change(body)).await.status, 200);
+    }
+    let responses = fixture.send_as_one_unit(vec![change(&home), change(&json!({"name": "Ana B"}))]).await;
+    assert_eq!(statuses(&responses), [200, 200]);
+    let listed = "SELECT count(*) FROM account_contacts WHERE email_key = 'ana@gmail.com' AND name = 'Ana B'";
+    assert_eq!(fixture.world.database.count(listed).await, 1);
+    let worker = fixture.world.workers.last().expect("a worker");
+    let conflicts = [("name", "apply_write"), ("outcome", "conflict")];
+    assert_eq!(worker.metrics().await.sum("connect_db_transactions_total", &conflicts), 0.0);
 }
