@@ -35,7 +35,7 @@ const WITHOUT: [(&str, &str, &str); 35] = [
     ("audit_records", "who", "operators"),
     ("audit_records", "interface", "one of two words"),
     ("audit_records", "action", "names of actions"),
-    ("audit_records", "target", "of a client nothing but the id; tests/it/connectctl/audit.rs"),
+    ("audit_records", "target", "of a client nothing but the id; tests/it/connectctl/audit"),
     ("console_login_links", "*", "operators and staff of the tenant"),
     ("console_sessions", "*", "operators and staff of the tenant"),
     ("console_spent_sign_ins", "state_hash", "hashes of random texts"),
