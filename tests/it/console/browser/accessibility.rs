@@ -58,69 +58,49 @@ const WIDE_ELEMENTS: &str = "[...document.querySelectorAll('main *')]
     .filter(element => element.getBoundingClientRect().right > document.documentElement.clientWidth)
     .slice(0, 5).map(element => element.outerHTML.slice(0, 150)).join('\\n')";
 
+/// What is wrong with the page that is open, in light, in dark and in a narrow window.
+async fn found(person: &Person, axe: &str, path: &str) -> Vec<String> {
+    let page = &person.page;
+    page.set_colors(ColorScheme::Light).await;
+    let mut found = faults(page, axe).await;
+    page.set_colors(ColorScheme::Dark).await;
+    found.extend(faults_of_colors(page, axe).await.into_iter().map(|fault| format!("dark: {fault}")));
+    page.set_size(320, 900).await;
+    if page.evaluate(IS_WIDER).await == Value::Bool(true) {
+        found.push(format!("wider than the window: {}", page.evaluate(WIDE_ELEMENTS).await));
+    }
+    page.set_size(1280, 900).await;
+    found.into_iter().map(|fault| format!("{path}: {fault}")).collect()
+}
+
 #[tokio::test]
 async fn no_page_violates_a_rule_in_light_dark_or_a_narrow_window() {
     let (console, _receiver) = furnished().await;
     let (browser, axe) = (Browser::start().await, axe().await);
-    let mut found: Vec<String> = Vec::new();
-    // An operator sees all pages; an administrator's have another navigation.
-    for options in [ROLES[1], ROLES[2]] {
-        let person = Person::signed_in(&console, &browser, options).await;
-        walk(&person, async |person, path| {
-            for (scheme, width) in
-                [(ColorScheme::Light, 1280), (ColorScheme::Dark, 1280), (ColorScheme::Light, 320)]
-            {
-                person.page.set_colors(scheme).await;
-                person.page.set_size(width, 900).await;
-                let of_page = match scheme {
-                    ColorScheme::Light => faults(&person.page, &axe).await,
-                    ColorScheme::Dark => faults_of_colors(&person.page, &axe).await,
-                };
-                found.extend(of_page.into_iter().map(|fault| format!("{path} {scheme:?} {width}: {fault}")));
-                if person.page.evaluate(IS_WIDER).await == Value::Bool(true) {
-                    let wide = person.page.evaluate(WIDE_ELEMENTS).await;
-                    found.push(format!("{path} {width}: wider than the window: {wide}"));
-                }
-            }
-        })
-        .await;
-    }
-    assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
-}
-
-#[tokio::test]
-async fn pages_of_people_who_are_not_signed_in_violate_no_rule() {
-    let (console, _receiver) = furnished().await;
-    let (browser, axe) = (Browser::start().await, axe().await);
     let person = Person::at(&console, &browser).await;
     let link = console.link(&["--role", "operator"]).await;
+    let mut all = Vec::new();
     for path in ["/sign-in", link.as_str(), "/sign-in/cl_unknown", "/nothing"] {
         person.open(path).await;
-        for scheme in [ColorScheme::Light, ColorScheme::Dark] {
-            person.page.set_colors(scheme).await;
-            assert_eq!(faults(&person.page, &axe).await, [""; 0], "{path} {scheme:?}");
-        }
+        all.extend(found(&person, &axe, path).await);
     }
-    // A form with faults.
+    // An operator sees all pages; an administrator's have another navigation.
     person.sign_in(&console, ROLES[1]).await;
     person.open("/agencies/acme/keys/new").await;
     person.page.follow("Create the key").await;
     person.sees("Please correct what is marked below.").await;
-    assert_eq!(faults(&person.page, &axe).await, [""; 0]);
-}
+    all.extend(found(&person, &axe, "a form with faults").await);
+    let operator = Person::signed_in(&console, &browser, ROLES[2]).await;
+    walk(&operator, async |person, path| all.extend(found(person, &axe, path).await)).await;
+    assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
 
-#[tokio::test]
-async fn a_violation_is_found() {
-    let (console, _receiver) = furnished().await;
-    let (browser, axe) = (Browser::start().await, axe().await);
-    let person = Person::at(&console, &browser).await;
     person.open("/sign-in").await;
     person
         .page
         .evaluate("{ document.querySelector('main').innerHTML = '<h1>A</h1><input><img src=\"data:,\">'; }")
         .await;
-    let found = faults(&person.page, &axe).await;
+    let violations = faults(&person.page, &axe).await;
     for rule in ["label:", "image-alt:"] {
-        assert!(found.iter().any(|fault| fault.starts_with(rule)), "{rule} {found:?}");
+        assert!(violations.iter().any(|fault| fault.starts_with(rule)), "{rule} {violations:?}");
     }
 }

@@ -38,26 +38,16 @@ async fn everything_on_a_page_is_reached_with_the_tab_key_and_shows_its_focus() 
     let (console, _receiver) = furnished().await;
     let browser = Browser::start().await;
     let person = Person::signed_in(&console, &browser, ROLES[2]).await;
-    let key = &console.world.key.prefix;
     for path in [
-        "/".to_owned(),
-        "/queues".to_owned(),
-        "/agencies/acme".to_owned(),
-        "/agencies/acme/keys/new".to_owned(),
-        format!("/agencies/acme/keys/{key}"),
-        format!("/agencies/acme/keys/{key}/revoke"),
-        "/agencies/acme/deliveries?state=dead".to_owned(),
-        "/agencies/acme/settings".to_owned(),
+        "/queues",
+        "/agencies/acme/keys/new",
+        "/agencies/acme/deliveries?state=dead",
+        "/agencies/acme/settings",
     ] {
-        reach_all(&person, &path).await;
+        reach_all(&person, path).await;
     }
-}
 
-#[tokio::test]
-async fn the_first_stop_skips_the_navigation_and_a_form_is_sent_with_the_enter_key() {
-    let (console, _receiver) = furnished().await;
-    let browser = Browser::start().await;
-    let person = Person::signed_in(&console, &browser, ROLES[1]).await;
+    // The first stop skips the navigation, and the enter key sends a form.
     person.open("/agencies/acme/keys/new").await;
     person.page.press("Tab").await;
     let first = person.page.evaluate("document.activeElement.textContent").await;

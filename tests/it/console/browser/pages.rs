@@ -56,13 +56,10 @@ async fn each_role_opens_every_linked_page_without_a_complaint_of_the_browser() 
         counts.push(kinds.len());
     }
     assert!(counts.is_sorted() && counts[0] >= 10, "a higher role sees more: {counts:?}");
+    reports_what_the_policy_of_a_page_forbids(&Person::at(&console, &browser).await).await;
 }
 
-#[tokio::test]
-async fn the_browser_reports_what_the_policy_of_a_page_forbids() {
-    let (console, _receiver) = furnished().await;
-    let browser = Browser::start().await;
-    let person = Person::at(&console, &browser).await;
+async fn reports_what_the_policy_of_a_page_forbids(person: &Person) {
     assert_eq!(person.open("/sign-in").await, 200);
     assert_eq!(person.page.take_complaints(), [""; 0]);
     for forbidden in [
