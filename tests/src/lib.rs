@@ -49,7 +49,10 @@ pub use queues::{QueuedMessage, Queues};
 pub use receiver::{Authority, Behavior, Certificate, ReceivedRequest, Receiver};
 pub use statements::StatementRecorder;
 pub use traffic::TrafficGenerator;
-pub use world::{ALL_SCOPES, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text, with_names};
+pub use world::{
+    ALL_SCOPES, BREAK_UNLUCKY_EVENTS, Proxies, UNREACHED_RECEIVER, World, WorldBuilder, slug, text,
+    with_names,
+};
 
 /// `CONNECT_MASTER_KEY` of all tests: 32 bytes in base64.
 pub const MASTER_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";

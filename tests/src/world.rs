@@ -21,6 +21,7 @@ pub(crate) use builder::common_settings;
 pub use records::{UNREACHED_RECEIVER, text};
 pub use seed::ALL_SCOPES;
 pub(crate) use seed::{create_key, seed};
+pub use shared::BREAK_UNLUCKY_EVENTS;
 use shared::SharedUse;
 pub(crate) use tenants::{ids, with_slugs};
 pub use tenants::{slug, with_names};

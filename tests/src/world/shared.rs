@@ -19,6 +19,16 @@ const VIEWS: &str = "CREATE SCHEMA of_test;
             WHERE tenant_id = ANY (current_setting(''test.tenants'')::uuid[])', name, name); END LOOP;
     END $$";
 
+/// Makes the database reject the last row of each event with `unlucky` in its id, so that the event fails with an internal error. The
+/// shared world has this.
+pub const BREAK_UNLUCKY_EVENTS: &str =
+    "CREATE FUNCTION refuse_unlucky() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.event_id LIKE '%unlucky%' THEN RAISE EXCEPTION 'secret detail of the inside'; END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER unlucky BEFORE INSERT ON event_ledger FOR EACH ROW EXECUTE FUNCTION refuse_unlucky();";
+
 /// The shared world and its console.
 #[derive(Debug)]
 struct Shared {
@@ -64,6 +74,7 @@ async fn start() -> Shared {
         .set("CONNECT_WEBHOOK_BACKOFF_CAP", "10s");
     let world = builder.start().await;
     let console = Program::console(world.settings()).await;
+    world.database.execute(BREAK_UNLUCKY_EVENTS).await;
     world.database.execute(VIEWS).await;
     let programs = world.ingests.iter().chain(&world.workers).chain(&world.dispatchers).chain([&console]);
     kill_with_this_process(programs, &file);
