@@ -124,7 +124,7 @@ pub const RULES: &[Rule] = &[
             ) AS a
         )) RETURNING attempt
     )
-    SELECT (SELECT count(*) FROM oldest), (SELECT delivery_id::text FROM oldest ORDER BY delivery_id DESC LIMIT 1),
+    SELECT (SELECT count(*) FROM oldest), (SELECT delivery_id::text FROM oldest ORDER BY oldest.delivery_id DESC LIMIT 1),
            ARRAY[(SELECT count(*) FROM removed), (SELECT count(*) FROM removed_attempts)]")),
         due: Sql::registered(concat!("
     -- deliveries.due
@@ -156,7 +156,7 @@ pub const RULES: &[Rule] = &[
     ), removed AS (
         DELETE FROM outbox WHERE ctid = ANY(ARRAY(SELECT place FROM oldest WHERE NOT is_needed)) RETURNING event_id
     )
-    SELECT (SELECT count(*) FROM oldest), (SELECT event_id::text FROM oldest ORDER BY event_id DESC LIMIT 1),
+    SELECT (SELECT count(*) FROM oldest), (SELECT event_id::text FROM oldest ORDER BY oldest.event_id DESC LIMIT 1),
            ARRAY[(SELECT count(*) FROM removed)]")),
         due: Sql::registered(concat!("
     -- outbox.due
