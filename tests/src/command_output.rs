@@ -5,7 +5,6 @@ use crate::environment::variable;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fmt::Debug;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -28,14 +27,9 @@ pub struct CommandOutput {
 impl CommandOutput {
     /// Runs a program with these arguments, and with these settings and no others, to its end.
     pub async fn of(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
-        Self::of_path(&binary(name), arguments, settings).await
-    }
-
-    /// The same for the program at a path.
-    pub(crate) async fn of_path(path: &Path, arguments: &[&str], settings: &[(String, String)]) -> Self {
-        let mut command = Command::new(path);
+        let mut command = Command::new(binary(name));
         command.args(arguments).env_clear();
-        Self::end(command, settings, b"", &format!("{} {arguments:?}", path.display())).await
+        Self::end(command, settings, b"", &format!("{name} {arguments:?}")).await
     }
 
     /// Runs a script in bash, which finds the programs by their names and ends at the first command that fails.

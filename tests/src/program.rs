@@ -244,15 +244,8 @@ impl Logs {
     fn address(&self, what: &str) -> Option<SocketAddr> {
         self.lines().iter().find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
-            let matches =
-                line["message"] == format!("listening for {what}") || is_of_first_release(&line, what);
-            matches.then(|| line["addr"].as_str()?.parse().ok())?
+            let is_listening = line["message"] == format!("listening for {what}");
+            is_listening.then(|| line["addr"].as_str()?.parse().ok())?
         })
     }
-}
-
-/// Whether a program of the first release has logged with this line that it listens for `what`.
-fn is_of_first_release(line: &Value, what: &str) -> bool {
-    let names = [("metrics and health requests", "metrics"), ("API requests", "http")];
-    line["message"] == "listening" && names.iter().any(|(now, then)| what == *now && line["what"] == *then)
 }
