@@ -102,7 +102,6 @@ impl Comparison {
         table(&head, self.rows.iter().map(row))
     }
 
-    /// Both tables.
     pub(crate) fn tables(&self) -> String {
         format!("{}\n{}", self.figures(), self.costs())
     }

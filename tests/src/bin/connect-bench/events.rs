@@ -1,7 +1,7 @@
 //! Events about known people: in batches of 100, on analyzed tables and on tables that were never analyzed, and one by one.
 
 use crate::comparison::Comparison;
-use crate::inserts::inserts;
+use crate::inserts::{insert_people, inserts};
 use crate::options::Options;
 use crate::round_trips::round_trips;
 use crate::sender::Shape;
@@ -12,8 +12,6 @@ use tests::World;
 
 const BATCH: usize = 100;
 const TRAFFIC: [(Traffic, &str); 2] = [(Traffic::Identified, "identified"), (Traffic::Mix, "mix")];
-/// Duration of the single events before the pool, so that statements are planned on nearly empty tables.
-const SINGLES: Duration = Duration::from_secs(2);
 
 pub(crate) async fn batches(options: &Options) -> String {
     let worlds = [("analyzed", world(true, options).await), ("cold", world(false, options).await)];
@@ -43,12 +41,14 @@ async fn world(is_analyzed: bool, options: &Options) -> World {
     let world = builder().start().await;
     disable_autovacuum(&world).await;
     if !is_analyzed {
-        Shape { traffic: Traffic::Identified, batch: 1, connections: 4 }.load(&world, SINGLES).await;
+        // So that statements are planned on nearly empty tables.
+        let shape = Shape { traffic: Traffic::Identified, batch: 1, connections: 4 };
+        shape.load(&world, Duration::from_secs(2)).await;
     }
     fill(&world, &world.key).await;
     let shape = Shape { traffic: Traffic::Mix, batch: BATCH, connections: 8 };
     shape.load(&world, options.duration()).await;
-    inserts(&world, shape, options.duration()).await;
+    insert_people(&world).await;
     if is_analyzed {
         world.database.execute("ANALYZE").await;
     }

@@ -21,8 +21,6 @@ const CALLERS: [usize; 2] = [128, 8];
 const EVENT: &str = "a single event";
 /// Requests of the quiet agency a second, which start at fixed times.
 const RATE: f64 = 20.0;
-/// Events of each batch of the other agency.
-const BATCH: usize = 100;
 /// How long the others send before the quiet agency is measured.
 const AHEAD: Duration = Duration::from_secs(1);
 /// Wait of the other agency's callers after a refusal, whatever `Retry-After` says.
@@ -63,7 +61,7 @@ pub(crate) async fn run(options: &Options) -> String {
         }
     }
     format!(
-        "A quiet agency sends {RATE} requests a second, while callers of another agency send batches of {BATCH} events without\npause, and {AFTER_REFUSAL:?} after a refusal. Floor: the same requests with nobody else. The quiet agency's requests that\nfailed: {}. Batches of the others that were accepted: {}; refused with 503: {}.\n\n{}{}",
+        "A quiet agency sends {RATE} requests a second, while callers of another agency send batches of 100 events without\npause, and {AFTER_REFUSAL:?} after a refusal. Floor: the same requests with nobody else. The quiet agency's requests that\nfailed: {}. Batches of the others that were accepted: {}; refused with 503: {}.\n\n{}{}",
         failed.get(),
         ACCEPTED.load(Ordering::Relaxed),
         REFUSED.load(Ordering::Relaxed),
@@ -93,7 +91,7 @@ async fn send_without_pause(address: SocketAddr, key: ApiKey) {
     loop {
         let mut connection = RawConnection::to(address).await;
         loop {
-            let body = body(&Traffic::Identified.draw(BATCH), &key.tenant);
+            let body = body(&Traffic::Identified.draw(100), &key.tenant);
             connection.send_request(&key.events_at(now(), body)).await;
             match connection.response().await {
                 // Closed by ingest.

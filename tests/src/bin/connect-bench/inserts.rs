@@ -5,7 +5,7 @@
 
 use crate::measure::{LoadStats, measure, timed};
 use crate::sender::Shape;
-use crate::traffic::{Event, Person, random_id};
+use crate::traffic::{Event, Person, everybody, random_id};
 use futures_util::future::{join_all, try_join_all};
 use std::time::Duration;
 use tests::World;
@@ -36,8 +36,15 @@ const TIMELINE: &str = "
 /// The tenant of the floor's rows.
 const TENANT: Uuid = Uuid::from_u128(1);
 
-/// Inserts the same events as the load sends, over as many connections, for `length`. The first ones of a database are
-/// slower, because they insert the people.
+/// Inserts the pool's people for the floor, as the programs also have them.
+pub(crate) async fn insert_people(world: &World) {
+    let writer = Writer::connect(world).await;
+    for batch in everybody().chunks(1_000) {
+        writer.write(batch).await.expect("the floor's people");
+    }
+}
+
+/// Inserts the same events as the load sends, over as many connections, for `length`.
 pub(crate) async fn inserts(world: &World, shape: Shape, length: Duration) -> LoadStats {
     let writers = join_all((0..shape.connections).map(|_| Writer::connect(world))).await;
     measure(shape.connections, length, shape.batch, async |number| {

@@ -26,9 +26,8 @@ const NETWORKS: usize = 30;
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 /// Rest before a size is read that should have shrunk.
 const REST: Duration = Duration::from_secs(10);
-/// How often a slow connection sends a byte, and how many are sent before the sizes are read.
+/// How often a slow connection sends a byte.
 const SLOW: Duration = Duration::from_secs(1);
-const SLOW_BYTES: usize = 3;
 
 pub(crate) async fn run(options: &Options) -> String {
     let (mut rounds, mut held) = (Vec::new(), Vec::new());
@@ -74,7 +73,7 @@ async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize)
     let slow = format!("POST {EVENTS} HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ");
     for (state, first, next) in [("4,096 idle connections", "", ""), ("4,096 slow connections", &slow, "a")] {
         let mut connections = open(&world, first).await;
-        for _ in 0..SLOW_BYTES {
+        for _ in 0..3 {
             sleep(SLOW).await;
             join_all(connections.iter_mut().map(|connection| connection.send(next))).await;
         }

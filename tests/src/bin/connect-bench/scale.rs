@@ -1,7 +1,7 @@
 //! Several copies of the programs, and a database with many rows.
 
 use crate::comparison::Comparison;
-use crate::inserts::inserts;
+use crate::inserts::{insert_people, inserts};
 use crate::options::Options;
 use crate::sender::Shape;
 use crate::traffic::Traffic;
@@ -64,12 +64,11 @@ pub(crate) async fn run(options: &Options) -> String {
 /// A world with so many more ledger rows, which are inserted with all indexes in place.
 async fn prepared(options: &Options, ledger_rows: u32) -> World {
     let world = filled().await;
-    inserts(&world, SHAPE, options.duration()).await;
+    insert_people(&world).await;
     let connection = world.database.connect().await;
     let prepared = connection.batch_execute(&format!("SET synchronous_commit = off; {SPREAD_ID}")).await;
     prepared.expect("a session for bulk inserts");
-    let inserted = connection.execute(LEDGER, &[&i64::from(ledger_rows)]).await;
-    inserted.unwrap_or_else(|error| panic!("bulk rows: {error:?}"));
+    connection.execute(LEDGER, &[&i64::from(ledger_rows)]).await.expect("rows of the ledger");
     SHAPE.load(&world, options.duration()).await;
     // Sets hint bits and writes dirty pages before the measurement, which would otherwise do it.
     for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {

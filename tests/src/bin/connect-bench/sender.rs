@@ -8,9 +8,6 @@ use std::time::Duration;
 use tests::raw::{RawConnection, RawResponse};
 use tests::{ApiKey, HttpRequest, World, now};
 
-/// Times that a request is sent before the benchmark gives up.
-const TRIES_MAX: u32 = 10;
-
 /// The shape of a load: its traffic, the number of events in a batch, the number of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -71,7 +68,7 @@ impl Sender {
     /// resends what is refused with 503 after `Retry-After`; the time counts from the first request.
     pub(crate) async fn send(&self, request: &HttpRequest, status: u16) -> (RawResponse, f64) {
         let mut total = 0.0;
-        for _ in 0..TRIES_MAX {
+        for _ in 0..10 {
             let (response, took) = self.exchange(request).await;
             total += took;
             if response.status == status {
@@ -83,7 +80,7 @@ impl Sender {
             tokio::time::sleep(wait).await;
             total += wait.as_secs_f64();
         }
-        panic!("a request was refused {TRIES_MAX} times with 503");
+        panic!("a request was refused ten times with 503");
     }
 
     /// Sends events, none of which may fail, and returns the time in seconds.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use uuid::{Builder, Uuid};
 
 /// People that events are about: they are drawn at random, so consecutive batches are about the same people.
-pub(crate) const POOL: usize = 20_000;
+const POOL: usize = 20_000;
 /// Companies that the tenant has an account for.
 pub(crate) const COMPANIES: usize = 200;
 /// People at the beginning of the pool who plan trips: all enquiries, bookings and discoveries are theirs.
@@ -23,9 +23,9 @@ const DISCOVERY: &str = r#"{"discovery":{"destinationInterest":["Kerala","Goa"],
 
 /// Types of events: the share of the mix in percent, the people that they are about, and the payload, in which `{id}` is
 /// the event's id, for values that must be unique.
-pub(crate) type Kind = (&'static str, usize, usize, &'static str);
+type Kind = (&'static str, usize, usize, &'static str);
 
-pub(crate) const IDENTIFIED: Kind = ("contact.identified", 45, POOL, BROWSING);
+const IDENTIFIED: Kind = ("contact.identified", 45, POOL, BROWSING);
 const SUBMITTED: Kind = ("enquiry.submitted", 10, TRIP_PLANNERS, ENQUIRY);
 const MIX: [Kind; 10] = [
     IDENTIFIED,
@@ -87,8 +87,7 @@ impl Traffic {
 }
 
 impl Event {
-    /// An event about a person of the pool.
-    pub(crate) fn new((kind, _, _, payload): Kind, person: usize) -> Self {
+    fn new((kind, _, _, payload): Kind, person: usize) -> Self {
         let id = random_id().to_string();
         let payload = payload.replace("{id}", &id);
         Self { id, kind, person: &PEOPLE[person], payload }
@@ -111,6 +110,11 @@ impl Person {
             floor_client: Uuid::from_u64_pair(number as u64, 1),
         }
     }
+}
+
+/// `contact.identified` of each person of the pool.
+pub(crate) fn everybody() -> Vec<Event> {
+    (0..POOL).map(|person| Event::new(IDENTIFIED, person)).collect()
 }
 
 /// The batch as a partner sends it.

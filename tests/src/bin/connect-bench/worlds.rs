@@ -1,13 +1,9 @@
 //! Worlds to measure: programs with the defaults of an operator, company accounts, the pool of people, planner statistics.
 
 use crate::sender::Sender;
-use crate::traffic::{COMPANIES, Event, IDENTIFIED, POOL};
+use crate::traffic::{COMPANIES, Event, everybody};
 use futures_util::future::join_all;
 use tests::{ApiKey, World, WorldBuilder};
-
-/// Connections and batch size of the events sent before a measurement.
-const CONNECTIONS: usize = 8;
-const BATCH: usize = 100;
 
 /// A world with the default limits, where the tests' own ones are far higher.
 pub(crate) fn builder() -> WorldBuilder {
@@ -25,7 +21,7 @@ pub(crate) async fn filled() -> World {
     world
 }
 
-/// Creates the company accounts of a tenant, and each person of the pool once, through the API.
+/// Creates the company accounts of a tenant, and each person of the pool once, through the API on eight connections.
 pub(crate) async fn fill(world: &World, key: &ApiKey) {
     let statement = "INSERT INTO clients (tenant_id, client_id, name, client_type, company_domain, created_at, updated_at)
         SELECT tenant_id, gen_random_uuid(), 'Company ' || n, 'company', 'company-' || n || '.example',
@@ -34,15 +30,15 @@ pub(crate) async fn fill(world: &World, key: &ApiKey) {
     let created =
         world.database.connect().await.execute(statement, &[&key.tenant, &(COMPANIES as i64)]).await;
     created.expect("company accounts");
-    let events: Vec<Event> = (0..POOL).map(|person| Event::new(IDENTIFIED, person)).collect();
-    let batches: Vec<&[Event]> = events.chunks(BATCH).collect();
+    let events = everybody();
+    let batches: Vec<&[Event]> = events.chunks(100).collect();
     let sender = Sender::new(world, key);
     let send = async |batches: &[&[Event]]| {
         for batch in batches {
             sender.events(batch).await;
         }
     };
-    join_all(batches.chunks(batches.len().div_ceil(CONNECTIONS)).map(send)).await;
+    join_all(batches.chunks(batches.len().div_ceil(8)).map(send)).await;
     let statement = "SELECT count(*) FROM clients WHERE company_domain IS NULL AND account_id IS NOT NULL";
     let joined = world.database.count(statement).await;
     assert!(joined > 0, "nobody joined a company account: do the inserted accounts fit the schema?");
