@@ -165,14 +165,14 @@ impl warp::Reply for Refusal {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use http_body_util::BodyExt;
     use warp::Reply;
     use warp::http::header::CONTENT_TYPE;
 
     /// Specification: Errors, Events route; D4. Every variant, so that a new one has to be added here.
-    fn table() -> Vec<(Refusal, u16, &'static str, bool)> {
+    pub(crate) fn table() -> Vec<(Refusal, u16, &'static str, bool)> {
         let all = vec![
             (Refusal::Unauthorized, 401, "unauthorized", false),
             (Refusal::Forbidden, 403, "forbidden", false),

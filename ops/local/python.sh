@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# The Python tools of the tests, at the versions of tests/schemathesis/requirements.txt, axe-core, at that of
-# tests/accessibility/requirements.txt, and a generator of clients, at that of tests/generators/requirements.txt, in a virtual
-# environment below cargo's target directory. Creates it if it does not exist or the versions have changed, and prints the
-# directory of its programs. Several runs at once are safe.
+# The Python tools of the tests, at the versions of tests/python/requirements.txt, and axe-core, at that of
+# tests/accessibility/requirements.txt, in a virtual environment below cargo's target directory. Creates it if it does not exist or
+# the versions have changed, and prints the directory of its programs. Several runs at once are safe.
 
 set -euo pipefail
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-REQUIREMENTS=$ROOT/tests/schemathesis/requirements.txt
+REQUIREMENTS=$ROOT/tests/python/requirements.txt
 AXE=$ROOT/tests/accessibility/requirements.txt
-GENERATORS=$ROOT/tests/generators/requirements.txt
 VENV=${CARGO_TARGET_DIR:-$ROOT/target}/python
 
 fail() {
@@ -28,15 +26,14 @@ make_environment() {
     {
         python3 -m venv "$VENV" &&
             install_packages --requirement "$REQUIREMENTS" &&
-            install_packages --no-deps --requirement "$AXE" &&
-            install_packages --no-deps --requirement "$GENERATORS"
+            install_packages --no-deps --requirement "$AXE"
     } >"$log" 2>&1 || { tail -n 20 "$log" >&2 && fail "the Python tools could not be installed, see $log"; }
-    cat "$REQUIREMENTS" "$AXE" "$GENERATORS" >"$VENV/requirements.txt"
+    cat "$REQUIREMENTS" "$AXE" >"$VENV/requirements.txt"
 }
 
 "$ROOT/ops/local/services.sh" install python
 mkdir -p "${VENV%/*}"
 exec 8>"$VENV.lock"
 flock -w 600 8 || fail "another installation is under way"
-cat "$REQUIREMENTS" "$AXE" "$GENERATORS" | cmp -s - "$VENV/requirements.txt" || make_environment >&2
+cat "$REQUIREMENTS" "$AXE" | cmp -s - "$VENV/requirements.txt" || make_environment >&2
 printf '%s/bin\n' "$VENV"

@@ -1,10 +1,13 @@
-//! Checks every response that a test receives against the API description: path, method, status code, error code and
-//! headers. So all tests together verify that the description matches the programs.
+//! Checks every response that a test receives against the API description: path, method, status code, headers and body. So all
+//! tests together verify that the description matches the programs.
 
 use crate::http::{HttpClient, HttpRequest, HttpResponse};
 use crate::key::RECORDS;
 use hyper::header::HeaderName;
-use serde_json::{Map, Value};
+use jsonschema::{Draft, Validator};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
 /// Response headers that must be described, beside all that begin with `X-`.
@@ -12,97 +15,141 @@ const DESCRIBED_HEADERS: [&str; 4] = ["etag", "retry-after", "allow", "idempoten
 /// Response headers that need no description.
 const IGNORED_HEADERS: [&str; 1] = ["x-content-type-options"];
 
+/// A validator of values against a schema of a description. Of the codes that ISO does not assign it knows those of the tests.
+pub fn validator(document: &Value, schema: &Value) -> Validator {
+    let mut schema = schema.clone();
+    schema["components"] = json!({"schemas": document["components"]["schemas"]});
+    let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
+    let options = options.with_format("iso-4217", |code| code != "QQQ");
+    let options = options.with_format("iso-3166-1-alpha-2", |code| code != "QQ");
+    options.build(&schema).unwrap_or_else(|error| panic!("{error}: {schema}"))
+}
+
+/// The description without room for fields that its schemas do not name. Such room is for callers, not for Connect.
+pub fn closed(mut value: Value) -> Value {
+    if let Value::Array(items) = value {
+        return items.into_iter().map(closed).collect();
+    }
+    for (_, field) in value.as_object_mut().into_iter().flatten() {
+        *field = closed(field.take());
+    }
+    let is_open = value["properties"].is_object() && value["type"] == "object";
+    if is_open && value.get("additionalProperties").is_none() {
+        value["additionalProperties"] = json!(false);
+    }
+    value
+}
+
+/// What a part of a description says, which may be a reference.
+pub fn resolved<'d>(document: &'d Value, part: &'d Value) -> &'d Value {
+    let reference = part["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+    reference.map_or(part, |path| document.pointer(path).unwrap_or_else(|| panic!("no {path}")))
+}
+
 /// Panics on a response that is not described. Responses of paths outside of the API pass.
 pub(crate) async fn assert_described(http: &HttpClient, request: &HttpRequest, response: &HttpResponse) {
     if !request.target.starts_with(RECORDS) {
         return;
     }
-    let Some(document) = document(http).await else { return };
-    if let Err(fault) = described(document, request, response) {
+    let Some(description) = description(http).await else { return };
+    if let Err(fault) = description.check(request, response) {
         let (method, target) = (&request.method, &request.target);
         panic!("the API description lacks {fault}: {method} {target}: {response:?}");
     }
 }
 
 /// The description as the first ingest served it. `None` while this ingest does not serve it, which another test checks.
-async fn document(http: &HttpClient) -> Option<&'static Value> {
-    static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
+async fn description(http: &HttpClient) -> Option<&'static Description> {
+    static DESCRIPTION: OnceCell<Description> = OnceCell::const_new();
     let fetch = async || {
         let response = http.exchange(&HttpRequest::new("GET", &format!("{RECORDS}/openapi.json"), "")).await;
-        response.ok().and_then(|response| serde_json::from_slice(&response.body).ok()).ok_or(())
+        let document = response.ok().and_then(|response| serde_json::from_slice(&response.body).ok());
+        document.map(Description::new).ok_or(())
     };
-    DOCUMENT.get_or_try_init(fetch).await.ok()
+    DESCRIPTION.get_or_try_init(fetch).await.ok()
 }
 
-/// Checks that a documented is described; the error names the part that is not.
-fn described(document: &Value, request: &HttpRequest, response: &HttpResponse) -> Result<(), String> {
-    // A head that is too large is refused before the routes (see Limits).
-    if [414, 431].contains(&response.status) && response.body.is_empty() {
-        return Ok(());
+struct Description {
+    document: Value,
+    /// The validators of bodies by method, path and status.
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+impl Description {
+    fn new(document: Value) -> Self {
+        Self { document: closed(document), validators: Mutex::default() }
     }
-    let path = request.target.split(['?', '#']).next().unwrap_or_default();
-    let paths = document["paths"].as_object().into_iter().flatten();
-    let item = paths.filter_map(|(known, item)| matches(known, path).then(|| item.as_object())?).next();
-    let Some(item) = item else {
-        // A path that is not described gets the response of a record that does not exist, unless HTTP forbids the request.
-        let described = [(404, Some("not_found")), (400, Some("invalid_request"))];
-        let is_described = described.contains(&(response.status, code(response).as_deref()));
-        return (is_described || is_head(request)).then_some(()).ok_or_else(|| "the path".to_owned());
-    };
-    // HEAD, where it is allowed, gets the response of GET without the body (D34).
-    let as_get = (is_head(request) && response.status < 400).then_some("get");
-    let operation = item.get(as_get.unwrap_or(&request.method.to_lowercase()));
-    if operation.is_none() && ![400, 405].contains(&response.status) {
-        return Err("the method".to_owned());
+
+    /// Checks that a response is described; the error names the part that is not.
+    fn check(&self, request: &HttpRequest, response: &HttpResponse) -> Result<(), String> {
+        // A head that is too large is refused before the routes (see Limits).
+        if [414, 431].contains(&response.status) && response.body.is_empty() {
+            return Ok(());
+        }
+        let path = request.target.split(['?', '#']).next().unwrap_or_default();
+        let mut paths = self.document["paths"].as_object().into_iter().flatten();
+        let Some((form, item)) = paths.find(|(form, _)| matches(form, path)) else {
+            // A path that is not described gets the response of a record that does not exist, unless HTTP forbids the request.
+            let is_described = [(404, json!("not_found")), (400, json!("invalid_request"))]
+                .contains(&(response.status, code(response)));
+            return (is_described || is_head(request)).then_some(()).ok_or_else(|| "the path".to_owned());
+        };
+        // HEAD, where it is allowed, gets the response of GET without the body (D34).
+        let as_get = (is_head(request) && response.status < 400).then(|| "get".to_owned());
+        let method = as_get.unwrap_or_else(|| request.method.to_lowercase());
+        if item.get(&method).is_none() && ![400, 405].contains(&response.status) {
+            return Err("the method".to_owned());
+        }
+        // Each operation describes the responses for the path's other methods; what HTTP forbids is 400 for any method.
+        let operation = item.get(&method).or_else(|| item.as_object()?.values().next());
+        let described = operation.and_then(|it| it["responses"].get(response.status.to_string()));
+        let described = resolved(&self.document, described.ok_or("the status")?);
+        self.check_headers(described, response)?;
+        let place = format!("{method} {form} {}", response.status);
+        if is_head(request) { Ok(()) } else { self.check_body(place, described, response) }
     }
-    // Each operation describes the responses for the path's other methods; what HTTP forbids is 400 for any method.
-    let operation = operation.or_else(|| item.values().next()).unwrap_or(&Value::Null);
-    let documented = &operation["responses"][response.status.to_string()];
-    let documented = documented.as_object().ok_or("the status")?;
-    headers(documented, response)?;
-    if is_head(request) { Ok(()) } else { body(documented, response) }
+
+    /// Required headers must be present, and headers that are present must be described.
+    fn check_headers(&self, described: &Value, response: &HttpResponse) -> Result<(), String> {
+        let headers = || described["headers"].as_object().into_iter().flatten();
+        for (name, header) in headers() {
+            if resolved(&self.document, header)["required"] == true && !response.headers.contains_key(name) {
+                return Err(format!("no {name}"));
+            }
+        }
+        let needs_description = |name: &&str| {
+            DESCRIBED_HEADERS.contains(name) || (name.starts_with("x-") && !IGNORED_HEADERS.contains(name))
+        };
+        let mut names = response.headers.keys().map(HeaderName::as_str).filter(needs_description);
+        let unknown = names.find(|name| !headers().any(|(known, _)| known.eq_ignore_ascii_case(name)));
+        unknown.map_or(Ok(()), |name| Err(format!("the header {name}")))
+    }
+
+    /// A body must have a described content type, and fit its schema without a field that this does not name.
+    fn check_body(&self, place: String, described: &Value, response: &HttpResponse) -> Result<(), String> {
+        let Some(content) = described.get("content") else {
+            return response.body.is_empty().then_some(()).ok_or_else(|| "a body".to_owned());
+        };
+        let kind = response.header("content-type");
+        let schema = &content.get(kind).ok_or("the type of the body")?["schema"];
+        if kind != "application/json" {
+            return Ok(());
+        }
+        let body = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
+        let mut validators = self.validators.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = validators.entry(place).or_insert_with(|| Arc::new(validator(&self.document, schema)));
+        let known = Arc::clone(known);
+        drop(validators);
+        known.validate(&body).map_err(|fault| format!("{fault} at {}", fault.instance_path()))
+    }
 }
 
 fn is_head(request: &HttpRequest) -> bool {
     request.method == "HEAD"
 }
 
-fn code(response: &HttpResponse) -> Option<String> {
-    let body: Value = serde_json::from_slice(&response.body).ok()?;
-    body["code"].as_str().map(str::to_owned)
-}
-
-/// A refusal must have a described code; any other body must have a described content type.
-fn body(documented: &Map<String, Value>, response: &HttpResponse) -> Result<(), String> {
-    let Some(content) = documented.get("content").and_then(Value::as_object) else {
-        return response.body.is_empty().then_some(()).ok_or_else(|| "a body".to_owned());
-    };
-    if !content.contains_key(response.header("content-type")) {
-        return Err("the type of the body".to_owned());
-    }
-    if response.status < 400 {
-        return Ok(());
-    }
-    let code = code(response).ok_or("a refusal without a code")?;
-    let is_known = content["application/json"]["examples"].get(&code).is_some();
-    is_known.then_some(()).ok_or_else(|| format!("the code {code}"))
-}
-
-/// Required headers must be present, and headers that are present must be described.
-fn headers(documented: &Map<String, Value>, response: &HttpResponse) -> Result<(), String> {
-    let described = documented.get("headers").and_then(Value::as_object);
-    let described = || described.into_iter().flatten();
-    for (name, header) in described() {
-        if header["required"] == true && !response.headers.contains_key(name) {
-            return Err(format!("no {name}"));
-        }
-    }
-    let needs_description = |name: &&str| {
-        DESCRIBED_HEADERS.contains(name) || (name.starts_with("x-") && !IGNORED_HEADERS.contains(name))
-    };
-    let mut names = response.headers.keys().map(HeaderName::as_str).filter(needs_description);
-    let unknown = names.find(|name| !described().any(|(known, _)| known.eq_ignore_ascii_case(name)));
-    unknown.map_or(Ok(()), |name| Err(format!("the header {name}")))
+fn code(response: &HttpResponse) -> Value {
+    serde_json::from_slice(&response.body).map_or(Value::Null, |body: Value| body["code"].clone())
 }
 
 /// Whether a path matches a template such as `/clients/{clientId}`.
@@ -115,7 +162,6 @@ fn matches(form: &str, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn matches_a_path_with_its_template_only() {
@@ -132,18 +178,24 @@ mod tests {
         HttpResponse { status, headers: headers.collect(), body: body.into() }
     }
 
-    /// The part of a documented to a request for `/clients` that is not described.
+    /// The part of a response to a request for `/clients` that is not described.
     fn fault(method: &str, response: &HttpResponse) -> Option<String> {
         let id = json!({"X-Request-Id": {"required": true}});
-        let refusal = |codes: Value, headers: Value| json!({"headers": headers, "content": {"application/json": {"examples": codes}}});
+        let refusal = |code: &str, header: &str| {
+            let schema =
+                json!({"type": "object", "properties": {"code": {"const": code}}, "required": ["code"]});
+            json!({"headers": {header: {"$ref": "#/components/headers/Required"}}, "content": {"application/json": {"schema": schema}}})
+        };
         let document = json!({"paths": {"/clients": {"get": {"responses": {
-            "200": {"headers": {"X-Request-Id": {"required": true}, "ETag": {"required": false}},
-                "content": {"application/json": {}}},
+            "200": {"headers": {"X-Request-Id": {"required": true}, "ETag": {}}, "content": {"application/json": {"schema": {"type": "object"}}}},
             "304": {"headers": id},
-            "405": refusal(json!({"method_not_allowed": {}}), json!({"Allow": {"required": true}})),
-            "503": refusal(json!({"overloaded": {}}), json!({"Retry-After": {"required": true}})),
-        }}}}});
-        described(&document, &HttpRequest::new(method, "/clients?email=a", ""), response).err()
+            "405": {"$ref": "#/components/responses/Refused"},
+            "503": refusal("overloaded", "Retry-After"),
+        }}}}, "components": {
+            "headers": {"Required": {"required": true}},
+            "responses": {"Refused": refusal("method_not_allowed", "Allow")},
+        }});
+        Description::new(document).check(&HttpRequest::new(method, "/clients?email=a", ""), response).err()
     }
 
     const JSON: (&str, &str) = ("content-type", "application/json");
@@ -175,15 +227,28 @@ mod tests {
             ("GET", response(304, &[ID], "{}"), "a body"),
             ("GET", response(201, &[JSON, ID], "{}"), "the status"),
             ("GET", response(503, &[JSON], overloaded), "no Retry-After"),
-            ("GET", response(503, &[JSON, ("retry-after", "1")], ""), "a refusal without a code"),
-            ("GET", response(503, &[JSON, ("retry-after", "1")], r#"{"code": "x"}"#), "the code x"),
+            (
+                "GET",
+                response(503, &[JSON, ("retry-after", "1")], "{}"),
+                "\"code\" is a required property at ",
+            ),
+            (
+                "GET",
+                response(503, &[JSON, ("retry-after", "1")], r#"{"code": "x"}"#),
+                "\"overloaded\" was expected at /code",
+            ),
+            (
+                "GET",
+                response(503, &[JSON, ("retry-after", "1")], r#"{"code": "overloaded", "x": 1}"#),
+                "Additional properties are not allowed ('x' was unexpected) at ",
+            ),
             ("PUT", response(200, &[JSON, ID], "{}"), "the method"),
             ("PUT", response(405, &[JSON], "{}"), "no Allow"),
         ] {
             assert_eq!(fault(method, &response).as_deref(), Some(expected), "{method} {response:?}");
         }
-        let document = json!({"paths": {}});
-        let unknown = |response| described(&document, &HttpRequest::new("GET", "/x", ""), &response);
+        let empty = Description::new(json!({"paths": {}}));
+        let unknown = |response| empty.check(&HttpRequest::new("GET", "/x", ""), &response);
         assert_eq!(unknown(response(404, &[], r#"{"code": "not_found"}"#)), Ok(()));
         assert_eq!(unknown(response(404, &[], "")), Err("the path".to_owned()));
     }

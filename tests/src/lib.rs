@@ -4,7 +4,6 @@
 //! way an operator would. The harness depends on settings, routes, logs, `connectctl`, the schema and the crate `common`,
 //! never on the crates of the programs.
 
-mod api_description;
 mod binaries;
 mod command_output;
 mod connectctl;
@@ -24,6 +23,7 @@ mod traffic;
 mod url;
 mod world;
 
+pub mod api_description;
 pub mod browser;
 pub mod dedicated_servers;
 pub mod event;

@@ -1,21 +1,15 @@
-//! Serves the description of the API: as JSON and as a page. Both are built from one document at start, and need no
+//! Serves the description of the API, `ingest/openapi.yaml`: as JSON, and as a page that shows it with Swagger UI. Neither needs
 //! credentials.
 
-mod endpoint;
-mod fields;
-mod markdown;
-mod page;
-mod settings;
-mod try_it;
-
-pub(crate) use settings::DocsSettings;
+#[cfg(test)]
+mod tests;
 
 use crate::http::conditions::is_not_modified;
 use crate::http::response::not_modified;
-use crate::openapi;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use common::settings::{CONSOLE_URL, ConsoleUrl, Environment, Section, SettingError, Variable};
 use hyper::HeaderMap;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -23,6 +17,43 @@ use hyper::header::{
 use sha2::{Digest, Sha256};
 use warp::http::HeaderValue;
 use warp::reply::Response;
+
+/// The document as JSON, without the URL of its contact.
+pub const OPENAPI: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
+const SWAGGER_UI: &str = include_str!(concat!(env!("OUT_DIR"), "/swagger-ui-bundle.js"));
+const STYLES: [&str; 2] =
+    [include_str!(concat!(env!("OUT_DIR"), "/swagger-ui.css")), include_str!("page.css")];
+const SCRIPT: &str = include_str!("page.js");
+const PAGE: &str = include_str!("page.html");
+/// Where somebody pastes the key with which the page signs.
+const CREDENTIALS: &str = include_str!("credentials.html");
+
+/// What the description offers beside itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DocsSettings {
+    /// Whether the page can sign and send requests.
+    pub(crate) try_it: bool,
+    /// The settings area, if the description names it as its contact.
+    pub(crate) console_url: Option<ConsoleUrl>,
+}
+
+impl Section for DocsSettings {
+    const VARIABLES: &'static [Variable] = &[
+        Variable {
+            name: "CONNECT_DOCS_TRY_IT",
+            default: Some("false"),
+            help: "whether the page /docs can sign and send requests, with a key that somebody pastes there; the key stays in the browser and is not stored",
+        },
+        CONSOLE_URL,
+    ];
+
+    fn from_env(env: &Environment) -> Result<Self, SettingError> {
+        Ok(Self {
+            try_it: env.get::<Self, _>("CONNECT_DOCS_TRY_IT")?,
+            console_url: env.optional::<Self, ConsoleUrl>("CONNECT_CONSOLE_URL")?,
+        })
+    }
+}
 
 /// The two forms of the description.
 #[derive(Debug)]
@@ -43,35 +74,48 @@ pub(crate) struct Asset {
 
 impl Docs {
     pub(crate) fn new(settings: &DocsSettings) -> Self {
-        let mut document = openapi::document();
-        document.info.contact.url = settings.console_url.as_ref().map(ToString::to_string);
-        let json = serde_json::to_vec(&document).expect("the document has string keys");
-        let page = page::page(&document, settings.try_it).into_bytes();
-        let mut page = Asset::new("text/html; charset=utf-8", page);
+        let mut document = OPENAPI.to_owned();
+        if let Some(url) = &settings.console_url {
+            let url = serde_json::Value::from(url.to_string());
+            document = document.replacen(r#""contact":{"#, &format!(r#""contact":{{"url":{url},"#), 1);
+        }
+        let mut page = Asset::new("text/html; charset=utf-8", page(&document, settings.try_it));
         page.headers.insert(CONTENT_SECURITY_POLICY, header(&page_policy(settings.try_it)));
         page.headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        Self { openapi: Asset::new("application/json", json), page }
+        Self { openapi: Asset::new("application/json", document), page }
     }
 }
 
-/// The page's content security policy: only its own style sheet, named by its digest; no scripts, images, other origins or
-/// frames. To try requests it has one script, named by its digest as well, which may send requests to this server.
+/// The page of a document. Everything is in it, so that it needs no other route.
+fn page(document: &str, try_it: bool) -> String {
+    // No part of the document may end the element that it is in.
+    let document = document.replace("</", r"<\/");
+    let parts = [
+        ("{{styles}}", STYLES.concat()),
+        ("{{credentials}}", if try_it { CREDENTIALS.to_owned() } else { String::new() }),
+        ("{{document}}", document),
+        ("{{script}}", SCRIPT.to_owned()),
+        ("{{swagger-ui}}", SWAGGER_UI.to_owned()),
+    ];
+    parts.into_iter().fold(PAGE.to_owned(), |page, (place, part)| page.replacen(place, &part, 1))
+}
+
+/// The page's content security policy: only its own style sheet and scripts, named by their digests; no other origins or frames.
+/// Requests may be sent to this server only, and only to try them.
 fn page_policy(try_it: bool) -> String {
     let digest = |part: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(part)));
-    let scripts = if try_it {
-        format!("script-src {}; connect-src 'self'; ", digest(try_it::SCRIPT))
-    } else {
-        String::new()
-    };
     format!(
-        "default-src 'none'; style-src {}; {scripts}img-src data:; base-uri 'none'; form-action 'none'; \
+        "default-src 'none'; style-src {}; script-src {} {}; {}img-src data:; base-uri 'none'; form-action 'none'; \
         frame-ancestors 'none'",
-        digest(page::STYLE)
+        digest(&STYLES.concat()),
+        digest(SWAGGER_UI),
+        digest(SCRIPT),
+        if try_it { "connect-src 'self'; " } else { "" },
     )
 }
 
 impl Asset {
-    fn new(content_type: &'static str, body: Vec<u8>) -> Self {
+    fn new(content_type: &'static str, body: String) -> Self {
         let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
         let headers = [
             (CONTENT_TYPE, HeaderValue::from_static(content_type)),
@@ -97,51 +141,4 @@ impl Asset {
 
 fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("these have visible ASCII only")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hyper::StatusCode;
-    use hyper::header::IF_NONE_MATCH;
-
-    fn page_text(settings: &DocsSettings) -> String {
-        String::from_utf8(Docs::new(settings).page.body.to_vec()).unwrap()
-    }
-
-    #[test]
-    fn a_current_etag_gets_304() {
-        let Docs { openapi, page } = Docs::new(&DocsSettings::default());
-        for asset in [openapi, page] {
-            let etag = asset.response(&HeaderMap::new()).headers()[ETAG].clone();
-            let known =
-                |tag: HeaderValue| asset.response(&HeaderMap::from_iter([(IF_NONE_MATCH, tag)])).status();
-            assert_eq!(known(etag), StatusCode::NOT_MODIFIED);
-            assert_eq!(known(HeaderValue::from_static("\"another\"")), StatusCode::OK);
-        }
-    }
-
-    #[test]
-    fn the_page_allows_its_own_style_and_nothing_else() {
-        let policy = page_policy(false);
-        assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
-        assert!(!policy.contains("unsafe"), "{policy}");
-        let page = page_text(&DocsSettings::default());
-        assert!(page.contains(&format!("<style>{}</style>", page::STYLE)));
-        for forbidden in ["<script", " style=", "javascript:", " src=", "onclick", "@import", "url("] {
-            assert!(!page.contains(forbidden), "{forbidden}");
-        }
-    }
-
-    #[test]
-    fn to_try_requests_the_page_has_one_script_that_the_policy_names() {
-        let page = page_text(&DocsSettings { try_it: true, console_url: None });
-        assert_eq!(page.matches("<script").count(), 1);
-        assert!(page.contains(&format!("<script>{}</script>", try_it::SCRIPT)));
-        let policy = page_policy(true);
-        assert!(policy.contains("script-src 'sha256-") && policy.contains("connect-src 'self'"), "{policy}");
-        assert!(!policy.contains("unsafe") && !policy.contains("script-src 'self'"), "{policy}");
-        // It would end the script element.
-        assert!(!try_it::SCRIPT.contains("</"));
-    }
 }

@@ -1,8 +1,7 @@
-//! The table of routes and endpoints. [`crate::routes`] serves exactly these, [`crate::openapi`] describes each of them, and
+//! The table of routes and endpoints. [`crate::routes`] serves exactly these, `openapi.yaml` describes each of them, and
 //! metrics use their names.
 
 use common::model::Scope;
-use common::signature::Scheme;
 use hyper::Method;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,17 +176,6 @@ impl Endpoint {
             Self::FindLeads | Self::GetLead | Self::GetTrip => Some(Scope::LeadsRead),
             Self::CreateLead | Self::ChangeLead | Self::ChangeTrip => Some(Scope::LeadsWrite),
             Self::GetOpenApi | Self::GetDocs => None,
-        }
-    }
-
-    /// The scheme of its signatures; `None` for unsigned requests.
-    pub(crate) const fn scheme(self) -> Option<Scheme> {
-        match self.kind() {
-            EndpointKind::Intake => Some(Scheme::V1),
-            EndpointKind::LookUp | EndpointKind::Read | EndpointKind::Create | EndpointKind::Change => {
-                Some(Scheme::V2)
-            }
-            EndpointKind::Description => None,
         }
     }
 }

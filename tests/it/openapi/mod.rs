@@ -1,17 +1,10 @@
 //! The description of the API against the running programs: it is complete, it is true, and its page works.
 
+mod bodies;
 mod cases;
-mod document;
-mod event_types;
-mod generators;
 mod page;
-mod payloads;
-mod readers;
-mod routes;
-mod rules;
-mod samples;
-mod schemathesis;
-mod try_it;
+mod requests;
+mod webhooks;
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -69,43 +62,10 @@ pub(crate) async fn run(command: &mut Command, minutes: u64) -> ToolOutput {
     }
 }
 
-/// A file or directory of the project.
-fn project(path: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
-}
-
 /// A Python tool of the tests; installs it where it is missing.
 pub(crate) async fn python_tool(name: &str) -> Command {
-    let installed = run(&mut Command::new(project("ops/local/python.sh")), 10).await;
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../ops/local/python.sh");
+    let installed = run(&mut Command::new(script), 10).await;
     assert!(installed.succeeded, "{installed:?}");
     Command::new(PathBuf::from(installed.output.trim()).join(name))
-}
-
-/// A directory for a test's files, removed when it is dropped.
-struct TempDirectory(PathBuf);
-
-impl TempDirectory {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("connect-openapi-{}", uuid::Uuid::now_v7()));
-        std::fs::create_dir(&path).expect("a directory for files");
-        Self(path)
-    }
-
-    /// Writes a file and gives its path.
-    fn put(&self, name: &str, content: &[u8]) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, content).expect("a file is written");
-        path
-    }
-
-    /// The path of a file that a tool writes.
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for TempDirectory {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
 }

@@ -43,7 +43,12 @@ async fn main() {
         page.open(&format!("{base}/agencies/acme{path}")).await;
         picture(&page, &directory, name).await;
     }
-    page.open(&format!("http://{}/docs#sendEvents", world.http().address())).await;
+    page.open(&format!("http://{}/docs#/Events/sendEvents", world.http().address())).await;
+    eventually("the operation is shown", MAX_WAIT, async || {
+        let shown = "!!document.querySelector('#operations-Events-sendEvents .opblock-body')";
+        if page.evaluate(shown).await == true { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
     picture(&page, &directory, "docs").await;
 }
 
