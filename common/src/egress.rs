@@ -10,6 +10,7 @@ pub use address::refusal;
 pub use url::{Host, ReceiverUrl, Scheme, displayable};
 
 use crate::settings::{Environment, Section, SettingError, Variable, error};
+use crate::variables;
 use std::net::IpAddr;
 
 /// Which receivers are allowed.
@@ -25,18 +26,10 @@ pub struct EgressSettings {
 const PORTS_MAX: usize = 64;
 
 impl Section for EgressSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_WEBHOOK_PORTS",
-            default: Some("443,8443"),
-            help: "ports that webhook receivers may listen on, separated by commas",
-        },
-        Variable {
-            name: "CONNECT_WEBHOOK_ALLOW_PRIVATE",
-            default: Some("false"),
-            help: "development only: webhook receivers may also be http://, on loopback addresses and on any port",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_WEBHOOK_PORTS" => "443,8443", "ports that webhook receivers may listen on, separated by commas";
+        "CONNECT_WEBHOOK_ALLOW_PRIVATE" => "false", "development only: webhook receivers may also be http://, on loopback addresses and on any port";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         const PORTS: &str = "CONNECT_WEBHOOK_PORTS";

@@ -1,33 +1,28 @@
 //! The operator's port: `/metrics`, `/livez`, `/readyz`.
 
-use crate::host_header::require_host;
+use crate::http::{self, ServerLimits};
 use crate::metrics::READY;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use crate::periodic::ticks;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
 
-/// Maximum number of connections to the operator's port at once; further ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 256;
-/// How long a request's headers may take, and how long a connection may be idle.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Age after which a connection is closed after its next response, so that a client that does not read its responses cannot
-/// occupy a connection forever.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Wait before the next attempt after accepting a connection has failed.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// The limits of the operator's port, which serves until the program ends.
+const LIMITS: ServerLimits = ServerLimits {
+    connections: 256,
+    per_peer: 128,
+    header_timeout: Duration::from_secs(30),
+    drain_within: Duration::ZERO,
+};
 
 /// The readiness checks of a program, by name. The program is ready when all of them are fulfilled.
 #[derive(Clone, Debug, Default)]
@@ -80,9 +75,9 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
     tracing::info!(addr = %bound, "listening for metrics and health requests");
     let upkeep = metrics.clone();
     tokio::spawn(async move {
-        let mut every = tokio::time::interval(Duration::from_secs(5));
+        let mut ticks = ticks(Duration::from_secs(5));
         loop {
-            every.tick().await;
+            ticks.tick().await;
             upkeep.run_upkeep();
         }
     });
@@ -100,41 +95,12 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
     });
     // D34: HEAD gets the same response as GET, without the body.
     let routes = warp::get().or(warp::head()).unify().and(metrics.or(livez).or(readyz));
-    tokio::spawn(accept(listener, routes));
+    let service = move |_| TowerToHyperService::new(warp::service(routes.clone()));
+    tokio::spawn(async move { http::serve(listener, LIMITS, service, &CancellationToken::new()).await });
     Ok(())
 }
 
 /// The error of an address that cannot be listened on, with the setting that names it.
 pub fn cannot_listen(setting: &str, addr: SocketAddr, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("setting {setting}: cannot listen on {addr}: {error}"))
-}
-
-async fn accept<F>(listener: TcpListener, routes: F)
-where
-    F: Filter<Error = warp::Rejection> + Clone + Send + Sync + 'static,
-    F::Extract: Reply,
-    F::Future: Send,
-{
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // The semaphore is never closed, so there is no error.
-    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
-        let Ok((socket, _)) = listener.accept().await else {
-            sleep(ACCEPT_RETRY).await;
-            continue;
-        };
-        let service = require_host(TowerToHyperService::new(warp::service(routes.clone())));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .serve_connection(TokioIo::new(socket), service);
-        tokio::spawn(async move {
-            let mut connection = pin!(connection);
-            // Errors of a connection concern its client only.
-            if timeout(CONNECTION_TIMEOUT, connection.as_mut()).await.is_err() {
-                connection.as_mut().graceful_shutdown();
-                drop(timeout(HEADER_TIMEOUT, connection).await);
-            }
-            drop(permit);
-        });
-    }
 }

@@ -30,7 +30,7 @@ pub const OVERLOADED: &str = "connect_overloaded_total";
 pub const BACKLOG: &str = "connect_backlog_units";
 /// Units that may wait at once, by queue; follows the rate at which the worker applies.
 pub const BACKLOG_LIMIT: &str = "connect_backlog_limit_units";
-/// 1 while an operation that requests need from Postgres fails, from the first failure to the next success; by operation.
+/// 1 while an operation on Postgres fails, from the first failure to the next success; by operation.
 pub const OUTAGE: &str = "connect_outage";
 /// Failures of such operations.
 pub const OUTAGE_FAILURES: &str = "connect_outage_failures_total";

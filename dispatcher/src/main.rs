@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    common::program::run(dispatcher::service::run).await
+    common::program::run::<dispatcher::settings::Settings>().await
 }

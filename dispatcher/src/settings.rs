@@ -1,19 +1,17 @@
 //! The dispatcher's settings. Those of a single request are in [`SenderSettings`], those of the addresses that may be connected
-//! to in [`EgressSettings`].
+//! to in [`EgressSettings`](common::egress::EgressSettings).
 
 use crate::deliver::DeliveryBounds;
 use crate::schedule::Schedule;
 use crate::send::SenderSettings;
-use common::egress::EgressSettings;
-use common::program::Program;
-use common::settings::{
-    BrokerSettings, DatabaseSettings, Environment, LogSettings, SealingSettings, Section, ServiceSettings,
-    SettingError, TraceSettings, Variable, error,
-};
+use common::settings::{Environment, Section, SettingError, Variable, error};
+use common::variables;
 use std::time::Duration;
 
 /// Maximum number of attempts, so that their number fits its column over many replays.
 const MOST_ATTEMPTS: u32 = 100;
+/// Concurrent attempts to one subscription.
+const ATTEMPTS_OF_SUBSCRIPTION: usize = 32;
 /// Longest wait: a message's TTL in milliseconds must fit into 32 bits, jitter included.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
 /// Maximum number of deliveries held: the prefetch of those from the queue must fit into 16 bits.
@@ -31,51 +29,19 @@ pub struct WebhookSettings {
 }
 
 impl Section for WebhookSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_WEBHOOK_ATTEMPTS",
-            default: Some("6"),
-            help: "most attempts of a delivery, 1 to 100; after the last one it is dead-lettered",
-        },
-        Variable {
-            name: "CONNECT_WEBHOOK_BACKOFF_BASE",
-            default: Some("30s"),
-            help: "wait before the second attempt; each wait is twice the one before",
-        },
-        Variable {
-            name: "CONNECT_WEBHOOK_BACKOFF_CAP",
-            default: Some("60m"),
-            help: "longest wait between two attempts, up to 30d",
-        },
-        Variable {
-            name: "CONNECT_WEBHOOK_CONCURRENCY",
-            default: Some("256"),
-            help: "concurrent attempts, up to 5000; slow and new receivers together get at most half of them",
-        },
-        Variable {
-            name: "CONNECT_WEBHOOK_CONCURRENCY_EACH",
-            default: Some("32"),
-            help: "concurrent attempts to one subscription, out of CONNECT_WEBHOOK_CONCURRENCY",
-        },
-        Variable {
-            name: "CONNECT_WEBHOOK_RESCUE_AFTER",
-            default: Some("1h"),
-            help: "how long a delivery may be overdue before it is published to the queue again",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_WEBHOOK_ATTEMPTS" => "6", "most attempts of a delivery, 1 to 100; after the last one it is dead-lettered";
+        "CONNECT_WEBHOOK_BACKOFF_BASE" => "30s", "wait before the second attempt; each wait is twice the one before";
+        "CONNECT_WEBHOOK_BACKOFF_CAP" => "60m", "longest wait between two attempts, up to 30d";
+        "CONNECT_WEBHOOK_CONCURRENCY" => "256", "concurrent attempts, up to 5000, of which 32 to one subscription; slow and new receivers together get at most half of them";
+        "CONNECT_WEBHOOK_RESCUE_AFTER" => "1h", "how long a delivery may be overdue before it is published to the queue again";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
-        let attempts = env.get::<Self, u32>("CONNECT_WEBHOOK_ATTEMPTS")?;
-        let in_all = env.get::<Self, u32>("CONNECT_WEBHOOK_CONCURRENCY")?;
-        let each = env.get::<Self, u32>("CONNECT_WEBHOOK_CONCURRENCY_EACH")?;
-        if attempts > MOST_ATTEMPTS {
-            return Err(error("CONNECT_WEBHOOK_ATTEMPTS", "must be 1 to 100"));
-        }
+        let attempts = env.up_to::<Self>("CONNECT_WEBHOOK_ATTEMPTS", MOST_ATTEMPTS)?;
         // Four deliveries are held for each concurrent attempt: one is sent, one is being recorded, two wait. Three of them
         // come from the queue, one directly from the outbox.
-        if in_all.saturating_mul(4) > MOST_HELD {
-            return Err(error("CONNECT_WEBHOOK_CONCURRENCY", "must be 1 to 5000"));
-        }
+        let in_all = env.up_to::<Self>("CONNECT_WEBHOOK_CONCURRENCY", MOST_HELD / 4)?;
         let cap = env.get::<Self, Duration>("CONNECT_WEBHOOK_BACKOFF_CAP")?;
         if cap > LONGEST_WAIT {
             return Err(error("CONNECT_WEBHOOK_BACKOFF_CAP", "must be 30d at most"));
@@ -87,7 +53,7 @@ impl Section for WebhookSettings {
         };
         let bounds = DeliveryBounds {
             in_all: in_all as usize,
-            each: each as usize,
+            each: ATTEMPTS_OF_SUBSCRIPTION,
             from_queue: u16::try_from(in_all * 3).unwrap_or(u16::MAX),
             direct: in_all as usize,
         };
@@ -95,56 +61,17 @@ impl Section for WebhookSettings {
     }
 }
 
-/// All settings of the program.
+/// All settings that the dispatcher reads beside those of every service.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub(crate) database: DatabaseSettings,
-    pub(crate) broker: BrokerSettings,
-    pub(crate) sealing: SealingSettings,
-    pub(crate) service: ServiceSettings,
-    pub(crate) log: LogSettings,
-    pub(crate) trace: TraceSettings,
     pub(crate) webhooks: WebhookSettings,
     pub(crate) sender: SenderSettings,
 }
 
-impl Program for Settings {
-    const NAME: &'static str = "connect-dispatcher";
-    const ABOUT: &'static str = "relays the outbox to RabbitMQ and delivers signed webhooks";
-    const VARIABLES: &'static [&'static [Variable]] = &[
-        DatabaseSettings::VARIABLES,
-        BrokerSettings::VARIABLES,
-        SealingSettings::VARIABLES,
-        WebhookSettings::VARIABLES,
-        SenderSettings::VARIABLES,
-        EgressSettings::VARIABLES,
-        ServiceSettings::VARIABLES,
-        LogSettings::VARIABLES,
-        TraceSettings::VARIABLES,
-    ];
+impl Section for Settings {
+    const VARIABLES: &'static [Variable] = WebhookSettings::VARIABLES;
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self {
-            database: DatabaseSettings::from_env(env)?,
-            broker: BrokerSettings::from_env(env)?,
-            sealing: SealingSettings::from_env(env)?,
-            service: ServiceSettings::from_env(env)?,
-            log: LogSettings::from_env(env)?,
-            trace: TraceSettings::from_env(env)?,
-            webhooks: WebhookSettings::from_env(env)?,
-            sender: SenderSettings::from_env(env)?,
-        })
-    }
-
-    fn database(&self) -> Option<&DatabaseSettings> {
-        Some(&self.database)
-    }
-
-    fn log(&self) -> &LogSettings {
-        &self.log
-    }
-
-    fn trace(&self) -> &TraceSettings {
-        &self.trace
+        Ok(Self { webhooks: WebhookSettings::from_env(env)?, sender: SenderSettings::from_env(env)? })
     }
 }

@@ -4,10 +4,11 @@ use crate::publish::QueuePublisher;
 use crate::store::{self, replay_entries, schema};
 use common::db::{Client, Database, is_verified, verify_master_key};
 use common::health::Health;
+use common::periodic::ticks;
 use common::sealed::MasterKeys;
 use std::hint::black_box;
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 /// Readiness: Postgres responds, accepts writes, and has the schema.
 pub(crate) const POSTGRES: &str = "postgres";
@@ -17,8 +18,6 @@ pub(crate) const REPLAY_STORE: &str = "replay_store";
 pub(crate) const MASTER_KEY: &str = "master_key";
 /// Readiness: batches and records writes can be published.
 pub(crate) const BROKER: &str = "broker";
-/// Readiness: connections are accepted. False while draining.
-pub(crate) const ACCEPTING: &str = "accepting";
 
 /// How often gauges and readiness are updated.
 const EVERY: Duration = Duration::from_millis(500);
@@ -35,19 +34,18 @@ const ARENA_BLOCK: usize = 1 << 20;
 /// mimalloc returns free memory only when a block is next freed to an arena. Without this task an idle ingest would keep
 /// the memory of a burst of large bodies until the next burst. The block is never touched, so it uses no memory.
 pub(crate) async fn return_freed_memory() {
-    let mut next = interval(RETURN_EVERY);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(RETURN_EVERY);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         drop(black_box(Vec::<u8>::with_capacity(ARENA_BLOCK)));
     }
 }
 
 /// Sets the pools' gauges, until the program ends.
 pub(crate) async fn observe_pools(pools: Vec<Database>) {
-    let mut next = interval(EVERY);
+    let mut ticks = ticks(EVERY);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         Database::observe(&pools);
     }
 }
@@ -59,10 +57,9 @@ pub(crate) async fn watch_readiness(
     queues: [QueuePublisher; 2],
     health: Health,
 ) {
-    let mut next = interval(EVERY);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(EVERY);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         health.set(BROKER, queues.iter().all(QueuePublisher::is_ready));
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let is_migrated = store::run_until(&db, deadline, schema::is_migrated).await.unwrap_or(false);

@@ -7,5 +7,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    common::program::run(ingest::service::run).await
+    common::program::run::<ingest::settings::Settings>().await
 }

@@ -2,7 +2,9 @@
 //! D4).
 
 use crate::http::response;
+use crate::overload::OverloadReason;
 use bytes::Bytes;
+use common::http::BodyFault;
 use common::write::WriteRefusal;
 use serde_json::{Value, json};
 use std::sync::OnceLock;
@@ -82,6 +84,17 @@ impl RefusalRow {
 
 /// The message of every 401 and 403 (specification: Authentication, 5).
 const INVALID_CREDENTIALS: &str = "Invalid Connect credentials";
+
+impl From<BodyFault> for Refusal {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::TooLarge => Self::PayloadTooLarge,
+            BodyFault::Late => Self::RequestTimeout,
+            BodyFault::Broken => Self::InvalidRequest("body: cannot be read".to_owned()),
+            BodyFault::NoMemory => OverloadReason::BodyBudget.refuse(),
+        }
+    }
+}
 
 impl Refusal {
     /// The status of the response.

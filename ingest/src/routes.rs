@@ -4,14 +4,12 @@ use crate::docs::{Asset, Docs, DocsSettings};
 use crate::handlers::resource::Resource;
 use crate::handlers::{self, Services};
 use crate::http::RequestHead;
-use crate::http::body::discard;
 use crate::http::observe::RouteLabel;
 use crate::http::route::Route;
 use crate::refusal::Refusal;
-use bytes::Buf;
+use common::http::{BodyStream, discard};
 use common::limited;
 use common::log_limit::LogLimit;
-use futures_util::Stream;
 use hyper::Method;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -38,18 +36,13 @@ pub(crate) fn routes(
 }
 
 /// Responds to a request, and attaches its route for metrics.
-async fn respond<S, B, E>(
+async fn respond(
     services: &Services,
     docs: &Docs,
     path: &str,
     head: &RequestHead,
-    body: S,
-) -> Response
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
+    body: impl BodyStream,
+) -> Response {
     let Some((route, id)) = Route::at(path) else { return refuse(Refusal::NotFound, head, body) };
     let records = |resource, body| handlers::records::handle(services, head, body, resource);
     let id = || id.to_owned();
@@ -69,26 +62,16 @@ where
 }
 
 /// Responds with `asset`. Hyper omits the body of the response to a HEAD (D34).
-fn serve_asset<S, B, E>(asset: &Asset, route: Route, head: &RequestHead, body: S) -> Response
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
+fn serve_asset(asset: &Asset, route: Route, head: &RequestHead, body: impl BodyStream) -> Response {
     if ![Method::GET, Method::HEAD].contains(&head.method) {
         return refuse(Refusal::MethodNotAllowed(route.methods()), head, body);
     }
-    discard(head, body);
+    discard(head.body_source(), body);
     asset.response(&head.headers)
 }
 
-fn refuse<S, B, E>(refusal: Refusal, head: &RequestHead, body: S) -> Response
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
-    discard(head, body);
+fn refuse(refusal: Refusal, head: &RequestHead, body: impl BodyStream) -> Response {
+    discard(head.body_source(), body);
     refusal.into_response()
 }
 

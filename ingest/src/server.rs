@@ -1,4 +1,4 @@
-//! The accept loop: a bounded number of HTTP/1.1 connections, drained at shutdown.
+//! The HTTP/1.1 server: a bounded number of connections, drained at shutdown.
 //!
 //! Malformed HTTP never reaches a route: hyper responds by itself, with 400, 414 or 431 and no body.
 
@@ -8,7 +8,8 @@ use crate::connections::linger::{LingerSwitch, LingeringClose};
 use crate::connections::socket::HttpSocket;
 use crate::connections::{ConnectionLimits, ConnectionSlot, Connections, TrustedProxies};
 use crate::http::observe::observe_request;
-use common::log_limit::LogLimit;
+use common::http::{accept, drain};
+use common::periodic::ticks;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,14 +21,10 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use warp::Filter;
 use warp::reply::Response;
-
-/// The wait after a failure to accept, such as when file descriptors are used up.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// How often idle connections are checked.
 const IDLE_CHECK: Duration = Duration::from_millis(500);
@@ -35,9 +32,6 @@ const IDLE_CHECK: Duration = Duration::from_millis(500);
 /// Bytes of a connection's read buffer, which also limits a request's head; a larger head gets 431. At the default limit
 /// these are a quarter of a gigabyte for all connections.
 const READ_BUFFER: usize = 64 * 1024;
-
-/// Limits the log lines of failures to accept.
-static ACCEPT_FAILURES: LogLimit<1> = LogLimit::new();
 
 /// How connections are served.
 #[derive(Clone, Debug)]
@@ -63,46 +57,22 @@ pub(crate) async fn serve<F>(
 {
     let connections = Connections::new(settings.connections, settings.trusted_proxies);
     let tasks = TaskTracker::new();
-    tokio::spawn(shutdown.clone().run_until_cancelled_owned(close_idle(connections.clone())));
-    while let Some((socket, slot)) = shutdown.run_until_cancelled(accept(&listener, &connections)).await {
+    let idle = connections.clone();
+    tokio::spawn(shutdown.clone().run_until_cancelled_owned(async move {
+        let mut ticks = ticks(IDLE_CHECK);
+        loop {
+            ticks.tick().await;
+            idle.close_idle();
+        }
+    }));
+    while let Some((socket, peer)) = shutdown.run_until_cancelled(accept(&listener)).await {
+        // A refused connection is closed, and the loop continues with the next one.
+        let Some(slot) = connections.open(peer) else { continue };
         let header_timeout = settings.connections.header_timeout;
         tasks.spawn(serve_connection(socket, slot, routes.clone(), header_timeout, shutdown.clone()));
     }
     drop(listener);
-    tasks.close();
-    if timeout(settings.drain_within, tasks.wait()).await.is_err() {
-        tracing::warn!(connections = tasks.len(), "drain timed out; closing the remaining connections");
-    }
-}
-
-/// Closes idle connections periodically, for as long as it is polled.
-async fn close_idle(connections: Connections) {
-    let mut ticks = interval(IDLE_CHECK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        connections.close_idle();
-    }
-}
-
-/// Accepts the next connection that the limits admit.
-async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, ConnectionSlot) {
-    loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => {
-                // A refused connection is closed, and the loop continues with the next one.
-                if let Some(slot) = connections.open(peer.ip()) {
-                    return (socket, slot);
-                }
-            }
-            Err(error) => {
-                if let Some(line) = ACCEPT_FAILURES.admit(0) {
-                    tracing::warn!(%error, suppressed = line.suppressed, "accepting a connection failed; retrying in 50 ms");
-                }
-                sleep(ACCEPT_RETRY).await;
-            }
-        }
-    }
+    drain(tasks, settings.drain_within).await;
 }
 
 /// Has the connection closed after the response.
@@ -121,8 +91,6 @@ async fn serve_connection<F>(
     F: Filter<Extract = (Response,), Error = Infallible> + Clone + Send + Sync + 'static,
     F::Future: Send,
 {
-    // Responses are small and should be sent at once. A failure to set the option is harmless.
-    drop(socket.set_nodelay(true));
     let framing = FramingParser::new();
     let (faults, requests) = (framing.faults(), AtomicU64::new(0));
     let linger = LingerSwitch::new();

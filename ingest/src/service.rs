@@ -1,10 +1,10 @@
 //! Starts the services of ingest, runs the server, and shuts both down in order.
 
 use crate::auth::{Auth, KeyCache, KeyStore, KeyUses, watch_keys};
-use crate::background::{self, ACCEPTING, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
+use crate::background::{self, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use crate::counters::register_counters;
+use crate::docs::DocsSettings;
 use crate::handlers::Services;
-use crate::http::body::BodyReader;
 use crate::limits::InFlightLimits;
 use crate::limits::backlog::{self, Backlog};
 use crate::limits::read_limit::ReadLimit;
@@ -19,21 +19,19 @@ use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
 use crate::routes::routes;
 use crate::server::{ServerSettings, serve};
 use crate::settings::Settings;
-use common::broker::{Broker, MessageKeys, Queue, QueueUse, Rpc, observe_queues};
+use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
-use common::health::{self, Health};
-use common::settings::{DatabaseSettings, DatabaseUrl};
-use common::{metrics, shutdown};
+use common::health;
+use common::http::BodyReader;
+use common::program::{ACCEPTING, Program, Service};
+use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// The default of `CONNECT_METRICS_ADDR`.
-const METRICS_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9101);
 /// Connections for key look-ups, separate so that look-ups of unknown prefixes do not use up those of the replay store.
 const KEY_CONNECTIONS: usize = 4;
 /// Connections of the replay store: its own, one for partitions, and one for readiness and reports.
@@ -45,47 +43,50 @@ const CLOSING: Duration = Duration::from_millis(500);
 const QUEUES: QueueUse =
     QueueUse { publishes: &[Queue::Events, Queue::Records], consumes: &[], retry_levels: 0 };
 
-/// Runs until SIGTERM or SIGINT, then drains. The error names the address that cannot be bound.
-pub async fn run(settings: Settings) -> io::Result<()> {
-    let shutdown = shutdown::on_signal()?;
-    let health = Health::new(&[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING]);
-    let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
-    let recorder = metrics::install();
-    register_counters();
-    health::serve(metrics_addr, health.clone(), recorder).await?;
-    let addr = settings.ingest.addr;
-    let listener = TcpListener::bind(addr)
-        .await
-        .map_err(|error| health::cannot_listen("CONNECT_INGEST_ADDR", addr, &error))?;
+impl Program for Settings {
+    const NAME: &'static str = "connect-ingest";
+    const ABOUT: &'static str = "authenticates and validates the requests of partners, publishes them to RabbitMQ, and responds with their results";
+    const METRICS_PORT: u16 = 9101;
+    const CHECKS: &'static [&'static str] = &[POSTGRES, REPLAY_STORE, MASTER_KEY, BROKER, ACCEPTING];
+    const MORE_VARIABLES: &'static [&'static [Variable]] = &[DocsSettings::VARIABLES];
+    /// The address that cannot be bound.
+    type Error = io::Error;
 
-    // Cancelled only after the drain: requests under way need the broker until then.
-    let broker_closes = CancellationToken::new();
-    let (masters, prefix) = (&settings.ingest.master_keys, &settings.broker.prefix);
-    let keys = MessageKeys::new(masters, prefix);
-    let broker = Broker::start(&settings.broker, keys, "connect-ingest", QUEUES, broker_closes.clone());
-    tokio::spawn(observe_queues(broker.clone(), settings.broker.clone()));
-    let (services, key_uses, refused) = start_services(&settings, &broker, &health, &broker_closes);
+    async fn run(self, service: Service) -> io::Result<()> {
+        register_counters();
+        let addr = self.addr;
+        let listener = TcpListener::bind(addr)
+            .await
+            .map_err(|error| health::cannot_listen("CONNECT_INGEST_ADDR", addr, &error))?;
 
-    tracing::info!(addr = %listener.local_addr()?, "listening for API requests");
-    health.set(ACCEPTING, true);
-    tokio::spawn(unready_when_draining(shutdown.clone(), health));
-    serve(listener, routes(services, &settings.docs), server_settings(&settings), &shutdown).await;
-    broker_closes.cancel();
-    // Uses that are not written in time are lost; the next request of each key is noted again.
-    let written = timeout(CLOSING, Box::pin(async { tokio::join!(key_uses.write(), refused.write()) }));
-    tokio::join!(wait_until_closed(&broker), async { drop(written.await) });
-    Ok(())
+        // Cancelled only after the drain: requests under way need the broker until then.
+        let broker_closes = CancellationToken::new();
+        let keys = service.message_keys();
+        let broker = Broker::start(&service.broker, keys, "connect-ingest", QUEUES, broker_closes.clone());
+        tokio::spawn(observe_queues(broker.clone(), service.broker.clone()));
+        let (services, key_uses, refused) = start_services(&self, &service, &broker, &broker_closes);
+
+        tracing::info!(addr = %listener.local_addr()?, "listening for API requests");
+        service.start_accepting();
+        let server = server_settings(&self, service.shutdown_timeout);
+        serve(listener, routes(services, &self.docs), server, &service.shutdown).await;
+        broker_closes.cancel();
+        // Uses that are not written in time are lost; the next request of each key is noted again.
+        let written = timeout(CLOSING, Box::pin(async { tokio::join!(key_uses.write(), refused.write()) }));
+        // A clean close only spares the broker a warning, so the wait is short.
+        tokio::join!(async { drop(timeout(CLOSING, broker.closed()).await) }, async { drop(written.await) });
+        Ok(())
+    }
 }
 
 /// Starts the services and the background tasks.
 fn start_services(
-    settings: &Settings,
+    ingest: &Settings,
+    service: &Service,
     broker: &Broker,
-    health: &Health,
     broker_closes: &CancellationToken,
 ) -> (Arc<Services>, KeyUses, KeyRequestRecorder) {
-    let ingest = &settings.ingest;
-    let (url, read_url) = (&settings.database.url, &settings.database.read_url);
+    let (url, read_url) = (&service.database.url, &service.database.read_url);
     let key_db = pool(url, "ingest_keys", KEY_CONNECTIONS, ingest.store_timeout);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
     let read_pools = |url, name| {
@@ -96,10 +97,10 @@ fn start_services(
     let partitions = ReplayPartitions::new(replay_db.clone());
     let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
-    let lag = Arc::new(ReplicaLag::new(settings.database.read_max_lag));
+    let lag = Arc::new(ReplicaLag::new(service.database.read_max_lag));
     let replica = replica_reads.as_ref().map(|pools| (pools, Arc::clone(&lag)));
     let reads = RecordReader::start(&replays, &primary_reads, replica, ingest.store_timeout);
-    let keys = KeyStore::new(key_db.clone(), ingest.master_keys.clone(), Arc::clone(&cache));
+    let keys = KeyStore::new(key_db.clone(), service.master_keys.clone(), Arc::clone(&cache));
     let queues = [Queue::Events, Queue::Records].map(|queue| {
         let rpc = Rpc::start(broker, queue, broker_closes.clone());
         QueuePublisher::new(rpc, Backlog::new(queue, ingest.backlog_target))
@@ -110,9 +111,9 @@ fn start_services(
     let pools = [key_db, replay_db.clone()].into_iter();
     let pools = pools.chain(read_pools.flat_map(|pools| pools.all().iter().cloned())).collect();
     if replica_reads.is_some() {
-        tokio::spawn(watch_replica(&settings.database, ingest.store_timeout, lag));
+        tokio::spawn(watch_replica(&service.database, ingest.store_timeout, lag));
     }
-    tokio::spawn(watch_keys(settings.database.direct_url.clone(), cache));
+    tokio::spawn(watch_keys(service.database.direct_url.clone(), cache));
     tokio::spawn(maintain_partitions(partitions));
     let uses = KeyUses::new(replay_db.clone());
     tokio::spawn(uses.clone().write_regularly());
@@ -122,7 +123,8 @@ fn start_services(
     tokio::spawn(background::observe_pools(pools));
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
     tokio::spawn(backlog::report_pressure(replay_db.clone(), backlogs));
-    tokio::spawn(background::watch_readiness(replay_db, ingest.master_keys.clone(), queues, health.clone()));
+    let (masters, health) = (service.master_keys.clone(), service.health.clone());
+    tokio::spawn(background::watch_readiness(replay_db, masters, queues, health));
     let events = EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout);
     let services = Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),
@@ -157,27 +159,10 @@ fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) ->
     Database::new(url, pool_settings)
 }
 
-fn server_settings(settings: &Settings) -> ServerSettings {
-    let within = settings.service.shutdown_timeout;
+fn server_settings(settings: &Settings, within: Duration) -> ServerSettings {
     ServerSettings {
-        connections: settings.ingest.connections,
-        trusted_proxies: settings.ingest.trusted_proxies.clone(),
+        connections: settings.connections,
+        trusted_proxies: settings.trusted_proxies.clone(),
         drain_within: within.saturating_sub(2 * CLOSING).max(within / 2),
     }
-}
-
-/// Reports the drain by readiness at once, so that load balancers see it before the last connection is closed.
-async fn unready_when_draining(shutdown: CancellationToken, health: Health) {
-    shutdown.cancelled().await;
-    health.set(ACCEPTING, false);
-}
-
-async fn wait_until_closed(broker: &Broker) {
-    let closed = async {
-        while broker.is_connected() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    // A clean close only spares the broker a warning, so the wait is short.
-    drop(timeout(CLOSING, closed).await);
 }

@@ -1,13 +1,9 @@
-//! The settings of connect-ingest: its own section, and which of the shared ones it reads.
+//! The settings of connect-ingest beside those of every service.
 
 use crate::connections::{ConnectionLimits, TrustedProxies};
 use crate::docs::DocsSettings;
-use common::program::Program;
-use common::sealed::MasterKeys;
-use common::settings::{
-    BrokerSettings, ByteSize, DatabaseSettings, Environment, LogSettings, SealingSettings, Section,
-    ServiceSettings, SettingError, TraceSettings, Variable, error,
-};
+use common::settings::{ByteSize, Environment, Section, SettingError, Variable, error};
+use common::variables;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -18,70 +14,13 @@ const LARGEST_BODY: usize = 16 << 20;
 /// Maximum number of connections for records reads. Each may have a lane, and a place in its pool, from the start.
 const READ_CONNECTIONS_MAX: u32 = 1_000;
 
-/// All settings of connect-ingest.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub(crate) database: DatabaseSettings,
-    /// The connection to RabbitMQ, and its queues.
-    pub(crate) broker: BrokerSettings,
-    /// The settings that only ingest has.
-    pub(crate) ingest: IngestSettings,
-    /// What the page of the API's description offers.
-    pub(crate) docs: DocsSettings,
-    /// The settings that all services share.
-    pub(crate) service: ServiceSettings,
-    /// Format and level of the log.
-    pub(crate) log: LogSettings,
-    /// Where spans are exported to.
-    pub(crate) trace: TraceSettings,
-}
-
-impl Program for Settings {
-    const NAME: &'static str = "connect-ingest";
-    const ABOUT: &'static str = "authenticates and validates the requests of partners, publishes them to RabbitMQ, and responds with their results";
-    const VARIABLES: &'static [&'static [Variable]] = &[
-        DatabaseSettings::VARIABLES,
-        BrokerSettings::VARIABLES,
-        SealingSettings::VARIABLES,
-        IngestSettings::VARIABLES,
-        DocsSettings::VARIABLES,
-        ServiceSettings::VARIABLES,
-        LogSettings::VARIABLES,
-        TraceSettings::VARIABLES,
-    ];
-
-    fn from_env(env: &Environment) -> Result<Self, SettingError> {
-        Ok(Self {
-            database: DatabaseSettings::from_env(env)?,
-            broker: BrokerSettings::from_env(env)?,
-            ingest: IngestSettings::from_env(env)?,
-            docs: DocsSettings::from_env(env)?,
-            service: ServiceSettings::from_env(env)?,
-            log: LogSettings::from_env(env)?,
-            trace: TraceSettings::from_env(env)?,
-        })
-    }
-
-    fn database(&self) -> Option<&DatabaseSettings> {
-        Some(&self.database)
-    }
-
-    fn log(&self) -> &LogSettings {
-        &self.log
-    }
-
-    fn trace(&self) -> &TraceSettings {
-        &self.trace
-    }
-}
-
 /// The settings that only ingest has. The help of every limit names the response when it is reached.
 #[derive(Clone, Debug)]
-pub(crate) struct IngestSettings {
+pub struct Settings {
+    /// What the page of the API's description offers.
+    pub(crate) docs: DocsSettings,
     /// The address that the API listens on.
     pub(crate) addr: SocketAddr,
-    /// Decrypts the secrets of API keys (D5).
-    pub(crate) master_keys: MasterKeys,
     /// How long a request waits for the worker (D9).
     pub(crate) reply_timeout: Duration,
     /// How long the broker may take to confirm a publish.
@@ -108,89 +47,25 @@ pub(crate) struct IngestSettings {
     pub(crate) backlog_target: Duration,
 }
 
-impl Section for IngestSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_INGEST_ADDR",
-            default: Some("127.0.0.1:8080"),
-            help: "address the API listens on; with port 0 the system chooses a free port",
-        },
-        Variable {
-            name: "CONNECT_REPLY_TIMEOUT",
-            default: Some("10s"),
-            help: "how long a request waits for the worker; then 503 processing_timeout",
-        },
-        Variable {
-            name: "CONNECT_PUBLISH_TIMEOUT",
-            default: Some("800ms"),
-            help: "how long the broker may take to confirm a batch; then 503 processing_timeout",
-        },
-        Variable {
-            name: "CONNECT_STORE_TIMEOUT",
-            default: Some("750ms"),
-            help: "how long a request waits for Postgres (keys, replay protection, reads); then 503 replay_store_unavailable",
-        },
-        Variable {
-            name: "CONNECT_MAX_BODY",
-            default: Some("4MiB"),
-            help: "largest request body, at most 16MiB; beyond it 413",
-        },
-        Variable {
-            name: "CONNECT_BODY_TIMEOUT",
-            default: Some("10s"),
-            help: "how long a request body may take to arrive; then 408",
-        },
-        Variable {
-            name: "CONNECT_BODY_BUDGET",
-            default: Some("256MiB"),
-            help: "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded",
-        },
-        Variable {
-            name: "CONNECT_HEADER_TIMEOUT",
-            default: Some("30s"),
-            help: "how long a request's head may take, an idle connection may stay open, and a response may stay unread; less when more than half of CONNECT_MAX_CONNECTIONS are open",
-        },
-        Variable {
-            name: "CONNECT_MAX_CONNECTIONS",
-            default: Some("4096"),
-            help: "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed",
-        },
-        Variable {
-            name: "CONNECT_MAX_CONNECTIONS_PER_PEER",
-            default: Some(""),
-            help: "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set",
-        },
-        Variable {
-            name: "CONNECT_MAX_CONNECTIONS_PER_NETWORK",
-            default: Some(""),
-            help: "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set",
-        },
-        Variable {
-            name: "CONNECT_TRUSTED_PROXIES",
-            default: Some(""),
-            help: "networks of reverse proxies, such as 10.0.0.0/8,192.0.2.7, whose header Forwarded or X-Forwarded-For names the peer; their own connections are not limited per peer; instead, the limits on connections of a peer and of a network apply to the concurrent requests of each peer and network behind them; beyond them 503 overloaded",
-        },
-        Variable {
-            name: "CONNECT_READ_CONNECTIONS",
-            default: Some("8"),
-            help: "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips",
-        },
-        Variable {
-            name: "CONNECT_MAX_IN_FLIGHT",
-            default: Some("512"),
-            help: "requests with a valid signature at once; beyond it 503 overloaded",
-        },
-        Variable {
-            name: "CONNECT_MAX_IN_FLIGHT_PER_TENANT",
-            default: Some("128"),
-            help: "requests of one tenant at once; as CONNECT_MAX_IN_FLIGHT fills, a tenant may have fewer, down to an equal part of it; beyond it 503 overloaded",
-        },
-        Variable {
-            name: "CONNECT_BACKLOG_TARGET",
-            default: Some("600ms"),
-            help: "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded",
-        },
-    ];
+impl Section for Settings {
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_INGEST_ADDR" => "127.0.0.1:8080", "address the API listens on; with port 0 the system chooses a free port";
+        "CONNECT_REPLY_TIMEOUT" => "10s", "how long a request waits for the worker; then 503 processing_timeout";
+        "CONNECT_PUBLISH_TIMEOUT" => "800ms", "how long the broker may take to confirm a batch; then 503 processing_timeout";
+        "CONNECT_STORE_TIMEOUT" => "750ms", "how long a request waits for Postgres (keys, replay protection, reads); then 503 replay_store_unavailable";
+        "CONNECT_MAX_BODY" => "4MiB", "largest request body, at most 16MiB; beyond it 413";
+        "CONNECT_BODY_TIMEOUT" => "10s", "how long a request body may take to arrive; then 408";
+        "CONNECT_BODY_BUDGET" => "256MiB", "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded";
+        "CONNECT_HEADER_TIMEOUT" => "30s", "how long a request's head may take, an idle connection may stay open, and a response may stay unread; less when more than half of CONNECT_MAX_CONNECTIONS are open";
+        "CONNECT_MAX_CONNECTIONS" => "4096", "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed";
+        "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
+        "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
+        "CONNECT_TRUSTED_PROXIES" => optional, "networks of reverse proxies, such as 10.0.0.0/8,192.0.2.7, whose header Forwarded or X-Forwarded-For names the peer; their own connections are not limited per peer; instead, the limits on connections of a peer and of a network apply to the concurrent requests of each peer and network behind them; beyond them 503 overloaded";
+        "CONNECT_READ_CONNECTIONS" => "8", "connections for records reads, 1 to 1000, to each of DATABASE_URL and DATABASE_READ_URL; from 3 on, one is reserved for reads of clients, one for those of leads and one for those of trips";
+        "CONNECT_MAX_IN_FLIGHT" => "512", "requests with a valid signature at once; beyond it 503 overloaded";
+        "CONNECT_MAX_IN_FLIGHT_PER_TENANT" => "128", "requests of one tenant at once; as CONNECT_MAX_IN_FLIGHT fills, a tenant may have fewer, down to an equal part of it; beyond it 503 overloaded";
+        "CONNECT_BACKLOG_TARGET" => "600ms", "how long published events and writes should wait to be applied: ingest accepts as many as the worker applies in that time, shared fairly among tenants; beyond it 503 overloaded";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let max_body = env.get::<Self, ByteSize>("CONNECT_MAX_BODY")?.0;
@@ -201,13 +76,9 @@ impl Section for IngestSettings {
         if !(2 * max_body..=tokio::sync::Semaphore::MAX_PERMITS).contains(&body_budget) {
             return Err(error("CONNECT_BODY_BUDGET", "must be at least twice CONNECT_MAX_BODY"));
         }
-        let read_connections = env.get::<Self, u32>("CONNECT_READ_CONNECTIONS")?;
-        if read_connections > READ_CONNECTIONS_MAX {
-            return Err(error("CONNECT_READ_CONNECTIONS", "must be 1 to 1000"));
-        }
         Ok(Self {
+            docs: DocsSettings::from_env(env)?,
             addr: env.get::<Self, _>("CONNECT_INGEST_ADDR")?,
-            master_keys: SealingSettings::from_env(env)?.master_keys,
             reply_timeout: env.get::<Self, _>("CONNECT_REPLY_TIMEOUT")?,
             publish_timeout: env.get::<Self, _>("CONNECT_PUBLISH_TIMEOUT")?,
             store_timeout: env.get::<Self, _>("CONNECT_STORE_TIMEOUT")?,
@@ -216,7 +87,7 @@ impl Section for IngestSettings {
             body_budget,
             connections: connection_limits(env)?,
             trusted_proxies: env.optional::<Self, _>("CONNECT_TRUSTED_PROXIES")?.unwrap_or_default(),
-            read_connections,
+            read_connections: env.up_to::<Self>("CONNECT_READ_CONNECTIONS", READ_CONNECTIONS_MAX)?,
             max_in_flight: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT")?,
             max_in_flight_per_tenant: env.get::<Self, _>("CONNECT_MAX_IN_FLIGHT_PER_TENANT")?,
             backlog_target: env.get::<Self, _>("CONNECT_BACKLOG_TARGET")?,
@@ -225,13 +96,13 @@ impl Section for IngestSettings {
 }
 
 fn connection_limits(env: &Environment) -> Result<ConnectionLimits, SettingError> {
-    let limit = |name| env.optional::<IngestSettings, u32>(name);
-    let all: u32 = env.get::<IngestSettings, _>("CONNECT_MAX_CONNECTIONS")?;
+    let limit = |name| env.optional::<Settings, u32>(name);
+    let all: u32 = env.get::<Settings, _>("CONNECT_MAX_CONNECTIONS")?;
     Ok(ConnectionLimits {
         all,
         per_peer: limit("CONNECT_MAX_CONNECTIONS_PER_PEER")?.unwrap_or((all / 4).max(1)),
         per_network: limit("CONNECT_MAX_CONNECTIONS_PER_NETWORK")?.unwrap_or((all / 2).max(1)),
-        header_timeout: env.get::<IngestSettings, _>("CONNECT_HEADER_TIMEOUT")?,
+        header_timeout: env.get::<Settings, _>("CONNECT_HEADER_TIMEOUT")?,
     })
 }
 
@@ -239,27 +110,22 @@ fn connection_limits(env: &Environment) -> Result<ConnectionLimits, SettingError
 mod tests {
     use super::*;
 
-    const KEY: (&str, &str) = ("CONNECT_MASTER_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
-
     fn refusal(pairs: &[(&str, &str)]) -> String {
-        IngestSettings::from_env(&Environment::from_pairs(pairs)).unwrap_err().to_string()
+        Settings::from_env(&Environment::from_pairs(pairs)).unwrap_err().to_string()
     }
 
     #[test]
-    fn the_defaults_are_valid_and_only_the_master_key_is_required() {
-        let settings = IngestSettings::from_env(&Environment::from_pairs(&[KEY])).unwrap();
+    fn the_defaults_are_valid() {
+        let settings = Settings::from_env(&Environment::from_pairs(&[])).unwrap();
         assert_eq!((settings.max_body, settings.max_in_flight), (4 << 20, 512));
         let connections = settings.connections;
         assert_eq!((connections.all, connections.per_peer, connections.per_network), (4096, 1024, 2048));
-        assert_eq!(refusal(&[]), "setting CONNECT_MASTER_KEY: is required");
     }
 
     #[test]
     fn a_body_must_fit_into_a_message_and_into_the_budget() {
-        assert!(refusal(&[KEY, ("CONNECT_MAX_BODY", "17MiB")]).starts_with("setting CONNECT_MAX_BODY: "));
-        assert!(
-            refusal(&[KEY, ("CONNECT_BODY_BUDGET", "7MiB")]).starts_with("setting CONNECT_BODY_BUDGET: ")
-        );
+        assert!(refusal(&[("CONNECT_MAX_BODY", "17MiB")]).starts_with("setting CONNECT_MAX_BODY: "));
+        assert!(refusal(&[("CONNECT_BODY_BUDGET", "7MiB")]).starts_with("setting CONNECT_BODY_BUDGET: "));
     }
 
     #[test]
@@ -268,20 +134,10 @@ mod tests {
         for name in limits {
             for value in ["-1", "0", "4294967296", "1e3", "many"] {
                 let expected = format!("setting {name}: must be a whole number from 1 to 4294967295");
-                assert_eq!(refusal(&[KEY, (name, value)]), expected, "{value}");
+                assert_eq!(refusal(&[(name, value)]), expected, "{value}");
             }
         }
-        let refusal = refusal(&[KEY, ("CONNECT_READ_CONNECTIONS", "1001")]);
+        let refusal = refusal(&[("CONNECT_READ_CONNECTIONS", "1001")]);
         assert_eq!(refusal, "setting CONNECT_READ_CONNECTIONS: must be 1 to 1000");
-    }
-
-    #[test]
-    fn no_variable_is_declared_twice() {
-        let mut names: Vec<_> =
-            Settings::VARIABLES.iter().copied().flatten().map(|variable| variable.name).collect();
-        let count = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
     }
 }

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use tests::event::batch;
 use tests::{Event, World, event};
 
-/// Two of each program, with small units of work and many at once.
+/// Two of each program, with many units of work at once.
 async fn two_of_each_program() -> World {
     let world = World::with().ingests(2).workers(2);
-    let world = world.set("CONNECT_WORKER_LANES", "3").set("CONNECT_UNIT_EVENTS", "2");
+    let world = world.set("CONNECT_WORKER_LANES", "3");
     // No request is refused, however slow the machine is.
     let world = world.set("CONNECT_BACKLOG_TARGET", "60s").start().await;
     for worker in &world.workers {

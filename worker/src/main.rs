@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    common::program::run(worker::service::run).await
+    common::program::run::<worker::settings::Settings>().await
 }

@@ -5,10 +5,10 @@ use common::db::Database;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::SEALED_VALUES;
+use common::periodic::ticks;
 use common::sealed::{MasterKeyRole, MasterKeys};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 /// Limits the log lines about failures.
@@ -21,10 +21,9 @@ const EVERY: Duration = Duration::from_secs(15);
 pub(crate) async fn observe(database: Database, masters: MasterKeys, verified: CancellationToken) {
     verified.cancelled().await;
     let mut shown = Shown::new(&masters);
-    let mut next = interval(EVERY);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(EVERY);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         match count_sealed_values(&database).await {
             Ok(counts) => shown.show(&counts, &masters),
             Err(error) => {

@@ -1,7 +1,7 @@
 //! Sign-in of people whom an identity provider or a proxy has verified, with the rights of their groups.
 
 use super::sessions::{self, NewSession};
-use super::{Role, SessionLimits, SignInMethod, SignedInIdentity, TokenHash};
+use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::input::{Name, TenantSlug};
 use crate::{AdminError, tenants};
@@ -107,7 +107,6 @@ pub async fn sign_in_person(
     person: &VerifiedPerson,
     one_time: Option<OneTimeSignIn<'_>>,
     replaced: Option<&str>,
-    limits: SessionLimits,
 ) -> Result<SignIn, AdminError> {
     let Some(grant) = roles.grant(&person.groups) else {
         return refuse(client, person, "none of their groups gives access").await;
@@ -130,8 +129,7 @@ pub async fn sign_in_person(
     let identity = SignedInIdentity { role: grant.role, tenant, person: person.name.clone() };
     let one_time = one_time.map(|sign_in| (TokenHash::of(sign_in.state), sign_in.expires_at));
     let begun =
-        sessions::begin_verified_session(client, &identity, person.method, one_time, replaced, limits)
-            .await?;
+        sessions::begin_verified_session(client, &identity, person.method, one_time, replaced).await?;
     Ok(begun.map_or(SignIn::Replayed, SignIn::SignedIn))
 }
 

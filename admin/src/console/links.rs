@@ -1,6 +1,6 @@
 //! Links that sign in once: for operators and members of an agency, and for partners.
 
-use super::sessions::{self, NewSession, SessionLimits};
+use super::sessions::{self, NewSession};
 use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
@@ -97,7 +97,6 @@ pub async fn use_link(
     client: &mut Client,
     link: &str,
     replaced: Option<&str>,
-    limits: SessionLimits,
 ) -> Result<Option<NewSession>, AdminError> {
     let (now, token) = (clock::now(), sessions::new_token()?);
     let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
@@ -105,7 +104,7 @@ pub async fn use_link(
         let Some((identity, method)) = store::console::use_up_link(tx, &link, now).await? else {
             return Ok(None);
         };
-        sessions::insert_session(tx, &hash, (&identity, method), replaced, (now, limits)).await?;
+        sessions::insert_session(tx, &hash, (&identity, method), replaced, now).await?;
         Ok(Some(identity))
     };
     let identity = transact(client, begin).await?;

@@ -16,8 +16,7 @@ pub use links::{
 };
 pub use pending::{PENDING_LIFETIME, PendingSignIn};
 pub use sessions::{
-    EndedSessions, NewSession, SessionLimits, end_session, end_sessions_by_name, find_session,
-    sign_out_everywhere,
+    EndedSessions, NewSession, end_session, end_sessions_by_name, find_session, sign_out_everywhere,
 };
 
 impl SignedInIdentity {

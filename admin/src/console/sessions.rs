@@ -14,14 +14,10 @@ use tokio_postgres::{Client, Transaction};
 /// How precisely the last use of a session is stored, so that not every page writes to the database.
 const USE_PRECISION: TimeDelta = TimeDelta::minutes(1);
 
-/// How long a session lasts.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionLimits {
-    /// After this time without use it ends.
-    pub idle: TimeDelta,
-    /// After this time it ends in any case.
-    pub absolute: TimeDelta,
-}
+/// A session ends after this time without use.
+const IDLE_MAX: TimeDelta = TimeDelta::minutes(30);
+/// A session ends after this time in any case.
+const SESSION_MAX: TimeDelta = TimeDelta::hours(12);
 
 /// A session that has begun.
 #[derive(Debug)]
@@ -44,7 +40,6 @@ pub(super) async fn begin_verified_session(
     method: SignInMethod,
     one_time: Option<(TokenHash, DateTime<Utc>)>,
     replaced: Option<&str>,
-    limits: SessionLimits,
 ) -> Result<Option<NewSession>, AdminError> {
     let (now, token) = (clock::now(), new_token()?);
     let hash = TokenHash::of(token.reveal());
@@ -55,7 +50,7 @@ pub(super) async fn begin_verified_session(
         {
             return Ok(false);
         }
-        insert_session(tx, &hash, (identity, method), replaced, (now, limits)).await?;
+        insert_session(tx, &hash, (identity, method), replaced, now).await?;
         Ok(true)
     };
     let begun = transact(client, begin).await?;
@@ -68,13 +63,13 @@ pub(super) async fn insert_session(
     hash: &TokenHash,
     (identity, method): (&SignedInIdentity, SignInMethod),
     replaced: Option<&str>,
-    (now, limits): (DateTime<Utc>, SessionLimits),
+    now: DateTime<Utc>,
 ) -> Result<(), AdminError> {
     store::console::remove_expired_sessions(tx, now).await?;
     if let Some(replaced) = replaced {
         store::console::end_session(tx, &TokenHash::of(replaced)).await?;
     }
-    store::console::begin_session(tx, hash, (identity, method), now, now + limits.absolute).await?;
+    store::console::begin_session(tx, hash, (identity, method), now, now + SESSION_MAX).await?;
     let target = format!("{} by {}", identity.role.as_str(), method.as_str());
     record(tx, &identity.actor(method), AuditAction::SignIn, &target, identity.tenant).await
 }
@@ -84,11 +79,10 @@ pub(super) async fn insert_session(
 pub async fn find_session(
     client: &Client,
     token: &str,
-    limits: SessionLimits,
     is_refresh: bool,
 ) -> Result<Option<Session>, AdminError> {
     let (now, hash) = (clock::now(), TokenHash::of(token));
-    let found = store::console::find_session(client, &hash, now, now - limits.idle).await?;
+    let found = store::console::find_session(client, &hash, now, now - IDLE_MAX).await?;
     if let Some(session) = &found
         && !is_refresh
         && now - session.last_used_at >= USE_PRECISION

@@ -13,13 +13,15 @@ use crate::clock;
 use crate::db::{Client, Database, Sql};
 use crate::limited;
 use crate::log_limit::LogLimit;
+use crate::metrics::QUEUE_LAG;
 use crate::model::TenantId;
+use crate::periodic::ticks;
 use chrono::{DateTime, Utc};
 pub(crate) use pending::QueueObservation;
 use pending::{ActivityCounts, PendingActivity};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 
 /// All statements, for the tests that prepare and explain them against the schema.
 pub const STATEMENTS: &[Sql] = store::STATEMENTS;
@@ -60,8 +62,11 @@ pub fn count_attempt(tenant: TenantId, is_delivered: bool) {
     pending().count(tenant, ActivityCounts { delivered, undelivered, ..ActivityCounts::default() });
 }
 
-/// Notes that a message of a queue that was published at this time has been handled.
-pub fn note_handled(queue: Queue, published_at: DateTime<Utc>) {
+/// Notes that a message of a queue that was published at this time has been handled, and records its lag once for each of its
+/// `requests`.
+pub fn note_handled(queue: Queue, published_at: DateTime<Utc>, requests: usize) {
+    let lag = (clock::now() - published_at).to_std().unwrap_or_default();
+    metrics::histogram!(QUEUE_LAG, "queue" => queue.as_str()).record_many(lag, requests);
     pending().handled(queue, published_at);
 }
 
@@ -72,10 +77,9 @@ pub(crate) fn note_queue(queue: Queue, observation: QueueObservation) {
 
 /// Writes what is noted every few seconds, until the program ends.
 pub async fn write_regularly(database: Database) {
-    let mut next = interval(EVERY);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(EVERY);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         write(&database).await;
     }
 }

@@ -6,10 +6,11 @@ use super::unacknowledged;
 use crate::activity::{self, QueueObservation};
 use crate::clock;
 use crate::metrics::{QUEUE_CONSUMERS, QUEUE_DELAYED, QUEUE_MAX_LENGTH, QUEUE_READY};
+use crate::periodic::ticks;
 use crate::settings::BrokerSettings;
 use chrono::{DateTime, Utc};
 use std::time::Duration;
-use tokio::time::{interval, sleep};
+use tokio::time::sleep;
 
 /// How often the queues' lengths are read.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
@@ -29,9 +30,9 @@ async fn observe_depths(broker: Broker, settings: BrokerSettings) {
     while !broker.is_connected() {
         sleep(CONNECTED_POLL_INTERVAL).await;
     }
-    let mut every = interval(POLL_INTERVAL);
+    let mut ticks = ticks(POLL_INTERVAL);
     loop {
-        every.tick().await;
+        ticks.tick().await;
         for queue in Queue::ALL {
             let dead = dead_queue_name(&settings.prefix, queue);
             // Taken before the request: a message that the broker does not count was published after this time.

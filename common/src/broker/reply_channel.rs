@@ -7,6 +7,7 @@ use super::mac::{MessageKeys, Purpose, SignedFields};
 use super::rpc::{CallError, PERSISTENT, RpcRequest, headers};
 use super::time_limit::in_time;
 use super::topology::Queue;
+use crate::cpu_bound::run_cpu_bound;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::retry::RetryWaits;
@@ -19,7 +20,6 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -32,8 +32,6 @@ static FORGED_REPLIES: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 static LOST: LogLimit<{ Queue::ALL.len() }> = LogLimit::new();
 
 const REPLY_TO: &str = "amq.rabbitmq.reply-to";
-/// Bodies of at least this many bytes are signed with `block_in_place`, so that other tasks are not delayed.
-const LARGE: usize = 128 * 1024;
 
 /// Waits before a lost reply channel is opened again.
 const REOPEN_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(50));
@@ -220,13 +218,6 @@ fn check(confirmation: &lapin::Result<Confirmation>) -> Result<(), CallError> {
         // The connection was lost before the confirm: the message may be in the queue or not.
         Err(_) => Err(CallError::NoReply),
     }
-}
-
-/// Runs `work` on a body of `size` bytes. For a large body a multi-threaded runtime moves the other tasks of this thread to
-/// another thread meanwhile.
-fn run_cpu_bound<T>(size: usize, work: impl FnOnce() -> T) -> T {
-    let has_threads = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-    if size >= LARGE && has_threads() { tokio::task::block_in_place(work) } else { work() }
 }
 
 pub(super) async fn run_reply_channel(

@@ -3,11 +3,12 @@
 
 use super::topology::Queue;
 use crate::metrics::OLDEST_UNACKNOWLEDGED;
+use crate::periodic::ticks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, interval};
+use tokio::time::Instant;
 
 /// How often the gauge is set.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,10 +54,10 @@ pub(super) fn register(queue: Queue) {
 
 /// Updates the gauges for as long as the program runs.
 pub(super) async fn observe() {
-    let mut every = interval(REFRESH_INTERVAL);
+    let mut ticks = ticks(REFRESH_INTERVAL);
     loop {
-        let now = every.tick().await;
-        for (queue, age) in UNACKNOWLEDGED.ages(now) {
+        ticks.tick().await;
+        for (queue, age) in UNACKNOWLEDGED.ages(Instant::now()) {
             metrics::gauge!(OLDEST_UNACKNOWLEDGED, "queue" => queue).set(age);
         }
     }

@@ -4,7 +4,7 @@
 
 use super::error::describe;
 use super::tls::{EncryptedStream, PostgresTls};
-use crate::settings::DatabaseUrl;
+use crate::settings::{DatabaseUrl, places_from};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::time::timeout;
@@ -72,7 +72,7 @@ pub async fn connect(
         LoadBalanceHosts::Disable | _ => url.preferred(),
     };
     let mut failures = Failures::default();
-    for server_index in (0..url.servers()).map(|next| (first + next) % url.servers()) {
+    for server_index in places_from(first, url.servers()) {
         // If the caller times out first, dropping the attempt makes the next one begin with the next server.
         let attempt = ConnectAttempt { url, server_index, is_established: false };
         match timeout(share, connect_with_accepted_options(url, config, server_index, share)).await {

@@ -42,6 +42,11 @@ impl TxError {
         }
     }
 
+    /// Whether the database cannot be reached or is shutting down.
+    pub const fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
     /// The SQLSTATE of the database's error; `None` where the database did not respond.
     pub fn sql_state(&self) -> Option<&str> {
         match self {

@@ -28,7 +28,7 @@ pub use migrate::{DifferentSchema, MigrateError, Migration, Migrations, WrongEnc
 pub use pipelined::{PipelinedTransaction, Query};
 pub use pool::{Client, Database, PoolSettings, RetryableTransaction, TransactionBody};
 pub use schema_check::{SCHEMA_STATEMENTS, SchemaRefusal};
-pub(crate) use schema_check::{SchemaState, until_refused, verify_schema};
+pub(crate) use schema_check::{until_refused, verify_schema};
 pub use session::{DatabaseSession, DatabaseSessionConfig, SessionWork, run_session};
 pub use session_settings::{WrongSetting, missing_behind_pooler, planner_options, role_settings};
 pub use statement::{Sql, column};

@@ -2,11 +2,11 @@
 //! start instead of being ignored (docs/operators.md, Settings).
 
 use super::SettingValue;
+use super::servers::{PreferredServer, options, places_from};
 use crate::sealed::Secret;
-use crate::tls::{ClientCertificate, OptionNames, TlsOptions, decode_path};
+use crate::tls::{OptionNames, TlsOptions, decode_path};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const FORM: &str = "must be an AMQP URL such as amqp://user@host:5672/%2f, or several separated by commas";
 const ESCAPE: &str =
@@ -60,7 +60,7 @@ impl BrokerUrl {
 #[derive(Clone, Debug)]
 pub struct BrokerUrls {
     all: Arc<[Secret]>,
-    preferred: Arc<AtomicUsize>,
+    preferred: PreferredServer,
 }
 
 impl BrokerUrls {
@@ -71,19 +71,18 @@ impl BrokerUrls {
 
     /// All URLs with their indexes, beginning with the one to try first.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = (usize, BrokerUrl)> {
-        let first = self.preferred.load(Ordering::Relaxed);
-        let places = (0..self.count()).map(move |place| (first + place) % self.count());
+        let places = places_from(self.preferred.place(self.count()), self.count());
         places.filter_map(|place| Some((place, parse(self.all.get(place)?.reveal()).ok()?)))
     }
 
     /// The broker at `place` responded: it is tried first from now on.
     pub(crate) fn prefer(&self, place: usize) {
-        self.preferred.store(place, Ordering::Relaxed);
+        self.preferred.prefer(place);
     }
 
     /// The broker that is tried first failed: the next one is tried first from now on.
     pub(crate) fn skip(&self) {
-        self.preferred.fetch_add(1, Ordering::Relaxed);
+        self.preferred.avoid(self.preferred.place(self.count()), self.count());
     }
 }
 
@@ -95,11 +94,11 @@ impl SettingValue for BrokerUrls {
         }
         for url in &urls {
             if let Some(tls) = parse(url)?.tls {
-                check_files(&tls.options)?;
+                tls.options.check_files()?;
             }
         }
         let all = urls.into_iter().map(|url| Secret::new(url.to_owned())).collect();
-        Ok(Self { all, preferred: Arc::default() })
+        Ok(Self { all, preferred: PreferredServer::default() })
     }
 }
 
@@ -118,12 +117,8 @@ fn parse(url: &str) -> Result<BrokerUrl, String> {
     {
         return Err(ESCAPE.to_owned());
     }
-    let pairs = || {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-    };
     let is_encrypted = scheme.eq_ignore_ascii_case("amqps");
-    pairs().try_for_each(|(name, value)| check_option(name, value, is_encrypted))?;
+    options(query).try_for_each(|(name, value)| check_option(name, value, is_encrypted))?;
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if host.is_empty() || host.starts_with(':') {
         return Err(format!("{FORM}: it names no host"));
@@ -135,16 +130,16 @@ fn parse(url: &str) -> Result<BrokerUrl, String> {
     }
     let tls = match uri.scheme {
         AMQPScheme::AMQP => None,
-        AMQPScheme::AMQPS => Some(parse_tls(&uri.authority.host, pairs())?),
+        AMQPScheme::AMQPS => Some(parse_tls(&uri.authority.host, query)?),
     };
     Ok(BrokerUrl { uri, tls })
 }
 
 /// The options for TLS to the broker `host`.
-fn parse_tls<'a>(host: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<BrokerTls, String> {
+fn parse_tls(host: &str, query: &str) -> Result<BrokerTls, String> {
     let (mut roots, mut certificate, mut key) = (None, None, None);
     let mut server_name = host.to_owned();
-    for (name, value) in pairs {
+    for (name, value) in options(query) {
         match name {
             "cacertfile" => roots = Some(decode_path(name, value)?),
             "certfile" => certificate = Some(decode_path(name, value)?),
@@ -153,18 +148,7 @@ fn parse_tls<'a>(host: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) ->
             _ => {}
         }
     }
-    let client = match (certificate, key) {
-        (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
-        (None, None) => None,
-        _ => return Err("certfile and keyfile must be set together".to_owned()),
-    };
-    Ok(BrokerTls { options: TlsOptions { names: &NAMES, roots, client }, server_name })
-}
-
-/// Files that the URL names must be readable; they are read again for each connection.
-fn check_files(options: &TlsOptions) -> Result<(), String> {
-    let names_files = options.roots.is_some() || options.client.is_some();
-    if names_files { options.load().map(drop) } else { Ok(()) }
+    Ok(BrokerTls { options: TlsOptions::new(&NAMES, roots, certificate, key)?, server_name })
 }
 
 fn check_option(name: &str, value: &str, is_encrypted: bool) -> Result<(), String> {

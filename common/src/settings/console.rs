@@ -1,6 +1,7 @@
 //! Where the settings area listens, and under which URL browsers reach it.
 
 use super::{Environment, Section, SettingError, SettingValue, Variable, error};
+use crate::variables;
 use hyper::Uri;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -87,14 +88,10 @@ impl ConsoleSettings {
 }
 
 impl Section for ConsoleSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_CONSOLE_ADDR",
-            default: Some("127.0.0.1:8090"),
-            help: "address the settings area listens on; with port 0 the system chooses a free port",
-        },
-        CONSOLE_URL,
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_CONSOLE_ADDR" => "127.0.0.1:8090", "address the settings area listens on; with port 0 the system chooses a free port";
+        CONSOLE_URL.name => optional, CONSOLE_URL.help;
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let addr: SocketAddr = env.get::<Self, _>("CONNECT_CONSOLE_ADDR")?;

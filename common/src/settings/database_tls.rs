@@ -1,6 +1,6 @@
 //! The options of `DATABASE_URL` for TLS: libpq's, except that the modes which encrypt all verify the server.
 
-use crate::tls::{ClientCertificate, OptionNames, TlsOptions, decode_path};
+use crate::tls::{OptionNames, TlsOptions, decode_path};
 use std::net::IpAddr;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
@@ -58,18 +58,11 @@ impl DatabaseTls {
                 _ => key = Some(decode_path(name, value)?),
             }
         }
-        let client = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
-            (None, None) => None,
-            _ => return Err("sslcert and sslkey must be set together".to_owned()),
-        };
-        let options = TlsOptions { names: &NAMES, roots, client };
+        let options = TlsOptions::new(&NAMES, roots, certificate, key)?;
         if policy == Policy::Never && pairs.len() > 1 {
             return Err("sslmode=disable uses no certificates; leave out sslrootcert, sslcert and sslkey, or set sslmode=verify-full".to_owned());
         }
-        if options.roots.is_some() || options.client.is_some() {
-            options.load()?;
-        }
+        options.check_files()?;
         Ok(Self { policy, options })
     }
 

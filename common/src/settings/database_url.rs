@@ -3,10 +3,11 @@
 
 use super::SettingValue;
 use super::database_tls::DatabaseTls;
+use super::servers::{PreferredServer, options};
 use crate::sealed::Secret;
 use crate::tls::TlsOptions;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_postgres::Config;
 use tokio_postgres::config::TargetSessionAttrs;
 
@@ -74,7 +75,7 @@ pub struct DatabaseUrl {
     tls: DatabaseTls,
     is_for_writes: bool,
     servers: usize,
-    preferred: Arc<AtomicUsize>,
+    preferred: PreferredServer,
     omits_options: Arc<AtomicBool>,
 }
 
@@ -124,19 +125,17 @@ impl DatabaseUrl {
 
     /// The place of the server to try first.
     pub fn preferred(&self) -> usize {
-        self.preferred.load(Ordering::Relaxed) % self.servers
+        self.preferred.place(self.servers)
     }
 
     /// The server at `place` responded: it is tried first from now on.
     pub fn prefer(&self, place: usize) {
-        self.preferred.store(place, Ordering::Relaxed);
+        self.preferred.prefer(place);
     }
 
     /// The server at `place` did not respond: if it was tried first, the next one is from now on.
     pub fn avoid(&self, place: usize) {
-        let next = (place + 1) % self.servers;
-        // A server that another task has preferred meanwhile stays preferred.
-        let _ = self.preferred.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.preferred.avoid(place, self.servers);
     }
 }
 
@@ -162,7 +161,7 @@ impl SettingValue for DatabaseUrl {
             return Err("must have as many ports, and as many addresses in hostaddr, as hosts".to_owned());
         }
         let (written, driver) = (Secret::new(text.to_owned()), Secret::new(driver));
-        let (preferred, omits_options) = (Arc::default(), Arc::default());
+        let (preferred, omits_options) = (PreferredServer::default(), Arc::default());
         Ok(Self { written, driver, tls, is_for_writes: false, servers, preferred, omits_options })
     }
 }
@@ -176,8 +175,7 @@ fn check_parts(rest: &str) -> Result<(), String> {
     if servers.contains('@') || database.contains('/') {
         return Err(ESCAPE.to_owned());
     }
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).try_for_each(check_option)
+    options(query).try_for_each(check_option)
 }
 
 fn check_option((name, value): (&str, &str)) -> Result<(), String> {
@@ -254,18 +252,5 @@ mod tests {
         assert_eq!(attributes("postgres://a,b/d"), [Any, ReadWrite]);
         assert_eq!(attributes("postgres://a/d"), [Any, Any]);
         assert_eq!(attributes("postgres://a,b/d?target_session_attrs=any"), [Any, Any]);
-    }
-
-    #[test]
-    fn the_server_that_responded_last_is_tried_first() {
-        let url = DatabaseUrl::parse_setting("postgres://a,b,c/d").unwrap();
-        assert_eq!(url.preferred(), 0);
-        url.avoid(0);
-        assert_eq!(url.clone().preferred(), 1);
-        url.prefer(2);
-        url.avoid(0);
-        assert_eq!(url.preferred(), 2);
-        url.avoid(2);
-        assert_eq!(url.preferred(), 0);
     }
 }

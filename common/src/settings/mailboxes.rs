@@ -2,6 +2,7 @@
 
 use super::{Environment, Section, SettingError, Variable, error};
 use crate::model::{add_mailbox_providers, ascii_domain};
+use crate::variables;
 
 const NAME: &str = "CONNECT_MAILBOX_PROVIDERS";
 
@@ -17,11 +18,9 @@ impl MailboxSettings {
 }
 
 impl Section for MailboxSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: NAME,
-        default: Some(""),
-        help: "further domains of public mailbox providers, separated by commas: addresses there never belong to a company",
-    }];
+    const VARIABLES: &'static [Variable] = variables! {
+        NAME => optional, "further domains of public mailbox providers, separated by commas: addresses there never belong to a company";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let listed = env.optional::<Self, String>(NAME)?.unwrap_or_default();

@@ -9,6 +9,7 @@ mod mailboxes;
 mod networks;
 mod retention;
 mod sections;
+mod servers;
 mod value;
 
 pub use broker_urls::BrokerUrls;
@@ -22,6 +23,7 @@ pub use retention::{RetentionPeriod, RetentionSettings};
 pub use sections::{
     BrokerSettings, DatabaseSettings, LogSettings, SealingSettings, ServiceSettings, TraceSettings,
 };
+pub(crate) use servers::places_from;
 pub use value::{ByteSize, SettingValue};
 
 use std::collections::HashMap;
@@ -36,6 +38,22 @@ pub struct Variable {
     pub default: Option<&'static str>,
     /// Purpose and unit, for `--help`.
     pub help: &'static str,
+}
+
+/// Declares variables, each with its name, default and help: `"CONNECT_LOG" => "json", "format of the log";`. Instead of a default,
+/// `required` or `optional`.
+#[macro_export]
+macro_rules! variables {
+    (@default required) => { None };
+    (@default optional) => { Some("") };
+    (@default $default:literal) => { Some($default) };
+    ($($name:expr => $default:tt, $help:expr;)*) => {
+        &[$($crate::settings::Variable {
+            name: $name,
+            default: $crate::variables!(@default $default),
+            help: $help,
+        }),*]
+    };
 }
 
 /// A group of settings that belong together.
@@ -81,6 +99,15 @@ impl Environment {
         self.optional::<S, T>(name)?.ok_or_else(|| error(name, "is required"))
     }
 
+    /// [`get`](Self::get) for a whole number from 1 to `most`.
+    pub fn up_to<S: Section>(&self, name: &str, most: u32) -> Result<u32, SettingError> {
+        let number: u32 = self.get::<S, _>(name)?;
+        if number > most {
+            return Err(error(name, &format!("must be 1 to {most}")));
+        }
+        Ok(number)
+    }
+
     /// [`get`](Self::get) for a variable that may be left out.
     pub fn optional<S: Section, T: SettingValue>(&self, name: &str) -> Result<Option<T>, SettingError> {
         let variable =
@@ -99,9 +126,9 @@ pub fn error(name: &str, what: &str) -> SettingError {
 }
 
 /// The text of `--help`: what the program does and all its settings.
-pub fn help(program: &str, about: &str, variables: &[&[Variable]]) -> String {
+fn help(program: &str, about: &str, variables: &[&Variable]) -> String {
     let mut text = format!("{program}: {about}\n\nSettings are environment variables:\n");
-    for variable in variables.iter().copied().flatten() {
+    for variable in variables {
         let default = default_text(variable.default);
         text.push_str(&format!("\n  {} ({default})\n      {}\n", variable.name, variable.help));
     }
@@ -119,11 +146,7 @@ pub fn default_text(default: Option<&str>) -> String {
 
 /// Handles `--help` and `--version`, which are printed on standard output. Returns `true` when the program should end; the
 /// error names an unknown argument.
-pub(crate) fn handle_arguments(
-    program: &str,
-    about: &str,
-    variables: &[&[Variable]],
-) -> Result<bool, String> {
+pub(crate) fn handle_arguments(program: &str, about: &str, variables: &[&Variable]) -> Result<bool, String> {
     let Some(argument) = std::env::args().nth(1) else { return Ok(false) };
     match argument.as_str() {
         "-h" | "--help" => print!("{}", help(program, about, variables)),

@@ -1,6 +1,7 @@
 //! How long settled rows are kept.
 
 use super::{Environment, Section, SettingError, SettingValue, Variable, error};
+use crate::variables;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::fmt;
 use std::time::Duration;
@@ -97,38 +98,14 @@ impl RetentionSettings {
 }
 
 impl Section for RetentionSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_RETENTION_DELIVERIES",
-            default: Some("30d"),
-            help: "how long delivered and dropped webhooks, their attempts and their events are kept after the event or the last attempt, whichever is later; off keeps them",
-        },
-        Variable {
-            name: "CONNECT_RETENTION_IDEMPOTENCY",
-            default: Some("7d"),
-            help: "how long the response to a records write is kept and returned to a retry with the same Idempotency-Key, at least 24h; off keeps it forever",
-        },
-        Variable {
-            name: "CONNECT_RETENTION_NOTIFICATIONS",
-            default: Some("90d"),
-            help: "how long notifications of members are kept; off keeps them",
-        },
-        Variable {
-            name: "CONNECT_RETENTION_AUDIT",
-            default: Some("365d"),
-            help: "how long the records of operators' actions are kept, at least 24h; off keeps them",
-        },
-        Variable {
-            name: "CONNECT_RETENTION_REFUSALS",
-            default: Some("7d"),
-            help: "how long the newest 200 refused requests of each key, and the numbers of requests, are kept, at least 24h; off keeps all",
-        },
-        Variable {
-            name: "CONNECT_RETENTION_LEDGER",
-            default: Some("off"),
-            help: "how long an applied event is recognized as a duplicate, at least 90d; off recognizes it forever",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_RETENTION_DELIVERIES" => "30d", "how long delivered and dropped webhooks, their attempts and their events are kept after the event or the last attempt, whichever is later; off keeps them";
+        "CONNECT_RETENTION_IDEMPOTENCY" => "7d", "how long the response to a records write is kept and returned to a retry with the same Idempotency-Key, at least 24h; off keeps it forever";
+        "CONNECT_RETENTION_NOTIFICATIONS" => "90d", "how long notifications of members are kept; off keeps them";
+        "CONNECT_RETENTION_AUDIT" => "365d", "how long the records of operators' actions are kept, at least 24h; off keeps them";
+        "CONNECT_RETENTION_REFUSALS" => "7d", "how long the newest 200 refused requests of each key, and the numbers of requests, are kept, at least 24h; off keeps all";
+        "CONNECT_RETENTION_LEDGER" => "off", "how long an applied event is recognized as a duplicate, at least 90d; off recognizes it forever";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let at_least = |name: &str, least: Duration| {

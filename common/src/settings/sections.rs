@@ -5,6 +5,7 @@ use super::{
     BrokerUrls, ByteSize, DatabaseUrl, Environment, RetentionPeriod, Section, SettingError, Variable, error,
 };
 use crate::sealed::{MasterKey, MasterKeys};
+use crate::variables;
 use hyper::Uri;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,28 +27,12 @@ pub struct DatabaseSettings {
 }
 
 impl Section for DatabaseSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "DATABASE_URL",
-            default: None,
-            help: "Postgres, such as postgres://user:password@host:5432/connect; several hosts separated by commas; sslmode, sslrootcert, sslcert and sslkey as with libpq",
-        },
-        Variable {
-            name: "DATABASE_READ_URL",
-            default: Some(""),
-            help: "Postgres for records reads of connect-ingest, such as a replica; DATABASE_URL when not set",
-        },
-        Variable {
-            name: "CONNECT_READ_MAX_LAG",
-            default: Some("5s"),
-            help: "by how much the replica of DATABASE_READ_URL may lag behind, at least 1s; while it lags further, records are read from DATABASE_URL",
-        },
-        Variable {
-            name: "DATABASE_DIRECT_URL",
-            default: Some(""),
-            help: "Postgres past a connection pooler such as PgBouncer, for notifications, session locks, the worker and connectctl; DATABASE_URL when not set",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "DATABASE_URL" => required, "Postgres, such as postgres://user:password@host:5432/connect; several hosts separated by commas; sslmode, sslrootcert, sslcert and sslkey as with libpq";
+        "DATABASE_READ_URL" => optional, "Postgres for records reads of connect-ingest, such as a replica; DATABASE_URL when not set";
+        "CONNECT_READ_MAX_LAG" => "5s", "by how much the replica of DATABASE_READ_URL may lag behind, at least 1s; while it lags further, records are read from DATABASE_URL";
+        "DATABASE_DIRECT_URL" => optional, "Postgres past a connection pooler such as PgBouncer, for notifications, session locks, the worker and connectctl; DATABASE_URL when not set";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let url = env.get::<Self, DatabaseUrl>("DATABASE_URL")?.for_writes();
@@ -83,33 +68,13 @@ pub struct BrokerSettings {
 const DEAD_LETTERS_MAX: Duration = Duration::from_secs(49 * 86_400);
 
 impl Section for BrokerSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "AMQP_URL",
-            default: None,
-            help: "RabbitMQ, such as amqp://user:password@host:5672/%2f; several URLs separated by commas; amqps:// for TLS, with cacertfile, certfile, keyfile and server_name_indication",
-        },
-        Variable {
-            name: "CONNECT_QUEUE_PREFIX",
-            default: Some("connect"),
-            help: "prefix of every queue's name, so that several deployments can share a broker",
-        },
-        Variable {
-            name: "CONNECT_QUEUE_MAX_LENGTH",
-            default: Some("100000"),
-            help: "messages in a queue after which the broker refuses more (reject-publish)",
-        },
-        Variable {
-            name: "CONNECT_QUEUE_MAX_BYTES",
-            default: Some("4GiB"),
-            help: "bytes in a queue after which the broker refuses more (reject-publish)",
-        },
-        Variable {
-            name: "CONNECT_RETENTION_DEAD_LETTERS",
-            default: Some("off"),
-            help: "how long RabbitMQ keeps messages in dead-letter queues, except those of webhooks, which can be replayed, at most 49d; off keeps them",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "AMQP_URL" => required, "RabbitMQ, such as amqp://user:password@host:5672/%2f; several URLs separated by commas; amqps:// for TLS, with cacertfile, certfile, keyfile and server_name_indication";
+        "CONNECT_QUEUE_PREFIX" => "connect", "prefix of every queue's name, so that several deployments can share a broker";
+        "CONNECT_QUEUE_MAX_LENGTH" => "100000", "messages in a queue after which the broker refuses more (reject-publish)";
+        "CONNECT_QUEUE_MAX_BYTES" => "4GiB", "bytes in a queue after which the broker refuses more (reject-publish)";
+        "CONNECT_RETENTION_DEAD_LETTERS" => "off", "how long RabbitMQ keeps messages in dead-letter queues, except those of webhooks, which can be replayed, at most 49d; off keeps them";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let urls: BrokerUrls = env.get::<Self, _>("AMQP_URL")?;
@@ -144,18 +109,10 @@ pub struct SealingSettings {
 }
 
 impl Section for SealingSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_MASTER_KEY",
-            default: None,
-            help: "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions, and signs the messages between the programs",
-        },
-        Variable {
-            name: "CONNECT_MASTER_KEY_PREVIOUS",
-            default: Some(""),
-            help: "second master key while it is rotated: opens what is sealed and accepts messages that are signed with it, but seals and signs nothing",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_MASTER_KEY" => required, "32 bytes in base64, the same for all programs: seals the secrets of API keys and subscriptions, and signs the messages between the programs";
+        "CONNECT_MASTER_KEY_PREVIOUS" => optional, "second master key while it is rotated: opens what is sealed and accepts messages that are signed with it, but seals and signs nothing";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let current: MasterKey = env.get::<Self, _>("CONNECT_MASTER_KEY")?;
@@ -176,18 +133,10 @@ pub struct ServiceSettings {
 }
 
 impl Section for ServiceSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_METRICS_ADDR",
-            default: Some(""),
-            help: "address of /metrics, /livez and /readyz; 127.0.0.1:9101 (ingest), :9102 (worker), :9103 (dispatcher), :9104 (console) when not set",
-        },
-        Variable {
-            name: "CONNECT_SHUTDOWN_TIMEOUT",
-            default: Some("25s"),
-            help: "how long the drain after SIGTERM may take",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_METRICS_ADDR" => optional, "address of /metrics, /livez and /readyz; 127.0.0.1:9101 (ingest), :9102 (worker), :9103 (dispatcher), :9104 (console) when not set";
+        "CONNECT_SHUTDOWN_TIMEOUT" => "25s", "how long the drain after SIGTERM may take";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self {
@@ -207,18 +156,10 @@ pub struct LogSettings {
 }
 
 impl Section for LogSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "RUST_LOG",
-            default: Some("info"),
-            help: "log levels, for all targets or for one, such as info or worker=debug,info",
-        },
-        Variable {
-            name: "CONNECT_LOG",
-            default: Some("json"),
-            help: "format of the log on standard error: json or text",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "RUST_LOG" => "info", "log levels, for all targets or for one, such as info or worker=debug,info";
+        "CONNECT_LOG" => "json", "format of the log on standard error: json or text";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let form: String = env.get::<Self, _>("CONNECT_LOG")?;
@@ -239,11 +180,9 @@ pub struct TraceSettings {
 }
 
 impl Section for TraceSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: "OTEL_EXPORTER_OTLP_ENDPOINT",
-        default: Some(""),
-        help: "collector that spans are exported to with OTLP/HTTP (JSON), such as http://localhost:4318; no export when not set",
-    }];
+    const VARIABLES: &'static [Variable] = variables! {
+        "OTEL_EXPORTER_OTLP_ENDPOINT" => optional, "collector that spans are exported to with OTLP/HTTP (JSON), such as http://localhost:4318; no export when not set";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         const NAME: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";

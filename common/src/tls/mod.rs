@@ -12,7 +12,7 @@ mod roots;
 pub use failure::explain_certificate_of;
 pub(crate) use failure::{TlsFailure, explain_io};
 pub(crate) use handshake::{TlsServer, handshake};
-pub(crate) use options::{ClientCertificate, OptionNames, TlsOptions, decode_path};
+pub(crate) use options::{OptionNames, TlsOptions, decode_path};
 pub use report::{CertificateFile, TlsReport};
 pub(crate) use report::{certificate_files, expiry};
 pub use roots::TrustedRoots;

@@ -33,6 +33,27 @@ pub(crate) struct TlsOptions {
 }
 
 impl TlsOptions {
+    /// Options of a URL with these files. The error says that one of the client's files is missing.
+    pub(crate) fn new(
+        names: &'static OptionNames,
+        roots: Option<PathBuf>,
+        certificate: Option<PathBuf>,
+        key: Option<PathBuf>,
+    ) -> Result<Self, String> {
+        let client = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
+            (None, None) => None,
+            _ => return Err(format!("{} and {} must be set together", names.certificate, names.key)),
+        };
+        Ok(Self { names, roots, client })
+    }
+
+    /// Checks that the files that the URL names can be read; they are read again for each connection.
+    pub(crate) fn check_files(&self) -> Result<(), String> {
+        let names_files = self.roots.is_some() || self.client.is_some();
+        if names_files { self.load().map(drop) } else { Ok(()) }
+    }
+
     /// Reads the files. The error is one line that names the option and the file.
     pub(crate) fn load(&self) -> Result<Arc<ClientConfig>, String> {
         let builder = self.trusted()?.client()?;

@@ -10,9 +10,8 @@ use crate::store::{self, DeliveryProgress, Target};
 use common::broker::{AckHandle, MessageHandler, Queue, Received, log_dead_letter};
 use common::clock;
 use common::db::{Database, TxError};
-use common::limited;
-use common::log_limit::LogLimit;
 use common::message::DeliveryMeta;
+use common::outage::Outage;
 use common::retry::RetryWaits;
 use futures_util::try_join;
 use std::collections::{BTreeSet, HashMap};
@@ -23,10 +22,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Limits the log lines about failed look-ups.
-static FAILED: LogLimit<1> = LogLimit::new();
-
 /// Waits between retries while the database is unavailable.
+pub(super) static OUTAGE: Outage =
+    Outage::new("look up deliveries", "looking up deliveries failed; retrying");
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
 /// Handles the messages of the webhooks queue.
@@ -54,17 +52,17 @@ impl MessageHandler for DeliveryConsumer {
                 }
             }
         }
-        let mut waits = OUTAGE_WAITS;
-        while !messages.is_empty() {
-            match self.look_up(&messages).await {
-                Ok(lookup) => return self.decide(messages, &lookup).await,
-                Err(error) => limited!(FAILED[0], warn, %error, "looking up deliveries failed; retrying"),
-            }
-            if waits.wait_unless_shutdown(&self.shutdown).await.is_none() {
+        if messages.is_empty() {
+            return;
+        }
+        let look_up = || self.look_up(&messages);
+        let looked_up = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, |_| true, look_up).await;
+        match looked_up {
+            Some(Ok(lookup)) => self.decide(messages, &lookup).await,
+            Some(Err(_)) | None => {
                 for ParsedMessage { ack, .. } in messages {
                     ack.requeue().await;
                 }
-                return;
             }
         }
     }

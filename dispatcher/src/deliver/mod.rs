@@ -28,6 +28,7 @@ use crate::send::Sender;
 use attempt_job::AttemptRunner;
 use common::broker::{Broker, Queue, run_message_consumer};
 use common::db::Database;
+use common::outage::Outage;
 use common::sealed::MasterKeys;
 use common::settings::BrokerSettings;
 use consumer::DeliveryConsumer;
@@ -106,6 +107,7 @@ impl DeliveryService {
     pub(crate) fn new(dependencies: DeliveryDependencies, shutdown: CancellationToken) -> Self {
         let DeliveryDependencies { database, publishing, bounds, schedule, .. } = dependencies;
         attempt_job::register_counters(&schedule);
+        [&recorder::OUTAGE, &consumer::OUTAGE].into_iter().for_each(Outage::register);
         let from_queue = usize::from(bounds.from_queue);
         let lanes = LaneBounds { in_all: bounds.in_all, each: bounds.each, unacknowledged: from_queue };
         let (recorder_items, items) = mpsc::channel(from_queue + bounds.direct);

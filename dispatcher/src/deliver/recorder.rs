@@ -21,18 +21,20 @@ use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::model::TenantId;
+use common::outage::Outage;
 use common::retry::RetryWaits;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use uuid::Uuid;
 
 /// Limits the log lines, by reason: deliveries that cannot be recorded, missing dead letters, events that cannot be marked as
 /// relayed, and failed transactions.
-static UNRECORDED: LogLimit<4> = LogLimit::new();
+static UNRECORDED: LogLimit<3> = LogLimit::new();
 
 /// Maximum number of updates of one transaction.
 const BATCH_MAX: usize = 512;
@@ -40,6 +42,7 @@ const BATCH_MAX: usize = 512;
 /// batched. The delay affects no receiver, because the webhook was sent.
 const BATCH_INTERVAL: Duration = Duration::from_millis(4);
 /// Waits between retries while the database is unavailable.
+pub(super) static OUTAGE: Outage = Outage::new("record deliveries", "recording deliveries failed; retrying");
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
 /// An item to be recorded.
@@ -178,24 +181,18 @@ impl DeliveryRecorder {
         if delivery_rows.is_empty() && relayed.is_empty() {
             return Ok(());
         }
-        let mut waits = OUTAGE_WAITS;
-        loop {
-            let error = match record.write(&self.database).await {
-                Ok(()) => {
-                    for AttemptRow { tenant_id, status, .. } in &attempts {
-                        let is_delivered = status.is_some_and(|status| (200..300).contains(&status));
-                        activity::count_attempt(TenantId(*tenant_id), is_delivered);
-                    }
-                    return Ok(());
-                }
-                Err(error @ (TxError::StatementFailed(_) | TxError::Abandoned(_))) => return Err(error),
-                Err(error) => error,
-            };
-            // When all retries after conflicts are used up, the error is handled like an outage.
-            let deliveries = updates.len();
-            limited!(UNRECORDED[3], warn, %error, deliveries, "recording deliveries failed; retrying");
-            waits.wait().await;
+        // When all retries after conflicts are used up, the error is handled like an outage.
+        let is_outage =
+            |error: &TxError| !matches!(error, TxError::StatementFailed(_) | TxError::Abandoned(_));
+        // It is waited for during a drain, too.
+        let never = CancellationToken::new();
+        let written = OUTAGE.wait_out(OUTAGE_WAITS, &never, is_outage, || record.write(&self.database));
+        written.await.unwrap_or(Ok(()))?;
+        for AttemptRow { tenant_id, status, .. } in &attempts {
+            let is_delivered = status.is_some_and(|status| (200..300).contains(&status));
+            activity::count_attempt(TenantId(*tenant_id), is_delivered);
         }
+        Ok(())
     }
 
     /// Acknowledges or dead-letters the message of a recorded update.

@@ -1,7 +1,8 @@
 //! Settings of the sender.
 
 use common::egress::EgressSettings;
-use common::settings::{Environment, Section, SettingError, Variable};
+use common::settings::{Environment, Section, SettingError, Variable, error};
+use common::variables;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
@@ -22,25 +23,22 @@ pub struct SenderSettings {
 
 impl Section for SenderSettings {
     /// Without those of [`EgressSettings`], which it reads as well.
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_WEBHOOK_TIMEOUT",
-            default: Some("10s"),
-            help: "how long a receiver may take to respond, including name resolution and connecting",
-        },
-        Variable {
-            name: CA_FILE,
-            default: Some(""),
-            help: "file of root certificates (PEM) for receivers, in addition to the system's",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_WEBHOOK_TIMEOUT" => "10s", "how long a receiver may take to respond, including name resolution and connecting";
+        CA_FILE => optional, "file of root certificates (PEM) for receivers, in addition to the system's";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let ca_file: Option<String> = env.optional::<Self, _>(CA_FILE)?;
+        let ca_file = ca_file.map(PathBuf::from);
+        // Checked here, so that a wrong one ends the program before it does anything.
+        if let Err(SenderError::CaFile(what)) = super::tls::client(ca_file.as_deref()) {
+            return Err(error(CA_FILE, &what));
+        }
         Ok(Self {
             timeout: env.get::<Self, _>("CONNECT_WEBHOOK_TIMEOUT")?,
             egress: EgressSettings::from_env(env)?,
-            ca_file: ca_file.map(PathBuf::from),
+            ca_file,
         })
     }
 }

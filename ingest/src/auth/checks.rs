@@ -2,10 +2,10 @@
 
 use super::failure::AuthFailure;
 use super::key::{ApiKey, SecretKind};
-use crate::cpu_bound::run_cpu_bound;
 use crate::http::RequestHead;
 use chrono::{DateTime, Utc};
 use common::caller::Caller;
+use common::cpu_bound::run_cpu_bound;
 use common::model::Scope;
 use common::signature::{Scheme, Signature, Signed};
 use std::sync::Arc;

@@ -5,17 +5,18 @@
 //! within a minute, is noted again with the next request of a later minute.
 
 use super::key::{ApiKey, SecretKind};
-use crate::outage::Outage;
 use crate::store::api_key_uses::KeyUse;
 use crate::store::{self, api_key_uses};
 use chrono::{DateTime, Utc};
 use common::db::{Client, Database, TxError};
 use common::model::{KeyPrefix, TenantId};
+use common::outage::Outage;
+use common::periodic::ticks;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 /// How often the notes are written.
 const EVERY: Duration = Duration::from_mins(1);
@@ -58,7 +59,11 @@ struct Shared {
 impl KeyUses {
     /// Uses that [`write`](Self::write) writes to `db`.
     pub(crate) fn new(db: Database) -> Self {
-        Self(Arc::new(Shared { db, outage: Outage::new("key uses"), noted: Mutex::default() }))
+        Self(Arc::new(Shared {
+            db,
+            outage: store::outage_of_background("key uses"),
+            noted: Mutex::default(),
+        }))
     }
 
     /// Notes that a request with a valid signature of this secret arrived at `now`.
@@ -71,10 +76,9 @@ impl KeyUses {
 
     /// Writes the notes once a minute, until the program ends.
     pub(crate) async fn write_regularly(self) {
-        let mut next = interval(EVERY);
-        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks(EVERY);
         loop {
-            next.tick().await;
+            ticks.tick().await;
             self.write().await;
         }
     }

@@ -5,9 +5,10 @@
 //! of unknown keys may use up the pool.
 
 use super::key_cache::{KeyCache, MAX_STALENESS};
-use crate::outage::Outage;
+use crate::store;
 use crate::store::key_revision;
 use common::db::{DatabaseSession, DatabaseSessionConfig, SessionWork, TxError, run_session};
+use common::outage::Outage;
 use common::retry::RetryWaits;
 use common::settings::DatabaseUrl;
 use std::convert::Infallible;
@@ -35,7 +36,7 @@ struct KeyWatch {
 pub(crate) async fn watch_keys(url: DatabaseUrl, cache: Arc<KeyCache>) {
     let setup = key_revision::LISTEN;
     let settings = DatabaseSessionConfig { url, name: "ingest_key_watch", within: MAX_STALENESS, setup };
-    let mut watch = KeyWatch { cache, outage: Outage::new("key watch") };
+    let mut watch = KeyWatch { cache, outage: store::outage_of_background("key watch") };
     run_session(&settings, RECONNECT_WAITS, &mut watch, &CancellationToken::new()).await;
 }
 

@@ -4,7 +4,6 @@ use super::key::{ApiKey, OldSecret};
 use super::key_cache::{CacheLookup, KeyCache, LookupTicket};
 use super::key_uses::NotedMinutes;
 use super::lookup_limiter::{KeyLookupLimiter, LookupPermit};
-use crate::outage::Outage;
 use crate::overload::OverloadReason;
 use crate::refusal::Refusal;
 use crate::store::{self, api_keys};
@@ -15,6 +14,7 @@ use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{self as names, SECRET_DECRYPTION_FAILURES};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
+use common::outage::Outage;
 use common::sealed::{DecryptionFailed, MasterKeys, api_key_binding};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl KeyStore {
             masters,
             cache,
             limiter: KeyLookupLimiter::default(),
-            outage: Outage::of_requests("key look-up"),
+            outage: store::outage_of_requests("key look-up"),
         }
     }
 

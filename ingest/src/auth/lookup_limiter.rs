@@ -3,7 +3,7 @@
 //! Anybody can send unknown prefixes, each of which must be looked up. Such look-ups wait for those of the same address, so
 //! that other addresses find a free connection.
 
-use crate::connections::Network;
+use common::shares::Network;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;

@@ -1,6 +1,8 @@
 //! The limits on connections, and the reasons for refusing one.
 
-use super::shares::ExhaustedShare;
+use crate::overload::OverloadReason;
+use common::shares::PeerCounts;
+use std::net::IpAddr;
 use std::time::Duration;
 use strum::{IntoStaticStr, VariantArray};
 
@@ -36,6 +38,39 @@ impl ConnectionRefusal {
     /// The value of the metric's label `reason`.
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+}
+
+/// Which share is exhausted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExhaustedShare {
+    /// The share of the address.
+    Peer,
+    /// The share of its network.
+    Network,
+}
+
+impl ConnectionLimits {
+    /// Counts one more connection or request of `peer`, unless its share or that of its network is exhausted.
+    pub(super) fn take_share(&self, shares: &mut PeerCounts, peer: IpAddr) -> Result<(), ExhaustedShare> {
+        let (own, of_network) = shares.of(peer);
+        if own >= self.per_peer as usize {
+            return Err(ExhaustedShare::Peer);
+        }
+        if of_network >= self.per_network as usize {
+            return Err(ExhaustedShare::Network);
+        }
+        shares.add(peer, 1);
+        Ok(())
+    }
+}
+
+impl From<ExhaustedShare> for OverloadReason {
+    fn from(share: ExhaustedShare) -> Self {
+        match share {
+            ExhaustedShare::Peer => Self::Peer,
+            ExhaustedShare::Network => Self::Network,
+        }
     }
 }
 

@@ -11,18 +11,14 @@ pub(crate) mod head_timer;
 mod limits;
 pub(crate) mod linger;
 mod origin;
-mod peer;
 mod proxies;
-mod shares;
 pub(crate) mod socket;
 mod table;
 
-pub(crate) use limits::ConnectionLimits;
 pub use limits::ConnectionRefusal;
+pub(crate) use limits::{ConnectionLimits, ExhaustedShare};
 pub(crate) use origin::RequestOrigin;
-pub(crate) use peer::Network;
 pub(crate) use proxies::TrustedProxies;
-pub(crate) use shares::ExhaustedShare;
 
 use crate::overload::OverloadReason;
 use common::limited;
@@ -30,6 +26,7 @@ use common::log_limit::LogLimit;
 use common::metrics::{
     HTTP_CONNECTIONS, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_REFUSED,
 };
+use common::shares::Network;
 use hyper::HeaderMap;
 use metrics::Gauge;
 use std::net::IpAddr;

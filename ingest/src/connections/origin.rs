@@ -10,7 +10,8 @@ use std::time::Instant;
 #[derive(Clone)]
 pub(crate) struct RequestOrigin {
     peer: IpAddr,
-    connection: Option<(ConnectionId, Connections)>,
+    id: ConnectionId,
+    connections: Connections,
 }
 
 /// A body that is arriving slowly, until this is dropped. Its connection may be closed at a full table.
@@ -18,13 +19,7 @@ pub(crate) struct BodyArrivalGuard<'o>(&'o RequestOrigin);
 
 impl RequestOrigin {
     pub(super) fn new(peer: IpAddr, id: ConnectionId, connections: Connections) -> Self {
-        Self { peer, connection: Some((id, connections)) }
-    }
-
-    /// A request without a connection.
-    #[cfg(test)]
-    pub(crate) fn of(peer: IpAddr) -> Self {
-        Self { peer, connection: None }
+        Self { peer, id, connections }
     }
 
     /// The caller's address: the other end of the connection, or the address that a trusted proxy names.
@@ -34,18 +29,14 @@ impl RequestOrigin {
 
     /// Notes that the request's body is arriving slowly.
     pub(crate) fn begin_body(&self) -> BodyArrivalGuard<'_> {
-        if let Some((id, connections)) = &self.connection {
-            connections.table().begin_body(*id, Instant::now());
-        }
+        self.connections.table().begin_body(self.id, Instant::now());
         BodyArrivalGuard(self)
     }
 }
 
 impl Drop for BodyArrivalGuard<'_> {
     fn drop(&mut self) {
-        if let Some((id, connections)) = &self.0.connection {
-            connections.table().end_body(*id);
-        }
+        self.0.connections.table().end_body(self.0.id);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The table of open connections: their peers, and which of them have been idle longest. Pure: time is an argument.
 
-use super::limits::{ConnectionLimits, ConnectionRefusal};
-use super::shares::{ExhaustedShare, PeerShares};
+use super::limits::{ConnectionLimits, ConnectionRefusal, ExhaustedShare};
+use common::shares::PeerCounts;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub(super) struct ConnectionTable<C> {
     unused: BTreeSet<(Instant, ConnectionId)>,
     /// Connections on which a body is arriving, by the time at which it began.
     bodies: BTreeSet<(Instant, ConnectionId)>,
-    shares: PeerShares,
+    shares: PeerCounts,
 }
 
 impl<C> ConnectionTable<C> {
@@ -56,7 +56,7 @@ impl<C> ConnectionTable<C> {
             used: BTreeSet::new(),
             unused: BTreeSet::new(),
             bodies: BTreeSet::new(),
-            shares: PeerShares::new(limits.per_peer, limits.per_network),
+            shares: PeerCounts::default(),
         }
     }
 
@@ -69,7 +69,7 @@ impl<C> ConnectionTable<C> {
         now: Instant,
     ) -> Result<(ConnectionId, Option<C>), ConnectionRefusal> {
         if let Some(peer) = peer {
-            self.shares.take(peer)?;
+            self.limits.take_share(&mut self.shares, peer)?;
         }
         let mut evicted = None;
         if self.entries.len() >= self.limits.all as usize {
@@ -89,13 +89,13 @@ impl<C> ConnectionTable<C> {
 
     /// Counts a request that a trusted proxy passes on for `peer` against the peer's share, as a connection of its own.
     pub(super) fn take_share(&mut self, peer: IpAddr) -> Result<(), ExhaustedShare> {
-        self.shares.take(peer)
+        self.limits.take_share(&mut self.shares, peer)
     }
 
     /// Ends the count of a connection or request against the share of `peer`.
     pub(super) fn release_share(&mut self, peer: impl Into<Option<IpAddr>>) {
         if let Some(peer) = peer.into() {
-            self.shares.release(peer);
+            self.shares.subtract(peer, 1);
         }
     }
 

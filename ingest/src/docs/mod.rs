@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use common::settings::{CONSOLE_URL, ConsoleUrl, Environment, Section, SettingError, Variable};
+use common::variables;
 use hyper::HeaderMap;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -38,14 +39,10 @@ pub(crate) struct DocsSettings {
 }
 
 impl Section for DocsSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: "CONNECT_DOCS_TRY_IT",
-            default: Some("false"),
-            help: "whether the page /docs can sign and send requests, with a key that somebody pastes there; the key stays in the browser and is not stored",
-        },
-        CONSOLE_URL,
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_DOCS_TRY_IT" => "false", "whether the page /docs can sign and send requests, with a key that somebody pastes there; the key stays in the browser and is not stored";
+        CONSOLE_URL.name => optional, CONSOLE_URL.help;
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         Ok(Self {

@@ -2,26 +2,21 @@
 
 use super::Services;
 use crate::auth::Verified;
-use crate::cpu_bound::run_cpu_bound;
 use crate::http::{RequestHead, response};
 use crate::publish::events::ValidBatch;
 use crate::refusal::Refusal;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use common::cpu_bound::run_cpu_bound;
 use common::event::read_batch;
+use common::http::BodyStream;
 use common::model::Scope;
 use common::signature::Scheme;
-use futures_util::Stream;
 use warp::Reply;
 use warp::http::StatusCode;
 use warp::reply::Response;
 
 /// Responds to a batch with its result, or with a refusal.
-pub(crate) async fn post<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Response
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
+pub(crate) async fn post(services: &Services, head: &RequestHead, body: impl BodyStream) -> Response {
     match ingest(services, head, body).await {
         Ok(result) => response::json(StatusCode::OK, result),
         Err(refusal) => refusal.into_response(),
@@ -29,13 +24,8 @@ where
 }
 
 /// The checks of D1, then those of the body. Limits and the broker are checked before the signature is used up.
-async fn ingest<S, B, E>(services: &Services, head: &RequestHead, body: S) -> Result<Vec<u8>, Refusal>
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
-    let bytes = &services.bodies.read(head, body).await?;
+async fn ingest(services: &Services, head: &RequestHead, body: impl BodyStream) -> Result<Vec<u8>, Refusal> {
+    let bytes = &services.read_body(head, body).await?;
     let verified = services.auth.verify(head, bytes, Scheme::V1, Scope::EventsIngest).await?;
     let result = ingest_verified(services, head, bytes, &verified).await;
     services.refused.note_result(head, bytes, &verified, &result);

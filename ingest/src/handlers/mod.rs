@@ -7,13 +7,16 @@ pub(crate) mod resource;
 mod write;
 
 use crate::auth::Auth;
-use crate::http::body::BodyReader;
+use crate::http::RequestHead;
 use crate::limits::InFlightLimits;
 use crate::limits::read_limit::ReadLimit;
 use crate::publish::events::EventPublisher;
 use crate::publish::writes::WritePublisher;
 use crate::record_reads::RecordReader;
+use crate::refusal::Refusal;
 use crate::refused::KeyRequestRecorder;
+use bytes::Bytes;
+use common::http::{BodyReader, BodyStream};
 
 /// What all handlers share.
 #[derive(Debug)]
@@ -29,4 +32,16 @@ pub(crate) struct Services {
     pub(crate) reads: RecordReader,
     /// Reads per second of each key.
     pub(crate) read_limit: ReadLimit,
+}
+
+impl Services {
+    /// Reads the body of a request: before authentication, because the signature covers it, and because an unknown key must take as
+    /// long as a wrong signature.
+    ///
+    /// 413 when it is too large, 408 when it does not arrive in time, 400 when the connection or its encoding breaks, 503 `overloaded`
+    /// when the memory for bodies, or the peer's share of it, is used up.
+    async fn read_body(&self, head: &RequestHead, body: impl BodyStream) -> Result<Bytes, Refusal> {
+        let read = self.bodies.read(head.body_source(), body, || head.origin.begin_body());
+        read.await.map_err(Refusal::from)
+    }
 }

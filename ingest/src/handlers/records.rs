@@ -4,13 +4,12 @@ use super::resource::{Access, Resource};
 use super::{Services, read, write};
 use crate::auth::Verified;
 use crate::http::RequestHead;
-use crate::http::body::discard;
 use crate::limits::InFlightPermit;
 use crate::refusal::Refusal;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
+use common::http::{BodyStream, discard};
 use common::model::Scope;
 use common::signature::Scheme;
-use futures_util::Stream;
 use warp::Reply;
 use warp::reply::Response;
 
@@ -22,19 +21,14 @@ pub(super) struct VerifiedRequest {
 }
 
 /// Responds to a request for `resource`.
-pub(crate) async fn handle<S, B, E>(
+pub(crate) async fn handle(
     services: &Services,
     head: &RequestHead,
-    body: S,
+    body: impl BodyStream,
     resource: &Resource,
-) -> Response
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
+) -> Response {
     let Some((access, scope)) = resource.access(&head.method) else {
-        discard(head, body);
+        discard(head.body_source(), body);
         return Refusal::MethodNotAllowed(resource.route().methods()).into_response();
     };
     let handled = match verify_request(services, head, body, scope).await {
@@ -52,18 +46,13 @@ where
 }
 
 /// Steps 1 to 6 of D1, and the limit of requests under way.
-async fn verify_request<S, B, E>(
+async fn verify_request(
     services: &Services,
     head: &RequestHead,
-    body: S,
+    body: impl BodyStream,
     scope: Scope,
-) -> Result<VerifiedRequest, Refusal>
-where
-    S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-    B: Buf + Send + 'static,
-    E: Send + 'static,
-{
-    let body = services.bodies.read(head, body).await?;
+) -> Result<VerifiedRequest, Refusal> {
+    let body = services.read_body(head, body).await?;
     let verified = services.auth.verify(head, &body, Scheme::V2, scope).await?;
     let permit = services.limits.acquire(verified.caller().tenant_id)?;
     Ok(VerifiedRequest { body, verified, _permit: permit })

@@ -1,8 +1,6 @@
-//! HTTP requests on their way to the handlers: head, body, conditional headers, `Idempotency-Key`, query, violations of HTTP,
+//! HTTP requests on their way to the handlers: head, conditional headers, `Idempotency-Key`, query, violations of HTTP,
 //! and observability; and the forms of responses.
 
-pub(crate) mod body;
-mod body_budget;
 pub(crate) mod conditions;
 pub(crate) mod idempotency_key;
 mod metrics;
@@ -13,8 +11,8 @@ pub(crate) mod route;
 mod violation;
 
 use crate::connections::RequestOrigin;
+use common::http::BodySource;
 use common::trace::RequestContext;
-use hyper::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use hyper::{HeaderMap, Method, Uri};
 
 /// Method, target and headers, untouched: signatures cover them byte by byte.
@@ -43,15 +41,8 @@ impl RequestHead {
         self.uri.query().unwrap_or_default()
     }
 
-    /// The value of `Content-Length`.
-    pub(crate) fn content_length(&self) -> Option<u64> {
-        self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-    }
-
-    /// Whether the caller is sending a body. False while it waits for `100 Continue`.
-    pub(crate) fn is_sending_body(&self) -> bool {
-        let has_body =
-            self.headers.contains_key(TRANSFER_ENCODING) || self.content_length().is_some_and(|n| n > 0);
-        has_body && !self.headers.contains_key(EXPECT)
+    /// Who sends the body, and what the headers say of it.
+    pub(crate) fn body_source(&self) -> BodySource {
+        BodySource::new(self.origin.peer(), &self.headers)
     }
 }

@@ -6,12 +6,12 @@
 use crate::connections::framing::FramingFault;
 use crate::connections::{ConnectionSlot, RequestOrigin};
 use crate::http::RequestHead;
-use crate::http::body::discard;
 use crate::http::metrics::RequestLabels;
 use crate::http::route::Route;
 use crate::http::violation::HttpViolation;
 use crate::refusal::Refusal;
 use common::clock;
+use common::http::discard;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::trace::{RequestContext, TRACEPARENT, TraceContext, TraceId, TraceSpan};
@@ -75,7 +75,7 @@ where
         match slot.take_share(&head.origin) {
             Ok(_share) => routes.call(request).await,
             Err(bound) => {
-                discard(&head, request.into_body().into_data_stream());
+                discard(head.body_source(), request.into_body().into_data_stream());
                 Ok(bound.refuse().into_response())
             }
         }
@@ -93,7 +93,7 @@ where
 
 /// The response to a request that violates HTTP.
 fn refuse(violation: HttpViolation, head: &RequestHead, request: Request<Incoming>) -> Response {
-    discard(head, request.into_body().into_data_stream());
+    discard(head.body_source(), request.into_body().into_data_stream());
     let mut response = violation.refusal().into_response();
     if violation.closes_connection() {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

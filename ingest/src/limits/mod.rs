@@ -15,14 +15,14 @@ pub(crate) mod read_limit;
 use crate::overload::OverloadReason;
 use crate::refusal::Refusal;
 use common::model::TenantId;
-use std::collections::HashMap;
+use common::shares::Counts;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A divisor: this part of all permits is reserved for tenants with few requests under way, and one tenant may have this
 /// part of the reserved permits that are left.
-const RESERVED_DIVISOR: u32 = 4;
+const RESERVED_DIVISOR: usize = 4;
 /// The permits that a tenant may have however small its equal share is, while unreserved permits are left.
-const FEW: u32 = 2;
+const FEW: usize = 2;
 
 /// The limits and the requests under way; cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,21 +37,22 @@ pub(crate) struct InFlightPermit {
 
 #[derive(Debug)]
 struct Shared {
-    all: u32,
-    per_tenant: u32,
+    all: usize,
+    per_tenant: usize,
     under_way: Mutex<UnderWay>,
 }
 
-/// Requests under way. Has entries only for tenants with a request, so it is as bounded as requests are.
+/// Requests under way.
 #[derive(Debug, Default)]
 struct UnderWay {
-    total: u32,
-    tenants: HashMap<TenantId, u32>,
+    total: usize,
+    tenants: Counts<TenantId>,
 }
 
 impl InFlightLimits {
     /// At most `all` requests, of which at most `per_tenant` of one tenant.
     pub(crate) fn new(all: u32, per_tenant: u32) -> Self {
+        let (all, per_tenant) = (all as usize, per_tenant as usize);
         Self(Arc::new(Shared { all, per_tenant, under_way: Mutex::default() }))
     }
 
@@ -59,13 +60,13 @@ impl InFlightLimits {
     /// so that a refused request may be sent again unchanged.
     pub(crate) fn acquire(&self, tenant: TenantId) -> Result<InFlightPermit, Refusal> {
         let mut under_way = self.under_way();
-        let own = under_way.tenants.get(&tenant).copied().unwrap_or(0);
-        let active = under_way.tenants.len() + usize::from(own == 0);
-        if let Some(bound) = self.0.full(own, under_way.total, u32::try_from(active).unwrap_or(u32::MAX)) {
+        let own = under_way.tenants.of(&tenant);
+        let active = under_way.tenants.active() + usize::from(own == 0);
+        if let Some(bound) = self.0.full(own, under_way.total, active) {
             return Err(bound.refuse());
         }
         under_way.total += 1;
-        *under_way.tenants.entry(tenant).or_insert(0) += 1;
+        under_way.tenants.add(tenant, 1);
         Ok(InFlightPermit { limits: self.clone(), tenant })
     }
 
@@ -77,7 +78,7 @@ impl InFlightLimits {
 impl Shared {
     /// The limit that another request would exceed, of a tenant that has `own` of `total` among `active` tenants, itself
     /// included.
-    fn full(&self, own: u32, total: u32, active: u32) -> Option<OverloadReason> {
+    fn full(&self, own: usize, total: usize, active: usize) -> Option<OverloadReason> {
         let unreserved = self.all - self.all / RESERVED_DIVISOR;
         let share = if total < unreserved / 2 {
             self.per_tenant
@@ -98,12 +99,7 @@ impl Drop for InFlightPermit {
     fn drop(&mut self) {
         let mut under_way = self.limits.under_way();
         under_way.total -= 1;
-        if let Some(count) = under_way.tenants.get_mut(&self.tenant) {
-            *count -= 1;
-            if *count == 0 {
-                under_way.tenants.remove(&self.tenant);
-            }
-        }
+        under_way.tenants.subtract(&self.tenant, 1);
     }
 }
 
@@ -163,6 +159,6 @@ mod tests {
         assert!(matches!(limits.acquire(TenantId(Uuid::nil())), Err(Refusal::Overloaded { .. })));
         drop(places);
         let under_way = limits.under_way();
-        assert!(under_way.total == 0 && under_way.tenants.is_empty());
+        assert!(under_way.total == 0 && under_way.tenants.active() == 0);
     }
 }

@@ -6,17 +6,18 @@
 mod replica_lag;
 mod server_reads;
 
-use crate::outage::Outage;
 use crate::overload::OverloadReason;
 use crate::read_pools::ReadPools;
 use crate::refusal::Refusal;
 use crate::replay::{Admission, ReplayStore};
+use crate::store;
 use crate::store::RowError;
 use crate::store::records::{LookupRows, RecordLookup};
 use crate::store::replay_entries::ReplayEntry;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
+use common::outage::Outage;
 use common::write::WriteRefusal;
 pub(crate) use replica_lag::{ReplicaLag, observe_replica};
 use server_reads::ServerReads;
@@ -67,7 +68,7 @@ impl RecordReader {
         replica: Option<(&ReadPools, Arc<ReplicaLag>)>,
         within: Duration,
     ) -> Self {
-        let outage = Arc::new(Outage::of_requests("records reads"));
+        let outage = Arc::new(store::outage_of_requests("records reads"));
         let start = |server, pools, within| ServerReads::start(server, replays, pools, within, &outage);
         let replica = replica.map(|(pools, lag)| {
             let reads = start("replica", pools, within.mul_f64(REPLICA_TIME_FRACTION));

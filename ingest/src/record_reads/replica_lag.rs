@@ -11,11 +11,12 @@ use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{READ_REPLICA_LAG, READ_REPLICA_LAG_LIMIT};
+use common::periodic::ticks;
 use metrics::Gauge;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 /// Limits the log lines of a replica that alternates between being used and not.
 static CHANGES: LogLimit<2> = LogLimit::new();
@@ -93,10 +94,9 @@ pub(crate) async fn observe_replica(
     let every = lag.measured_every();
     metrics::gauge!(READ_REPLICA_LAG_LIMIT).set(lag.limit.as_secs_f64());
     let mut state = ReportedState::new(metrics::gauge!(READ_REPLICA_LAG), lag.limit);
-    let mut next = interval(every);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(every);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         let measured = measure(&primary, &replica, every / 2, within).await;
         match &measured {
             Ok(measurement) => lag.set(Some(*measurement)),

@@ -5,13 +5,13 @@
 
 use super::ReadError;
 use crate::group_queue::{GroupHandler, GroupQueue, GroupQueueSettings};
-use crate::outage::Outage;
 use crate::read_pools::ReadPools;
 use crate::replay::ReplayStore;
 use crate::replay::round_trips::{StoreRequest, StoreResult, StoreRoundTrips, await_result};
 use crate::store::records::{RecordKind, RecordLookup};
 use crate::store::replay_entries::ReplayEntry;
 use common::metrics::RECORD_READS;
+use common::outage::Outage;
 use metrics::Counter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::replay::partitions::ReplayPartitions;
     use crate::store::records::RecordQuery;
-    use crate::store::unused_database;
+    use crate::store::{self, unused_database};
     use common::model::{ClientId, LeadId, TenantId};
     use futures_util::FutureExt;
     use uuid::Uuid;
@@ -111,7 +111,7 @@ mod tests {
     async fn beyond_the_bound_reads_of_a_kind_are_refused_and_those_of_another_are_not() {
         let db = unused_database(1);
         let replays = ReplayStore::start(db.clone(), ReplayPartitions::new(db), Duration::from_secs(1));
-        let outage = Arc::new(Outage::of_requests("test"));
+        let outage = Arc::new(store::outage_of_requests("test"));
         let (pools, within) = (ReadPools::new(8, unused_database), Duration::from_secs(60));
         let reads = ServerReads::start("primary", &replays, &pools, within, &outage);
         let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,9 +1,9 @@
 //! The refused requests and counts that are not written yet.
 
-use crate::cpu_bound::run_cpu_bound;
 use crate::store::api_key_requests::KeyRequests;
 use crate::store::refused_requests::RefusedRow;
 use bytes::Bytes;
+use common::cpu_bound::run_cpu_bound;
 use common::model::KeyPrefix;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;

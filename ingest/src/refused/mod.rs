@@ -13,7 +13,6 @@ mod list;
 use crate::auth::{AuthFailure, HeaderFault, Verified};
 use crate::http::RequestHead;
 use crate::http::route::Route;
-use crate::outage::Outage;
 use crate::refusal::Refusal;
 use crate::store::refused_requests::{self, RefusedRow};
 use crate::store::{self, api_key_requests};
@@ -24,12 +23,14 @@ use common::clock;
 use common::db::{Client, Database};
 use common::metrics::{REFUSED_REQUESTS, register_counter};
 use common::model::{KeyPrefix, Scope};
+use common::outage::Outage;
+use common::periodic::ticks;
 use common::signature::Signature;
 use list::{Noted, RefusedList, hashed};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 
 /// How often the lists are written.
 const EVERY: Duration = Duration::from_secs(2);
@@ -69,7 +70,7 @@ impl KeyRequestRecorder {
         }
         Self(Arc::new(Shared {
             db,
-            outage: Outage::new("refused requests"),
+            outage: store::outage_of_background("refused requests"),
             of_existing_keys: Mutex::default(),
             of_other_prefixes: Mutex::default(),
         }))
@@ -151,10 +152,9 @@ impl KeyRequestRecorder {
 
     /// Writes regularly, until the program ends.
     pub(crate) async fn write_regularly(self) {
-        let mut next = interval(EVERY);
-        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks(EVERY);
         loop {
-            next.tick().await;
+            ticks.tick().await;
             self.write().await;
         }
     }

@@ -10,13 +10,14 @@ pub(crate) mod round_trips;
 mod verdicts;
 
 use crate::group_queue::{GroupQueue, GroupQueueSettings};
-use crate::outage::Outage;
 use crate::overload::OverloadReason;
 use crate::read_pools::ConnectionSource;
 use crate::refusal::Refusal;
 use crate::replay::partitions::ReplayPartitions;
+use crate::store;
 use crate::store::replay_entries::ReplayEntry;
 use common::db::Database;
+use common::outage::Outage;
 use known_replays::KnownReplays;
 use round_trips::{EntryContext, StoreRequest, StoreRoundTrips, await_result};
 use std::sync::Arc;
@@ -59,7 +60,7 @@ impl ReplayStore {
             connections: db.into(),
             within,
             entries,
-            outage: Arc::new(Outage::of_requests("replay store")),
+            outage: Arc::new(store::outage_of_requests("replay store")),
         };
         Self { queue: GroupQueue::start("replay store", GROUPING, round_trips.clone()), round_trips }
     }

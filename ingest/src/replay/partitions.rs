@@ -2,7 +2,7 @@
 //!
 //! Every ingest does this, one at a time; it is idempotent.
 
-use crate::outage::Outage;
+use crate::store;
 use crate::store::replay_partitions;
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -95,7 +95,7 @@ impl TransactionBody for DropExpired {
 
 /// Maintains the partitions until the program ends.
 pub(crate) async fn maintain_partitions(partitions: ReplayPartitions) {
-    let outage = Outage::new("replay partitions");
+    let outage = store::outage_of_background("replay partitions");
     loop {
         match partitions.ensure_current(clock::now()).await {
             Ok(()) => {

@@ -17,6 +17,7 @@ pub(crate) mod schema;
 pub(crate) mod trips;
 
 use common::db::{Client, Database, Sql, TxError};
+use common::outage::Outage;
 use deadpool_postgres::GenericClient;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
@@ -85,6 +86,16 @@ pub(crate) async fn run_until<T>(
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
     run_until_on(db.client(), deadline, work).await
+}
+
+/// The outage of an operation without which requests get a 503 response.
+pub(crate) fn outage_of_requests(operation: &'static str) -> Outage {
+    Outage::registered(operation, "Postgres is unavailable; responding 503 to requests that need it")
+}
+
+/// The outage of an operation that a background task repeats.
+pub(crate) fn outage_of_background(operation: &'static str) -> Outage {
+    Outage::registered(operation, "a background task cannot use Postgres; retrying")
 }
 
 /// Runs `work` on the connection that `client` gives, until `deadline`.

@@ -143,9 +143,9 @@ async fn a_worker_killed_in_a_burst_applies_each_action_once() {
 }
 
 #[tokio::test]
-async fn two_workers_with_several_lanes_apply_each_action_once_when_one_is_killed() {
+async fn two_workers_apply_each_action_once_when_one_is_killed() {
     const COUNT: usize = 400;
-    let mut world = World::with().workers(2).set("CONNECT_CRM_LANES", "3").start().await;
+    let mut world = World::with().workers(2).start().await;
     world.subscribe(UNREACHED_RECEIVER).await;
     world.queues.publish_all("crm", &burst(COUNT)).await;
     until_some_applied(&world, 60).await;

@@ -100,7 +100,7 @@ async fn an_action_interrupted_by_shutdown_exports_a_failed_span() {
     world.workers[0].until_ready().await;
     world.proxies().postgres.reset_connections();
     let action = act(&world, &json!(Uuid::now_v7())).await;
-    lines(&world.workers[0], "database unavailable; retrying the advisor action").await;
+    lines(&world.workers[0], "Postgres is unavailable; retrying the advisor action").await;
     assert!(world.workers[0].terminate().await.success());
     let span = span_of(&collector, "action", &action).await;
     assert!(span.is_failed(), "{span:?}");

@@ -6,12 +6,12 @@ use crate::pipeline::advisor::{AppliedAction, ReceivedAction};
 use common::activity;
 use common::advisor::AdvisorAction;
 use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
-use common::clock;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::message::ActionMeta;
-use common::metrics::{ACTIONS, APPLY_DURATION, QUEUE_LAG};
+use common::metrics::{ACTIONS, APPLY_DURATION};
+use common::outage::Outage;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
 use common::write::WriteRefusal;
@@ -22,10 +22,12 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 /// Waits between attempts while the database is unavailable.
+pub(super) static OUTAGE: Outage =
+    Outage::new("apply advisor actions", "Postgres is unavailable; retrying the advisor action");
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 
 /// Limits the log lines about failed actions, refused actions and an unavailable database.
-static LOG_LIMITS: LogLimit<3> = LogLimit::new();
+static LOG_LIMITS: LogLimit<2> = LogLimit::new();
 
 /// Applies advisor actions, one at a time.
 #[derive(Clone, Debug)]
@@ -92,22 +94,16 @@ impl CrmHandler {
         request_context: RequestContext,
     ) -> ActionOutcome {
         let received = ReceivedAction { action, message_id, request_context };
-        let mut waits = OUTAGE_WAITS;
-        loop {
-            match self.pipeline.apply_action(received).await {
-                Ok(Ok(acted)) => return ActionOutcome::Applied(acted),
-                Ok(Err(WriteRefusal::InternalError)) => return ActionOutcome::Failed,
-                Ok(Err(refusal)) => return ActionOutcome::Refused(refusal),
-                Err(TxError::Unavailable(error)) => {
-                    limited!(LOG_LIMITS[2], warn, error, "database unavailable; retrying the advisor action");
-                }
-                Err(error) => {
-                    limited!(LOG_LIMITS[0], error, %error, message_id, "advisor action failed; replying with an error, or dead-lettering it if no reply is wanted");
-                    return ActionOutcome::Failed;
-                }
-            }
-            if waits.wait_unless_shutdown(&self.shutdown).await.is_none() {
-                return ActionOutcome::Interrupted;
+        let apply = || self.pipeline.apply_action(received);
+        let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
+        match applied.await {
+            None => ActionOutcome::Interrupted,
+            Some(Ok(Ok(acted))) => ActionOutcome::Applied(acted),
+            Some(Ok(Err(WriteRefusal::InternalError))) => ActionOutcome::Failed,
+            Some(Ok(Err(refusal))) => ActionOutcome::Refused(refusal),
+            Some(Err(error)) => {
+                limited!(LOG_LIMITS[0], error, %error, message_id, "advisor action failed; replying with an error, or dead-lettering it if no reply is wanted");
+                ActionOutcome::Failed
             }
         }
     }
@@ -199,8 +195,6 @@ fn observe(meta: Option<&ActionMeta>, label: &'static str, outcome: &ActionOutco
     let queue = Queue::Crm.as_str();
     metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
     if let Some(meta) = meta {
-        let lag = (clock::now() - meta.published_at).to_std().unwrap_or_default();
-        metrics::histogram!(QUEUE_LAG, "queue" => queue).record(lag);
-        activity::note_handled(Queue::Crm, meta.published_at);
+        activity::note_handled(Queue::Crm, meta.published_at, 1);
     }
 }

@@ -9,13 +9,13 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::events::UnitEvent;
 use common::activity;
 use common::broker::{Message, MessageOutcome, Queue, UnitHandler};
-use common::clock;
 use common::db::TxError;
 use common::event::{Envelope, EventResult, EventStatus, InboundType};
 use common::limited;
 use common::log_limit::LogLimit;
-use common::metrics::{APPLY_DURATION, EVENTS, QUEUE_LAG};
+use common::metrics::{APPLY_DURATION, EVENTS};
 use common::model::TenantId;
+use common::outage::Outage;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, TraceContext};
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 /// Waits between attempts while the database is unavailable.
+pub(super) static OUTAGE: Outage =
+    Outage::new("apply events", "Postgres is unavailable; retrying the unit of events");
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
 /// The number of events that is assumed for a message whose metadata cannot be parsed.
 const ASSUMED_EVENTS: usize = 100;
@@ -32,7 +34,7 @@ const ASSUMED_EVENTS: usize = 100;
 const INTERNAL_ERROR: &str = "internal_error";
 
 /// Limits the log lines about failed units, failed events and an unavailable database.
-static LOG_LIMITS: LogLimit<3> = LogLimit::new();
+static LOG_LIMITS: LogLimit<2> = LogLimit::new();
 
 /// Applies batches of events, several messages as one unit.
 #[derive(Clone, Debug)]
@@ -117,16 +119,9 @@ impl EventsHandler {
         events: &[UnitEvent<'_>],
         skip_discovery: bool,
     ) -> Result<Result<Vec<EventResult>, TxError>, Interrupted> {
-        let mut waits = OUTAGE_WAITS;
-        loop {
-            match self.pipeline.apply_events(events, skip_discovery).await {
-                Err(TxError::Unavailable(error)) => {
-                    limited!(LOG_LIMITS[2], warn, error, "database unavailable; retrying the unit of events");
-                }
-                done => return Ok(done),
-            }
-            waits.wait_unless_shutdown(&self.shutdown).await.ok_or(Interrupted)?;
-        }
+        let apply = || self.pipeline.apply_events(events, skip_discovery);
+        let applied = OUTAGE.wait_out(OUTAGE_WAITS, &self.shutdown, TxError::is_unavailable, apply);
+        applied.await.ok_or(Interrupted)
     }
 }
 
@@ -229,12 +224,9 @@ fn observe(
 ) {
     let queue = Queue::Events.as_str();
     metrics::histogram!(APPLY_DURATION, "queue" => queue).record(started.elapsed());
-    let now = clock::now();
     for message in messages.iter().flatten() {
-        let lag = (now - message.meta.published_at).to_std().unwrap_or_default();
-        // Recorded once for each request of a bundle, as all metrics of batches are.
-        metrics::histogram!(QUEUE_LAG, "queue" => queue).record_many(lag, message.parts.len());
-        activity::note_handled(Queue::Events, message.meta.published_at);
+        // Once for each request of a bundle, as all metrics of batches are.
+        activity::note_handled(Queue::Events, message.meta.published_at, message.parts.len());
     }
     let mut counts: BTreeMap<TenantId, (u64, u64)> = BTreeMap::new();
     for (event, result) in events.iter().zip(results) {

@@ -12,12 +12,14 @@ pub(crate) use records::RecordsHandler;
 
 use common::event::{EventStatus, InboundType};
 use common::metrics::{self, EVENTS};
+use common::outage::Outage;
 use common::trace::{RequestContext, TraceContext};
 use std::fmt::{self, Display, Formatter};
 use tracing::Span;
 
 /// Registers the event counters at zero, so that they are exported before the first event.
-pub(crate) fn register_event_counters() {
+pub(crate) fn register_counters() {
+    [&events::OUTAGE, &records::OUTAGE, &crm::OUTAGE].into_iter().for_each(Outage::register);
     for event_type in InboundType::ALL {
         for status in EventStatus::ALL {
             metrics::register_counter(

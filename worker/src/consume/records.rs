@@ -11,7 +11,8 @@ use common::clock;
 use common::db::TxError;
 use common::limited;
 use common::log_limit::LogLimit;
-use common::metrics::{APPLY_DURATION, QUEUE_LAG};
+use common::metrics::APPLY_DURATION;
+use common::outage::Outage;
 use common::record::parse;
 use common::retry::RetryWaits;
 use common::trace::{RequestContext, SpanKind, TraceContext, TraceSpan};
@@ -22,10 +23,12 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 /// Waits between attempts while the database is unavailable; the write's deadline ends the attempts.
+pub(super) static OUTAGE: Outage =
+    Outage::new("apply records writes", "Postgres is unavailable; retrying the records write");
 const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(100));
 
 /// Limits the log lines about failed units, failed writes, failed itineraries and an unavailable database.
-static LOG_LIMITS: LogLimit<4> = LogLimit::new();
+static LOG_LIMITS: LogLimit<3> = LogLimit::new();
 
 /// Applies records writes, several messages as one unit.
 #[derive(Clone, Debug)]
@@ -80,9 +83,7 @@ impl<'m> WriteMessage<'m> {
         if is_server_error(&reply) {
             self.trace_span.fail();
         }
-        let lag = (clock::now() - self.meta.published_at).to_std().unwrap_or_default();
-        metrics::histogram!(QUEUE_LAG, "queue" => Queue::Records.as_str()).record(lag);
-        activity::note_handled(Queue::Records, self.meta.published_at);
+        activity::note_handled(Queue::Records, self.meta.published_at, 1);
         let reply = serde_json::to_vec(&reply).expect("replies have string keys");
         let request_context =
             Some(RequestContext { request_id: self.meta.request_id, context: self.context });
@@ -151,7 +152,10 @@ impl RecordsHandler {
         let (mut skip_itinerary, mut waits) = (false, OUTAGE_WAITS);
         while clock::now() < meta.deadline {
             let error = match self.pipeline.write_records(&[received], skip_itinerary).await {
-                Ok(mut results) => return results.pop().unwrap_or(Err(WriteRefusal::InternalError)),
+                Ok(mut results) => {
+                    OUTAGE.report_success();
+                    return results.pop().unwrap_or(Err(WriteRefusal::InternalError));
+                }
                 Err(error) => error,
             };
             let is_permanent = !matches!(error, TxError::Unavailable(_));
@@ -163,7 +167,7 @@ impl RecordsHandler {
             if is_permanent {
                 limited!(LOG_LIMITS[2], warn, %error, "records write failed; retrying in 100 ms without its itinerary");
             } else {
-                limited!(LOG_LIMITS[3], warn, %error, "records write failed; retrying in 100 ms");
+                OUTAGE.report_failure(&error);
             }
             waits.wait().await;
         }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::openid_connect::Provider;
 use crate::proxy::Proxy;
 use crate::sign_in_limit::SignInLimit;
-use admin::console::{GroupRoles, SessionLimits};
+use admin::console::GroupRoles;
 use common::broker::OperatorConnection;
 use common::db::Database;
 use common::egress::EgressSettings;
@@ -23,7 +23,6 @@ pub(crate) struct App {
     pub(crate) egress: EgressSettings,
     pub(crate) url: ConsoleUrl,
     pub(crate) api_url: String,
-    pub(crate) limits: SessionLimits,
     pub(crate) provider: Option<Provider>,
     pub(crate) proxy: Option<Proxy>,
     /// The rights of groups of the provider or the proxy.
@@ -32,8 +31,13 @@ pub(crate) struct App {
     pub(crate) identity_sign_ins: SignInLimit<IpAddr>,
     /// Successful ones, by the name that the provider or the proxy verified.
     pub(crate) verified_sign_ins: SignInLimit<String>,
-    broker: BrokerSettings,
-    broker_connections: Semaphore,
+    pub(crate) broker: ConsoleBroker,
+}
+
+/// How operations connect to the broker.
+pub(crate) struct ConsoleBroker {
+    settings: BrokerSettings,
+    connections: Semaphore,
 }
 
 /// A connection to the broker for one operation.
@@ -49,47 +53,16 @@ impl BrokerConnection<'_> {
     }
 }
 
-/// What the program is made of.
-pub(crate) struct AppParts {
-    pub(crate) database: Database,
-    pub(crate) broker: BrokerSettings,
-    pub(crate) master_keys: MasterKeys,
-    pub(crate) egress: EgressSettings,
-    pub(crate) url: ConsoleUrl,
-    pub(crate) api_url: String,
-    pub(crate) limits: SessionLimits,
-    pub(crate) provider: Option<Provider>,
-    pub(crate) proxy: Option<Proxy>,
-    pub(crate) groups: GroupRoles,
-}
-
-impl App {
-    pub(crate) fn new(parts: AppParts) -> Self {
-        let AppParts { database, broker, master_keys, egress, url, api_url, limits, provider, proxy, groups } =
-            parts;
-        Self {
-            database,
-            master_keys,
-            egress,
-            url,
-            api_url,
-            limits,
-            provider,
-            proxy,
-            groups,
-            link_sign_ins: SignInLimit::default(),
-            identity_sign_ins: SignInLimit::default(),
-            verified_sign_ins: SignInLimit::default(),
-            broker,
-            broker_connections: Semaphore::new(BROKER_CONNECTIONS),
-        }
+impl ConsoleBroker {
+    pub(crate) const fn new(settings: BrokerSettings) -> Self {
+        Self { settings, connections: Semaphore::const_new(BROKER_CONNECTIONS) }
     }
 
     /// Connects to the broker, for queues and replays.
-    pub(crate) async fn broker(&self) -> Result<BrokerConnection<'_>, Failure> {
+    pub(crate) async fn connect(&self) -> Result<BrokerConnection<'_>, Failure> {
         // The semaphore is never closed.
-        let permit = self.broker_connections.acquire().await.ok();
-        let connection = OperatorConnection::open(&self.broker, "connect-console").await;
+        let permit = self.connections.acquire().await.ok();
+        let connection = OperatorConnection::open(&self.settings, "connect-console").await;
         let connection = connection.map_err(|error| Failure::from(admin::AdminError::from(error)))?;
         Ok(BrokerConnection { connection, _permit: permit })
     }

@@ -11,6 +11,7 @@ use crate::response::{add_headers, redirect};
 use crate::routes::{Found, Handler, Verb, find};
 use admin::console::{Session, SignInMethod, find_session};
 use admin::tenants;
+use bytes::Bytes;
 use common::metrics::{CONSOLE_DURATION, CONSOLE_REQUESTS};
 use hyper::Method;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use warp::reply::Response;
 const NO_ROUTE: &str = "none";
 
 /// Responds to a request whose body was read.
-pub(crate) async fn respond(app: &App, request: &Request, body: Result<Vec<u8>, Failure>) -> Response {
+pub(crate) async fn respond(app: &App, request: &Request, body: Result<Bytes, Failure>) -> Response {
     let begun = Instant::now();
     let mut label = NO_ROUTE;
     let handled = handle(app, request, body, &mut label).await;
@@ -53,7 +54,7 @@ fn finish(
 async fn handle(
     app: &App,
     request: &Request,
-    body: Result<Vec<u8>, Failure>,
+    body: Result<Bytes, Failure>,
     label: &mut &'static str,
 ) -> Result<Response, Failure> {
     let found = find(&request.method, &request.path)?;
@@ -75,7 +76,7 @@ async fn handle(
         Some(token) => {
             // What assets/console.js sends; a person's own requests do not have it.
             let is_refresh = posted.is_none() && request.headers.contains_key("x-refresh");
-            still_valid(app, request, find_session(&client, token, app.limits, is_refresh).await?)?
+            still_valid(app, request, find_session(&client, token, is_refresh).await?)?
         }
         None => None,
     };

@@ -5,6 +5,7 @@ use crate::openid_connect::ProviderError;
 use crate::response::html;
 use admin::{AdminError, ErrorKind};
 use common::db::TxError;
+use common::http::BodyFault;
 use common::limited;
 use common::log_limit::LogLimit;
 use hyper::StatusCode;
@@ -34,6 +35,8 @@ pub(crate) enum Failure {
     TooLarge,
     /// The request is malformed; the text says how.
     BadRequest(&'static str),
+    /// Too many bodies are arriving, or too many of the same address.
+    Overloaded,
     /// Too many failed attempts to sign in.
     TooManyAttempts(Duration),
     Operation(AdminError),
@@ -48,6 +51,17 @@ pub(crate) enum Failure {
 impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
         if error.kind() == ErrorKind::NotFound { Self::NotFound } else { Self::Operation(error) }
+    }
+}
+
+impl From<BodyFault> for Failure {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::TooLarge => Self::TooLarge,
+            BodyFault::Late => Self::BadRequest("the body did not arrive in time"),
+            BodyFault::Broken => Self::BadRequest("the body did not arrive completely"),
+            BodyFault::NoMemory => Self::Overloaded,
+        }
     }
 }
 
@@ -73,7 +87,7 @@ impl Failure {
                 ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
                 ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             },
-            Self::Database(_) | Self::Provider(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Overloaded | Self::Database(_) | Self::Provider(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -97,6 +111,10 @@ impl Failure {
                 "The form was not sent by a page of this site. Nothing was changed. Open the page again and repeat.".to_owned(),
             ),
             Self::TooLarge => ("Too large", "A form may have at most 1 MiB.".to_owned()),
+            Self::Overloaded => (
+                "Too many forms at once",
+                "Nothing was changed. Try again in a moment.".to_owned(),
+            ),
             Self::BadRequest(what) => ("Malformed request", format!("Nothing was changed: {what}.")),
             Self::TooManyAttempts(wait) => (
                 "Too many attempts",
@@ -152,6 +170,7 @@ impl Failure {
             | Self::Forbidden
             | Self::CrossSite
             | Self::TooLarge
+            | Self::Overloaded
             | Self::BadRequest(_)
             | Self::TooManyAttempts(_) => {}
         }

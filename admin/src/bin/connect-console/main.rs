@@ -30,5 +30,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    common::program::run(service::run).await
+    common::program::run::<settings::Settings>().await
 }

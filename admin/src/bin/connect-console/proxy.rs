@@ -7,6 +7,7 @@ use admin::input::{Name, TenantSlug};
 use common::limited;
 use common::log_limit::LogLimit;
 use common::settings::{Environment, Networks, Section, SettingError, SettingValue, Variable, error};
+use common::variables;
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
 
@@ -40,23 +41,11 @@ impl SettingValue for Header {
 }
 
 impl Section for OptionalProxy {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: USER_HEADER,
-            default: Some(""),
-            help: "header in which a proxy names the person whom it has signed in, such as X-Forwarded-Email",
-        },
-        Variable {
-            name: GROUPS_HEADER,
-            default: Some(""),
-            help: "header in which the proxy names the person's groups, separated by commas, such as X-Forwarded-Groups",
-        },
-        Variable {
-            name: NETWORKS,
-            default: Some(""),
-            help: "networks or addresses of the proxy, separated by commas; these headers are ignored in requests from anywhere else",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        USER_HEADER => optional, "header in which a proxy names the person whom it has signed in, such as X-Forwarded-Email";
+        GROUPS_HEADER => optional, "header in which the proxy names the person's groups, separated by commas, such as X-Forwarded-Groups";
+        NETWORKS => optional, "networks or addresses of the proxy, separated by commas; these headers are ignored in requests from anywhere else";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let user = env.optional::<Self, Header>(USER_HEADER)?;

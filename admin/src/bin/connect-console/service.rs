@@ -1,22 +1,22 @@
 //! Starts the console and shuts it down.
 
-use crate::app::{App, AppParts};
+use crate::app::{App, ConsoleBroker};
 use crate::openid_connect::Provider;
 use crate::server::serve;
 use crate::settings::Settings;
+use crate::sign_in_limit::SignInLimit;
+use crate::sign_in_settings::SignInSettings;
 use common::db::{Database, PoolSettings};
+use common::egress::EgressSettings;
 use common::health::{self, Health};
-use common::{metrics, shutdown};
+use common::periodic::ticks;
+use common::program::{ACCEPTING, Program, Service};
+use common::settings::{ConsoleSettings, Section, Variable};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::time::interval;
-use tokio_util::sync::CancellationToken;
 
-/// The default of `CONNECT_METRICS_ADDR`.
-const METRICS_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9104);
 /// Connections to the database. A page takes one.
 const CONNECTIONS: usize = 6;
 /// Longest wait for a connection.
@@ -25,59 +25,73 @@ const CONNECTION_WAIT: Duration = Duration::from_secs(3);
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often readiness is checked, and the longest that the database may take to respond.
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Readiness checks.
+/// The readiness check of the database.
 const POSTGRES: &str = "postgres";
-const ACCEPTING: &str = "accepting";
 
-/// Runs until SIGTERM or SIGINT, then drains. The error names the address that cannot be bound.
-pub(crate) async fn run(settings: Settings) -> io::Result<()> {
-    let shutdown = shutdown::on_signal()?;
-    let health = Health::new(&[POSTGRES, ACCEPTING]);
-    let metrics_addr = settings.service.metrics_addr.unwrap_or(METRICS_ADDR);
-    health::serve(metrics_addr, health.clone(), metrics::install()).await?;
-    let addr = settings.console.addr;
-    let listener = TcpListener::bind(addr)
-        .await
-        .map_err(|error| health::cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
-    let bound = listener.local_addr()?;
-    let database = Database::new(
-        &settings.database.url,
-        PoolSettings {
-            name: "console",
-            size: CONNECTIONS,
-            wait: CONNECTION_WAIT,
-            statement_timeout: STATEMENT_TIMEOUT,
-            durable: true,
-        },
-    );
-    let url = settings.console.url_at(bound);
-    let provider = settings.sign_in.oidc.map(|oidc| Provider::new(oidc, &url)).transpose();
-    let provider = provider.map_err(io::Error::other)?;
-    tokio::spawn(watch_readiness(database.clone(), health.clone(), shutdown.clone()));
-    let app = Arc::new(App::new(AppParts {
-        database,
-        url,
-        broker: settings.broker,
-        master_keys: settings.sealing.master_keys,
-        egress: settings.egress,
-        api_url: settings.pages.api_url,
-        limits: settings.pages.limits,
-        provider,
-        proxy: settings.sign_in.proxy,
-        groups: settings.sign_in.groups,
-    }));
-    tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
-    health.set(ACCEPTING, true);
-    serve(listener, app, settings.service.shutdown_timeout, &shutdown).await;
-    Ok(())
+impl Program for Settings {
+    const NAME: &'static str = "connect-console";
+    const ABOUT: &'static str =
+        "the settings area in the browser: keys, webhooks, deliveries and queues, for agencies and operators";
+    const METRICS_PORT: u16 = 9104;
+    const CHECKS: &'static [&'static str] = &[POSTGRES, ACCEPTING];
+    const MORE_VARIABLES: &'static [&'static [Variable]] = &[
+        EgressSettings::VARIABLES,
+        ConsoleSettings::VARIABLES,
+        SignInSettings::SECTIONS[0],
+        SignInSettings::SECTIONS[1],
+        SignInSettings::SECTIONS[2],
+    ];
+    /// The address that cannot be bound, or the provider that cannot be used.
+    type Error = io::Error;
+
+    async fn run(self, service: Service) -> io::Result<()> {
+        let addr = self.console.addr;
+        let listener = TcpListener::bind(addr)
+            .await
+            .map_err(|error| health::cannot_listen("CONNECT_CONSOLE_ADDR", addr, &error))?;
+        let bound = listener.local_addr()?;
+        let database = Database::new(
+            &service.database.url,
+            PoolSettings {
+                name: "console",
+                size: CONNECTIONS,
+                wait: CONNECTION_WAIT,
+                statement_timeout: STATEMENT_TIMEOUT,
+                durable: true,
+            },
+        );
+        let url = self.console.url_at(bound);
+        let provider = self.sign_in.oidc.map(|oidc| Provider::new(oidc, &url)).transpose();
+        let provider = provider.map_err(io::Error::other)?;
+        tokio::spawn(watch_readiness(database.clone(), service.health.clone()));
+        service.start_accepting();
+        let Service { broker, master_keys, shutdown_timeout, shutdown, .. } = service;
+        let app = Arc::new(App {
+            database,
+            url,
+            broker: ConsoleBroker::new(broker),
+            master_keys,
+            egress: self.egress,
+            api_url: self.api_url,
+            provider,
+            proxy: self.sign_in.proxy,
+            groups: self.sign_in.groups,
+            link_sign_ins: SignInLimit::default(),
+            identity_sign_ins: SignInLimit::default(),
+            verified_sign_ins: SignInLimit::default(),
+        });
+        tracing::info!(addr = %bound, url = %app.url, "listening for console requests");
+        serve(listener, app, shutdown_timeout, &shutdown).await;
+        Ok(())
+    }
 }
 
-/// Reports whether the database works, and that a drain has begun.
-async fn watch_readiness(database: Database, health: Health, shutdown: CancellationToken) {
-    let mut every = interval(READINESS_INTERVAL);
-    while shutdown.run_until_cancelled(every.tick()).await.is_some() {
+/// Reports whether the database works.
+async fn watch_readiness(database: Database, health: Health) {
+    let mut ticks = ticks(READINESS_INTERVAL);
+    loop {
+        ticks.tick().await;
         health.set(POSTGRES, database.is_writable(READINESS_INTERVAL).await);
         Database::observe(std::slice::from_ref(&database));
     }
-    health.set(ACCEPTING, false);
 }

@@ -4,6 +4,7 @@ use crate::openid_connect::{OidcSettings, OptionalOidcSettings};
 use crate::proxy::{OptionalProxy, Proxy};
 use admin::console::GroupRoles;
 use common::settings::{Environment, Section, SettingError, Variable, error};
+use common::variables;
 
 const GROUPS: &str = "CONNECT_OIDC_GROUPS";
 
@@ -23,11 +24,9 @@ impl SignInSettings {
 }
 
 impl Section for SignInSettings {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: GROUPS,
-        default: Some(""),
-        help: "rights of the groups of the OpenID Connect provider or of the proxy, as group=role[:tenant], separated by commas, such as connect-operators=operator,acme-admins=admin:acme,acme-staff=viewer:acme; the first entry whose group the person is in decides",
-    }];
+    const VARIABLES: &'static [Variable] = variables! {
+        GROUPS => optional, "rights of the groups of the OpenID Connect provider or of the proxy, as group=role[:tenant], separated by commas, such as connect-operators=operator,acme-admins=admin:acme,acme-staff=viewer:acme; the first entry whose group the person is in decides";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let OptionalOidcSettings(oidc) = OptionalOidcSettings::from_env(env)?;

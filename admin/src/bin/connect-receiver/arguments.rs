@@ -3,6 +3,7 @@
 use clap::Parser;
 use common::sealed::Secret;
 use common::settings::{Environment, Section, SettingError, Variable};
+use common::variables;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,11 +29,9 @@ pub(crate) struct Arguments {
 struct SecretSetting(Option<Secret>);
 
 impl Section for SecretSetting {
-    const VARIABLES: &'static [Variable] = &[Variable {
-        name: "CONNECT_RECEIVER_SECRET",
-        default: Some(""),
-        help: "the subscription's secret, if --secret-file is not given",
-    }];
+    const VARIABLES: &'static [Variable] = variables! {
+        "CONNECT_RECEIVER_SECRET" => optional, "the subscription's secret, if --secret-file is not given";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         env.optional::<Self, _>("CONNECT_RECEIVER_SECRET").map(Self)

@@ -6,33 +6,36 @@
 mod arguments;
 
 use arguments::Arguments;
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use clap::Parser as _;
 use common::clock::to_text;
+use common::http::{self, ServerLimits};
 use common::sealed::Secret;
 use common::shutdown;
 use common::signature::{SignatureError, verify_webhook};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::service::{Service, service_fn};
+use hyper::{Method, Request, StatusCode};
 use serde_json::Value;
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
+use warp::Reply as _;
+use warp::reply::Response;
 
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// Maximum number of connections at once; further ones wait to be accepted.
-const MAX_CONNECTIONS: usize = 256;
-/// How long a request's head may take, and an idle connection may stay.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// The limits of the server.
+const LIMITS: ServerLimits = ServerLimits {
+    connections: 256,
+    per_peer: 256,
+    header_timeout: Duration::from_secs(30),
+    drain_within: Duration::from_secs(2),
+};
 
 struct Receiver {
     secret: Secret,
@@ -57,41 +60,19 @@ async fn serve(arguments: &Arguments) -> Result<(), String> {
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.address))?;
     println!("listening on http://{}", listener.local_addr().map_err(|error| error.to_string())?);
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let shutdown_requested = shutdown::on_signal().map_err(|error| error.to_string())?;
-    loop {
-        let permit = Arc::clone(&connections).acquire_owned().await.map_err(|error| error.to_string())?;
-        tokio::select! {
-            () = shutdown_requested.cancelled() => return Ok(()),
-            accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                let receiver = Arc::clone(&receiver);
-                tokio::spawn(async move {
-                    serve_connection(stream, receiver).await;
-                    drop(permit);
-                });
-            },
-        }
-    }
+    http::serve(listener, LIMITS, |_| service(&receiver), &shutdown_requested).await;
+    Ok(())
 }
 
-async fn serve_connection(stream: TcpStream, receiver: Arc<Receiver>) {
-    let service = service_fn(|request| {
+fn service(
+    receiver: &Arc<Receiver>,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + use<> {
+    let receiver = Arc::clone(receiver);
+    service_fn(move |request| {
         let receiver = Arc::clone(&receiver);
-        async move { Ok::<_, Infallible>(respond(request, &receiver).await) }
-    });
-    let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    // Errors of a connection are ignored, because the dispatcher retries.
-    drop(served);
-}
-
-async fn respond(request: Request<Incoming>, receiver: &Receiver) -> Response<Empty<Bytes>> {
-    let mut response = Response::new(Empty::new());
-    *response.status_mut() = status(request, receiver).await;
-    response
+        async move { Ok(status(request, &receiver).await.into_response()) }
+    })
 }
 
 async fn status(request: Request<Incoming>, receiver: &Receiver) -> StatusCode {
@@ -154,6 +135,7 @@ mod tests {
     use super::*;
     use ::tests::{HttpClient, HttpRequest};
     use common::signature::sign_webhook;
+    use tokio_util::sync::CancellationToken;
 
     const BODY: &str = "{\"eventType\":\"lead.assigned\"}";
 
@@ -167,9 +149,9 @@ mod tests {
         let receiver = Receiver { secret: Secret::new("s3cret".to_owned()), verbose: true };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let http = HttpClient::new(listener.local_addr().unwrap());
+        let receiver = Arc::new(receiver);
         let accepting = tokio::spawn(async move {
-            let (stream, _) = listener.accept().await.unwrap();
-            serve_connection(stream, Arc::new(receiver)).await;
+            http::serve(listener, LIMITS, |_| service(&receiver), &CancellationToken::new()).await;
         });
         for (request, status) in [
             (webhook("s3cret", 0), 204),

@@ -3,8 +3,8 @@
 use super::Backlog;
 use crate::store::intake_pressure::PressureReport;
 use common::db::Database;
+use common::periodic::ticks;
 use std::time::Duration;
-use tokio::time::interval;
 use uuid::Uuid;
 
 /// The interval of reports while requests are refused.
@@ -13,9 +13,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Reports on `backlogs` until the program ends. A report that cannot be written is dropped; metrics count its requests.
 pub(crate) async fn report_pressure(database: Database, backlogs: Vec<Backlog>) {
     let ingest = Uuid::now_v7();
-    let mut next = interval(EVERY);
+    let mut ticks = ticks(EVERY);
     loop {
-        next.tick().await;
+        ticks.tick().await;
         for backlog in &backlogs {
             let pressures = backlog.take_pressures();
             if pressures.is_empty() {

@@ -34,7 +34,7 @@ impl Fixture {
     }
 
     pub(super) async fn start_with(world: WorldBuilder) -> Self {
-        let world = world.set("CONNECT_RECORD_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
+        let world = world.set("CONNECT_WORKER_LANES", "1").set("CONNECT_REPLY_TIMEOUT", "50s").start().await;
         let locked_client = new_client(&world, json!({"email": "held@example.com"})).await;
         Self { world, locked_client }
     }

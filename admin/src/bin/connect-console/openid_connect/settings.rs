@@ -2,6 +2,7 @@
 
 use common::sealed::Secret;
 use common::settings::{Environment, Section, SettingError, Variable, error, is_loopback};
+use common::variables;
 use openidconnect::{IssuerUrl, Scope};
 use std::path::PathBuf;
 
@@ -41,38 +42,14 @@ impl OidcSettings {
 }
 
 impl Section for OptionalOidcSettings {
-    const VARIABLES: &'static [Variable] = &[
-        Variable {
-            name: ISSUER,
-            default: Some(""),
-            help: "URL of the OpenID Connect provider for sign-in to the settings area, such as https://login.example.com/realms/acme, as in its discovery document; http:// is allowed for loopback hosts only",
-        },
-        Variable {
-            name: CLIENT_ID,
-            default: Some(""),
-            help: "client id of the settings area at the OpenID Connect provider",
-        },
-        Variable {
-            name: CLIENT_SECRET,
-            default: Some(""),
-            help: "client secret of the settings area at the OpenID Connect provider",
-        },
-        Variable {
-            name: SCOPES,
-            default: Some("email profile"),
-            help: "scopes that the settings area asks the OpenID Connect provider for, beside openid, separated by spaces; some providers need groups",
-        },
-        Variable {
-            name: GROUPS_CLAIM,
-            default: Some("groups"),
-            help: "claim of the ID token with the names of the person's groups",
-        },
-        Variable {
-            name: CA_FILE,
-            default: Some(""),
-            help: "file of root certificates (PEM) for the OpenID Connect provider, in addition to the system's",
-        },
-    ];
+    const VARIABLES: &'static [Variable] = variables! {
+        ISSUER => optional, "URL of the OpenID Connect provider for sign-in to the settings area, such as https://login.example.com/realms/acme, as in its discovery document; http:// is allowed for loopback hosts only";
+        CLIENT_ID => optional, "client id of the settings area at the OpenID Connect provider";
+        CLIENT_SECRET => optional, "client secret of the settings area at the OpenID Connect provider";
+        SCOPES => "email profile", "scopes that the settings area asks the OpenID Connect provider for, beside openid, separated by spaces; some providers need groups";
+        GROUPS_CLAIM => "groups", "claim of the ID token with the names of the person's groups";
+        CA_FILE => optional, "file of root certificates (PEM) for the OpenID Connect provider, in addition to the system's";
+    };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let optional = |name| env.optional::<Self, String>(name);

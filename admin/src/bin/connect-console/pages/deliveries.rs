@@ -210,7 +210,7 @@ fn attempt_section(number: usize, attempt: &Attempt) -> Markup {
 pub(crate) async fn replay(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let delivery = find(change.client(), context.tenant()?.id, context.id()?).await?;
-    let broker = context.app.broker().await?;
+    let broker = context.app.broker.connect().await?;
     let id = delivery.id.to_string();
     let (client, actor) = change.operation();
     let replayed = deliveries::replay_one(client, actor, &broker.connection, &id, &mut SilentObserver).await;

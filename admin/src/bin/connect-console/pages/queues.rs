@@ -19,7 +19,7 @@ fn queue(context: &Context<'_>) -> Result<Queue, Failure> {
 }
 
 pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
-    let broker = view.app.broker().await?;
+    let broker = view.app.broker.connect().await?;
     let listed = queues::list(&broker.connection).await;
     broker.close().await;
     let mut listed = listed?;
@@ -63,7 +63,7 @@ const SHOWN_MAX: u32 = 100;
 
 pub(crate) async fn dead_letters(view: View<'_>) -> Result<Response, Failure> {
     let queue = queue(&view)?;
-    let broker = view.app.broker().await?;
+    let broker = view.app.broker.connect().await?;
     let listed =
         queues::dead_letters(&broker.connection, queue, SHOWN_MAX, Some(&view.app.master_keys)).await;
     broker.close().await;
@@ -137,7 +137,7 @@ pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure>
 pub(crate) async fn requeue(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
-    let broker = context.app.broker().await?;
+    let broker = context.app.broker.connect().await?;
     let connection = &broker.connection;
     let (client, actor) = change.operation();
     let done = if queue == Queue::Webhooks {
@@ -152,7 +152,7 @@ pub(crate) async fn requeue(mut change: Change<'_>) -> Result<Response, Failure>
 
 pub(crate) async fn confirm_drop(view: View<'_>) -> Result<Response, Failure> {
     let queue = queue(&view)?;
-    let broker = view.app.broker().await?;
+    let broker = view.app.broker.connect().await?;
     let counted = DeadLetterDrop::prepare(&broker.connection, queue).await.map(|letters| letters.count());
     broker.close().await;
     let count = number(counted?.into());
@@ -166,7 +166,7 @@ pub(crate) async fn confirm_drop(view: View<'_>) -> Result<Response, Failure> {
 pub(crate) async fn drop_all(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
-    let broker = context.app.broker().await?;
+    let broker = context.app.broker.connect().await?;
     let (client, actor) = change.operation();
     let dropped = match DeadLetterDrop::prepare(&broker.connection, queue).await {
         Ok(letters) => letters.run(client, actor, &mut SilentObserver).await,

@@ -128,7 +128,7 @@ pub(crate) async fn by_link(
     check_limit(&app.link_sign_ins, request)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.client().await?;
-    let begun = console::use_link(&mut client, form.get("token"), replaced.as_deref(), app.limits).await?;
+    let begun = console::use_link(&mut client, form.get("token"), replaced.as_deref()).await?;
     Ok(begun.map_or_else(|| refuse_link(app, request), |session| signed_in(app, &session)))
 }
 
@@ -154,8 +154,7 @@ pub(crate) async fn by_proxy(
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.client().await?;
-    let attempt =
-        sign_in_person(&mut client, &app.groups, &person, None, replaced.as_deref(), app.limits).await?;
+    let attempt = sign_in_person(&mut client, &app.groups, &person, None, replaced.as_deref()).await?;
     match attempt {
         SignIn::SignedIn(session) => Ok(signed_in(app, &session)),
         SignIn::NoAccess | SignIn::Replayed => {

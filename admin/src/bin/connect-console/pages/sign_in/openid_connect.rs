@@ -89,8 +89,7 @@ async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
     let one_time = OneTimeSignIn { state: &pending.state, expires_at: pending.expires_at };
     let mut client = app.database.client().await?;
     let attempt =
-        sign_in_person(&mut client, &app.groups, &person, Some(one_time), replaced.as_deref(), app.limits)
-            .await?;
+        sign_in_person(&mut client, &app.groups, &person, Some(one_time), replaced.as_deref()).await?;
     Ok(match attempt {
         SignIn::SignedIn(session) => signed_in(app, &session),
         SignIn::NoAccess => no_access(app, request, person.name.as_str(), &provider.host()),
