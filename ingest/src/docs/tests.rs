@@ -36,7 +36,7 @@ fn items(array: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn endpoints() -> impl Iterator<Item = Endpoint> {
-    Route::ALL.into_iter().flat_map(|route| route.endpoints()).copied()
+    Route::ALL.into_iter().flat_map(Route::endpoints).copied()
 }
 
 fn operation(document: &Value, endpoint: Endpoint) -> &Value {

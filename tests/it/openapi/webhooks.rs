@@ -122,7 +122,7 @@ fn the_documented_schedule_matches_the_dispatchers_defaults() {
     let nothing_set = Environment::from_pairs(&[]);
     let schedule = WebhookSettings::from_env(&nothing_set).expect("defaults").schedule;
     let timeout = SenderSettings::from_env(&nothing_set).expect("defaults").timeout.as_secs();
-    let wait = |made: u32| (schedule.base.as_secs() << made).min(schedule.cap.as_secs()).to_string();
+    let wait = |made: u16| (schedule.base.as_secs() << made).min(schedule.cap.as_secs()).to_string();
     let waits: Vec<String> = (0..schedule.attempts - 1).map(wait).collect();
     for said in [
         format!("within {timeout} seconds"),
