@@ -23,7 +23,8 @@ async fn send(page: &Page, id: &str, fields: &[(&str, &str)]) -> String {
     page.evaluate(&format!("{operation}.querySelector('.opblock-control-arrow').click()")).await;
     let click = async |selector: &str| {
         eventually("there is a button", MAX_WAIT, async || {
-            let button = format!("{operation}.querySelector('{selector}')?.click() === undefined && !!{operation}.querySelector('{selector}')");
+            let find = format!("const button = {operation}.querySelector('{selector}')");
+            let button = format!("(() => {{ {find}; button?.click(); return !!button; }})()");
             if page.evaluate(&button).await == true { Ok(()) } else { Err(selector.to_owned()) }
         })
         .await;
