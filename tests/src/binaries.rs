@@ -43,8 +43,12 @@ pub(crate) fn example(name: &str) -> PathBuf {
     BUILT.get_or_init(|| build("--examples").join("examples")).join(name)
 }
 
-/// Cargo builds only what the tests link, and they link none of the programs. Returns the directory of the profile.
+/// Cargo builds only what the tests link, and they link none of the programs. Returns the directory of the profile, which
+/// `CONNECT_TEST_PROGRAMS` names if everything in it has just been built.
 fn build(which: &str) -> PathBuf {
+    if let Some(built) = variable("CONNECT_TEST_PROGRAMS") {
+        return built.into();
+    }
     let own = std::env::current_exe().expect("the path of this test");
     // <target>/<profile>/deps/it-<hash>, or <target>/<profile>/connect-bench
     let beside = own.parent().expect("a build directory");
