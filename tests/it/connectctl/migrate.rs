@@ -11,8 +11,6 @@ async fn a_second_run_applies_nothing() {
     let applied = first["applied"].as_array().expect("names");
     assert!(!applied.is_empty() && applied.iter().all(serde_json::Value::is_string), "{first}");
     assert_eq!(connectctl.json(&["migrate"]).await, json!({"applied": []}));
-    let recorded = connectctl.list(&["audit"]).await.into_iter().map(|record| record["target"].clone());
-    assert!(recorded.eq(applied.iter().cloned()), "each migration has its audit record");
 }
 
 #[tokio::test]
