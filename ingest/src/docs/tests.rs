@@ -6,9 +6,10 @@ use crate::http::conditions::IF_MATCH_MAX;
 use crate::http::idempotency_key::IdempotencyKey;
 use crate::http::route::{Endpoint, EndpointKind, Route};
 use crate::refusal::Refusal;
-use crate::settings::IngestSettings;
+use crate::settings::Settings;
 use common::event::{BATCH_MAX, InboundType, MAX_DEPTH, OutboundType};
 use common::model::{Scope, Stage, text};
+use common::settings::Section as _;
 use common::signature::{Signed, TOLERANCE_SECONDS, sign};
 use common::write::WriteRefusal;
 use hyper::StatusCode;
@@ -285,7 +286,7 @@ fn each_event_type_has_a_schema_of_the_form_that_generators_type_completely() {
 fn the_figures_of_the_description_are_those_of_the_code() {
     let document = document();
     let said = document["info"]["description"].as_str().unwrap();
-    let body = IngestSettings::VARIABLES.iter().find(|variable| variable.name == "CONNECT_MAX_BODY");
+    let body = Settings::VARIABLES.iter().find(|variable| variable.name == "CONNECT_MAX_BODY");
     let (target, v1) =
         ("/api/v1/crm/connect/clients?email=ana%40example.com", Signed::Body(br#"{"events":[]}"#));
     let v2 = Signed::Request { method: "GET", target, body: b"" };
