@@ -12,6 +12,9 @@ pub struct Link(String);
 impl Link {
     fn parse(sent: &str) -> Result<Self, &'static str> {
         let sent = sent.trim();
+        if sent.contains(['"', '<', '>', '^', '`', '{', '|', '}']) {
+            return Err("must have characters that a URL cannot have percent-encoded");
+        }
         // A receiver's URL has no fragment, a link may have one, of the characters that a path has.
         ReceiverUrl::parse(&sent.replacen('#', "/", 1))?;
         Ok(Self(sent.to_owned()))

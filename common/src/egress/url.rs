@@ -62,9 +62,12 @@ impl ReceiverUrl {
         }
         let host = match url.host() {
             Some(url::Host::Domain(name)) if is_name(name) => Host::Name(name.to_owned()),
-            Some(url::Host::Ipv4(address)) => Host::Address(IpAddr::V4(address)),
+            // In other notations, such as 0177.0.0.1, it is another address to some readers.
+            Some(url::Host::Ipv4(address)) if rest.starts_with(&address.to_string()) => {
+                Host::Address(IpAddr::V4(address))
+            }
             Some(url::Host::Ipv6(address)) => Host::Address(IpAddr::V6(address)),
-            Some(url::Host::Domain(_)) | None => return Err(HOST),
+            Some(url::Host::Domain(_) | url::Host::Ipv4(_)) | None => return Err(HOST),
         };
         let port = url.port().unwrap_or(default_port);
         if port == 0 {
@@ -206,10 +209,6 @@ mod tests {
                 "93.184.215.14",
                 "https://93.184.215.14/hook",
             ),
-            ("https://127.1/", address("127.0.0.1"), 443, "127.0.0.1", "https://127.0.0.1/"),
-            ("https://2130706433/", address("127.0.0.1"), 443, "127.0.0.1", "https://127.0.0.1/"),
-            ("https://0x7f.1/", address("127.0.0.1"), 443, "127.0.0.1", "https://127.0.0.1/"),
-            ("https://0177.0.0.1/", address("127.0.0.1"), 443, "127.0.0.1", "https://127.0.0.1/"),
             (
                 "http://[2606:4700::1111]/",
                 address("2606:4700::1111"),
@@ -261,6 +260,12 @@ mod tests {
             "https://a..b/",
             "https://-a.b/",
             "https://1.2.3.4.5/",
+            "https://127.1/",
+            "https://2130706433/",
+            "https://0x7f.1/",
+            "https://0177.0.0.1/",
+            "https://00000127.0.0.1/",
+            "https://127.0.0.01/",
             "https://256.1.1.1/",
             "https://[::1/",
             "https://::1/",
