@@ -18,7 +18,7 @@ pub(super) enum ConnectError {
     NotConnected(std::net::SocketAddr, io::Error),
     /// The TLS handshake failed.
     #[error("TLS: {0}")]
-    Tls(io::Error),
+    Tls(#[source] io::Error),
     /// The time for connecting has passed.
     #[error("no connection in time")]
     TimedOut,

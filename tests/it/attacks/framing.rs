@@ -183,7 +183,7 @@ async fn rejects_an_unsupported_content_encoding_and_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn every_operation_documents_the_400_for_invalid_http() {
+async fn every_operation_refuses_a_compressed_body() {
     let world = World::shared().await;
     let document =
         world.http().send(&HttpRequest::new("GET", &format!("{RECORDS}/openapi.json"), "")).await.json();
