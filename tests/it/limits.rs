@@ -58,7 +58,7 @@ async fn rejects_requests_beyond_the_limit_as_overloaded_immediately() {
 
 #[tokio::test]
 async fn slow_senders_take_no_places_in_flight() {
-    let world = World::with().set("CONNECT_MAX_IN_FLIGHT", "4").start().await;
+    let world = World::with().set("CONNECT_MAX_IN_FLIGHT", "4").join().await;
     let mut slow = Vec::new();
     for _ in 0..20 {
         let request = world.key.events(body(&world.key));
@@ -105,7 +105,7 @@ async fn responds_100_continue_to_a_caller_that_expects_it() {
 
 #[tokio::test]
 async fn closes_an_incomplete_request_after_the_header_timeout() {
-    let world = World::with().set("CONNECT_HEADER_TIMEOUT", "300ms").start().await;
+    let world = World::with().set("CONNECT_HEADER_TIMEOUT", "300ms").join().await;
     let mut connection = RawConnection::to(world.http().address()).await;
     connection.send("POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: conn").await;
     // With or without a response, but in time.

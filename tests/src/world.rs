@@ -7,8 +7,10 @@
 //! slug, and in the output of `connectctl` the slug is replaced by the name. Elsewhere [`slug`] and `world.key.tenant` are the
 //! slug. Queries of `world.database` see views of the tables, which have the rows of the test's tenants alone.
 //!
+//! [`WorldBuilder::join`] starts ingests with other settings there, for tests that need no more.
+//!
 //! Such a test is never alone: it looks at no depth of a queue, no metric and no log of the programs, ends none of them, changes
-//! no schema or setting, and runs no command that concerns all tenants. It has no programs in its fields.
+//! no schema or setting, and runs no command that concerns all tenants. The shared programs are not in its fields.
 
 mod builder;
 mod records;

@@ -36,7 +36,7 @@ async fn until_counted(world: &World, metric: &str, labels: &[(&str, &str)], exp
 
 #[tokio::test]
 async fn one_address_with_idle_connections_does_not_lock_out_others() {
-    let world = World::with().workers(0).start().await;
+    let world = World::with().join().await;
     let address = world.http().address();
     let idle = open(address, STRANGER, 4_200).await;
     until_counted(&world, "connect_http_connections_refused_total", &[("reason", "peer")], 4_200.0 - 1_024.0)
@@ -54,10 +54,9 @@ async fn one_address_with_idle_connections_does_not_lock_out_others() {
 #[tokio::test]
 async fn one_network_is_limited_to_its_share_of_connections() {
     let world = World::with()
-        .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "20")
         .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "20")
-        .start()
+        .join()
         .await;
     let address = world.http().address();
     let _idle = open(address, STRANGER, 10).await;
@@ -70,12 +69,11 @@ async fn one_network_is_limited_to_its_share_of_connections() {
 #[tokio::test]
 async fn a_full_connection_table_closes_the_longest_idle_connection() {
     let world = World::with()
-        .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "4")
         .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "4")
         .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "4")
         .set("CONNECT_HEADER_TIMEOUT", "10m")
-        .start()
+        .join()
         .await;
     let address = world.http().address();
     let mut idle = open(address, STRANGER, 4).await;
@@ -93,12 +91,8 @@ async fn a_full_connection_table_closes_the_longest_idle_connection() {
 
 #[tokio::test]
 async fn a_request_under_way_is_never_closed_for_a_new_connection() {
-    let world = World::with()
-        .workers(0)
-        .set("CONNECT_MAX_CONNECTIONS", "1")
-        .set("CONNECT_BODY_TIMEOUT", "8s")
-        .start()
-        .await;
+    let world =
+        World::with().set("CONNECT_MAX_CONNECTIONS", "1").set("CONNECT_BODY_TIMEOUT", "8s").join().await;
     let address = world.http().address();
     let mut connection = RawConnection::from(CALLER, address).await;
     let begun = "POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: connect\r\ncontent-length: 9\r\n\r\n{";
@@ -111,12 +105,11 @@ async fn a_request_under_way_is_never_closed_for_a_new_connection() {
 #[tokio::test]
 async fn idle_connections_are_closed_sooner_as_the_table_fills() {
     let world = World::with()
-        .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "4")
         .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "4")
         .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "4")
         .set("CONNECT_HEADER_TIMEOUT", "15s")
-        .start()
+        .join()
         .await;
     let begun = std::time::Instant::now();
     let mut idle = open(world.http().address(), STRANGER, 4).await;
@@ -128,12 +121,11 @@ async fn idle_connections_are_closed_sooner_as_the_table_fills() {
 #[tokio::test]
 async fn a_connection_table_full_of_slow_bodies_closes_the_one_read_longest() {
     let world = World::with()
-        .workers(0)
         .set("CONNECT_MAX_CONNECTIONS", "2")
         .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "1")
         .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "1")
         .set("CONNECT_BODY_TIMEOUT", "10m")
-        .start()
+        .join()
         .await;
     let address = world.http().address();
     let begun = "POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: connect\r\ncontent-length: 9\r\n\r\n{";
@@ -156,7 +148,7 @@ async fn a_connection_table_full_of_slow_bodies_closes_the_one_read_longest() {
 
 #[tokio::test]
 async fn closes_a_connection_whose_peer_does_not_read() {
-    let world = World::with().workers(0).set("CONNECT_HEADER_TIMEOUT", "2s").start().await;
+    let world = World::with().set("CONNECT_HEADER_TIMEOUT", "2s").join().await;
     let mut connection = RawConnection::from(STRANGER, world.http().address()).await;
     let requests = "GET /api/v1/crm/connect/openapi.json HTTP/1.1\r\nhost: connect\r\n\r\n".repeat(400);
     connection.send(requests).await;

@@ -69,7 +69,7 @@ async fn stalled_bodies_of_one_address_leave_memory_for_another() {
         .set("CONNECT_MAX_BODY", "1MiB")
         .set("CONNECT_BODY_BUDGET", "16MiB")
         .set("CONNECT_BODY_TIMEOUT", "1m")
-        .start()
+        .join()
         .await;
     let stalled = join_all((0..40).map(async |_| {
         let mut connection = RawConnection::from(STRANGER, world.http().address()).await;

@@ -33,7 +33,7 @@ fn assert_invalid(response: &RawResponse, named: &str) {
 
 #[tokio::test]
 async fn rejects_targets_and_hosts_of_other_servers_and_closes_the_connection() {
-    let world = World::with().workers(0).start().await;
+    let world = World::with().join().await;
     for (request, named) in [
         ("CONNECT a:1 HTTP/1.1\r\nhost: a:1", "target"),
         ("GET a:1 HTTP/1.1\r\nhost: a:1", "target"),

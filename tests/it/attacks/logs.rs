@@ -91,7 +91,7 @@ async fn what_callers_can_cause_is_logged_once_a_second_with_a_suppressed_count(
 
 #[tokio::test]
 async fn a_stalled_log_reader_delays_no_request_and_dropped_lines_are_counted() {
-    let world = World::with().workers(0).set("RUST_LOG", "trace").start().await;
+    let world = World::with().set("RUST_LOG", "trace").join().await;
     let ingest = &world.ingests[0];
     let request = world.key.events("{}").replacing("x-connect-key", "ck_nobody");
     let send = async || {

@@ -10,11 +10,10 @@ const STRANGER: [u8; 4] = [127, 0, 2, 9];
 /// Ingest behind `PROXY`, with shares of two for an address and three for a network.
 async fn behind_a_proxy() -> World {
     World::with()
-        .workers(0)
         .set("CONNECT_TRUSTED_PROXIES", "10.0.0.0/8,127.0.0.9")
         .set("CONNECT_MAX_CONNECTIONS_PER_PEER", "2")
         .set("CONNECT_MAX_CONNECTIONS_PER_NETWORK", "3")
-        .start()
+        .join()
         .await
 }
 

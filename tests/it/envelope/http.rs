@@ -21,7 +21,7 @@ async fn exchange(world: &World, request: &HttpRequest, rest: &[u8]) -> RawRespo
 
 #[tokio::test]
 async fn rejects_a_body_over_the_limit_with_or_without_content_length() {
-    let world = World::with().set("CONNECT_MAX_BODY", "64KiB").start().await;
+    let world = World::with().set("CONNECT_MAX_BODY", "64KiB").join().await;
     let large = world.key.events(vec![b' '; 64 * 1024 + 1]);
     world.http().send(&large).await.assert_error(413, "payload_too_large");
 
@@ -38,7 +38,7 @@ async fn rejects_a_body_over_the_limit_with_or_without_content_length() {
 
 #[tokio::test]
 async fn accepts_a_body_of_exactly_the_limit() {
-    let world = World::with().set("CONNECT_MAX_BODY", "64KiB").start().await;
+    let world = World::with().set("CONNECT_MAX_BODY", "64KiB").join().await;
     let mut body = batch(&[ana()]);
     body.resize(64 * 1024, b' ');
     assert_eq!(world.http().send(&world.key.events(body)).await.status, 200);
@@ -76,7 +76,7 @@ async fn rejects_a_broken_chunk() {
 
 #[tokio::test]
 async fn times_out_a_body_that_arrives_too_slowly() {
-    let world = World::with().set("CONNECT_BODY_TIMEOUT", "300ms").start().await;
+    let world = World::with().set("CONNECT_BODY_TIMEOUT", "300ms").join().await;
     let request = world.key.events(batch(&[ana()]));
     for rest in
         ["content-length: 500\r\n\r\n{\"events\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"eve\r\n"]

@@ -88,7 +88,7 @@ async fn counts_delayed_messages_by_their_retry_queue() {
 
 #[tokio::test]
 async fn logs_refused_credentials_at_a_limited_rate_and_never_a_secret() {
-    let world = World::with().workers(0).start().await;
+    let world = World::with().join().await;
     let request = world.key.events(batch(&[event("contact.identified").email("ana@example.com")]));
     let begun = Instant::now();
     for _ in 0..20 {

@@ -59,7 +59,7 @@ async fn the_operator_port_serves_nothing_else() {
 
 #[tokio::test]
 async fn a_port_in_use_ends_the_program_naming_the_setting() {
-    let world = World::with().workers(0).start().await;
+    let world = World::shared().await;
     let taken = world.http().address().to_string();
     for (program, setting) in [
         ("connect-ingest", "CONNECT_INGEST_ADDR"),

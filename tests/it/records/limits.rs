@@ -52,7 +52,7 @@ async fn every_read_route_counts_against_the_rate_limit() {
 
 #[tokio::test]
 async fn every_write_rejects_a_body_over_the_limit_and_accepts_one_at_the_limit() {
-    let world = World::with().set("CONNECT_MAX_BODY", "2KiB").start().await;
+    let world = World::with().set("CONNECT_MAX_BODY", "2KiB").join().await;
     let lead = new_lead(&world, json!({})).await;
     for mut route in every_write(&lead) {
         route.body = format!("{}{}", route.body, " ".repeat(2_049 - route.body.len()));

@@ -92,7 +92,7 @@ async fn a_refusal_causes_no_round_trip_of_its_own() {
 
 #[tokio::test]
 async fn old_rows_expire_and_each_key_keeps_its_newest() {
-    let world = world().await;
+    let world = World::with().workers(0).start().await;
     let other = world.add_key("events:ingest").await;
     let insert = |prefix: &str, count: usize, age: &str| {
         format!(
@@ -122,7 +122,7 @@ async fn old_rows_expire_and_each_key_keeps_its_newest() {
 
 #[tokio::test]
 async fn requests_of_each_key_are_counted() {
-    let mut world = World::start().await;
+    let mut world = world().await;
     for _ in 0..3 {
         assert_eq!(world.http().send(&world.key.events(valid())).await.status, 200);
     }

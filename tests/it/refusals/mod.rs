@@ -14,9 +14,9 @@ fn valid() -> Vec<u8> {
     batch(&[event("contact.identified").email("ana@example.com")])
 }
 
-/// A world with an ingest alone, for requests that are refused.
+/// An ingest of its own, which can be ended.
 async fn world() -> World {
-    World::with().workers(0).start().await
+    World::with().join().await
 }
 
 /// The refused requests of a tenant.

@@ -99,7 +99,7 @@ async fn an_invalid_traceparent_is_replaced_by_a_new_trace() {
         // Two headers are ambiguous.
         &[SENT, SENT],
     ];
-    let world = World::with().workers(0).set("RUST_LOG", "info,ingest=debug").start().await;
+    let world = World::with().set("RUST_LOG", "info,ingest=debug").join().await;
     for headers in headers {
         let mut request = HttpRequest::new("GET", "/nothing", "");
         for header in headers {

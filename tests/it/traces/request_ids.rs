@@ -54,7 +54,7 @@ async fn the_request_id_is_the_stored_one_and_not_the_callers() {
 
 #[tokio::test]
 async fn responses_of_the_http_library_have_no_request_id() {
-    let world = World::with().workers(0).start().await;
+    let world = World::shared().await;
     for (status, request) in [
         (400, "no http\r\n\r\n".to_owned()),
         (414, format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(65_534))),

@@ -1,6 +1,6 @@
 //! The builder of worlds.
 
-use super::{Proxies, World};
+use super::{Proxies, World, shared};
 use crate::MASTER_KEY;
 use crate::connectctl::Connectctl;
 use crate::database::TestDatabase;
@@ -93,6 +93,15 @@ impl WorldBuilder {
     /// Sets a setting of all programs, unless it was set before.
     pub fn set_default(self, name: &str, value: &str) -> Self {
         if self.settings.iter().any(|(set, _)| set == name) { self } else { self.set(name, value) }
+    }
+
+    /// Joins the shared world, and starts ingests of its own there with these settings. They share the other programs, so that other
+    /// settings of a builder have no effect.
+    pub async fn join(self) -> World {
+        let mut world = shared::join().await;
+        world.settings.extend(self.settings);
+        world.ingests = join_all((0..self.ingests).map(|_| Program::ingest(&world.settings))).await;
+        world
     }
 
     /// Creates database and queues and starts the programs.
