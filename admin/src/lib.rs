@@ -39,7 +39,7 @@ pub mod tenants;
 pub mod views;
 
 pub use error::{AdminError, ErrorKind, describe};
-pub use observer::{Notice, Observer, ProgressStep, SilentObserver};
+pub use observer::{Observer, ProgressStep, SilentObserver};
 pub use secrets::verify_master_keys;
 pub use store::Newest;
 

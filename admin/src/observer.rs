@@ -19,13 +19,6 @@ pub enum ProgressStep {
     RemoveExpired,
 }
 
-/// What an operator should know beside the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The settings allow receivers with private addresses, which is for tests only.
-    PrivateReceiversAllowed,
-}
-
 /// Learns how an operation proceeds. Every method may be left out.
 pub trait Observer {
     /// A step begins; `total` is the number of its items, as far as it is known.
@@ -43,8 +36,8 @@ pub trait Observer {
     /// The step has ended after so many items, which may be less than the total.
     fn end(&mut self, _done: u64) {}
 
-    /// The operator should know this.
-    fn notice(&mut self, _notice: Notice) {}
+    /// The settings allow receivers with private addresses, which is for tests only.
+    fn allows_private_receivers(&mut self) {}
 }
 
 /// For callers that show no progress.

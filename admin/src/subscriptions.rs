@@ -9,7 +9,7 @@ use crate::receiver_url::check_receiver;
 pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;
 pub use crate::store::subscriptions::{Subscription, SubscriptionState};
-use crate::{AdminError, Notice, Observer, secrets, store, tenants, transact};
+use crate::{AdminError, Observer, secrets, store, tenants, transact};
 use chrono::TimeDelta;
 use common::clock;
 use common::egress::EgressSettings;
@@ -62,7 +62,7 @@ pub async fn create(
         return Err(AdminError::KeyNotActive(prefix.clone()));
     }
     if egress.allow_private {
-        observer.notice(Notice::PrivateReceiversAllowed);
+        observer.allows_private_receivers();
     }
     let url = check_receiver(&new.url, egress).await?;
     let (id, secret) = (Uuid::now_v7(), secrets::new_secret("whsec_")?);

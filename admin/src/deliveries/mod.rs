@@ -15,40 +15,25 @@ pub use replay_job::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
     find_replay, list_replays, stop_replay, wait_for_replay,
 };
-use serde::Deserialize;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-/// Which deliveries of a tenant are listed.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct DeliveryFilter {
-    /// Only deliveries in this state.
-    pub state: Option<DeliveryState>,
-    /// Only deliveries to the subscription with this id.
-    pub subscription: Option<String>,
-}
-
-/// The newest deliveries of a tenant, those of the newest events last.
+/// The newest deliveries of a tenant, those of the newest events last: only those in a state, and to a subscription.
 pub async fn list(
     client: &Client,
     tenant: &str,
-    filter: &DeliveryFilter,
+    (state, named): (Option<DeliveryState>, Option<&str>),
     limit: u32,
 ) -> Result<Newest<Delivery>, AdminError> {
     let tenant = tenants::find(client, tenant).await?;
-    let mut listed = match (&filter.subscription, filter.state) {
-        (None, None) => store::deliveries::newest(client, tenant, limit).await?,
-        (named, state) => {
-            let subscriptions = match named {
-                Some(id) => vec![subscription(client, tenant, id).await?],
-                None => store::subscriptions::all_ids(client, tenant).await?,
-            };
-            let states = state.map_or_else(|| DeliveryState::ALL.to_vec(), |state| vec![state]);
-            store::deliveries::newest_of(client, tenant, &subscriptions, &states, limit).await?
-        }
+    let subscription = match named {
+        Some(id) => Some(subscription(client, tenant, id).await?),
+        None => None,
     };
-    store::deliveries::load_attempts(client, tenant, &mut listed.items, false).await?;
-    Ok(listed)
+    let query = DeliveryQuery { state, subscription, ..DeliveryQuery::default() };
+    let DeliveryPage { mut items, next } = page(client, tenant, &query, limit).await?;
+    items.reverse();
+    Ok(Newest { items, is_cut: next.is_some() })
 }
 
 /// The subscriptions of all tenants that have pending or dead deliveries, most failures first.

@@ -1,6 +1,6 @@
 //! Deliveries and their attempts, as operators see them.
 
-use super::{all, newest as newest_rows, one};
+use super::{all, newest, one};
 use crate::{AdminError, Newest};
 use chrono::{DateTime, Utc};
 use common::clock;
@@ -115,30 +115,6 @@ ORDER BY d.delivery_id DESC"
 }
 
 common::statements! {
-    /// Of a tenant, by the primary key.
-    const NEWEST = concat!(
-        "-- deliveries.newest\n",
-        shown!("SELECT * FROM deliveries WHERE tenant_id = $1 ORDER BY delivery_id DESC LIMIT (SELECT $2::bigint)")
-    );
-
-    /// Of a tenant's subscriptions and in states, each of them by its own key: reads as many rows of each as are shown.
-    const NEWEST_OF = concat!(
-        "-- deliveries.newest_of\n",
-        shown!(
-            "
-        SELECT d.*
-        FROM unnest($2::uuid[]) AS s (subscription_id) CROSS JOIN unnest($3::text[]) AS w (state)
-        CROSS JOIN LATERAL (
-            SELECT * FROM deliveries d
-            WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state
-                AND d.tenant_id IS NOT DISTINCT FROM $1
-            ORDER BY d.delivery_id DESC LIMIT $4
-        ) d
-        ORDER BY d.delivery_id DESC LIMIT $4
-    "
-        )
-    );
-
     /// A page of a tenant, by the primary key, whose ids are in the order of the events' times.
     const PAGE = concat!(
         "-- deliveries.page\n",
@@ -148,7 +124,7 @@ common::statements! {
         )
     );
 
-    /// A page of a tenant's subscriptions and states.
+    /// A page of a tenant's subscriptions and states, each of them by its own key: reads as many rows of each as are shown.
     const PAGE_OF = concat!(
         "-- deliveries.page_of\n",
         shown!(
@@ -205,27 +181,6 @@ common::statements! {
     ORDER BY b.dead + b.retried DESC, b.pending DESC, subscription_id";
 }
 
-/// The newest deliveries of a tenant, without their attempts.
-pub(crate) async fn newest(
-    client: &Client,
-    tenant: TenantId,
-    limit: u32,
-) -> Result<Newest<Delivery>, AdminError> {
-    newest_rows(client, NEWEST, &[&tenant.0], limit, delivery).await
-}
-
-/// The newest deliveries to `subscriptions` of a tenant that are in one of `states`, without their attempts.
-pub(crate) async fn newest_of(
-    client: &Client,
-    tenant: TenantId,
-    subscriptions: &[Uuid],
-    states: &[DeliveryState],
-    limit: u32,
-) -> Result<Newest<Delivery>, AdminError> {
-    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    newest_rows(client, NEWEST_OF, &[&tenant.0, &subscriptions, &states], limit, delivery).await
-}
-
 /// The newest deliveries of a tenant whose ids are in a range, without their attempts.
 pub(crate) async fn page(
     client: &Client,
@@ -233,7 +188,7 @@ pub(crate) async fn page(
     ids: &Range<Uuid>,
     limit: u32,
 ) -> Result<Newest<Delivery>, AdminError> {
-    newest_rows(client, PAGE, &[&tenant.0, &ids.start, &ids.end], limit, delivery).await
+    newest(client, PAGE, &[&tenant.0, &ids.start, &ids.end], limit, delivery).await
 }
 
 /// The newest deliveries to `subscriptions` of a tenant that are in one of `states` and whose ids are in a range, without
@@ -247,7 +202,7 @@ pub(crate) async fn page_of(
     limit: u32,
 ) -> Result<Newest<Delivery>, AdminError> {
     let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    newest_rows(client, PAGE_OF, &[&tenant.0, &ids.start, &ids.end, &subscriptions, &states], limit, delivery)
+    newest(client, PAGE_OF, &[&tenant.0, &ids.start, &ids.end, &subscriptions, &states], limit, delivery)
         .await
 }
 

@@ -5,6 +5,7 @@ use crate::{
     refusals, replay, retention, secrets, subscription, tenant, views,
 };
 use chrono::{DateTime, Utc};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::egress::EgressSettings;
 use common::model::parse_instant;
@@ -219,6 +220,19 @@ fn after_help() -> String {
          CONNECT_CONSOLE_... by console.\n",
     );
     text
+}
+
+/// Parses one of some names; each has its meaning for the help, or an empty text.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    names: impl IntoIterator<Item = (&'static str, &'static str)>,
+    parse: fn(&str) -> Option<T>,
+) -> impl TypedValueParser<Value = T> {
+    let value = |(name, meaning): (&'static str, &'static str)| {
+        let value = PossibleValue::new(name);
+        if meaning.is_empty() { value } else { value.help(meaning) }
+    };
+    PossibleValuesParser::new(names.into_iter().map(value))
+        .try_map(move |name| parse(&name).ok_or_else(|| format!("unknown name {name:?}")))
 }
 
 /// A time as options take it.

@@ -1,10 +1,12 @@
 //! `connectctl console`: signing in to the settings area.
 
+use crate::arguments::one_of;
 use crate::context::Context;
 use crate::output::Show;
-use admin::console::{self, EndedSessions, LoginLink, NewLink, NewPartnerLink, Revoked};
+use admin::console::{self, EndedSessions, LoginLink, NewLink, NewPartnerLink, Revoked, Role};
 use admin::input::Name;
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{ArgGroup, Args, Subcommand};
 use common::settings::{ConsoleSettings, ConsoleUrl};
 
 #[derive(Debug, Subcommand)]
@@ -47,26 +49,17 @@ pub(crate) struct PartnerLink {
     #[arg(long = "tenant", value_name = "SLUG")]
     pub(crate) tenant: String,
     /// What the session may do in that tenant
-    #[arg(long, default_value = "viewer")]
-    pub(crate) role: PartnerRole,
+    #[arg(long, default_value = "viewer", value_parser = partner_roles())]
+    pub(crate) role: Role,
     /// Who signs in, shown in the settings area and in the audit
     #[arg(long)]
     pub(crate) name: String,
 }
 
-/// The roles of partners.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PartnerRole {
-    /// Sees the pages of the tenant
-    Viewer,
-    /// Changes the settings of the tenant
-    Admin,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Login {
     /// What the session may do: viewer and admin of one tenant, operator of all
-    #[arg(long)]
+    #[arg(long, value_parser = roles())]
     pub(crate) role: Role,
     /// Slug of the tenant, for the roles viewer and admin
     #[arg(
@@ -80,15 +73,19 @@ pub(crate) struct Login {
     pub(crate) name: Option<String>,
 }
 
-/// The roles of the settings area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
-    /// Sees the pages of one tenant
-    Viewer,
-    /// Changes the settings of one tenant
-    Admin,
-    /// Sees and changes everything
-    Operator,
+fn roles() -> impl TypedValueParser<Value = Role> {
+    let meaning = |role| match role {
+        Role::Viewer => "Sees the pages of one tenant",
+        Role::Admin => "Changes the settings of one tenant",
+        Role::Operator => "Sees and changes everything",
+    };
+    one_of(Role::ALL.map(|role| (role.as_str(), meaning(role))), Role::parse)
+}
+
+fn partner_roles() -> impl TypedValueParser<Value = Role> {
+    let roles =
+        [(Role::Viewer, "Sees the pages of the tenant"), (Role::Admin, "Changes the settings of the tenant")];
+    one_of(roles.map(|(role, meaning)| (role.as_str(), meaning)), Role::parse)
 }
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
@@ -111,11 +108,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
 async fn create_login_link(login: Login, context: &mut Context) -> anyhow::Result<()> {
     let url = console_url(context)?;
     let new = NewLink {
-        role: match login.role {
-            Role::Viewer => console::Role::Viewer,
-            Role::Admin => console::Role::Admin,
-            Role::Operator => console::Role::Operator,
-        },
+        role: login.role,
         tenant: login.tenant,
         person: login.name.as_deref().map(Name::parse).transpose()?,
     };
@@ -125,14 +118,7 @@ async fn create_login_link(login: Login, context: &mut Context) -> anyhow::Resul
 
 async fn create_partner_link(link: PartnerLink, context: &mut Context) -> anyhow::Result<()> {
     let url = console_url(context)?;
-    let new = NewPartnerLink {
-        tenant: link.tenant,
-        role: match link.role {
-            PartnerRole::Viewer => console::Role::Viewer,
-            PartnerRole::Admin => console::Role::Admin,
-        },
-        person: Name::parse(&link.name)?,
-    };
+    let new = NewPartnerLink { tenant: link.tenant, role: link.role, person: Name::parse(&link.name)? };
     let link = console::create_partner_link(&mut context.database, &context.actor, &url, &new).await?;
     print_link(&link, context)
 }

@@ -1,15 +1,15 @@
 //! `connectctl delivery`: webhook deliveries with their attempts, and their replay (D26).
 
-use crate::arguments::{TenantArgs, instant};
+use crate::arguments::{TenantArgs, instant, one_of};
 use crate::context::Context;
 use crate::output::Show;
 use admin::deliveries::{
-    self, Attempt, Delivery, DeliveryFilter, DeliveryQuery, REPLAY_RATE, REPLAY_RATES, SubscriptionBacklog,
+    self, Attempt, Delivery, DeliveryQuery, REPLAY_RATE, REPLAY_RATES, SubscriptionBacklog,
 };
 use admin::{subscriptions, tenants};
 use anyhow::ensure;
 use chrono::{DateTime, Utc};
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use common::clock;
 use common::event::OutboundType;
@@ -113,20 +113,16 @@ pub(crate) struct Replay {
 }
 
 fn states() -> impl TypedValueParser<Value = DeliveryState> {
-    let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
-    PossibleValuesParser::new(DeliveryState::ALL.map(value))
-        .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
+    one_of(DeliveryState::ALL.map(|state| (state.as_str(), meaning(state))), DeliveryState::parse)
 }
 
 fn ended_states() -> impl TypedValueParser<Value = DeliveryState> {
-    let value = |state: DeliveryState| PossibleValue::new(state.as_str()).help(meaning(state));
-    PossibleValuesParser::new([DeliveryState::DeadLettered, DeliveryState::Delivered].map(value))
-        .try_map(|name| DeliveryState::parse(&name).ok_or_else(|| format!("unknown state {name:?}")))
+    let ended = [DeliveryState::DeadLettered, DeliveryState::Delivered];
+    one_of(ended.map(|state| (state.as_str(), meaning(state))), DeliveryState::parse)
 }
 
 fn event_types() -> impl TypedValueParser<Value = OutboundType> {
-    PossibleValuesParser::new(OutboundType::ALL.iter().map(|known| known.as_str()))
-        .try_map(|name| OutboundType::parse(&name).ok_or_else(|| format!("unknown event type {name:?}")))
+    one_of(OutboundType::ALL.iter().map(|known| (known.as_str(), "")), OutboundType::parse)
 }
 
 fn rates() -> impl TypedValueParser<Value = i32> {
@@ -167,8 +163,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
 
 async fn list(args: List, context: &Context) -> anyhow::Result<()> {
     let List { tenant, state, subscription, limit } = args;
-    let filter = DeliveryFilter { state, subscription };
-    let listed = deliveries::list(&context.database, &tenant.slug, &filter, limit).await?;
+    let filter = (state, subscription.as_deref());
+    let listed = deliveries::list(&context.database, &tenant.slug, filter, limit).await?;
     context.output.print_newest(&listed, limit)
 }
 

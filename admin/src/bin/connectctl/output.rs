@@ -1,7 +1,7 @@
 //! Prints results: one JSON value for programs, a table for people.
 
 use crate::arguments::Limit;
-use admin::{Newest, Notice, Observer, ProgressStep};
+use admin::{Newest, Observer, ProgressStep};
 use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
@@ -159,12 +159,10 @@ impl Observer for OutputObserver {
         }
     }
 
-    fn notice(&mut self, notice: Notice) {
-        match notice {
-            Notice::PrivateReceiversAllowed => self.output.warn(
-                "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
-            ),
-        }
+    fn allows_private_receivers(&mut self) {
+        self.output.warn(
+            "CONNECT_WEBHOOK_ALLOW_PRIVATE is on: http://, loopback receivers and any port are accepted",
+        );
     }
 }
 

@@ -1,12 +1,13 @@
 //! `connectctl queue`: the queues and their dead letters. Bodies are never shown: they may contain personal data.
 
-use crate::context::confirm;
-use crate::context::{Context, connect_database, open_broker};
+use crate::arguments::one_of;
+use crate::context::{Context, confirm, connect_database, open_broker};
 use crate::output::{Output, Show};
 use admin::queues::{
     self, DeadLetterDrop, DeadLetterView, DropReport, LetterMetadata, QueueView, RequeueReport,
 };
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, Subcommand};
 use common::broker::{OperatorConnection, Queue};
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, DatabaseSettings, Environment, SealingSettings, Section as _};
@@ -52,19 +53,11 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct DeadLetterQueueArgs {
     /// The queue's name, without the prefix
-    pub(crate) name: QueueName,
+    #[arg(value_name = "NAME", value_parser = queues())]
+    pub(crate) queue: Queue,
     /// Select the queue's dead letters; required
     #[arg(long, required = true)]
     pub(crate) dead: bool,
-}
-
-/// The queues of the operator's contract.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum QueueName {
-    Events,
-    Records,
-    Crm,
-    Webhooks,
 }
 
 #[derive(Debug, Args)]
@@ -94,15 +87,9 @@ pub(crate) struct DropArgs {
     pub(crate) yes: bool,
 }
 
-impl DeadLetterQueueArgs {
-    pub(crate) const fn queue(&self) -> Queue {
-        match self.name {
-            QueueName::Events => Queue::Events,
-            QueueName::Records => Queue::Records,
-            QueueName::Crm => Queue::Crm,
-            QueueName::Webhooks => Queue::Webhooks,
-        }
-    }
+fn queues() -> impl TypedValueParser<Value = Queue> {
+    let parse = |name: &str| Queue::ALL.into_iter().find(|queue| queue.as_str() == name);
+    one_of(Queue::ALL.map(|queue| (queue.as_str(), "")), parse)
 }
 
 /// Longest time for the ages of queues, which are in the database: the list is needed most while that does not respond.
@@ -122,7 +109,7 @@ pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
         Command::List => output.print_list(&list(&broker, &environment, output).await?)?,
         Command::Show(ShowArgs { named, limit }) => {
             let masters = master_keys(&environment, output);
-            let letters = queues::dead_letters(&broker, named.queue(), limit, masters.as_ref()).await?;
+            let letters = queues::dead_letters(&broker, named.queue, limit, masters.as_ref()).await?;
             output.print_list(&letters)?;
         }
         Command::Requeue(requeue) => output.print_one(&self::requeue(&broker, json, &requeue).await?)?,
@@ -168,7 +155,7 @@ async fn requeue(
 ) -> anyhow::Result<RequeueReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
     let mut observer = output.observer();
-    let requeued = match requeue.named.queue() {
+    let requeued = match requeue.named.queue {
         Queue::Webhooks => {
             output.note("Dead letters of webhooks are replayed as deliveries, through the database.");
             queues::requeue_webhooks(&mut database, &actor, broker, requeue.limit, &mut observer).await?
@@ -182,7 +169,7 @@ async fn requeue(
 
 async fn discard(broker: &OperatorConnection, json: bool, dropped: &DropArgs) -> anyhow::Result<DropReport> {
     let Context { mut database, output, actor, .. } = Context::open(json).await?;
-    let queue = dropped.named.queue();
+    let queue = dropped.named.queue;
     let drop = DeadLetterDrop::prepare(broker, queue).await?;
     if drop.count() > 0 && !dropped.yes {
         let (count, name) = (drop.count(), broker.queue_name(queue));

@@ -1,13 +1,13 @@
 //! The CRM's views of a tenant: `timeline`, `inbox`, `notifications`, `discovery`, `invoice` and `pipeline`.
 
-use crate::arguments::{ClientArgs, LeadArgs, Limit, TenantArgs};
+use crate::arguments::{ClientArgs, LeadArgs, Limit, TenantArgs, one_of};
 use crate::context::Context;
 use crate::output::Show;
 use admin::views::{
     self, Discovery, InboxMessage, Invoice, Notification, PipelineFilter, PipelineLead, TimelineEntry,
 };
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use common::clock;
 use common::model::Stage;
 use serde_json::value::RawValue;
@@ -55,8 +55,7 @@ pub(crate) struct PipelineArgs {
 }
 
 fn stages() -> impl TypedValueParser<Value = Stage> {
-    PossibleValuesParser::new(Stage::ALL.map(Stage::as_str))
-        .try_map(|name| Stage::parse(&name).ok_or_else(|| format!("unknown stage {name:?}")))
+    one_of(Stage::ALL.map(|stage| (stage.as_str(), "")), Stage::parse)
 }
 
 pub(crate) async fn timeline(args: ClientViewArgs, context: &Context) -> anyhow::Result<()> {
