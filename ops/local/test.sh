@@ -44,6 +44,6 @@ failed=0
 cargo test --workspace "$@" 9>&- || failed=$?
 if [[ -s $CONNECT_TEST_DURATIONS ]]; then
     say 'The slowest tests:'
-    sort -rn "$CONNECT_TEST_DURATIONS" | head -n 10
+    sort -rn "$CONNECT_TEST_DURATIONS" | sed -n '1,10p'
 fi
 exit "$failed"

@@ -48,13 +48,13 @@ impl Decimal {
     }
 
     /// The digits before the decimal point, of which there are at most 19, and the one behind it.
-    fn whole_part(&self) -> (i64, u8) {
+    fn whole_part(&self) -> (i128, u8) {
         let Ok(count) = usize::try_from(self.point) else { return (0, b'0') };
         let mut digits = self.digits.bytes().chain(std::iter::repeat(b'0'));
         let whole = digits
             .clone()
             .take(count)
-            .fold(0_i64, |sum, digit| sum.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+            .fold(0_i128, |sum, digit| sum.saturating_mul(10).saturating_add(i128::from(digit - b'0')));
         (whole, digits.nth(count).unwrap_or(b'0'))
     }
 }
@@ -69,7 +69,7 @@ pub fn whole(number: &str) -> Option<i64> {
         return None;
     }
     let (whole, _) = read.whole_part();
-    (whole < i64::MAX).then_some(if read.is_negative { -whole } else { whole })
+    i64::try_from(if read.is_negative { -whole } else { whole }).ok()
 }
 
 /// An amount in major units, not negative, with at most 15 significant digits, which a double holds exactly as written. The
@@ -94,7 +94,7 @@ pub fn hundredths(number: &str) -> Result<i64, &'static str> {
     let (whole, next) = read.whole_part();
     // A point left of the first digit: 0.004 is less than half a hundredth, whatever its first digit is.
     let up = read.point >= 0 && next >= b'5';
-    Some(whole + i64::from(up)).filter(|cents| *cents < LIMIT).ok_or(TOO_LARGE)
+    i64::try_from(whole + i128::from(up)).ok().filter(|cents| *cents < LIMIT).ok_or(TOO_LARGE)
 }
 
 /// Parses an exponent; one beyond `i64` is replaced by half of the limit, so that sums do not overflow.
@@ -168,10 +168,20 @@ mod tests {
             ("-3.00", -3),
             ("1e18", 1_000_000_000_000_000_000),
             ("9007199254740993", 9_007_199_254_740_993),
+            ("9223372036854775807", i64::MAX),
+            ("-9223372036854775808", i64::MIN),
         ] {
             assert_eq!(whole(number), Some(value), "{number}");
         }
-        for number in ["2.5", "1e-1", "1e19", "99999999999999999999", "0.5", "2.0000000000000000001"] {
+        for number in [
+            "2.5",
+            "1e-1",
+            "1e19",
+            "9223372036854775808",
+            "99999999999999999999",
+            "0.5",
+            "2.0000000000000000001",
+        ] {
             assert_eq!(whole(number), None, "{number}");
         }
     }
