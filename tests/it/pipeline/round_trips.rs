@@ -6,9 +6,7 @@ use tests::{MAX_WAIT, RECORDS, StatementRecorder, UNREACHED_RECEIVER, World, eve
 
 /// A worker with one lane for each queue behind a recorder.
 async fn recorded_world() -> (World, StatementRecorder) {
-    let lanes = ["CONNECT_WORKER_LANES", "CONNECT_RECORD_LANES", "CONNECT_CRM_LANES"];
-    let builder = lanes.into_iter().fold(World::with().workers(0), |builder, name| builder.set(name, "1"));
-    let mut world = builder.start().await;
+    let mut world = World::with().workers(0).set("CONNECT_WORKER_LANES", "1").start().await;
     let recorder = StatementRecorder::in_front_of(world.database.url());
     world.set("DATABASE_URL", recorder.url());
     world.add_worker().await;
