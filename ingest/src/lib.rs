@@ -1,12 +1,12 @@
 //! connect-ingest: authenticates and validates requests, publishes them to RabbitMQ, and responds.
 //!
 //! It never writes tenants' records, holds no state that another copy of it would need, and never changes a body between HTTP
-//! and the queue. It writes replay entries (`replay_entries`) reports of refused tenants (`intake_pressure`),
-//! uses and counts of keys, and why requests were refused only.
+//! and the queue. It writes only replay entries (`replay_entries`), reports of refused tenants (`intake_pressure`), uses and counts
+//! of keys, and why requests were refused.
 //!
 //! A request passes, in this order: `server` and [`connections`] (accept loop, shares of peers), `http` (observability, violations
 //! of HTTP, body), `routes`, and `handlers`. A handler lets [`auth`] verify the request, takes its permits and shares from
-//! `limits`, and uses up the signature in `replay`. It then publishes the request with `publish`, or serves it with `reads`.
+//! `limits`, and uses up the signature in `replay`. It then publishes the request with `publish`, or serves it with `record_reads`.
 //! Every refusal is a `refusal::Refusal`. [`store`] holds all SQL and depends on none of these but `http::idempotency_key`.
 
 pub mod auth;
