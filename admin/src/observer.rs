@@ -15,7 +15,7 @@ pub enum ProgressStep {
     ReplayDeliveries,
     /// Sealed values are sealed again under the current master key.
     RewrapSecrets,
-    /// Expired rows and messages are removed.
+    /// Expired rows are removed.
     RemoveExpired,
 }
 

@@ -93,7 +93,7 @@ pub const WEBHOOK_DEAD: &str = "connect_webhook_dead_total";
 pub const WEBHOOK_DELIVERIES: &str = "connect_webhook_deliveries";
 /// Deliveries of events relayed within the last hour that exist in no state: 0 unless rows were lost or removed by hand.
 pub const WEBHOOK_UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
-/// Expired rows and messages that were removed, by table;
+/// Expired rows that were removed, by table.
 pub const RETENTION_REMOVED: &str = "connect_retention_removed_total";
 /// Seconds for which the oldest expired row has been due, by table; 0 without one.
 pub const RETENTION_BEHIND: &str = "connect_retention_behind_seconds";

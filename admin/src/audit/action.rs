@@ -53,7 +53,7 @@ pub enum AuditAction {
     DropDeadLetters,
     /// Sealed values were sealed again under the current master key.
     RotateMasterKey,
-    /// Expired rows and messages were removed.
+    /// Expired rows were removed.
     RunRetention,
     /// A link that signs in to the settings area was created.
     CreateLoginLink,

@@ -99,11 +99,11 @@ pub(super) async fn retention(
     Ok(findings)
 }
 
-/// Requests of the last minutes that got 503 `processing_timeout`. A schema that does not count them yet has a finding of its own.
+/// Requests of the last minutes that got 503 `processing_timeout`. A database without the schema has a finding of its own.
 pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>, AdminError> {
     let hour = match overview::last_hour(client, None).await {
         Ok(hour) => hour,
-        Err(error) if is_old_schema(&error) => return Ok(Vec::new()),
+        Err(error) if lacks_schema(&error) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let finding = overview::timed_out_requests(&hour).map(|text| {
@@ -119,7 +119,7 @@ pub(super) async fn requests(client: &Client) -> Result<Vec<Finding>, AdminError
     Ok(finding.into_iter().collect())
 }
 
-fn is_old_schema(error: &AdminError) -> bool {
+fn lacks_schema(error: &AdminError) -> bool {
     let AdminError::Database(error) = error else { return false };
     error.code().is_some_and(|code| [SqlState::UNDEFINED_TABLE, SqlState::UNDEFINED_COLUMN].contains(code))
 }

@@ -127,9 +127,7 @@ fn why(queue: Queue, reason: Option<&str>, mac: Option<MacStatus>, metadata: Met
         }
         (Some("expired"), _) => "waited too long",
         (Some("maxlen"), _) => "the queue was full",
-        _ if mac == Some(MacStatus::Missing) && queue != Queue::Crm => {
-            "has no MAC: forged, or published by a release that did not sign"
-        }
+        _ if mac == Some(MacStatus::Missing) && queue != Queue::Crm => "has no MAC: forged",
         _ if mac == Some(MacStatus::Missing) && reason.is_some() => {
             "cannot be parsed as an action, failed with an internal error, or has no MAC although CONNECT_CRM_UNSIGNED is refuse"
         }

@@ -49,8 +49,8 @@ pub struct Key {
     pub expires_at: Option<String>,
     /// RFC 3339, UTC; null while the key is not revoked.
     pub revoked_at: Option<String>,
-    /// When any secret of the key was last used, RFC 3339, UTC, with an error of about a minute; null if it was not used since
-    /// uses are recorded.
+    /// When any secret of the key was last used, RFC 3339, UTC, with an error of about a minute; null if it was never
+    /// used.
     pub last_used_at: Option<String>,
     /// Whether the key is not revoked and was not used for seven days.
     pub safe_to_revoke: bool,

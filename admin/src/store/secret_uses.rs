@@ -13,7 +13,7 @@ const UNUSED_FOR: TimeDelta = TimeDelta::days(7);
 pub struct SecretUse {
     /// Whether it is the current secret, not the one before it.
     pub current: bool,
-    /// RFC 3339, UTC, with an error of about a minute; null if it was not used since uses are recorded.
+    /// RFC 3339, UTC, with an error of about a minute; null if it was never used.
     pub last_used_at: Option<String>,
     /// The end of the overlap for an old secret, RFC 3339, UTC; null for the current one.
     pub valid_until: Option<String>,

@@ -2,7 +2,7 @@
 //!
 //! A unit of work is load, decide, persist, in two round trips. The first is BEGIN, the locks and every load, and
 //! on another connection the enquiry numbers. Then the rules decide in memory. The second is the writes of
-//! changed records and COMMIT. It has three entry points: a [unit of events](events), also to check them without writing, a
+//! changed records and COMMIT. It has three entry points: a [unit of events](events), a
 //! [unit of records writes](records) and an [advisor action](advisor). Each names the data to load and returns a decision.
 
 pub(crate) mod advisor;

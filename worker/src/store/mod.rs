@@ -6,9 +6,8 @@
 //! itineraries), `tenants` (with members), `locks` (advisory locks).
 //!
 //! Statements are set-based: their number does not depend on the unit's size. Each is named in its first line.
-//! Every look-up has
-//! one index that can serve it (see `sql/V4__one_access_path_for_each_lookup.sql`) and stands in a LATERAL subquery
-//! with a LIMIT, so that no plan can read a table whole.
+//! Every look-up has one index that can serve it (see `sql/README.md`) and stands in a LATERAL subquery with a LIMIT,
+//! so that no plan can read a table whole.
 
 mod clients;
 mod company;

@@ -70,7 +70,7 @@ Example:
 
 const LIST_HELP: &str = "\
 The last use of a secret is recorded once a minute. A key or secret is safe to revoke if it was not used for
-7 days; until 7 days after the first start of a release that records uses, none is.
+7 days; in the 7 days after it was created, none is.
 
 Example:
   connectctl key list --tenant acme";
