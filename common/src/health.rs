@@ -1,6 +1,6 @@
 //! The operator's port: `/metrics`, `/livez`, `/readyz`.
 
-use crate::http::{self, ServerLimits};
+use crate::http::{self, ServerSettings};
 use crate::metrics::READY;
 use crate::periodic::ticks;
 use hyper_util::service::TowerToHyperService;
@@ -15,14 +15,6 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use warp::http::StatusCode;
 use warp::{Filter, Reply};
-
-/// The limits of the operator's port, which serves until the program ends.
-const LIMITS: ServerLimits = ServerLimits {
-    connections: 256,
-    per_peer: 128,
-    header_timeout: Duration::from_secs(30),
-    drain_within: Duration::ZERO,
-};
 
 /// The readiness checks of a program, by name. The program is ready when all of them are fulfilled.
 #[derive(Clone, Debug, Default)]
@@ -95,8 +87,9 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
     });
     // D34: HEAD gets the same response as GET, without the body.
     let routes = warp::get().or(warp::head()).unify().and(metrics.or(livez).or(readyz));
-    let service = move |_| TowerToHyperService::new(warp::service(routes.clone()));
-    tokio::spawn(async move { http::serve(listener, LIMITS, service, &CancellationToken::new()).await });
+    let service = move |_| http::with_host(TowerToHyperService::new(warp::service(routes.clone())));
+    let settings = ServerSettings::small(Duration::ZERO);
+    tokio::spawn(async move { http::serve(listener, settings, service, &CancellationToken::new()).await });
     Ok(())
 }
 

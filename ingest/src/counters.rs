@@ -1,9 +1,9 @@
 //! Registers ingest's counters at 0, so that they are exported before the first event.
 
 use crate::auth::AuthFailure;
-use crate::connections::ConnectionRefusal;
 use crate::http::route::{EndpointKind, Route};
 use crate::overload::OverloadReason;
+use common::http::ConnectionRefusal;
 use common::metrics::{
     AUTH_FAILURES, HTTP_CONNECTIONS_CLOSED, HTTP_CONNECTIONS_REFUSED, HTTP_REQUESTS, OVERLOADED,
     register_counter,

@@ -2,9 +2,11 @@
 
 use crate::auth::{Auth, KeyCache, KeyStore, KeyUses, watch_keys};
 use crate::background::{self, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
+use crate::connections::RequestOrigin;
 use crate::counters::register_counters;
 use crate::docs::DocsSettings;
 use crate::handlers::Services;
+use crate::http::observe::observe_request;
 use crate::limits::InFlightLimits;
 use crate::limits::backlog::{self, Backlog};
 use crate::limits::read_limit::ReadLimit;
@@ -17,14 +19,17 @@ use crate::refused::KeyRequestRecorder;
 use crate::replay::ReplayStore;
 use crate::replay::partitions::{ReplayPartitions, maintain_partitions};
 use crate::routes::routes;
-use crate::server::{ServerSettings, serve};
 use crate::settings::Settings;
 use common::broker::{Broker, Queue, QueueUse, Rpc, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::health;
-use common::http::BodyReader;
+use common::http::{self, BodyReader, ServerSettings};
 use common::program::{ACCEPTING, Program, Service};
 use common::settings::{DatabaseSettings, DatabaseUrl, Section, Variable};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +73,23 @@ impl Program for Settings {
 
         tracing::info!(addr = %listener.local_addr()?, "listening for API requests");
         service.start_accepting();
-        let server = server_settings(&self, service.shutdown_timeout);
-        serve(listener, routes(services, &self.docs), server, &service.shutdown).await;
+        let within = service.shutdown_timeout;
+        let server = ServerSettings {
+            limits: self.connections,
+            proxies: self.trusted_proxies.networks(),
+            drain_within: within.saturating_sub(2 * CLOSING).max(within / 2),
+            is_observed: true,
+        };
+        let routes = TowerToHyperService::new(warp::service(routes(services, &self.docs)));
+        let requests = |connection| {
+            let (routes, proxies) = (routes.clone(), self.trusted_proxies.clone());
+            service_fn(move |request: Request<Incoming>| {
+                let (routes, origin) =
+                    (routes.clone(), RequestOrigin::of(&connection, &proxies, request.headers()));
+                async move { observe_request(&routes, request, origin).await }
+            })
+        };
+        http::serve(listener, server, requests, &service.shutdown).await;
         broker_closes.cancel();
         // Uses that are not written in time are lost; the next request of each key is noted again.
         let written = timeout(CLOSING, Box::pin(async { tokio::join!(key_uses.write(), refused.write()) }));
@@ -157,12 +177,4 @@ fn pool(url: &DatabaseUrl, name: &'static str, size: usize, within: Duration) ->
     // crash of the server can only lose entries of requests that were not applied either.
     let pool_settings = PoolSettings { name, size, wait: within, statement_timeout: within, durable: false };
     Database::new(url, pool_settings)
-}
-
-fn server_settings(settings: &Settings, within: Duration) -> ServerSettings {
-    ServerSettings {
-        connections: settings.connections,
-        trusted_proxies: settings.trusted_proxies.clone(),
-        drain_within: within.saturating_sub(2 * CLOSING).max(within / 2),
-    }
 }

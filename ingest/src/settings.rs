@@ -1,7 +1,8 @@
 //! The settings of connect-ingest beside those of every service.
 
-use crate::connections::{ConnectionLimits, TrustedProxies};
+use crate::connections::TrustedProxies;
 use crate::docs::DocsSettings;
+use common::http::{ConnectionLimits, ConnectionTimes};
 use common::settings::{ByteSize, Environment, Section, SettingError, Variable, error};
 use common::variables;
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ pub struct Settings {
     pub(crate) body_timeout: Duration,
     /// Bytes allocated for bodies at once.
     pub(crate) body_budget: usize,
-    /// Connections at once, and how long one may idle.
+    /// Connections at once, and how long one waits for its caller.
     pub(crate) connections: ConnectionLimits,
     /// Proxies that name the peer of a request.
     pub(crate) trusted_proxies: TrustedProxies,
@@ -56,7 +57,8 @@ impl Section for Settings {
         "CONNECT_MAX_BODY" => "4MiB", "largest request body, at most 16MiB; beyond it 413";
         "CONNECT_BODY_TIMEOUT" => "10s", "how long a request body may take to arrive; then 408";
         "CONNECT_BODY_BUDGET" => "256MiB", "bytes allocated for request bodies at once, at least twice CONNECT_MAX_BODY; of these an address may have a quarter and a network half; beyond it 503 overloaded";
-        "CONNECT_HEADER_TIMEOUT" => "30s", "how long a request's head may take, an idle connection may stay open, and a response may stay unread; less when more than half of CONNECT_MAX_CONNECTIONS are open";
+        "CONNECT_HEADER_TIMEOUT" => "10s", "how long a request's head may take from its first byte, and a new connection until then; then the connection is closed";
+        "CONNECT_IDLE_TIMEOUT" => "75s", "how long a connection may be idle after a request, and a response may stay unread; longer than the load balancer in front keeps idle connections; less when more than half of CONNECT_MAX_CONNECTIONS are open";
         "CONNECT_MAX_CONNECTIONS" => "4096", "connections at once; beyond it the longest idle one, or the one whose body has been arriving for longest, is closed for a new one; if there is neither, the new one is closed";
         "CONNECT_MAX_CONNECTIONS_PER_PEER" => optional, "connections of one address at once; beyond it new ones are closed; a quarter of CONNECT_MAX_CONNECTIONS when not set";
         "CONNECT_MAX_CONNECTIONS_PER_NETWORK" => optional, "connections of one network (IPv4 /24, IPv6 /64) at once; beyond it new ones are closed; half of CONNECT_MAX_CONNECTIONS when not set";
@@ -102,7 +104,10 @@ fn connection_limits(env: &Environment) -> Result<ConnectionLimits, SettingError
         all,
         per_peer: limit("CONNECT_MAX_CONNECTIONS_PER_PEER")?.unwrap_or((all / 4).max(1)),
         per_network: limit("CONNECT_MAX_CONNECTIONS_PER_NETWORK")?.unwrap_or((all / 2).max(1)),
-        header_timeout: env.get::<Settings, _>("CONNECT_HEADER_TIMEOUT")?,
+        times: ConnectionTimes {
+            head: env.get::<Settings, _>("CONNECT_HEADER_TIMEOUT")?,
+            idle: env.get::<Settings, _>("CONNECT_IDLE_TIMEOUT")?,
+        },
     })
 }
 

@@ -104,12 +104,20 @@ async fn responds_100_continue_to_a_caller_that_expects_it() {
 }
 
 #[tokio::test]
-async fn closes_an_incomplete_request_after_the_header_timeout() {
+async fn closes_an_incomplete_request_after_the_header_timeout_and_no_connection_that_is_idle_for_longer() {
     let world = World::with().set("CONNECT_HEADER_TIMEOUT", "300ms").join().await;
-    let mut connection = RawConnection::to(world.http().address()).await;
-    connection.send("POST /api/v1/crm/connect/events HTTP/1.1\r\nhost: conn").await;
-    // With or without a response, but in time.
-    connection.until_closed().await;
+    let open = async || RawConnection::to(world.http().address()).await;
+    let (mut idle, mut unused, mut slow) = (open().await, open().await, open().await);
+    let (request, begun) = ("GET / HTTP/1.1\r\nhost: connect\r\n\r\n", "GET / HTTP/1.1\r\nhost: conn");
+    for connection in [&mut idle, &mut slow] {
+        connection.send(request).await;
+        assert_eq!(connection.response().await.expect("a response").status, 404);
+    }
+    slow.send(begun).await;
+    unused.until_closed().await;
+    slow.until_closed().await;
+    idle.send(request).await;
+    assert_eq!(idle.response().await.expect("a response").status, 404);
 }
 
 #[tokio::test]

@@ -1,8 +1,12 @@
-//! What all HTTP servers of the programs share: the accept loop with its limits on connections (`server`), and bodies that are read
-//! within limits (`body`).
+//! The HTTP server that all programs share: the accept loop (`server`), the limits on connections (`connections`) and on what
+//! their callers may take (`socket`), and bodies that are read within limits (`body`).
 
 mod body;
+mod connections;
 mod server;
+mod socket;
 
 pub use body::{BodyFault, BodyReader, BodySource, BodyStream, discard};
-pub use server::{ServerLimits, accept, drain, serve};
+pub use connections::{ArrivingBody, Connection, ConnectionLimits, ConnectionRefusal, PeerShare};
+pub use server::{ServerSettings, serve, with_host};
+pub use socket::ConnectionTimes;

@@ -1,22 +1,24 @@
-//! The server of the operator's port, of the settings area and of `connect-receiver`: HTTP/1.1 with a bounded number of connections,
-//! of which each address has a share. Ingest shares the accept loop and the drain, and has limits of its own.
+//! The HTTP/1.1 server of all programs: limited connections, drained at shutdown.
 
+use super::connections::{Connection, ConnectionLimits, Connections};
+use super::socket::{ConnectionTimes, HttpSocket};
 use crate::limited;
 use crate::log_limit::LogLimit;
-use crate::shares::Counts;
+use crate::periodic::ticks;
+use crate::settings::Networks;
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper::{HeaderMap, Request, StatusCode, Uri, Version};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
+use std::future::pending;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,30 +27,38 @@ use warp::reply::Response;
 
 /// The wait after a failure to accept, such as when file descriptors are used up.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
-/// Age after which a connection is closed after its next response, so that a client that does not read its responses cannot
-/// occupy a connection forever.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
-/// Bytes of a connection's read buffer, which also limits a request's head; a larger head gets 431.
+/// How often idle connections are checked.
+const IDLE_CHECK: Duration = Duration::from_millis(500);
+/// Bytes of a connection's read buffer, which also limits a request's head; a larger head gets 431. At ingest's default limit
+/// these are a quarter of a gigabyte for all connections.
 const READ_BUFFER: usize = 64 * 1024;
 
 /// Limits the log lines of failures to accept.
 static ACCEPT_FAILURES: LogLimit<1> = LogLimit::new();
 
-/// The limits of a server.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerLimits {
-    /// Connections at once; further ones wait to be accepted.
-    pub connections: usize,
-    /// Connections of one address at once; further ones are closed.
-    pub per_peer: usize,
-    /// How long a request's head may take, and how long a connection may be idle.
-    pub header_timeout: Duration,
+/// How a server handles its connections.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Its limits.
+    pub limits: ConnectionLimits,
+    /// Trusted proxies, whose own connections have no share.
+    pub proxies: Networks,
     /// How long the drain may take.
     pub drain_within: Duration,
+    /// Whether the number of connections is exported: of one server of a program.
+    pub is_observed: bool,
 }
 
-/// Accepts the next connection.
-pub async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
+impl ServerSettings {
+    /// Those of a server for a few callers: 256 connections, of which one address may have half and one network three quarters.
+    pub fn small(drain_within: Duration) -> Self {
+        let times = ConnectionTimes { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
+        let limits = ConnectionLimits { all: 256, per_peer: 128, per_network: 192, times };
+        Self { limits, proxies: Networks::default(), drain_within, is_observed: false }
+    }
+}
+
+async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
@@ -64,77 +74,105 @@ pub async fn accept(listener: &TcpListener) -> (TcpStream, IpAddr) {
     }
 }
 
-/// Waits until the tasks of all connections have ended, for at most `within`.
-pub async fn drain(connections: TaskTracker, within: Duration) {
-    connections.close();
-    if timeout(within, connections.wait()).await.is_err() {
-        let left = connections.len();
-        tracing::warn!(connections = left, "drain timed out; closing the remaining connections");
-    }
-}
-
-/// Serves the connections of `listener` until `shutdown`, each with the service that `service` returns for its address; then lets
-/// requests under way finish.
+/// Serves the connections of `listener` until `shutdown`, each with the service that `service` returns for it; then accepts
+/// nothing more, lets requests under way finish, and returns once all connections are closed or the drain has taken too long.
+///
+/// Malformed HTTP never reaches a service: hyper responds by itself, with 400, 414 or 431 and no body. Of a head with both
+/// `Content-Length` and `Transfer-Encoding` it reads the body by its chunks, and closes the connection after the response
+/// (RFC 9112, 6.1).
 pub async fn serve<S>(
     listener: TcpListener,
-    limits: ServerLimits,
-    service: impl Fn(IpAddr) -> S,
+    settings: ServerSettings,
+    service: impl Fn(Arc<Connection>) -> S,
     shutdown: &CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+        + Send
+        + Sync
+        + 'static,
 {
-    let permits = Arc::new(Semaphore::new(limits.connections));
-    let (shares, tasks) = (Arc::new(Mutex::new(Counts::default())), TaskTracker::new());
-    let next = async || {
-        // The semaphore is never closed, so there is no error.
-        let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        (accept(&listener).await, permit)
-    };
-    while let Some(((socket, peer), permit)) = shutdown.run_until_cancelled(next()).await {
-        let Some(share) = ConnectionShare::take(&shares, peer, limits.per_peer) else { continue };
-        let (service, shutdown) = (service(peer), shutdown.clone());
-        tasks.spawn(async move {
-            serve_connection(socket, service, limits.header_timeout, &shutdown).await;
-            drop((share, permit));
-        });
-    }
-    drop(listener);
-    drain(tasks, limits.drain_within).await;
-}
-
-/// A connection as part of the share of its address; returned when dropped.
-struct ConnectionShare {
-    shares: Arc<Mutex<Counts<IpAddr>>>,
-    peer: IpAddr,
-}
-
-impl ConnectionShare {
-    fn take(shares: &Arc<Mutex<Counts<IpAddr>>>, peer: IpAddr, most: usize) -> Option<Self> {
-        let peer = peer.to_canonical();
-        let mut counts = shares.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.of(&peer) >= most {
-            return None;
+    let connections = Connections::new(settings.limits, settings.is_observed);
+    let tasks = TaskTracker::new();
+    let idle = connections.clone();
+    let closing = shutdown.run_until_cancelled(async {
+        let mut ticks = ticks(IDLE_CHECK);
+        loop {
+            ticks.tick().await;
+            idle.close_idle();
         }
-        counts.add(peer, 1);
-        Some(Self { shares: Arc::clone(shares), peer })
-    }
-}
-
-impl Drop for ConnectionShare {
-    fn drop(&mut self) {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner).subtract(&self.peer, 1);
+    });
+    let accepting = async {
+        while let Some((socket, peer)) = shutdown.run_until_cancelled(accept(&listener)).await {
+            // A refused connection is closed, and the loop continues with the next one.
+            let Some(connection) = connections.open(peer, settings.proxies.contains(peer)) else { continue };
+            let connection = Arc::new(connection);
+            let service = service(Arc::clone(&connection));
+            let socket = HttpSocket::new(socket, settings.limits.times);
+            tasks.spawn(serve_connection(socket, connection, service, shutdown.clone()));
+        }
+    };
+    tokio::join!(closing, accepting);
+    drop(listener);
+    tasks.close();
+    if timeout(settings.drain_within, tasks.wait()).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "drain timed out; closing the remaining connections");
     }
 }
 
 async fn serve_connection<S>(
-    socket: TcpStream,
+    socket: HttpSocket,
+    connection: Arc<Connection>,
     service: S,
-    header_timeout: Duration,
-    shutdown: &CancellationToken,
+    shutdown: CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send,
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + Sync,
 {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let state = socket.state();
+    let service = service_fn(async |request| {
+        // No request begins on a connection that is being closed.
+        let Some(_under_way) = connection.begin_request() else { return pending().await };
+        let _step = state.begin_request();
+        let response = service.call(request).await;
+        // Such a caller may still be sending, also during the drain.
+        if response.as_ref().is_ok_and(|response| response.headers().contains_key(CONNECTION)) {
+            state.set_lingering(true);
+        }
+        response
+    });
+    let http = http1::Builder::new()
+        .header_read_timeout(None)
+        .max_buf_size(READ_BUFFER)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut http = pin!(http);
+    let ended = tokio::select! {
+        biased;
+        () = connection.until_closed() => return,
+        ended = http.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            // An idle connection closes now, one with a request under way after its response. Neither lingers.
+            state.set_lingering(false);
+            http.as_mut().graceful_shutdown();
+            tokio::select! {
+                biased;
+                () = connection.until_closed() => return,
+                ended = http => ended,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "HTTP connection closed with an error");
+    }
+}
+
+/// Refuses requests that violate D34 with 400, on servers that have no stricter rules of their own: HTTP/1.1 needs exactly one
+/// `Host`, and a server that is no proxy needs a path.
+pub fn with_host<S>(
+    service: S,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>,
+{
+    service_fn(move |request: Request<Incoming>| {
         let response = check_head(&request).map(|()| service.call(request));
         async move {
             match response {
@@ -142,27 +180,9 @@ async fn serve_connection<S>(
                 Err(text) => Ok(refuse(text)),
             }
         }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(socket), service);
-    let mut connection = pin!(connection);
-    // Errors of a connection concern its client only.
-    tokio::select! {
-        ended = connection.as_mut() => return drop(ended),
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            return drop(connection.await);
-        }
-        () = sleep(CONNECTION_TIMEOUT) => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    drop(timeout(header_timeout, connection).await);
+    })
 }
 
-/// D34: HTTP/1.1 needs exactly one `Host`, and a server that is no proxy needs a path. Ingest has stricter rules of its own.
 fn check_head<B>(request: &Request<B>) -> Result<(), &'static str> {
     if !has_host(request.headers(), request.version()) {
         Err("the request must have one Host header\n")
@@ -220,15 +240,11 @@ mod tests {
     async fn an_address_has_a_share_of_the_connections_and_gets_it_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let limits = ServerLimits {
-            connections: 4,
-            per_peer: 2,
-            header_timeout: Duration::from_secs(30),
-            drain_within: Duration::from_secs(30),
-        };
+        let mut settings = ServerSettings::small(Duration::from_secs(30));
+        settings.limits.per_peer = 2;
         let shutdown = CancellationToken::new();
         let routes = warp::any().map(|| "fine");
-        let service = |_| TowerToHyperService::new(warp::service(routes));
+        let service = |_| with_host(TowerToHyperService::new(warp::service(routes)));
         let requests = async {
             let mut held =
                 [TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap()];
@@ -247,7 +263,7 @@ mod tests {
             shutdown.cancel();
         };
         timeout(Duration::from_secs(20), async {
-            tokio::join!(serve(listener, limits, service, &shutdown), requests)
+            tokio::join!(serve(listener, settings, service, &shutdown), requests)
         })
         .await
         .expect("the server ends");

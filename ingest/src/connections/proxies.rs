@@ -10,6 +10,11 @@ use std::net::IpAddr;
 pub(crate) struct TrustedProxies(Networks);
 
 impl TrustedProxies {
+    /// Their networks.
+    pub(crate) fn networks(&self) -> Networks {
+        self.0.clone()
+    }
+
     /// Whether `peer` is a trusted proxy.
     pub(crate) fn contains(&self, peer: IpAddr) -> bool {
         self.0.contains(peer)

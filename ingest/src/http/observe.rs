@@ -3,8 +3,7 @@
 //! Each request gets an id, which its response returns, and a trace: the caller's, or a new one when the caller sent no valid
 //! `traceparent`.
 
-use crate::connections::framing::FramingFault;
-use crate::connections::{ConnectionSlot, RequestOrigin};
+use crate::connections::RequestOrigin;
 use crate::http::RequestHead;
 use crate::http::metrics::RequestLabels;
 use crate::http::route::Route;
@@ -43,14 +42,11 @@ static FAILED: LogLimit<8> = LogLimit::new();
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RouteLabel(pub(crate) Route);
 
-/// Passes a valid request on the connection `slot` to `routes`, unless the share of its peer is used up, and records the
-/// outcome. `framing` is the fault that only the raw bytes show, because hyper removes `Content-Length` beside
-/// `Transfer-Encoding`.
+/// Passes a valid request to `routes`, unless the share of its peer is used up, and records the outcome.
 pub(crate) async fn observe_request<S>(
     routes: &S,
     request: Request<Incoming>,
-    framing: Option<FramingFault>,
-    slot: &ConnectionSlot,
+    origin: RequestOrigin,
 ) -> Result<Response, Infallible>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -65,14 +61,13 @@ where
     let trace_id = request_context.context.trace_id.encode(&mut trace_id);
     // At the level of errors, so that every log line of the request has it at any log level.
     let span = tracing::error_span!("request", request_id = %id, %trace_id);
-    let violation = HttpViolation::of(&request, framing);
-    let origin = slot.origin(request.headers());
+    let violation = HttpViolation::of(&request);
     let (request, head) = take_head(request, request_context, origin);
     let handling = async {
         if let Some(violation) = violation {
             return Ok(refuse(violation, &head, request));
         }
-        match slot.take_share(&head.origin) {
+        match head.origin.take_share() {
             Ok(_share) => routes.call(request).await,
             Err(bound) => {
                 discard(head.body_source(), request.into_body().into_data_stream());

@@ -3,7 +3,6 @@
 //!
 //! Where the end of the request is ambiguous, the connection is closed after the response.
 
-use crate::connections::framing::FramingFault;
 use crate::refusal::Refusal;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use hyper::http::uri::{Authority, Scheme};
@@ -24,10 +23,6 @@ pub(crate) enum HttpViolation {
     HostRepeated,
     /// `Host` is no host with or without a port.
     HostMalformed,
-    /// `Content-Length` and `Transfer-Encoding` in one head.
-    TwoLengths,
-    /// The end of the request before it on the connection is unclear.
-    UnclearBoundary,
     /// Another transfer coding than `chunked`, or more than that one.
     TransferEncoding,
     /// A body in another coding than `identity`.
@@ -35,11 +30,11 @@ pub(crate) enum HttpViolation {
 }
 
 impl HttpViolation {
-    /// The first violation of a request. `framing` is the fault that only the raw bytes show.
-    pub(crate) fn of<B>(request: &Request<B>, framing: Option<FramingFault>) -> Option<Self> {
+    /// The first violation of a request.
+    pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
         let (headers, uri) = (request.headers(), request.uri());
         // Framing first: it decides whether the connection can be kept.
-        let found = of_framing(headers, framing)
+        let found = of_framing(headers)
             .and_then(|()| of_host(headers, request.version()))
             .and_then(|host| of_target(uri, host))
             .and_then(|()| of_content(headers));
@@ -63,27 +58,15 @@ impl HttpViolation {
             Self::HostMissing => "Host: is required",
             Self::HostRepeated => "Host: must not be repeated",
             Self::HostMalformed => "Host: must be a host name or address, with or without a port",
-            Self::TwoLengths => "Content-Length: must not be sent together with Transfer-Encoding",
-            Self::UnclearBoundary => {
-                "the end of the request before this one is unclear; send this one on another connection"
-            }
             Self::TransferEncoding => "Transfer-Encoding: must be chunked, once, or absent",
             Self::ContentEncoding => "Content-Encoding: must be identity or absent",
         }
     }
 }
 
-fn of_framing(headers: &HeaderMap, framing: Option<FramingFault>) -> Result<(), HttpViolation> {
-    match framing {
-        Some(FramingFault::TwoLengths) => return Err(HttpViolation::TwoLengths),
-        Some(FramingFault::UnclearBoundary) => return Err(HttpViolation::UnclearBoundary),
-        None => {}
-    }
+fn of_framing(headers: &HeaderMap) -> Result<(), HttpViolation> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let first = codings.next();
-    if first.is_some() && headers.contains_key(CONTENT_LENGTH) {
-        return Err(HttpViolation::TwoLengths);
-    }
     let is_chunked = first.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
     if is_chunked && codings.next().is_none() { Ok(()) } else { Err(HttpViolation::TransferEncoding) }
 }
@@ -136,7 +119,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        HttpViolation::of(&request.body(()).unwrap(), None)
+        HttpViolation::of(&request.body(()).unwrap())
     }
 
     #[test]
@@ -168,10 +151,10 @@ mod tests {
         }
         let mut old = Request::new(());
         *old.version_mut() = Version::HTTP_10;
-        assert_eq!(HttpViolation::of(&old, None), None);
+        assert_eq!(HttpViolation::of(&old), None);
         // Without a header nothing says that the host of the target is this server.
         *old.uri_mut() = Uri::from_static("http://elsewhere/");
-        assert_eq!(HttpViolation::of(&old, None), Some(HttpViolation::HostMissing));
+        assert_eq!(HttpViolation::of(&old), Some(HttpViolation::HostMissing));
     }
 
     #[test]
@@ -184,15 +167,6 @@ mod tests {
         }
         let twice = [("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")];
         assert_eq!(framed(&twice), Some(HttpViolation::TransferEncoding));
-        let both = [("transfer-encoding", "chunked"), ("content-length", "1")];
-        assert_eq!(framed(&both), Some(HttpViolation::TwoLengths));
-        for (fault, expected) in [
-            (FramingFault::TwoLengths, HttpViolation::TwoLengths),
-            (FramingFault::UnclearBoundary, HttpViolation::UnclearBoundary),
-        ] {
-            assert_eq!(HttpViolation::of(&Request::new(()), Some(fault)), Some(expected));
-        }
-
         let sized = ("content-length", "1");
         for coding in ["gzip", "identity, gzip", "br"] {
             let expected = Some(HttpViolation::ContentEncoding);

@@ -1,9 +1,9 @@
 //! Counters that alerts and the runbook rely on are exported at zero and count.
 
 use common::broker::CallError;
+use common::http::ConnectionRefusal;
 use dispatcher::send::Outcome;
 use ingest::auth::AuthFailure;
-use ingest::connections::ConnectionRefusal;
 use ingest::overload::OverloadReason;
 use std::time::Instant;
 use tests::event::batch;

@@ -5,10 +5,9 @@ use crate::dispatch;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::request::{BODY_MAX, Request};
-use common::http::{self, BodyReader, BodySource, BodyStream, ServerLimits};
+use common::http::{self, BodyReader, BodySource, BodyStream, Connection, ServerSettings};
 use hyper::{HeaderMap, Method};
 use hyper_util::service::TowerToHyperService;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -19,9 +18,6 @@ use warp::path::FullPath;
 use warp::reply::Response;
 use warp::{Filter, Rejection};
 
-/// How long a request's head may take, and how long a connection may be idle. Short, because clients without credentials could
-/// keep all connections.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes allocated for bodies at once.
@@ -38,13 +34,11 @@ pub(crate) async fn serve(
 ) {
     let threads = LocalPoolHandle::new(THREADS);
     let bodies = BodyReader::new(BODY_MAX, BODY_TIMEOUT, BODY_BUDGET);
-    let service = |peer| {
-        let routes = routes(Arc::clone(&app), threads.clone(), bodies.clone(), peer);
-        TowerToHyperService::new(warp::service(routes))
+    let service = |connection| {
+        let routes = routes(Arc::clone(&app), threads.clone(), bodies.clone(), connection);
+        http::with_host(TowerToHyperService::new(warp::service(routes)))
     };
-    let limits =
-        ServerLimits { connections: 256, per_peer: 128, header_timeout: HEADER_TIMEOUT, drain_within };
-    http::serve(listener, limits, service, shutdown).await;
+    http::serve(listener, ServerSettings::small(drain_within), service, shutdown).await;
 }
 
 /// All requests of a connection, whatever their path: [`dispatch`] finds the route.
@@ -52,14 +46,16 @@ fn routes(
     app: Arc<App>,
     threads: LocalPoolHandle,
     bodies: BodyReader,
-    peer: IpAddr,
+    connection: Arc<Connection>,
 ) -> impl Filter<Extract = (Response,), Error = Rejection, Future: Send> + Clone {
     let query = warp::query::raw().or(warp::any().map(String::new)).unify();
     let parts = warp::method().and(warp::path::full()).and(query).and(warp::header::headers_cloned());
     parts.and(warp::body::stream()).then(move |method, path: FullPath, query, headers, body| {
         let (app, threads, bodies) = (Arc::clone(&app), threads.clone(), bodies.clone());
-        let path = path.as_str().to_owned();
-        async move { respond(app, threads, bodies, peer, (method, path, query, headers), Box::pin(body)).await }
+        let (path, connection) = (path.as_str().to_owned(), Arc::clone(&connection));
+        async move {
+            respond(app, threads, bodies, &connection, (method, path, query, headers), Box::pin(body)).await
+        }
     })
 }
 
@@ -69,11 +65,13 @@ async fn respond(
     app: Arc<App>,
     threads: LocalPoolHandle,
     bodies: BodyReader,
-    peer: IpAddr,
+    connection: &Connection,
     (method, path, raw_query, headers): (Method, String, String, HeaderMap),
     body: impl BodyStream,
 ) -> Response {
-    let body = bodies.read(BodySource::new(peer, &headers), body, || ()).await.map_err(Failure::from);
+    let peer = connection.peer();
+    let body = bodies.read(BodySource::new(peer, &headers), body, || connection.begin_body()).await;
+    let body = body.map_err(Failure::from);
     // Unreadable queries are treated as missing ones: every page has defaults.
     let query = Fields::parse(raw_query.as_bytes()).unwrap_or_default();
     let request = Arc::new(Request { id: Uuid::now_v7(), peer, method, path, query, headers });

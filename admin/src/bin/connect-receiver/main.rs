@@ -9,7 +9,7 @@ use arguments::Arguments;
 use chrono::{DateTime, Utc};
 use clap::Parser as _;
 use common::clock::to_text;
-use common::http::{self, ServerLimits};
+use common::http::{self, ServerSettings};
 use common::sealed::Secret;
 use common::shutdown;
 use common::signature::{SignatureError, verify_webhook};
@@ -29,14 +29,6 @@ use warp::reply::Response;
 
 /// The largest body that is read, in bytes.
 const MAX_BODY: usize = 1 << 20;
-/// The limits of the server.
-const LIMITS: ServerLimits = ServerLimits {
-    connections: 256,
-    per_peer: 256,
-    header_timeout: Duration::from_secs(30),
-    drain_within: Duration::from_secs(2),
-};
-
 struct Receiver {
     secret: Secret,
     verbose: bool,
@@ -61,7 +53,8 @@ async fn serve(arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.address))?;
     println!("listening on http://{}", listener.local_addr().map_err(|error| error.to_string())?);
     let shutdown_requested = shutdown::on_signal().map_err(|error| error.to_string())?;
-    http::serve(listener, LIMITS, |_| service(&receiver), &shutdown_requested).await;
+    let settings = ServerSettings::small(Duration::from_secs(2));
+    http::serve(listener, settings, |_| http::with_host(service(&receiver)), &shutdown_requested).await;
     Ok(())
 }
 
@@ -151,7 +144,13 @@ mod tests {
         let http = HttpClient::new(listener.local_addr().unwrap());
         let receiver = Arc::new(receiver);
         let accepting = tokio::spawn(async move {
-            http::serve(listener, LIMITS, |_| service(&receiver), &CancellationToken::new()).await;
+            http::serve(
+                listener,
+                ServerSettings::small(Duration::ZERO),
+                |_| service(&receiver),
+                &CancellationToken::new(),
+            )
+            .await;
         });
         for (request, status) in [
             (webhook("s3cret", 0), 204),

@@ -62,7 +62,12 @@ pub(crate) async fn run(options: &Options) -> String {
 /// The states with the size of each program, and how many bodies were held.
 async fn round(options: &Options) -> (Vec<(&'static str, Vec<[f64; 2]>)>, usize) {
     let world = builder().dispatchers(1).set("CONNECT_MAX_CONNECTIONS", "16384");
-    let world = world.set("CONNECT_HEADER_TIMEOUT", "120s").set("CONNECT_BODY_TIMEOUT", "120s").start().await;
+    let world = world
+        .set("CONNECT_HEADER_TIMEOUT", "120s")
+        .set("CONNECT_IDLE_TIMEOUT", "120s")
+        .set("CONNECT_BODY_TIMEOUT", "120s")
+        .start()
+        .await;
     sleep(SLOW).await;
     let mut states = vec![("at rest, just started", read(&world))];
     fill(&world, &world.key).await;
