@@ -1,7 +1,7 @@
 //! TLS to Postgres: the driver's connector.
 
 use crate::settings::DATABASE_TLS_NAMES;
-use crate::tls::{TlsFailure, TlsOptions, TlsServer, explain_io, handshake};
+use crate::tls::{TlsFailure, TlsOptions, TlsServer, explain_io, handshake, server_end_point};
 use futures_util::future::BoxFuture;
 use rustls::ClientConfig;
 use std::error::Error as StdError;
@@ -74,9 +74,10 @@ impl std::fmt::Debug for EncryptedStream {
 }
 
 impl TlsStream for EncryptedStream {
-    /// None: the name of the server is verified, which channel binding would only repeat.
     fn channel_binding(&self) -> ChannelBinding {
-        ChannelBinding::none()
+        let certificates = self.0.get_ref().1.peer_certificates().unwrap_or_default();
+        let end_point = certificates.first().and_then(|own| server_end_point(own));
+        end_point.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
     }
 }
 

@@ -180,8 +180,8 @@ fn check_parts(rest: &str) -> Result<(), String> {
 
 fn check_option((name, value): (&str, &str)) -> Result<(), String> {
     match (name, value) {
-        ("channel_binding", "disable" | "prefer") => Ok(()),
-        ("channel_binding", _) => Err("channel_binding must be disable or prefer".to_owned()),
+        ("channel_binding", "disable" | "prefer" | "require") => Ok(()),
+        ("channel_binding", _) => Err("channel_binding must be disable, prefer or require".to_owned()),
         ("application_name" | "fallback_application_name", _) => {
             Err(format!("{name} is set by the programs themselves; leave it out"))
         }
@@ -228,7 +228,7 @@ mod tests {
             ("postgres://u:hunter2@h/d?sslmode=prefer", "may fall back to plain text"),
             ("postgres://u:hunter2@h/d?sslmode=hunter2", "sslmode must be disable"),
             ("postgres://u:hunter2@h/d?sslcrl=/x.pem", "sslcrl is not supported"),
-            ("postgres://u:hunter2@h/d?channel_binding=require", "channel_binding must be"),
+            ("postgres://u:hunter2@h/d?channel_binding=on", "channel_binding must be"),
             ("postgres://u:hunter2@h/d?target_session_attrs=primary", "target_session_attrs must be any"),
             ("postgres://u:hunter2@h/d?gssencmode=require", "gssencmode is not supported"),
             ("postgres://u:hunter2@h/d?application_name=x", "application_name is set by the programs"),

@@ -91,6 +91,10 @@ impl Section for BrokerSettings {
         if dead_letters.length().is_some_and(|length| length > DEAD_LETTERS_MAX) {
             return Err(error("CONNECT_RETENTION_DEAD_LETTERS", "must be off or at most 49d"));
         }
+        // RabbitMQ keeps these names for itself, and would refuse every declaration.
+        if prefix.starts_with("amq.") {
+            return Err(error("CONNECT_QUEUE_PREFIX", "must not begin with 'amq.', which RabbitMQ reserves"));
+        }
         Ok(Self {
             urls,
             prefix,

@@ -3,12 +3,14 @@
 //! Every connection with TLS is verified: the server's certificate must be signed by a trusted authority and be valid for the
 //! host's name. There is no option to turn the verification off, and no fallback to plain text.
 
+mod channel_binding;
 mod failure;
 mod handshake;
 mod options;
 mod report;
 mod roots;
 
+pub(crate) use channel_binding::server_end_point;
 pub use failure::explain_certificate_of;
 pub(crate) use failure::{TlsFailure, explain_io};
 pub(crate) use handshake::{TlsServer, handshake};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct TrustedRoots {
     authorities: RootCertStore,
-    /// Those of the operator's files. A server may present one of them itself: it is self-signed then.
+    /// The same, whole. A server may present one of them itself: it is self-signed then.
     listed: Vec<CertificateDer<'static>>,
 }
 
@@ -35,7 +35,8 @@ impl TrustedRoots {
         if let Some(error) = loaded.errors.first() {
             tracing::warn!(errors = loaded.errors.len(), %error, "some of the system's root certificates cannot be read; ignoring them");
         }
-        roots.authorities.add_parsable_certificates(loaded.certs);
+        roots.authorities.add_parsable_certificates(loaded.certs.iter().cloned());
+        roots.listed = loaded.certs;
         roots
     }
 

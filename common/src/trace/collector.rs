@@ -1,5 +1,6 @@
 //! The client of a trace collector, over OTLP/HTTP.
 
+use crate::tls::TrustedRoots;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::CONTENT_TYPE;
@@ -8,8 +9,6 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -28,18 +27,14 @@ pub(super) struct Collector {
 impl Collector {
     /// A client that posts to `url`. The error says why TLS cannot be set up.
     pub(super) fn new(url: Uri) -> Result<Self, String> {
-        let builder = if url.scheme_str() == Some("https") {
-            let provider = ring::default_provider();
-            let builder = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider);
-            builder.map_err(|error| format!("no root certificates: {error}"))?
-        } else {
-            let config = ClientConfig::builder_with_provider(ring::default_provider().into())
-                .with_safe_default_protocol_versions()
-                .map_err(|error| error.to_string())?;
-            let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-            HttpsConnectorBuilder::new().with_tls_config(config)
-        };
-        let connector = builder.https_or_http().enable_http1().build();
+        let is_encrypted = url.scheme_str() == Some("https");
+        let roots = if is_encrypted { TrustedRoots::system() } else { TrustedRoots::none() };
+        if is_encrypted && roots.is_empty() {
+            return Err("no root certificates are installed".to_owned());
+        }
+        let tls = roots.client()?.with_no_client_auth();
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
         Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), url })
     }
 

@@ -4,6 +4,7 @@
 mod broker;
 mod postgres;
 mod programs;
+mod self_signed;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -88,3 +88,23 @@ async fn a_server_that_requires_a_client_certificate_gets_one() {
         "{says}"
     );
 }
+
+#[tokio::test]
+async fn channel_binding_is_used_where_it_is_required() {
+    let (postgres, authority) = (Postgres::start().await, Authority::new());
+    postgres.encrypt(&authority.certificate(&["localhost"]), None).await;
+    let verified = format!(
+        "{}?sslmode=verify-full&sslrootcert={}&channel_binding=",
+        postgres.url_of_host("localhost"),
+        authority.file().display()
+    );
+    // A server that asks for no password proves nothing.
+    until_refused(&format!("{verified}require"), &["channel binding"]).await;
+    postgres.execute("CREATE ROLE bound LOGIN SUPERUSER PASSWORD 'secret'").await;
+    postgres.require_password().await;
+    let (_, place) = verified.split_once('@').expect("a user");
+    for binding in ["require", "prefer", "disable"] {
+        let url = format!("postgres://bound:secret@{place}{binding}");
+        until_accepted(&Connectctl::for_database(&url)).await;
+    }
+}

@@ -25,6 +25,13 @@ impl Postgres {
         self.execute("SELECT pg_reload_conf()").await;
     }
 
+    /// Has connections with TLS check a password (SCRAM).
+    pub async fn require_password(&self) {
+        let lines = "hostnossl all all 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+        self.write("pg_hba.conf", lines);
+        self.execute("SELECT pg_reload_conf()").await;
+    }
+
     /// Host name, port and database of its URL under another name of the host.
     pub fn url_of_host(&self, host: &str) -> String {
         self.url().replace("127.0.0.1", host)

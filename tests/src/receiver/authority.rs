@@ -4,7 +4,8 @@ use chrono::Datelike as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +17,8 @@ use tokio_rustls::TlsAcceptor;
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: PathBuf,
+    /// Its own certificate, where servers present that one.
+    own: Option<Certificate>,
 }
 
 /// A certificate and its private key, each as PEM.
@@ -46,6 +49,14 @@ impl Authority {
         Self::create(params)
     }
 
+    /// What `openssl req -x509 -addext subjectAltName=…` makes: servers of these names present the authority's own certificate.
+    pub fn self_signed(names: &[&str]) -> Self {
+        let mut authority = Self::create(Self::params(names));
+        let certificate = std::fs::read_to_string(&authority.file).expect("the authority's file");
+        authority.own = Some(Certificate { certificate, key: authority.issuer.key().serialize_pem() });
+        authority
+    }
+
     fn create(mut params: CertificateParams) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -56,7 +67,7 @@ impl Authority {
         let root = params.self_signed(&key).expect("a root certificate");
         let file = std::env::temp_dir().join(format!("connect-ca-{}-{count}.pem", std::process::id()));
         std::fs::write(&file, root.pem()).expect("a directory for temporary files");
-        Self { issuer: Issuer::new(params, key), file }
+        Self { issuer: Issuer::new(params, key), file, own: None }
     }
 
     /// Its root certificate (PEM), for `CONNECT_WEBHOOK_CA_FILE`.
@@ -66,7 +77,7 @@ impl Authority {
 
     /// A certificate for these names and addresses.
     pub fn certificate(&self, names: &[&str]) -> Certificate {
-        self.sign(&Self::params(names))
+        self.own.clone().unwrap_or_else(|| self.sign(&Self::params(names)))
     }
 
     /// A certificate for these names and addresses that has expired.
@@ -99,14 +110,14 @@ impl Authority {
 
     /// TLS with a certificate for these names and addresses.
     pub(super) fn acceptor(&self, names: &[&str]) -> TlsAcceptor {
-        let key = KeyPair::generate().expect("a key");
-        let certificate = Self::params(names).signed_by(&key, &self.issuer).expect("a certificate");
-        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a private key");
+        let Certificate { certificate, key } = self.certificate(names);
+        let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("a private key");
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("TLS 1.2 and 1.3")
             .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
+            .with_single_cert(vec![certificate], key)
             .expect("the key is the certificate's");
         TlsAcceptor::from(Arc::new(config))
     }
