@@ -61,6 +61,7 @@ CREATE TABLE api_keys (
     created_at        timestamptz NOT NULL,
     expires_at        timestamptz,
     revoked_at        timestamptz,
+    revision          bigint      NOT NULL,
     PRIMARY KEY (tenant_id, prefix)
 );
 COMMENT ON TABLE  api_keys IS
@@ -85,33 +86,58 @@ COMMENT ON COLUMN api_keys.old_secret_until IS
 COMMENT ON COLUMN api_keys.created_at IS 'When the operator created the key.';
 COMMENT ON COLUMN api_keys.expires_at IS 'From when on the key is refused; null is never.';
 COMMENT ON COLUMN api_keys.revoked_at IS 'When it was revoked; null while it is not (D5).';
+COMMENT ON COLUMN api_keys.revision IS
+    'The value of key_revision with the last change of the key or its tenant. Set by a trigger: every ingest loads the keys whose revision is higher than those that it knows.';
 
 CREATE INDEX api_keys_prefix ON api_keys (prefix, tenant_id) WHERE prefix IS NOT NULL;
 
+CREATE INDEX api_keys_revision ON api_keys (revision, prefix);
+
 CREATE TABLE key_revision (
-    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
-    revision  bigint  NOT NULL
+    singleton    boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    revision     bigint  NOT NULL,
+    last_removal bigint  NOT NULL
 );
 COMMENT ON TABLE  key_revision IS
-    'Grows with each committed change of a key or a tenant, so that the loss of a notification is harmless (D5).';
+    'Grows with each committed change of keys, so that the loss of a notification is harmless (D5). Each change holds the row until it commits, so that revisions become visible in their order.';
 COMMENT ON COLUMN key_revision.singleton IS 'Always true: keeps the table at one row.';
 COMMENT ON COLUMN key_revision.revision IS
-    'Count of the changes so far. One that differs from what an ingest has seen makes its cached keys stale.';
-INSERT INTO key_revision (revision) VALUES (0);
+    'Count of the changes so far: of statements, each of which may have changed several keys.';
+COMMENT ON COLUMN key_revision.last_removal IS
+    'The revision with which keys were last deleted: an ingest that knows a lower one loads all keys.';
+INSERT INTO key_revision (revision, last_removal) VALUES (0, 0);
 
 CREATE FUNCTION bump_key_revision() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE key_revision SET revision = revision + 1;
+    UPDATE key_revision SET revision = revision + 1,
+        last_removal = CASE TG_OP WHEN 'DELETE' THEN revision + 1 ELSE last_removal END;
     PERFORM pg_notify('connect_keys', '');
     RETURN NULL;
 END $$;
-CREATE TRIGGER api_keys_changed AFTER INSERT OR UPDATE OR DELETE ON api_keys
+CREATE TRIGGER api_keys_change BEFORE INSERT OR UPDATE OR DELETE ON api_keys
     FOR EACH STATEMENT EXECUTE FUNCTION bump_key_revision();
-CREATE TRIGGER tenants_changed AFTER UPDATE OR DELETE ON tenants
-    FOR EACH STATEMENT EXECUTE FUNCTION bump_key_revision();
-COMMENT ON FUNCTION bump_key_revision() IS 'Makes every ingest read its cached keys again.';
+COMMENT ON FUNCTION bump_key_revision() IS 'Makes every ingest load the keys that the statement changes.';
 
--- A table of its own: an update of api_keys would make every ingest read its keys again. No foreign key, so that recording a
+CREATE FUNCTION set_key_revision() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT revision INTO NEW.revision FROM key_revision;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER api_keys_revision BEFORE INSERT OR UPDATE ON api_keys
+    FOR EACH ROW EXECUTE FUNCTION set_key_revision();
+COMMENT ON FUNCTION set_key_revision() IS 'Marks a changed key with the revision of the change.';
+
+CREATE FUNCTION change_keys_of_tenant() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE api_keys SET revision = 0 WHERE tenant_id = NEW.tenant_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tenants_changed AFTER UPDATE ON tenants FOR EACH ROW
+    WHEN ((OLD.slug, OLD.reads_per_second) IS DISTINCT FROM (NEW.slug, NEW.reads_per_second))
+    EXECUTE FUNCTION change_keys_of_tenant();
+COMMENT ON FUNCTION change_keys_of_tenant() IS 'Marks the keys of a changed tenant, with which every ingest keeps its slug and limit.';
+
+-- A table of its own: an update of api_keys would make every ingest load the key again. No foreign key, so that recording a
 -- use locks no key.
 CREATE TABLE api_key_uses (
     tenant_id     uuid        NOT NULL,

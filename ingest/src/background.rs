@@ -1,5 +1,6 @@
 //! Background tasks: gauges, readiness, and returning freed memory.
 
+use crate::auth::Keys;
 use crate::publish::QueuePublisher;
 use crate::store::{self, replay_entries, schema};
 use common::db::{Client, Database, is_verified, verify_master_key};
@@ -7,10 +8,11 @@ use common::health::Health;
 use common::periodic::ticks;
 use common::sealed::MasterKeys;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Readiness: Postgres responds, accepts writes, and has the schema.
+/// Readiness: Postgres responds, accepts writes, and has the schema, and the API keys are loaded and current.
 pub(crate) const POSTGRES: &str = "postgres";
 /// Readiness: replay entries can be written, and their next partitions can be created.
 pub(crate) const REPLAY_STORE: &str = "replay_store";
@@ -54,6 +56,7 @@ pub(crate) async fn observe_pools(pools: Vec<Database>) {
 pub(crate) async fn watch_readiness(
     db: Database,
     masters: MasterKeys,
+    keys: Arc<Keys>,
     queues: [QueuePublisher; 2],
     health: Health,
 ) {
@@ -65,7 +68,7 @@ pub(crate) async fn watch_readiness(
         let is_migrated = store::run_until(&db, deadline, schema::is_migrated).await.unwrap_or(false);
         // A demoted server still serves look-ups of keys and records, but with an outdated state.
         let is_usable = is_migrated && db.is_writable(POSTGRES_WITHIN).await;
-        health.set(POSTGRES, is_usable);
+        health.set(POSTGRES, is_usable && keys.are_current());
         let deadline = Instant::now() + POSTGRES_WITHIN;
         let is_writable = store::run_until(&db, deadline, replay_entries::check).await.unwrap_or(false);
         health.set(REPLAY_STORE, is_usable && is_writable);

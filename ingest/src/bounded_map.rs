@@ -1,7 +1,4 @@
 //! A map of bounded size that evicts entries that were not used recently.
-//!
-//! Own code instead of `quick_cache` or `moka`: the key cache changes several entries under one lock, so that no key that was read
-//! before an invalidation is stored after it. Under that lock a concurrent cache has nothing to add.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -37,16 +34,6 @@ impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
         }
         self.young.insert(key, value);
     }
-
-    pub(crate) fn remove(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.young.clear();
-        self.old.clear();
-    }
 }
 
 #[cfg(test)]
@@ -67,15 +54,11 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_replaced_and_removed_wherever_it_lies() {
+    fn an_entry_is_replaced_wherever_it_lies() {
         let mut map = BoundedMap::new(1);
         map.insert(1, "a");
         map.insert(2, "b");
         map.insert(1, "c");
         assert_eq!(map.get(&1), Some(&"c"));
-        map.remove(&2);
-        map.remove(&1);
-        assert_eq!(map.get(&1), None);
-        assert_eq!(map.get(&2), None);
     }
 }

@@ -26,8 +26,6 @@ pub enum OverloadReason {
     BacklogShare,
     /// `CONNECT_BODY_BUDGET` bytes are allocated for bodies, or an address or network has used up its share of them.
     BodyBudget,
-    /// Too many keys that are not in the cache wait to be looked up for an address or network.
-    KeyLookUps,
     /// Too many signatures wait for the replay store.
     ReplayStore,
     /// Too many reads wait for the database.

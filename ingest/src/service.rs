@@ -1,6 +1,6 @@
 //! Starts the services of ingest, runs the server, and shuts both down in order.
 
-use crate::auth::{Auth, KeyCache, KeyStore, KeyUses, watch_keys};
+use crate::auth::{Auth, KeyUses, Keys, watch_keys};
 use crate::background::{self, BROKER, MASTER_KEY, POSTGRES, REPLAY_STORE};
 use crate::connections::RequestOrigin;
 use crate::counters::register_counters;
@@ -37,8 +37,6 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Connections for key look-ups, separate so that look-ups of unknown prefixes do not use up those of the replay store.
-const KEY_CONNECTIONS: usize = 4;
 /// Connections of the replay store: its own, one for partitions, and one for readiness and reports.
 const REPLAY_CONNECTIONS: usize = ReplayStore::CONNECTIONS + 2;
 /// Time kept for closing the broker's connection after the drain.
@@ -107,7 +105,6 @@ fn start_services(
     broker_closes: &CancellationToken,
 ) -> (Arc<Services>, KeyUses, KeyRequestRecorder) {
     let (url, read_url) = (&service.database.url, &service.database.read_url);
-    let key_db = pool(url, "ingest_keys", KEY_CONNECTIONS, ingest.store_timeout);
     let replay_db = pool(url, "ingest_replay", REPLAY_CONNECTIONS, ingest.store_timeout);
     let read_pools = |url, name| {
         ReadPools::new(ingest.read_connections as usize, |size| pool(url, name, size, ingest.store_timeout))
@@ -115,12 +112,11 @@ fn start_services(
     let primary_reads = read_pools(url, "ingest_reads");
     let replica_reads = (read_url != url).then(|| read_pools(read_url, "ingest_replica_reads"));
     let partitions = ReplayPartitions::new(replay_db.clone());
-    let cache = Arc::new(KeyCache::default());
     let replays = ReplayStore::start(replay_db.clone(), partitions.clone(), ingest.store_timeout);
     let lag = Arc::new(ReplicaLag::new(service.database.read_max_lag));
     let replica = replica_reads.as_ref().map(|pools| (pools, Arc::clone(&lag)));
     let reads = RecordReader::start(&replays, &primary_reads, replica, ingest.store_timeout);
-    let keys = KeyStore::new(key_db.clone(), service.master_keys.clone(), Arc::clone(&cache));
+    let keys = Arc::new(Keys::new(service.master_keys.clone()));
     let queues = [Queue::Events, Queue::Records].map(|queue| {
         let rpc = Rpc::start(broker, queue, broker_closes.clone());
         QueuePublisher::new(rpc, Backlog::new(queue, ingest.backlog_target))
@@ -128,12 +124,12 @@ fn start_services(
     let [event_queue, write_queue] = queues.clone();
 
     let read_pools = [Some(&primary_reads), replica_reads.as_ref()].into_iter().flatten();
-    let pools = [key_db, replay_db.clone()].into_iter();
+    let pools = std::iter::once(replay_db.clone());
     let pools = pools.chain(read_pools.flat_map(|pools| pools.all().iter().cloned())).collect();
     if replica_reads.is_some() {
         tokio::spawn(watch_replica(&service.database, ingest.store_timeout, lag));
     }
-    tokio::spawn(watch_keys(service.database.direct_url.clone(), cache));
+    tokio::spawn(watch_keys(service.database.direct_url.clone(), Arc::clone(&keys)));
     tokio::spawn(maintain_partitions(partitions));
     let uses = KeyUses::new(replay_db.clone());
     tokio::spawn(uses.clone().write_regularly());
@@ -144,7 +140,7 @@ fn start_services(
     let backlogs = queues.iter().map(|queue| queue.backlog().clone()).collect();
     tokio::spawn(backlog::report_pressure(replay_db.clone(), backlogs));
     let (masters, health) = (service.master_keys.clone(), service.health.clone());
-    tokio::spawn(background::watch_readiness(replay_db, masters, queues, health));
+    tokio::spawn(background::watch_readiness(replay_db, masters, Arc::clone(&keys), queues, health));
     let events = EventPublisher::new(event_queue, ingest.publish_timeout, ingest.reply_timeout);
     let services = Arc::new(Services {
         bodies: BodyReader::new(ingest.max_body, ingest.body_timeout, ingest.body_budget),

@@ -110,6 +110,15 @@ impl DatabaseSession {
         self.response(self.client.query_one(statement, parameters)).await
     }
 
+    /// Runs a statement that returns any number of rows.
+    pub async fn query(
+        &self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, TxError> {
+        self.response(self.client.query(statement, parameters)).await
+    }
+
     /// Uses the session, which detects that it is lost and keeps the server from ending it as idle. Fails as well when the
     /// server has become read-only: locks on it no longer exclude the other programs, and their notifications do not reach it.
     pub async fn keep_alive(&self) -> Result<(), TxError> {

@@ -1,147 +1,134 @@
-//! Looks up the API key of a prefix, in the cache or in the database.
+//! All API keys, in memory, each used only while it is known to match the database (D5).
+//!
+//! [`watch_keys`](super::watch_keys) loads what has changed: when it is notified, several times a second in case a notification is
+//! lost, and before a request is refused. Keys are used within [`MAX_STALENESS`] of the last time at which the database had
+//! no further change. So a revoked key is refused within that time, and while the database is unavailable no key is used.
 
 use super::key::{ApiKey, OldSecret};
-use super::key_cache::{CacheLookup, KeyCache, LookupTicket};
 use super::key_uses::NotedMinutes;
-use super::lookup_limiter::{KeyLookupLimiter, LookupPermit};
-use crate::overload::OverloadReason;
+use crate::bounded_map::BoundedMap;
 use crate::refusal::Refusal;
-use crate::store::{self, api_keys};
+use crate::store::api_keys;
 use common::caller::Caller;
 use common::clock;
-use common::db::Database;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::metrics::{self as names, SECRET_DECRYPTION_FAILURES};
 use common::model::{KeyPrefix, Scope, Scopes, TenantId};
-use common::outage::Outage;
 use common::sealed::{DecryptionFailed, MasterKeys, api_key_binding};
-use std::net::IpAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
+
+/// How long a confirmation of the database is valid. Less than the second of D5, so that the refusal is sent within it.
+pub(super) const MAX_STALENESS: Duration = Duration::from_millis(900);
+
+/// Half of the prefixes of refused requests that are remembered.
+const REFUSED_HALF: usize = 5_000;
 
 /// Limits the log lines about keys whose secret cannot be decrypted, and about unknown scopes.
 static KEYS: LogLimit<2> = LogLimit::new();
 
-/// The API keys in the database, behind a cache.
+/// A key whose secret may not be readable.
+type OpenedKey = Result<Arc<ApiKey>, DecryptionFailed>;
+
+/// The keys of all tenants; shared by all requests. About 500 bytes for each.
 #[derive(Debug)]
-pub(crate) struct KeyStore {
-    db: Database,
+pub(crate) struct Keys {
     masters: MasterKeys,
-    cache: Arc<KeyCache>,
-    limiter: KeyLookupLimiter,
-    outage: Outage,
+    by_prefix: RwLock<HashMap<KeyPrefix, OpenedKey>>,
+    /// When the database was asked the last time that it had no further change.
+    confirmed: watch::Sender<Option<Instant>>,
+    /// Notified when a refusal needs a confirmation.
+    pub(super) wanted: Notify,
+    /// When the database was last asked before a request with this prefix was refused.
+    refused: Mutex<BoundedMap<KeyPrefix, Instant>>,
 }
 
-/// The result of [`KeyStore::find`].
-#[derive(Clone, Debug)]
-pub(crate) struct KeyLookup {
-    /// `None` when no key has the prefix.
-    pub(crate) key: Option<Arc<ApiKey>>,
-    /// False when the cache had it.
-    asked_database: bool,
-}
-
-impl KeyStore {
-    /// Reads keys from `db` and decrypts their secrets with `masters`. [`watch_keys`](super::watch_keys) must keep `cache`
-    /// current.
-    pub(crate) fn new(db: Database, masters: MasterKeys, cache: Arc<KeyCache>) -> Self {
+impl Keys {
+    /// None yet. Decrypts their secrets with `masters`.
+    pub(crate) fn new(masters: MasterKeys) -> Self {
         names::register_counter(SECRET_DECRYPTION_FAILURES, &[("kind", "key")]);
         Self {
-            db,
             masters,
-            cache,
-            limiter: KeyLookupLimiter::default(),
-            outage: store::outage_of_requests("key look-up"),
+            by_prefix: RwLock::default(),
+            confirmed: watch::Sender::default(),
+            wanted: Notify::new(),
+            refused: Mutex::new(BoundedMap::new(REFUSED_HALF)),
         }
     }
 
-    /// The key of `prefix`, revoked and expired ones included; no key when there is none.
+    /// The key of `prefix`, also when it is revoked or has expired; `None` when there is none.
     ///
-    /// 503 `replay_store_unavailable` when it is not cached and the database does not respond before `deadline`. The same
-    /// when its secret cannot be decrypted: that is the operator's mistake (another master key), so the caller should retry
-    /// and not replace a key that may be valid, as after a 401.
-    ///
-    /// 503 `overloaded` when it is not cached and look-ups of the same peer or its network take until `deadline`.
+    /// 503 `replay_store_unavailable` when the database has not confirmed the keys by `deadline`. The same when the secret cannot
+    /// be decrypted: that is the operator's mistake (another master key), so the caller should retry and not replace a key
+    /// that may be valid, as after a 401.
     pub(crate) async fn find(
         &self,
         prefix: &KeyPrefix,
-        peer: IpAddr,
         deadline: Instant,
-    ) -> Result<KeyLookup, Refusal> {
-        if let Ok(found) = self.cached(prefix) {
-            return Ok(found);
+    ) -> Result<Option<Arc<ApiKey>>, Refusal> {
+        if !self.are_current() {
+            self.until_asked_since(Instant::now() - MAX_STALENESS, deadline).await?;
         }
-        let _permit = self.lookup_permit(peer, deadline).await?;
-        // It may have been looked up meanwhile.
-        let ticket = match self.cached(prefix) {
-            Ok(found) => return Ok(found),
-            Err(ticket) => ticket,
-        };
-        let row = self.query_database(prefix, deadline).await?;
-        let key = row.map(|row| self.open(prefix, row)).transpose().map_err(|error| {
+        let keys = self.by_prefix.read().unwrap_or_else(PoisonError::into_inner);
+        keys.get(prefix).cloned().transpose().map_err(|error| {
             limited!(KEYS[0], error, key = %prefix, %error, "secret decryption failed; responding 503 to requests of this key");
             metrics::counter!(SECRET_DECRYPTION_FAILURES, "kind" => "key").increment(1);
             Refusal::ReplayStoreUnavailable
-        })?;
-        let key = key.map(Arc::new);
-        self.cache.put(ticket, prefix, key.as_ref());
-        Ok(KeyLookup { key, asked_database: true })
+        })
     }
 
-    /// To be called before a request with a key is refused. Asks the database as often as for an unknown prefix, so that the
-    /// time of a refusal does not tell which prefixes exist (D1).
-    pub(crate) async fn equalize_refusal_cost(
-        &self,
-        prefix: &KeyPrefix,
-        found: &KeyLookup,
-        peer: IpAddr,
-        deadline: Instant,
-    ) -> Result<(), Refusal> {
-        if found.key.is_none() || !self.cache.needs_recheck(prefix, Instant::now()) {
-            return Ok(());
-        }
-        let _permit =
-            if found.asked_database { None } else { Some(self.lookup_permit(peer, deadline).await?) };
-        // It may have been asked for meanwhile.
-        let Some(ticket) = self.cache.begin_recheck(prefix, Instant::now()) else { return Ok(()) };
-        if !found.asked_database {
-            self.query_database(prefix, deadline).await?;
-        }
-        self.cache.finish_recheck(ticket, prefix);
-        Ok(())
-    }
-
-    /// What the cache says of `prefix`, or the ticket for a look-up.
-    fn cached(&self, prefix: &KeyPrefix) -> Result<KeyLookup, LookupTicket> {
-        match self.cache.get(prefix, Instant::now()) {
-            CacheLookup::Found(key) => Ok(KeyLookup { key: Some(key), asked_database: false }),
-            CacheLookup::NoSuchKey => Ok(KeyLookup { key: None, asked_database: false }),
-            CacheLookup::Miss(ticket) => Err(ticket),
-        }
-    }
-
-    async fn lookup_permit(&self, peer: IpAddr, deadline: Instant) -> Result<LookupPermit<'_>, Refusal> {
-        timeout_at(deadline, self.limiter.take(peer)).await.map_err(|_| OverloadReason::KeyLookUps.refuse())
-    }
-
-    async fn query_database(
+    /// To be called before a request with `prefix` is refused: a key or secret may be so new that its notification is on the way. Has
+    /// the database asked, once in [`MAX_STALENESS`] for a prefix, whether a key has it or not: the time of a refusal does not
+    /// tell (D1). Returns whether the check should be repeated. 503 as [`find`](Self::find).
+    pub(crate) async fn ask_before_refusal(
         &self,
         prefix: &KeyPrefix,
         deadline: Instant,
-    ) -> Result<Option<api_keys::Row>, Refusal> {
-        let row =
-            store::run_until(&self.db, deadline, async |client| api_keys::find(client, prefix).await).await;
-        let row = row.map_err(|error| {
-            self.outage.report_failure(&error);
-            Refusal::ReplayStoreUnavailable
-        })?;
-        self.outage.report_success();
-        Ok(row)
+    ) -> Result<bool, Refusal> {
+        let (now, refused) = (Instant::now(), || self.refused.lock().unwrap_or_else(PoisonError::into_inner));
+        if refused().get(prefix).is_some_and(|asked| now.duration_since(*asked) < MAX_STALENESS) {
+            return Ok(false);
+        }
+        self.until_asked_since(now, deadline).await?;
+        refused().insert(prefix.clone(), now);
+        Ok(true)
     }
 
-    fn open(&self, prefix: &KeyPrefix, row: api_keys::Row) -> Result<ApiKey, DecryptionFailed> {
-        let binding = api_key_binding(TenantId(row.tenant_id), prefix.as_str());
+    /// Whether keys may be used.
+    pub(crate) fn are_current(&self) -> bool {
+        self.confirmed.borrow().is_some_and(|asked| asked.elapsed() < MAX_STALENESS)
+    }
+
+    /// Takes over what was loaded by a question to the database at `asked`; `is_whole` if these are all keys.
+    pub(super) fn update(&self, changed: Vec<api_keys::Row>, is_whole: bool, asked: Instant) {
+        let opened = changed.into_iter().map(|row| (row.prefix.clone(), self.open(row).map(Arc::new)));
+        if is_whole {
+            let all = opened.collect();
+            *self.by_prefix.write().unwrap_or_else(PoisonError::into_inner) = all;
+        } else if opened.len() > 0 {
+            let opened: Vec<_> = opened.collect();
+            self.by_prefix.write().unwrap_or_else(PoisonError::into_inner).extend(opened);
+        }
+        self.confirmed.send_replace(Some(asked));
+    }
+
+    /// Waits until a question to the database that was asked at `since` or later has been answered.
+    async fn until_asked_since(&self, since: Instant, deadline: Instant) -> Result<(), Refusal> {
+        let mut confirmed = self.confirmed.subscribe();
+        self.wanted.notify_one();
+        let answer = confirmed.wait_for(|asked| asked.is_some_and(|asked| asked >= since));
+        match timeout_at(deadline, answer).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Refusal::ReplayStoreUnavailable),
+        }
+    }
+
+    fn open(&self, row: api_keys::Row) -> Result<ApiKey, DecryptionFailed> {
+        let binding = api_key_binding(TenantId(row.tenant_id), row.prefix.as_str());
         let secret = self.masters.open(&row.secret_sealed, &binding)?;
         // One whose overlap has ended is not needed, so it need not be readable.
         let old_secret = row.old_secret.filter(|(_, until)| clock::now() < *until);
@@ -151,12 +138,10 @@ impl KeyStore {
         let caller = Caller {
             tenant_id: TenantId(row.tenant_id),
             tenant: row.tenant,
-            key: prefix.clone(),
-            scopes: known_scopes(prefix, &row.scopes),
+            scopes: known_scopes(&row.prefix, &row.scopes),
+            key: row.prefix,
             origin: row.origin,
         };
-        // The table admits only numbers above zero.
-        let reads_per_second = u32::try_from(row.reads_per_second).unwrap_or(1);
         Ok(ApiKey {
             caller,
             secret,
@@ -165,7 +150,8 @@ impl KeyStore {
             noted_minutes: NotedMinutes::default(),
             expires_at: row.expires_at,
             is_revoked: row.is_revoked,
-            reads_per_second,
+            // The table admits only numbers above zero.
+            reads_per_second: u32::try_from(row.reads_per_second).unwrap_or(1),
         })
     }
 }
@@ -178,4 +164,45 @@ fn known_scopes(prefix: &KeyPrefix, names: &[String]) -> Scopes {
         limited!(KEYS[1], warn, key = %prefix, ?unknown, "API key has scopes that this version does not know; ignoring them");
     }
     Scopes::parse(&known).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::sealed::MasterKey;
+    use futures_util::FutureExt as _;
+
+    fn keys() -> Keys {
+        let master = MasterKey::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+        Keys::new(master.into())
+    }
+
+    fn prefix() -> KeyPrefix {
+        KeyPrefix::parse("ck_1").unwrap()
+    }
+
+    #[tokio::test]
+    async fn keys_are_used_while_the_database_confirms_them_and_no_longer() {
+        let (keys, now) = (keys(), Instant::now());
+        let soon = now + Duration::from_millis(20);
+        assert!(keys.find(&prefix(), soon).await.is_err(), "nothing is loaded");
+        keys.update(Vec::new(), true, now - MAX_STALENESS);
+        assert!(keys.find(&prefix(), soon).await.is_err(), "too long ago");
+        keys.update(Vec::new(), false, Instant::now());
+        assert!(keys.find(&prefix(), soon).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_asks_once_and_again_after_a_while() {
+        let (keys, prefix) = (keys(), prefix());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut refusal = Box::pin(keys.ask_before_refusal(&prefix, deadline));
+        assert!(refusal.as_mut().now_or_never().is_none());
+        assert!(keys.wanted.notified().now_or_never().is_some(), "the database is asked");
+        keys.update(Vec::new(), false, Instant::now());
+        assert!(refusal.await.unwrap());
+        assert!(!keys.ask_before_refusal(&prefix, deadline).await.unwrap());
+        keys.refused.lock().unwrap().insert(prefix.clone(), Instant::now() - MAX_STALENESS);
+        assert!(keys.ask_before_refusal(&prefix, deadline).now_or_never().is_none());
+    }
 }

@@ -8,19 +8,16 @@ mod checks;
 mod credentials;
 mod failure;
 mod key;
-mod key_cache;
 mod key_uses;
 mod key_watch;
 mod keys;
-mod lookup_limiter;
 
 pub(crate) use credentials::{Credentials, HeaderFault};
 pub use failure::AuthFailure;
 pub(crate) use key::ApiKey;
-pub(crate) use key_cache::KeyCache;
 pub(crate) use key_uses::KeyUses;
 pub(crate) use key_watch::watch_keys;
-pub(crate) use keys::KeyStore;
+pub(crate) use keys::Keys;
 
 use crate::http::RequestHead;
 use crate::http::idempotency_key::IdempotencyKey;
@@ -42,7 +39,7 @@ use tokio::time::Instant;
 /// Checks credentials; shared by all routes.
 #[derive(Debug)]
 pub(crate) struct Auth {
-    keys: KeyStore,
+    keys: Arc<Keys>,
     uses: KeyUses,
     replays: ReplayStore,
     refused: KeyRequestRecorder,
@@ -81,7 +78,7 @@ impl Verified {
 impl Auth {
     /// `within` bounds what one request waits for the database, keys and replay protection together.
     pub(crate) const fn new(
-        keys: KeyStore,
+        keys: Arc<Keys>,
         uses: KeyUses,
         replays: ReplayStore,
         refused: KeyRequestRecorder,
@@ -92,8 +89,8 @@ impl Auth {
 
     /// Steps 1 to 6 of D1 for a route with `scheme` and `scope`.
     ///
-    /// 401 and 403 as in D1, counted by reason and noted for the owner of the key (D35); 503 `replay_store_unavailable` when the key cannot be looked up, and
-    /// `overloaded` when too many look-ups of the same peer are waiting.
+    /// 401 and 403 as in D1, counted by reason and noted for the owner of the key (D35); 503 `replay_store_unavailable` when the
+    /// database does not confirm the keys in time.
     pub(crate) async fn verify(
         &self,
         head: &RequestHead,
@@ -108,24 +105,23 @@ impl Auth {
             failure.refuse(None)
         })?;
         let refuse = |failure: AuthFailure| failure.refuse(Some(&credentials.key));
-        let found = self.keys.find(&credentials.key, head.origin.peer(), deadline).await?;
-        let signature = credentials.signature;
-        let signed = checks::signed(scheme, head, body);
-        let now = clock::now();
-        let key = match checks::check_signature(found.key.clone(), &signature, signed, now) {
-            Ok((key, secret)) => {
-                self.uses.note(&key, secret, now);
-                key
-            }
-            Err(failure) => {
-                let named = (&credentials.key, found.key.is_some());
-                self.refused.note_signature(head, body, named, &signature, failure);
-                self.keys
-                    .equalize_refusal_cost(&credentials.key, &found, head.origin.peer(), deadline)
-                    .await?;
-                return Err(refuse(failure));
-            }
+        let (signature, now) = (credentials.signature, clock::now());
+        let check = async || {
+            let key = self.keys.find(&credentials.key, deadline).await?;
+            let exists = key.is_some();
+            let signed = checks::signed(scheme, head, body);
+            let checked = checks::check_signature(key, &signature, signed, now);
+            Ok::<_, Refusal>(checked.map_err(|failure| (failure, exists)))
         };
+        let mut checked = check().await?;
+        if checked.is_err() && self.keys.ask_before_refusal(&credentials.key, deadline).await? {
+            checked = check().await?;
+        }
+        let (key, secret) = checked.map_err(|(failure, exists)| {
+            self.refused.note_signature(head, body, (&credentials.key, exists), &signature, failure);
+            refuse(failure)
+        })?;
+        self.uses.note(&key, secret, now);
         checks::check_use(&key.caller, credentials.tenant, scope).map_err(|failure| {
             self.refused.note_use(head, body, (&credentials.key, &signature), failure, scope);
             refuse(failure)

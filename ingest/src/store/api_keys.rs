@@ -1,23 +1,31 @@
-//! `api_keys`, joined with `tenants`.
+//! `api_keys`, joined with `tenants`, and `key_revision`, which counts their changes.
 
 use chrono::{DateTime, Utc};
-use common::db::Client;
 use common::model::KeyPrefix;
 use tokio_postgres::Error;
 use uuid::Uuid;
 
+/// Subscribes to notifications of changed keys and tenants.
+pub(crate) const LISTEN: &str = "LISTEN connect_keys";
+
 common::statements! {
-    /// A key and its tenant by the key's prefix.
-    const FIND = "-- api_keys.find
-    SELECT k.tenant_id, t.slug, k.secret_sealed, k.scopes, k.origin, k.expires_at, k.revoked_at IS NOT NULL,
-           t.reads_per_second, k.secret_number, k.old_secret_sealed, k.old_secret_until
-    FROM api_keys k CROSS JOIN LATERAL (SELECT * FROM tenants t WHERE t.tenant_id = k.tenant_id LIMIT 1) AS t
-    WHERE k.prefix = $1";
+    /// The revision of the last change, and that of the last removal.
+    pub(crate) const REVISION = "-- key_revision.read
+    SELECT revision, last_removal FROM key_revision";
+
+    /// Keys in the order of their revision and prefix, from a place on.
+    pub(crate) const CHANGED = "-- api_keys.changed
+    SELECT k.revision, k.prefix, k.tenant_id, t.slug, k.secret_sealed, k.scopes, k.origin, k.expires_at,
+           k.revoked_at IS NOT NULL, t.reads_per_second, k.secret_number, k.old_secret_sealed, k.old_secret_until
+    FROM (SELECT * FROM api_keys WHERE (revision, prefix) > ($1, $2) ORDER BY revision, prefix LIMIT $3) AS k
+    CROSS JOIN LATERAL (SELECT * FROM tenants t WHERE t.tenant_id = k.tenant_id LIMIT 1) AS t
+    ORDER BY k.revision, k.prefix";
 }
 
-/// A row of [`FIND`].
+/// A row of [`CHANGED`].
 #[derive(Clone)]
 pub(crate) struct Row {
+    pub(crate) prefix: KeyPrefix,
     pub(crate) tenant_id: Uuid,
     /// The slug of the tenant.
     pub(crate) tenant: String,
@@ -35,21 +43,23 @@ pub(crate) struct Row {
     pub(crate) old_secret: Option<(Vec<u8>, DateTime<Utc>)>,
 }
 
-/// Finds a key by its prefix, whatever its state.
-pub(crate) async fn find(client: &Client, prefix: &KeyPrefix) -> Result<Option<Row>, Error> {
-    let statement = super::prepared(client, FIND).await?;
-    let Some(row) = client.query_opt(&statement, &[&prefix.as_str()]).await? else { return Ok(None) };
-    let (old_secret, until): (Option<Vec<u8>>, Option<_>) = (row.try_get(9)?, row.try_get(10)?);
-    Ok(Some(Row {
-        tenant_id: row.try_get(0)?,
-        tenant: row.try_get(1)?,
-        secret_sealed: row.try_get(2)?,
-        scopes: row.try_get(3)?,
-        origin: row.try_get(4)?,
-        expires_at: row.try_get(5)?,
-        is_revoked: row.try_get(6)?,
-        reads_per_second: row.try_get(7)?,
-        secret_number: row.try_get(8)?,
+/// Reads a row of [`CHANGED`]: its place (revision and prefix), and the key, unless nobody can send its prefix.
+pub(crate) fn read(row: &tokio_postgres::Row) -> Result<((i64, String), Option<Row>), Error> {
+    let place: (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+    let Some(prefix) = KeyPrefix::parse(&place.1) else { return Ok((place, None)) };
+    let (old_secret, until): (Option<Vec<u8>>, Option<_>) = (row.try_get(11)?, row.try_get(12)?);
+    let key = Row {
+        prefix,
+        tenant_id: row.try_get(2)?,
+        tenant: row.try_get(3)?,
+        secret_sealed: row.try_get(4)?,
+        scopes: row.try_get(5)?,
+        origin: row.try_get(6)?,
+        expires_at: row.try_get(7)?,
+        is_revoked: row.try_get(8)?,
+        reads_per_second: row.try_get(9)?,
+        secret_number: row.try_get(10)?,
         old_secret: old_secret.zip(until),
-    }))
+    };
+    Ok((place, Some(key)))
 }

@@ -6,7 +6,6 @@ pub(crate) mod api_key_uses;
 pub(crate) mod api_keys;
 pub(crate) mod clients;
 pub(crate) mod intake_pressure;
-pub(crate) mod key_revision;
 pub(crate) mod leads;
 pub(crate) mod records;
 pub(crate) mod refused_requests;
@@ -31,7 +30,6 @@ pub const STATEMENTS: &[&[Sql]] = &[
     api_keys::STATEMENTS,
     clients::STATEMENTS,
     intake_pressure::STATEMENTS,
-    key_revision::STATEMENTS,
     leads::STATEMENTS,
     refused_requests::STATEMENTS,
     replay_entries::STATEMENTS,

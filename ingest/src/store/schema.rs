@@ -6,8 +6,7 @@ use tokio_postgres::Error;
 common::statements! {
     /// Whether the tables exist; needs no privilege on them.
     const IS_MIGRATED = "-- schema.is_migrated
-    SELECT to_regclass('api_keys') IS NOT NULL AND to_regclass('key_revision') IS NOT NULL
-       AND to_regclass('replay_entries') IS NOT NULL";
+    SELECT to_regclass('api_keys') IS NOT NULL AND to_regclass('replay_entries') IS NOT NULL";
 }
 
 /// Whether the schema was migrated.

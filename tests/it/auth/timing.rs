@@ -1,10 +1,11 @@
-//! The cost of a refusal does not reveal which keys exist: known and unknown keys cause as many lookups (D1).
+//! The cost of a refusal does not reveal which keys exist: before the first refusal of a prefix the database is asked whether it
+//! has a newer key, whatever the reason (D1).
 
 use super::{assert_unauthorized, valid};
 use tests::{StatementRecorder, World};
 
 #[tokio::test]
-async fn the_first_refusal_of_any_key_costs_one_lookup() {
+async fn the_first_refusal_of_any_key_costs_a_question() {
     let mut world = World::with().ingests(0).start().await;
     let (known, rotated, revoked) = (
         world.add_key("events:ingest").await,
@@ -27,7 +28,8 @@ async fn the_first_refusal_of_any_key_costs_one_lookup() {
     ] {
         recorder.take("ingest_keys");
         assert_unauthorized(&world.http().send(&refused).await, why);
-        let lookups = recorder.take("ingest_keys").concat();
-        assert_eq!(lookups.iter().filter(|name| *name == "api_keys.find").count(), 1, "{why}");
+        // Others are asked now and then, far less often than the requests of this test arrive.
+        let asked = recorder.take("ingest_keys").concat();
+        assert!(asked.iter().any(|name| name == "key_revision.read"), "{why}: {asked:?}");
     }
 }
