@@ -174,6 +174,18 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
     text.map(|text| Duration::parse_setting(&text)).transpose().map_err(serde::de::Error::custom)
 }
 
+impl Name {
+    /// The name of a person as a provider or proxy gives it. Those that look the same are the same: it is in NFC, and refused if it
+    /// has other characters than visible ones and blanks.
+    pub fn of_person(given: &str) -> Result<Self, AdminError> {
+        let name = Self(text::composed(given.trim()));
+        if name.0.chars().any(text::is_invisible) {
+            return Err(AdminError::InvalidInput("name must have visible characters only".to_owned()));
+        }
+        Self::parse(&name.0)
+    }
+}
+
 fn name(given: &str) -> Result<String, String> {
     bounded("name", given, text::NAME)
 }

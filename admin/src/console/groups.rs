@@ -36,7 +36,7 @@ impl GroupRoles {
 
 impl SettingValue for GroupRoles {
     fn parse_setting(text: &str) -> Result<Self, String> {
-        let grants: Vec<Grant> = text.split(',').map(|item| grant(item.trim())).collect::<Result<_, _>>()?;
+        let grants: Vec<Grant> = text.split(',').map(grant).collect::<Result<_, _>>()?;
         for (number, grant) in grants.iter().enumerate() {
             if grants.iter().take(number).any(|earlier| earlier.group == grant.group) {
                 return Err(format!("names the group {:?} twice", grant.group));
@@ -51,7 +51,7 @@ fn grant(item: &str) -> Result<Grant, String> {
         "must be group=role[:tenant], separated by commas, such as ops=operator,acme-staff=viewer:acme";
     let (group, rights) = item.rsplit_once('=').ok_or(EXPECTED)?;
     let (role, tenant) = rights.split_once(':').map_or((rights, None), |(role, tenant)| (role, Some(tenant)));
-    let (group, role) = (group.trim().to_owned(), Role::parse(role.trim()).ok_or(EXPECTED)?);
+    let (group, role) = (group.trim_ascii().to_owned(), Role::parse(role.trim()).ok_or(EXPECTED)?);
     if group.is_empty() {
         return Err(EXPECTED.to_owned());
     }
@@ -159,7 +159,12 @@ mod tests {
         assert_eq!(granted(&roles, &["acme-admins", "ops"]), Some((Role::Operator, None)));
         assert_eq!(granted(&roles, &["cn=staff", "acme-admins"]), Some((Role::Admin, acme())));
         assert_eq!(granted(&roles, &["cn=staff"]), Some((Role::Viewer, acme())));
-        for nobody in [&[][..], &["Ops"], &["ops "], &["ops,acme-admins"], &["acme-admins:acme"], &[""]] {
+        let spaced = GroupRoles::parse_setting(" \u{a0}ops =operator").unwrap();
+        assert_eq!(granted(&spaced, &["\u{a0}ops"]), Some((Role::Operator, None)));
+        assert_eq!(granted(&spaced, &["ops"]), None, "a no-break space is a part of a name");
+        for nobody in
+            [&[][..], &["Ops"], &["ops "], &["ops\u{a0}"], &["ops,acme-admins"], &["acme-admins:acme"], &[""]]
+        {
             assert_eq!(granted(&roles, nobody), None, "{nobody:?}");
         }
     }

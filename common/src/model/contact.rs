@@ -69,7 +69,7 @@ fn folded(local: &str) -> String {
     if local.is_ascii() {
         return local.to_ascii_lowercase();
     }
-    let lower = local.nfc().collect::<String>().to_lowercase();
+    let lower = text::composed(local).to_lowercase();
     let fold = |c: char| -> Vec<char> {
         if matches!(c, 'ß' | 'ς' | 'ı') {
             vec![c]

@@ -1,5 +1,6 @@
 //! Length limits of texts, in Unicode characters unless stated otherwise (D6, D21a), and which texts are empty (D40).
 
+use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// Names and titles.
@@ -34,6 +35,11 @@ pub const ITINERARY_BYTES: usize = 256 * 1024;
 /// Whether `text` has at most `max` characters. Counts them only if the byte length does not decide it.
 pub fn fits(text: &str, max: usize) -> bool {
     text.len() <= max || text.chars().count() <= max
+}
+
+/// A text in NFC, so that texts that look the same are the same.
+pub fn composed(text: &str) -> String {
+    text.nfc().collect()
 }
 
 /// Whether a text has only white space and invisible characters, which counts as empty (D40).

@@ -12,6 +12,7 @@ mod openid_connect;
 mod origin;
 mod overview;
 mod partners;
+mod provider_answers;
 mod proxy;
 mod queues;
 mod roles;
@@ -143,11 +144,24 @@ impl Visitor<'_> {
     pub(super) async fn sign_in(&mut self, link: &str) -> HttpResponse {
         let token = link.rsplit('/').next().expect("a token").to_owned();
         let response = self.post("/sign-in", &[("token", &token)]).await;
-        let cookie = response.header("set-cookie");
-        if let Some((pair, _)) = cookie.split_once(';') {
-            self.cookie = Some(pair.to_owned());
-        }
+        self.keep_cookies(&response);
         response
+    }
+
+    /// Stores and removes cookies as a browser does.
+    pub(super) fn keep_cookies(&mut self, response: &HttpResponse) {
+        let kept = self.cookie.take().unwrap_or_default();
+        let mut kept: Vec<&str> = kept.split("; ").filter(|pair| !pair.is_empty()).collect();
+        let name = |pair: &str| pair.split('=').next().map(str::to_owned);
+        for cookie in response.headers.get_all("set-cookie") {
+            let cookie = cookie.to_str().expect("a cookie");
+            let pair = cookie.split(';').next().expect("a cookie");
+            kept.retain(|other| name(other) != name(pair));
+            if !cookie.contains("Max-Age=0") {
+                kept.push(pair);
+            }
+        }
+        self.cookie = Some(kept.join("; ")).filter(|cookies| !cookies.is_empty());
     }
 }
 

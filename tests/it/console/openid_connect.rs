@@ -8,31 +8,28 @@ use tests::{HttpResponse, text};
 const BEGIN: &str = "/sign-in/oidc";
 
 /// Begins a sign-in: keeps the cookie, and returns the URL at the provider.
-async fn begin(visitor: &mut Visitor<'_>) -> String {
+pub(super) async fn begin(visitor: &mut Visitor<'_>) -> String {
     let response = visitor.get(BEGIN).await;
     assert_eq!(response.status, 303, "{}", body(&response));
-    let cookie = response.header("set-cookie");
-    assert!(
-        cookie.starts_with("connect-sign-in=") && cookie.contains("; HttpOnly; SameSite=Lax; Max-Age=600")
-    );
-    let pair = cookie.split(';').next().expect("a cookie").to_owned();
-    visitor.cookie = Some(match &visitor.cookie {
-        Some(others) => format!("{others}; {pair}"),
-        None => pair,
-    });
-    response.header("location").to_owned()
+    let (url, cookie) = (response.header("location").to_owned(), response.header("set-cookie"));
+    let name = format!("connect-sign-in-{}=", &between(&url, "&state=", "&")[..8]);
+    assert!(cookie.starts_with(&name), "{cookie}");
+    assert!(cookie.contains("; HttpOnly; SameSite=Lax; Max-Age=600"), "{cookie}");
+    visitor.keep_cookies(&response);
+    url
+}
+
+/// Opens a page as a browser does: with its cookies, which the response may change.
+async fn open(visitor: &mut Visitor<'_>, path: &str) -> HttpResponse {
+    let response = visitor.get(path).await;
+    visitor.keep_cookies(&response);
+    response
 }
 
 /// Signs in as a user of the provider. Keeps the cookie of the session, if there is one.
 async fn sign_in(provider: &IdentityProvider, visitor: &mut Visitor<'_>, user: &str) -> HttpResponse {
     let url = begin(visitor).await;
-    let callback = provider.authorize(&url, user).await;
-    let response = visitor.get(&callback).await;
-    if response.status == 303 {
-        let cookie = response.header("set-cookie");
-        visitor.cookie = cookie.split(';').next().map(str::to_owned);
-    }
-    response
+    open(visitor, &provider.authorize(&url, user).await).await
 }
 
 /// The sign-in was refused: nothing is stored, and the page says so and names the request.
@@ -40,7 +37,6 @@ async fn assert_refused(console: &ConsoleWorld, response: &HttpResponse, reason:
     let page = body(response);
     assert_eq!(response.status, 403, "{page}");
     assert!(page.contains(reason) && page.contains(response.header("x-request-id")), "{reason}: {page}");
-    assert!(response.header("set-cookie").starts_with("connect-sign-in=;"), "the sign-in is over");
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0, "{reason}");
 }
 
@@ -157,7 +153,9 @@ async fn only_the_browser_that_began_a_sign_in_completes_it() {
     let began = "This browser has not begun this sign-in";
     assert_refused(&console, &victim.get(&theirs).await, began).await;
     let own = begin(&mut victim).await;
-    assert_refused(&console, &victim.get(&theirs).await, began).await;
+    let foreign = victim.get(&theirs).await;
+    assert_refused(&console, &foreign, began).await;
+    assert_eq!(foreign.header("set-cookie"), "", "the victim's own sign-in goes on");
     let state = between(&own, "&state=", "&");
     let guessed = theirs.replace(between(&format!("{theirs}&"), "state=", "&"), "AAAA");
     for wrong in
@@ -165,10 +163,10 @@ async fn only_the_browser_that_began_a_sign_in_completes_it() {
     {
         assert_refused(&console, &victim.get(wrong).await, began).await;
     }
-    // Another cookie that is as long as a real one, and an expired one.
-    for cookie in [format!("connect-sign-in=9999999999.{}", "A".repeat(43)), "connect-sign-in=1.A".to_owned()]
-    {
-        victim.cookie = Some(cookie);
+    // Another value that is as long as a real one, and an expired one.
+    let name = format!("connect-sign-in-{}", &between(&format!("{theirs}&"), "state=", "&")[..8]);
+    for value in [format!("9999999999.{}", "A".repeat(43)), "1.A".to_owned()] {
+        victim.cookie = Some(format!("{name}={value}"));
         assert_refused(&console, &victim.get(&theirs).await, began).await;
     }
     assert_eq!(attacker.get(&theirs).await.status, 303, "the code itself was not used up");
@@ -206,7 +204,7 @@ async fn tokens_and_answers_that_belong_to_no_sign_in_are_refused() {
     let nonce = format!("nonce={}", between(&format!("{url}&"), "nonce=", "&"));
     for forged in [url.replace(&nonce, "nonce=other"), url.replace(&format!("&{nonce}"), "")] {
         let callback = provider.authorize(&forged, "ana").await;
-        assert_refused(&console, &visitor.get(&callback).await, "is not valid for this sign-in").await;
+        assert_refused(&console, &visitor.get(&callback).await, "answer can't be used: nonce").await;
     }
     let of_another_client =
         provider.authorize(&url.replace("client_id=connect", "client_id=other"), "ana").await;
@@ -217,6 +215,7 @@ async fn tokens_and_answers_that_belong_to_no_sign_in_are_refused() {
     let declined = format!("{}&state={state}&error_description=Call+0800", provider.decline(&url).await);
     let response = visitor.get(&declined).await;
     assert_refused(&console, &response, "has not signed you in").await;
+    assert!(response.header("set-cookie").ends_with("Max-Age=0"), "the sign-in is over");
     assert!(!body(&response).contains("0800"), "the words of whoever made the URL are not shown");
     let mixed_up = format!("{}&iss=https://attacker.example", provider.authorize(&url, "ana").await);
     assert_refused(&console, &visitor.get(&mixed_up).await, "has not signed you in").await;
@@ -256,7 +255,7 @@ async fn signing_in_replaces_the_session_and_leads_nowhere_else() {
     let hostile = format!("{callback}&next=https://attacker.example&redirect_uri=//attacker.example");
     let response = victim.get(&hostile).await;
     assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
-    victim.cookie = response.header("set-cookie").split(';').next().map(str::to_owned);
+    victim.keep_cookies(&response);
     assert_ne!(victim.cookie, planted.cookie, "a new token");
     assert_eq!(planted.get("/").await.header("location"), "/sign-in", "the planted session has ended");
     assert_eq!(victim.get("/agencies/acme").await.status, 200);
@@ -264,26 +263,56 @@ async fn signing_in_replaces_the_session_and_leads_nowhere_else() {
 }
 
 #[tokio::test]
-async fn failed_sign_ins_are_limited_and_leave_links_usable() {
+async fn each_tab_completes_the_sign_in_that_it_has_begun() {
     let provider = IdentityProvider::start().await;
     let console = provider.console().await;
-    let mut visitor = console.visitor();
-    for _ in 0..11 {
-        let response = visitor.get("/sign-in/oidc/callback?state=a&code=b").await;
-        assert_eq!(response.status, 403, "any page can send a browser there, so it does not count");
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let mut browser = console.visitor();
+    let (first, second) = (begin(&mut browser).await, begin(&mut browser).await);
+    let (first, second) = (provider.authorize(&first, "ana").await, provider.authorize(&second, "ana").await);
+    assert_eq!(open(&mut browser, "/sign-in/oidc/callback?state=x&code=y").await.status, 403);
+    for callback in [&first, &second] {
+        let response = open(&mut browser, callback).await;
+        assert_eq!((response.status, response.header("location")), (303, "/"), "{}", body(&response));
     }
+    let back = open(&mut browser, &first).await;
+    assert_eq!((back.status, back.header("location")), (303, "/"), "signed in already");
+    assert_eq!(browser.get("/").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_browser_has_at_most_eight_sign_ins_under_way() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let mut browser = console.visitor();
+    let mut begun = Vec::new();
+    for _ in 0..11 {
+        begun.push(begin(&mut browser).await);
+    }
+    assert_eq!(browser.cookie.as_deref().map(|cookies| cookies.split(';').count()), Some(8));
+    assert_eq!(sign_in(&provider, &mut console.visitor(), "ana").await.status, 303, "others sign in");
+    for (number, status) in [(2, 403), (3, 303), (10, 303)] {
+        let callback = provider.authorize(&begun[number], "ana").await;
+        assert_eq!(open(&mut browser, &callback).await.status, status, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn failures_of_one_sign_in_are_limited_and_leave_others_usable() {
+    let provider = IdentityProvider::start().await;
+    let console = provider.console().await;
+    provider.set_user("ana", &json!({"groups": ["connect-operators"]})).await;
+    let mut visitor = console.visitor();
+    let url = begin(&mut visitor).await;
+    let declined =
+        format!("/sign-in/oidc/callback?state={}&error=access_denied", between(&url, "&state=", "&"));
     for _ in 0..10 {
-        visitor.cookie = None;
-        let url = begin(&mut visitor).await;
-        let state = between(&url, "state=", "&");
-        let declined = format!("/sign-in/oidc/callback?state={state}&error=access_denied");
+        assert_eq!(visitor.get("/sign-in/oidc/callback?state=a&code=b").await.status, 403);
         assert_eq!(visitor.get(&declined).await.status, 403);
     }
-    for path in [BEGIN, "/sign-in/oidc/callback?state=a&code=b"] {
-        assert_eq!(visitor.get(path).await.status, 429, "{path}");
-    }
-    let link = console.link(&["--role", "operator"]).await;
-    assert_eq!(console.visitor().sign_in(&link).await.status, 303, "links have a limit of their own");
+    assert_eq!(visitor.get(&declined).await.status, 429);
+    assert_eq!(sign_in(&provider, &mut visitor, "ana").await.status, 303, "another sign-in of this browser");
 }
 
 #[tokio::test]

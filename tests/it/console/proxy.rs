@@ -28,9 +28,7 @@ fn continue_as(user: &str, groups: &str) -> HttpRequest {
 /// Signs in as the person of the headers, and keeps the cookie.
 async fn sign_in(visitor: &mut Visitor<'_>, user: &str, groups: &str) -> HttpResponse {
     let response = visitor.send(continue_as(user, groups)).await;
-    if response.status == 303 {
-        visitor.cookie = response.header("set-cookie").split(';').next().map(str::to_owned);
-    }
+    visitor.keep_cookies(&response);
     response
 }
 
@@ -109,6 +107,27 @@ async fn repeated_headers_and_people_without_a_group_are_refused() {
     let last = records.last().expect("a record");
     assert_eq!((text(&last["action"]), text(&last["who"])), ("console.sign-in-refused", "zoe@example.com"));
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0);
+}
+
+#[tokio::test]
+async fn names_of_people_are_visible_and_those_of_groups_compare_exactly() {
+    let console = behind("127.0.0.1").await;
+    for other in ["an\u{a0}a@example.com", "ana\u{202e}@example.com", "ana@example.com\u{200b}"] {
+        let refused = sign_in(&mut console.visitor(), other, "acme-admins").await;
+        assert_eq!(refused.status, 400, "{other:?} {}", body(&refused));
+    }
+    for (groups, expected) in [
+        ("\u{a0}acme-admins", 403),
+        ("acme-admins\u{a0}", 403),
+        ("\u{3000}acme-admins,\u{2003}acme-staff", 403),
+        ("other,\t acme-admins \t", 303),
+    ] {
+        let response = sign_in(&mut console.visitor(), "ana@example.com", groups).await;
+        assert_eq!(response.status, expected, "{groups:?} {}", body(&response));
+    }
+    assert_eq!(sign_in(&mut console.visitor(), "\u{a0}Zoe\u{308} ", "acme-admins").await.status, 303);
+    let records = console.world.connectctl.list(&["audit", "--tenant", "acme"]).await;
+    assert_eq!(text(&records.last().expect("a record")["who"]), "Zo\u{eb} (admin)", "trimmed, and in NFC");
 }
 
 #[tokio::test]

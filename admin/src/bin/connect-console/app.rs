@@ -10,7 +10,6 @@ use common::db::Database;
 use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
 use common::settings::{BrokerSettings, ConsoleUrl};
-use std::net::IpAddr;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Maximum number of connections to the broker at once; further operations wait.
@@ -27,10 +26,12 @@ pub(crate) struct App {
     pub(crate) proxy: Option<Proxy>,
     /// The rights of groups of the provider or the proxy.
     pub(crate) groups: GroupRoles,
-    pub(crate) link_sign_ins: SignInLimit<IpAddr>,
-    pub(crate) identity_sign_ins: SignInLimit<IpAddr>,
-    /// Successful ones, by the name that the provider or the proxy verified.
-    pub(crate) verified_sign_ins: SignInLimit<String>,
+    /// Failed ones, by link.
+    pub(crate) link_sign_ins: SignInLimit,
+    /// Callbacks of the provider, by state.
+    pub(crate) callbacks: SignInLimit,
+    /// Sign-ins by the name that the provider or the proxy verified.
+    pub(crate) verified_sign_ins: SignInLimit,
     pub(crate) broker: ConsoleBroker,
 }
 

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use common::metrics::{CONSOLE_DURATION, CONSOLE_REQUESTS};
 use hyper::Method;
 use std::time::Instant;
+use tokio_postgres::Client;
 use warp::reply::Response;
 
 /// The label of requests that no route matches.
@@ -71,16 +72,9 @@ async fn handle(
         return public(app, request, &found, posted).await;
     }
     let mut client = app.database.client().await?;
-    let token = SESSION.read(&request.headers, &app.url);
-    let session = match &token {
-        Some(token) => {
-            // What assets/console.js sends; a person's own requests do not have it.
-            let is_refresh = posted.is_none() && request.headers.contains_key("x-refresh");
-            still_valid(app, request, find_session(&client, token, is_refresh).await?)?
-        }
-        None => None,
-    };
-    let (Some(session), Some(token)) = (session, token) else {
+    // What assets/console.js sends; a person's own requests do not have it.
+    let is_refresh = posted.is_none() && request.headers.contains_key("x-refresh");
+    let Some((session, token)) = session(app, request, &client, is_refresh).await? else {
         return if posted.is_none() { Ok(redirect("/sign-in")) } else { Err(Failure::NotSignedIn) };
     };
     authorize(found.route.access, &session, found.tenant).map_err(|denial| match denial {
@@ -109,16 +103,22 @@ async fn handle(
     }
 }
 
-/// A session, unless it began with the headers of a proxy that names somebody else now.
-fn still_valid(app: &App, request: &Request, session: Option<Session>) -> Result<Option<Session>, Failure> {
-    let Some(session) = session else { return Ok(None) };
+/// The session of a request, with its token, unless it began with the headers of a proxy that names somebody else now.
+pub(crate) async fn session(
+    app: &App,
+    request: &Request,
+    client: &Client,
+    is_refresh: bool,
+) -> Result<Option<(Session, String)>, Failure> {
+    let Some(token) = SESSION.read(&request.headers, &app.url) else { return Ok(None) };
+    let Some(session) = find_session(client, &token, is_refresh).await? else { return Ok(None) };
     if session.method != SignInMethod::Proxy {
-        return Ok(Some(session));
+        return Ok(Some((session, token)));
     }
     // Without the settings of the proxy nobody confirms the session.
     let confirmed =
         app.proxy.as_ref().map_or(Ok(false), |proxy| proxy.confirms(request, &session, &app.groups));
-    Ok(confirmed?.then_some(session))
+    Ok(confirmed?.then_some((session, token)))
 }
 
 /// Routes that need no session.

@@ -15,8 +15,9 @@ use std::time::Duration;
 use uuid::Uuid;
 use warp::reply::Response;
 
-/// Bounds the log lines of failures: of a dependency, internal ones, and of the identity provider.
-static FAILURES: LogLimit<3> = LogLimit::new();
+/// Bounds the log lines of failures: of a dependency, internal ones, and of the identity provider, which does not respond or whose
+/// answer is refused.
+static FAILURES: LogLimit<4> = LogLimit::new();
 
 /// Why a request is not served.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ pub(crate) enum Failure {
     Operation(AdminError),
     /// The database failed outside of an operation.
     Database(TxError),
-    /// The identity provider cannot be used.
+    /// The identity provider does not sign the person in.
     Provider(ProviderError),
     /// A handler panicked: 500.
     Panicked,
@@ -87,7 +88,12 @@ impl Failure {
                 ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
                 ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             },
-            Self::Overloaded | Self::Database(_) | Self::Provider(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Provider(ProviderError::Unusable { .. } | ProviderError::Refused(_)) => {
+                StatusCode::FORBIDDEN
+            }
+            Self::Overloaded | Self::Database(_) | Self::Provider(ProviderError::Unavailable(_)) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -131,7 +137,15 @@ impl Failure {
                 "Temporarily unavailable",
                 "The database or the message broker does not respond. Try again in a moment.".to_owned(),
             ),
-            Self::Provider(_) => (
+            Self::Provider(ProviderError::Refused(_)) => (
+                "You are not signed in",
+                "The answer of the identity provider is not valid for this sign-in. Begin again. If that does not help, give the id below to the operator of Connect.".to_owned(),
+            ),
+            Self::Provider(ProviderError::Unusable { field, .. }) => (
+                "You are not signed in",
+                format!("The identity provider has responded, but the provider's answer can't be used: {field}. Trying again does not help. Give the id below to the operator of Connect, or ask for a link: links work without it."),
+            ),
+            Self::Provider(ProviderError::Unavailable(_)) => (
                 "The sign-in service does not respond",
                 "The identity provider cannot be used at the moment. Try again later, or ask the operator of Connect for a link: links work without it.".to_owned(),
             ),
@@ -157,7 +171,10 @@ impl Failure {
             Self::Database(error) => {
                 limited!(FAILURES[0], warn, request_id = %id, %error, "dependency of the console unavailable; responding 503");
             }
-            Self::Provider(error) => {
+            Self::Provider(error @ (ProviderError::Unusable { .. } | ProviderError::Refused(_))) => {
+                limited!(FAILURES[3], warn, request_id = %id, %error, "sign-in by OpenID Connect refused; responding 403");
+            }
+            Self::Provider(error @ ProviderError::Unavailable(_)) => {
                 limited!(FAILURES[2], warn, request_id = %id, %error, "OpenID Connect provider unavailable; responding 503");
             }
             Self::Panicked => {

@@ -87,10 +87,10 @@ impl Proxy {
         }
         let (user, groups) = (single(headers, &self.user)?, single(headers, &self.groups)?);
         let Some(user) = user.filter(|user| !user.is_empty()) else { return Ok(None) };
-        let name =
-            Name::parse(&user).map_err(|_| Failure::BadRequest("the header of the proxy names no person"))?;
+        let name = Name::of_person(&user)
+            .map_err(|_| Failure::BadRequest("the header of the proxy names no person"))?;
         let groups = groups.unwrap_or_default();
-        let groups = groups.split(',').map(|group| group.trim().to_owned()).collect();
+        let groups = groups.split(',').map(|group| group.trim_ascii().to_owned()).collect();
         Ok(Some(VerifiedPerson { name, groups, method: SignInMethod::Proxy }))
     }
 
@@ -119,7 +119,7 @@ fn single(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Fail
         return Err(Failure::BadRequest("a header of the proxy occurs twice"));
     }
     let text = std::str::from_utf8(value.as_bytes());
-    text.map(|text| Some(text.trim().to_owned()))
+    text.map(|text| Some(text.trim_ascii().to_owned()))
         .map_err(|_| Failure::BadRequest("a header of the proxy is not UTF-8"))
 }
 

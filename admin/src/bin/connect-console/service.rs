@@ -77,7 +77,7 @@ impl Program for Settings {
             proxy: self.sign_in.proxy,
             groups: self.sign_in.groups,
             link_sign_ins: SignInLimit::default(),
-            identity_sign_ins: SignInLimit::default(),
+            callbacks: SignInLimit::default(),
             verified_sign_ins: SignInLimit::default(),
         });
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");

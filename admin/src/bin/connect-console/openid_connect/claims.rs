@@ -1,80 +1,28 @@
-//! What an ID token says of a person.
+//! What the verified claims of an ID token say of a person.
 
-use admin::AdminError;
+use super::ProviderError;
 use admin::console::{SignInMethod, VerifiedPerson};
 use admin::input::Name;
-use openidconnect::core::{
-    CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
-    CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm, CoreRevocableToken,
-    CoreRevocationErrorResponse, CoreTokenIntrospectionResponse, CoreTokenType,
-};
-use openidconnect::{
-    AdditionalClaims, Client, EmptyExtraTokenFields, EndpointMaybeSet, EndpointNotSet, EndpointSet, IdToken,
-    IdTokenClaims, IdTokenFields, StandardErrorResponse, StandardTokenResponse,
-};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-/// Claims that the standard does not define.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct OtherClaims {
-    #[serde(flatten)]
-    all: Map<String, Value>,
-}
-
-impl AdditionalClaims for OtherClaims {}
-
-/// The claims of an ID token.
-pub(super) type Claims = IdTokenClaims<OtherClaims, CoreGenderClaim>;
-
-/// An ID token.
-pub(super) type Token =
-    IdToken<OtherClaims, CoreGenderClaim, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm>;
-
-/// The response of the provider to a code.
-pub(super) type TokenResponse = StandardTokenResponse<
-    IdTokenFields<
-        OtherClaims,
-        EmptyExtraTokenFields,
-        CoreGenderClaim,
-        CoreJweContentEncryptionAlgorithm,
-        CoreJwsSigningAlgorithm,
-    >,
-    CoreTokenType,
->;
-
-/// The console's account at a provider whose discovery document was read.
-pub(super) type OidcClient = Client<
-    OtherClaims,
-    CoreAuthDisplay,
-    CoreGenderClaim,
-    CoreJweContentEncryptionAlgorithm,
-    CoreJsonWebKey,
-    CoreAuthPrompt,
-    StandardErrorResponse<CoreErrorResponseType>,
-    TokenResponse,
-    CoreTokenIntrospectionResponse,
-    CoreRevocableToken,
-    CoreRevocationErrorResponse,
-    EndpointSet,
-    EndpointNotSet,
-    EndpointNotSet,
-    EndpointNotSet,
-    EndpointMaybeSet,
-    EndpointMaybeSet,
->;
 
 /// The person whom verified claims are about. Their name is their email if the provider says that it has verified it: otherwise
 /// anybody could enter somebody else's. Without that it is their id at the provider, followed by the email for readers.
-pub(super) fn person(claims: &Claims, groups_claim: &str) -> Result<VerifiedPerson, AdminError> {
-    let id = claims.subject().as_str();
-    let name = match (claims.email(), claims.email_verified()) {
-        (Some(email), Some(true)) => email.to_string(),
-        (Some(email), Some(false) | None) => format!("{id} (email not verified: {})", email.as_str()),
-        (None, _) => id.to_owned(),
+pub(super) fn person(
+    claims: &Map<String, Value>,
+    groups_claim: &str,
+) -> Result<VerifiedPerson, ProviderError> {
+    let text = |name| claims.get(name).and_then(Value::as_str);
+    let id = text("sub").unwrap_or_default();
+    let is_verified = claims.get("email_verified") == Some(&Value::Bool(true))
+        || text("email_verified").is_some_and(|verified| verified.eq_ignore_ascii_case("true"));
+    let name = match text("email") {
+        Some(email) if is_verified => email.to_owned(),
+        Some(email) => format!("{id} (email not verified: {email})"),
+        None => id.to_owned(),
     };
-    let name = Name::parse(&name).or_else(|_| Name::parse(id))?;
-    let groups = groups(claims.additional_claims().all.get(groups_claim));
+    let name = Name::of_person(&name).or_else(|_| Name::of_person(id));
+    let name = name.map_err(|error| ProviderError::unusable("sub", &error.to_string()))?;
+    let groups = groups(claims.get(groups_claim));
     Ok(VerifiedPerson { name, groups, method: SignInMethod::OpenIdConnect })
 }
 
@@ -92,30 +40,36 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(more: &Value) -> (String, Vec<String>) {
-        let mut claims = json!({"iss": "https://a.example", "aud": ["c"], "sub": "id-1", "iat": 1, "exp": 2});
-        let more = more.as_object().unwrap().clone();
-        claims.as_object_mut().unwrap().extend(more);
-        let claims: Claims = serde_json::from_value(claims).unwrap();
-        let person = person(&claims, "groups").unwrap();
+    fn read(mut claims: Value) -> (String, Vec<String>) {
+        claims["sub"] = json!("id-1");
+        let person = person(claims.as_object().unwrap(), "groups").unwrap();
         (person.name.as_str().to_owned(), person.groups)
     }
 
     #[test]
     fn a_person_is_named_by_their_verified_email_or_by_their_id() {
-        let name = |claims: Value| read(&claims).0;
+        let name = |claims: Value| read(claims).0;
         let unverified = "id-1 (email not verified: ana@example.com)";
         assert_eq!(name(json!({"email": "ana@example.com"})), unverified);
-        assert_eq!(name(json!({"email": "ana@example.com", "email_verified": true})), "ana@example.com");
-        assert_eq!(name(json!({"email": "ana@example.com", "email_verified": false})), unverified);
-        assert_eq!(name(json!({"email": "a\nb", "email_verified": true})), "id-1");
+        for verified in [json!(true), json!("true"), json!("True")] {
+            let claims = json!({"email": "ana@example.com", "email_verified": verified});
+            assert_eq!(name(claims), "ana@example.com");
+        }
+        for not in [json!(false), json!("yes"), json!(1), json!(null), json!([true])] {
+            assert_eq!(name(json!({"email": "ana@example.com", "email_verified": not})), unverified);
+        }
+        for unusable in
+            [json!("a\nb"), json!("an\u{200b}a@example.com"), json!(""), json!(["ana@example.com"])]
+        {
+            assert_eq!(name(json!({"email": unusable, "email_verified": true})), "id-1");
+        }
         assert_eq!(name(json!({"email": "a\nb"})), "id-1");
         assert_eq!(name(json!({})), "id-1");
     }
 
     #[test]
     fn groups_are_a_list_of_texts_or_one_text() {
-        let groups = |claims: Value| read(&claims).1;
+        let groups = |claims: Value| read(claims).1;
         assert_eq!(groups(json!({"groups": ["a", 1, "b"]})), ["a", "b"]);
         assert_eq!(groups(json!({"groups": "a,b"})), ["a,b"]);
         for none in

@@ -1,24 +1,28 @@
 //! The OpenID Connect provider: its discovery document, the authorization URL, and the exchange of the authorization code.
+//!
+//! Of its answers only the fields that the console needs are read, so the others may have any type (D43).
 
-use super::claims::{self, OidcClient, TokenResponse};
+use super::claims;
+use super::id_token::{self, SignedToken};
 use super::settings::OidcSettings;
-use super::transport::{Transport, TransportError, is_allowed};
-use super::verify_token::verify_token;
+use super::transport::{Transport, is_allowed};
 use admin::console::{PendingSignIn, VerifiedPerson};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use chrono::DateTime;
+use common::clock;
 use common::limited;
 use common::log_limit::LogLimit;
 use common::settings::ConsoleUrl;
-use hyper::Uri;
-use openidconnect::core::{CoreAuthenticationFlow, CoreClientAuthMethod, CoreProviderMetadata};
-use openidconnect::{
-    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, DiscoveryError,
-    Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RequestTokenError, SignatureVerificationError,
-};
-use std::error::Error;
+use form_urlencoded::{Serializer, byte_serialize};
+use openidconnect::core::CoreJsonWebKey;
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::Mutex;
+use url::Url;
 
 /// The path of the page that the provider redirects to.
 const CALLBACK: &str = "/sign-in/oidc/callback";
@@ -37,28 +41,53 @@ const ERROR_MAX: usize = 300;
 /// Why a person cannot sign in through the provider.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum ProviderError {
-    /// The provider does not respond, or its responses cannot be used.
+    /// The provider does not respond, or not now: 5xx and 429. Trying again later helps.
     #[error("{0}")]
     Unavailable(String),
+    /// A field of its answer cannot be used, now or later (D43).
+    #[error("the provider's answer can't be used: {field}: {why}")]
+    Unusable { field: &'static str, why: String },
     /// The provider refuses the code, or its token is not valid for this sign-in.
     #[error("{0}")]
     Refused(String),
+}
+
+impl ProviderError {
+    pub(super) fn unusable(field: &'static str, why: &str) -> Self {
+        Self::Unusable { field, why: bounded(why) }
+    }
+}
+
+/// A text that may contain words of the provider, for the log.
+fn bounded(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ERROR_MAX).collect()
 }
 
 /// The provider of the settings.
 #[derive(Debug)]
 pub(crate) struct Provider {
     settings: OidcSettings,
-    redirect: RedirectUrl,
+    /// The URL that the provider redirects to.
+    callback: String,
     transport: Transport,
     discovered: Mutex<Discovered>,
+}
+
+/// What the console needs of the discovery document, with the keys.
+#[derive(Debug)]
+struct Metadata {
+    authorization_endpoint: Url,
+    token_endpoint: Url,
+    /// Whether the client secret is sent in the body of the token request, and not in a header.
+    has_secret_in_body: bool,
+    keys: Vec<CoreJsonWebKey>,
 }
 
 /// The results of reading the discovery document.
 #[derive(Clone, Debug, Default)]
 struct Discovered {
     /// The last document that was read, with the keys, and when.
-    metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
+    metadata: Option<(Instant, Arc<Metadata>)>,
     /// The last failure after that.
     failure: Option<(Instant, ProviderError)>,
 }
@@ -67,35 +96,38 @@ impl Provider {
     /// Reads nothing of the provider yet: the console starts without it. The error names the wrong setting.
     pub(crate) fn new(settings: OidcSettings, console: &ConsoleUrl) -> Result<Self, String> {
         let transport = Transport::new(&settings)?;
-        let redirect = RedirectUrl::new(format!("{console}{CALLBACK}")).map_err(|error| error.to_string())?;
-        Ok(Self { settings, redirect, transport, discovered: Mutex::default() })
+        Ok(Self {
+            settings,
+            callback: format!("{console}{CALLBACK}"),
+            transport,
+            discovered: Mutex::default(),
+        })
     }
 
     /// The provider's host, for the sign-in page.
-    pub(crate) fn host(&self) -> String {
+    pub(crate) fn host(&self) -> &str {
         self.settings.host()
     }
 
     /// The issuer, which a provider may repeat in its redirect (RFC 9207).
     pub(crate) fn issuer(&self) -> &str {
-        self.settings.issuer.as_str()
+        &self.settings.issuer
     }
 
     /// The URL at the provider to which the browser is sent.
     pub(crate) async fn authorization_url(&self, pending: &PendingSignIn) -> Result<String, ProviderError> {
-        let client = self.client(FRESH).await?;
-        let verifier = PkceCodeVerifier::new(pending.verifier.clone());
-        let (state, nonce) = (CsrfToken::new(pending.state.clone()), Nonce::new(pending.nonce.clone()));
-        let (url, _, _) = client
-            .authorize_url(CoreAuthenticationFlow::AuthorizationCode, || state, || nonce)
-            .add_scopes(self.settings.scopes.iter().cloned())
-            .set_pkce_challenge(PkceCodeChallenge::from_code_verifier_sha256(&verifier))
-            .url();
-        let is_usable =
-            url.as_str().parse::<Uri>().is_ok_and(|url| is_allowed(&url, self.settings.is_local()));
-        if !is_usable {
-            return Err(ProviderError::Unavailable("its authorization endpoint is not https".to_owned()));
-        }
+        let mut url = self.metadata(FRESH).await?.authorization_endpoint.clone();
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(pending.verifier.as_bytes()));
+        url.query_pairs_mut().extend_pairs([
+            ("response_type", "code"),
+            ("client_id", &self.settings.client_id),
+            ("state", &pending.state),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+            ("redirect_uri", &self.callback),
+            ("scope", &self.settings.scopes),
+            ("nonce", &pending.nonce),
+        ]);
         Ok(url.into())
     }
 
@@ -105,54 +137,60 @@ impl Provider {
         pending: &PendingSignIn,
         code: &str,
     ) -> Result<VerifiedPerson, ProviderError> {
-        let client = self.client(FRESH).await?;
-        let response = self.redeem(&client, pending, code).await?;
-        let nonce = Nonce::new(pending.nonce.clone());
-        let verified = match verify_token(&client, &response, &nonce) {
+        let metadata = self.metadata(FRESH).await?;
+        let answer = self.redeem(&metadata, pending, code).await?;
+        let token = SignedToken::parse(text(&answer, "id_token")?)?;
+        let key = match token.key(&metadata.keys) {
+            Some(key) => Some(key),
             // The provider may have new keys.
-            Err(ClaimsVerificationError::SignatureVerification(
-                SignatureVerificationError::NoMatchingKey,
-            )) => verify_token(&self.client(REREAD_INTERVAL).await?, &response, &nonce),
-            verified => verified,
+            None => token.key(&self.metadata(REREAD_INTERVAL).await?.keys),
         };
-        let claims = verified.map_err(|error| ProviderError::Refused(describe(&error)))?;
+        let key = key.ok_or_else(|| ProviderError::unusable("kid", "must name a key of the provider"))?;
+        let claims = token.verified_claims(&key)?;
+        let access_token = answer.get("access_token").and_then(Value::as_str);
+        let hash = access_token.and_then(|access_token| token.hash_of(access_token, &key));
+        let now = (clock::now() - DateTime::UNIX_EPOCH).as_seconds_f64();
+        id_token::check(&claims, &self.settings, &pending.nonce, hash.as_deref(), now)?;
         claims::person(&claims, &self.settings.groups_claim)
-            .map_err(|error| ProviderError::Refused(describe(&error)))
     }
 
+    /// The answer of the token endpoint to a code (RFC 6749, 4.1.3).
     async fn redeem(
         &self,
-        client: &OidcClient,
+        metadata: &Metadata,
         pending: &PendingSignIn,
         code: &str,
-    ) -> Result<TokenResponse, ProviderError> {
-        let request = client
-            .exchange_code(AuthorizationCode::new(code.to_owned()))
-            .map_err(|error| ProviderError::Unavailable(describe(&error)))?
-            .set_pkce_verifier(PkceCodeVerifier::new(pending.verifier.clone()));
-        request.request_async(&self.transport).await.map_err(|error| match error {
-            RequestTokenError::ServerResponse(_) => ProviderError::Refused(describe(&error)),
-            RequestTokenError::Request(_) | RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
-                ProviderError::Unavailable(describe(&error))
-            }
-        })
-    }
-
-    /// The client for requests to the provider, made from a discovery document that is at most `max_age` old, or from the last one
-    /// if it cannot be read again.
-    async fn client(&self, max_age: Duration) -> Result<OidcClient, ProviderError> {
-        let metadata = self.metadata(max_age).await?;
-        let client = OidcClient::from_provider_metadata(
-            (*metadata).clone(),
-            ClientId::new(self.settings.client_id.clone()),
-            Some(ClientSecret::new(self.settings.client_secret.reveal().to_owned())),
-        );
-        Ok(client.set_redirect_uri(self.redirect.clone()).set_auth_type(auth_type(&metadata)))
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let (id, secret) = (&self.settings.client_id, self.settings.client_secret.reveal());
+        let mut form = Serializer::new(String::new());
+        form.extend_pairs([
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &self.callback),
+            ("code_verifier", &pending.verifier),
+        ]);
+        let authorization = if metadata.has_secret_in_body {
+            form.extend_pairs([("client_id", id.as_str()), ("client_secret", secret)]);
+            None
+        } else {
+            // Both are encoded before they are joined (RFC 6749, 2.3.1).
+            let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+            Some(format!("Basic {}", STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))))
+        };
+        let answer = self.transport.post(&metadata.token_endpoint, authorization, form.finish()).await?;
+        let Some(error) = answer.get("error").filter(|error| !error.is_null()) else { return Ok(answer) };
+        let description = answer.get("error_description").and_then(Value::as_str).unwrap_or_default();
+        let described = bounded(&format!("the provider responded with {error} {description}"));
+        if error == "invalid_grant" {
+            Err(ProviderError::Refused(described))
+        } else {
+            Err(ProviderError::unusable("error", &described))
+        }
     }
 
     /// The discovery document and the keys, read again if they are older than `max_age`. While that fails the last ones are used
     /// for [`STALE`]. One request reads them at a time; the others wait, and use what it has read.
-    async fn metadata(&self, max_age: Duration) -> Result<Arc<CoreProviderMetadata>, ProviderError> {
+    async fn metadata(&self, max_age: Duration) -> Result<Arc<Metadata>, ProviderError> {
         let mut discovered = self.discovered.lock().await;
         if let Some((at, metadata)) = &discovered.metadata
             && at.elapsed() < max_age
@@ -164,7 +202,7 @@ impl Provider {
         {
             return discovered.not_stale().ok_or(error);
         }
-        match CoreProviderMetadata::discover_async(self.settings.issuer.clone(), &self.transport).await {
+        match self.discover().await {
             Ok(metadata) => {
                 let metadata = Arc::new(metadata);
                 let read = Some((Instant::now(), Arc::clone(&metadata)));
@@ -172,88 +210,72 @@ impl Provider {
                 Ok(metadata)
             }
             Err(error) => {
-                let error: DiscoveryError<TransportError> = error;
-                let error = ProviderError::Unavailable(describe(&error));
                 limited!(DISCOVERY_FAILED[0], warn, %error, "reading the discovery document of the OpenID Connect provider failed; using the last one if it is less than a day old, otherwise refusing sign-ins");
                 discovered.failure = Some((Instant::now(), error.clone()));
                 discovered.not_stale().ok_or(error)
             }
         }
     }
+
+    async fn discover(&self) -> Result<Metadata, ProviderError> {
+        let document = self.transport.get(&self.settings.discovery_url).await?;
+        if text(&document, "issuer")? != self.issuer() {
+            return Err(ProviderError::unusable("issuer", "must be CONNECT_OIDC_ISSUER"));
+        }
+        let endpoint = |field| {
+            let url = text(&document, field)?.parse().ok();
+            url.filter(|url| is_allowed(url, self.settings.is_local()))
+                .ok_or_else(|| ProviderError::unusable(field, "must be an https URL"))
+        };
+        let (authorization_endpoint, token_endpoint) =
+            (endpoint("authorization_endpoint")?, endpoint("token_endpoint")?);
+        let methods = document.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+        let takes = |method| methods.is_none_or(|methods| methods.iter().any(|one| one == method));
+        let keys = self.transport.get(&endpoint("jwks_uri")?).await?;
+        let keys = keys.get("keys").and_then(Value::as_array);
+        let keys = keys.ok_or_else(|| ProviderError::unusable("keys", "must be a list"))?;
+        Ok(Metadata {
+            authorization_endpoint,
+            token_endpoint,
+            has_secret_in_body: !takes("client_secret_basic") && takes("client_secret_post"),
+            keys: keys.iter().filter_map(id_token::key).collect(),
+        })
+    }
 }
 
 impl Discovered {
     /// The last document, if it may still be used without being read again.
-    fn not_stale(&self) -> Option<Arc<CoreProviderMetadata>> {
+    fn not_stale(&self) -> Option<Arc<Metadata>> {
         let (at, metadata) = self.metadata.as_ref()?;
         (at.elapsed() < STALE).then(|| Arc::clone(metadata))
     }
 }
 
-/// How the console sends its client secret: in a header, unless the provider accepts it only in the body.
-fn auth_type(metadata: &CoreProviderMetadata) -> AuthType {
-    let methods = metadata.token_endpoint_auth_methods_supported();
-    let takes = |method| methods.is_none_or(|methods| methods.contains(&method));
-    if !takes(CoreClientAuthMethod::ClientSecretBasic) && takes(CoreClientAuthMethod::ClientSecretPost) {
-        AuthType::RequestBody
-    } else {
-        AuthType::BasicAuth
-    }
-}
-
-/// An error with its causes, bounded. The errors of the library contain no token.
-pub(super) fn describe(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ERROR_MAX).collect()
+/// A field that must be a text.
+fn text<'a>(answer: &'a Map<String, Value>, field: &'static str) -> Result<&'a str, ProviderError> {
+    let value = answer.get(field).and_then(Value::as_str);
+    value.ok_or_else(|| ProviderError::unusable(field, "must be a text"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::sealed::Secret;
-    use openidconnect::IssuerUrl;
-    use serde_json::json;
-
-    /// A provider that does not respond.
-    fn provider() -> Provider {
-        let settings = OidcSettings {
-            issuer: IssuerUrl::new("http://127.0.0.1:9".to_owned()).unwrap(),
-            client_id: "connect".to_owned(),
-            client_secret: Secret::new("secret".to_owned()),
-            scopes: Vec::new(),
-            groups_claim: "groups".to_owned(),
-            ca_file: None,
-        };
-        Provider::new(settings, &ConsoleUrl::of("127.0.0.1:8090".parse().unwrap())).unwrap()
-    }
-
-    fn document() -> Arc<CoreProviderMetadata> {
-        let document = json!({
-            "issuer": "http://127.0.0.1:9",
-            "authorization_endpoint": "http://127.0.0.1:9/authorize",
-            "token_endpoint": "http://127.0.0.1:9/token",
-            "jwks_uri": "http://127.0.0.1:9/jwks",
-            "response_types_supported": ["code"],
-            "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["EdDSA"],
-        });
-        Arc::new(serde_json::from_value(document).unwrap())
-    }
 
     #[tokio::test]
     async fn the_last_document_is_used_while_it_cannot_be_read_again() {
-        let provider = provider();
+        let console = ConsoleUrl::of("127.0.0.1:8090".parse().unwrap());
+        let provider = Provider::new(OidcSettings::for_tests(), &console).unwrap();
         assert!(matches!(provider.metadata(FRESH).await, Err(ProviderError::Unavailable(_))));
-        let read = Some((Instant::now(), document()));
+        let metadata = Arc::new(Metadata {
+            authorization_endpoint: "http://127.0.0.1:9/authorize".parse().unwrap(),
+            token_endpoint: "http://127.0.0.1:9/token".parse().unwrap(),
+            has_secret_in_body: false,
+            keys: Vec::new(),
+        });
+        let read = Some((Instant::now(), Arc::clone(&metadata)));
         *provider.discovered.lock().await = Discovered { metadata: read, failure: None };
         for _ in 0..2 {
-            let found = provider.metadata(Duration::ZERO).await.unwrap();
-            assert_eq!(found.issuer().as_str(), "http://127.0.0.1:9");
+            assert!(Arc::ptr_eq(&provider.metadata(Duration::ZERO).await.unwrap(), &metadata));
             assert!(provider.discovered.lock().await.failure.is_some(), "reading it again failed");
         }
     }

@@ -1,14 +1,16 @@
 //! The provider and the console's account there.
 
+use super::transport::is_allowed;
 use common::sealed::Secret;
-use common::settings::{Environment, Section, SettingError, Variable, error, is_loopback};
+use common::settings::{Environment, Section, SettingError, Variable, error};
 use common::variables;
-use openidconnect::{IssuerUrl, Scope};
 use std::path::PathBuf;
+use url::Url;
 
 const ISSUER: &str = "CONNECT_OIDC_ISSUER";
 const CLIENT_ID: &str = "CONNECT_OIDC_CLIENT_ID";
 const CLIENT_SECRET: &str = "CONNECT_OIDC_CLIENT_SECRET";
+const AUDIENCES: &str = "CONNECT_OIDC_AUDIENCES";
 const SCOPES: &str = "CONNECT_OIDC_SCOPES";
 const GROUPS_CLAIM: &str = "CONNECT_OIDC_GROUPS_CLAIM";
 pub(super) const CA_FILE: &str = "CONNECT_OIDC_CA_FILE";
@@ -16,11 +18,15 @@ pub(super) const CA_FILE: &str = "CONNECT_OIDC_CA_FILE";
 /// A provider, and the console's account there.
 #[derive(Clone, Debug)]
 pub(crate) struct OidcSettings {
-    pub(crate) issuer: IssuerUrl,
+    /// As its documents and tokens name it.
+    pub(crate) issuer: String,
+    pub(crate) discovery_url: Url,
     pub(crate) client_id: String,
     pub(crate) client_secret: Secret,
-    /// Scopes beside `openid`.
-    pub(crate) scopes: Vec<Scope>,
+    /// Trusted audiences of ID tokens beside the client id.
+    pub(crate) audiences: Vec<String>,
+    /// Separated by spaces, with `openid`.
+    pub(crate) scopes: String,
     pub(crate) groups_claim: String,
     pub(crate) ca_file: Option<PathBuf>,
 }
@@ -32,12 +38,20 @@ pub(crate) struct OptionalOidcSettings(pub(crate) Option<OidcSettings>);
 impl OidcSettings {
     /// Whether the issuer is a program of this machine without TLS, for development.
     pub(crate) fn is_local(&self) -> bool {
-        self.issuer.url().scheme() == "http"
+        self.discovery_url.scheme() == "http"
+    }
+
+    /// A provider that does not respond.
+    #[cfg(test)]
+    pub(super) fn for_tests() -> Self {
+        let pairs = [(ISSUER, "http://127.0.0.1:9"), (CLIENT_ID, "connect"), (CLIENT_SECRET, "s")];
+        let pairs = [&pairs[..], &[(AUDIENCES, "project-1, project-2,")]].concat();
+        OptionalOidcSettings::from_env(&Environment::from_pairs(&pairs)).unwrap().0.unwrap()
     }
 
     /// The provider's host, as the sign-in page names it.
-    pub(crate) fn host(&self) -> String {
-        self.issuer.url().host_str().unwrap_or_default().to_owned()
+    pub(crate) fn host(&self) -> &str {
+        self.discovery_url.host_str().unwrap_or_default()
     }
 }
 
@@ -46,6 +60,7 @@ impl Section for OptionalOidcSettings {
         ISSUER => optional, "URL of the OpenID Connect provider for sign-in to the settings area, such as https://login.example.com/realms/acme, as in its discovery document; http:// is allowed for loopback hosts only";
         CLIENT_ID => optional, "client id of the settings area at the OpenID Connect provider";
         CLIENT_SECRET => optional, "client secret of the settings area at the OpenID Connect provider";
+        AUDIENCES => optional, "audiences, separated by commas, that an ID token may have beside the client id, such as the id of a Zitadel project; not needed if its claim azp is the client id";
         SCOPES => "email profile", "scopes that the settings area asks the OpenID Connect provider for, beside openid, separated by spaces; some providers need groups";
         GROUPS_CLAIM => "groups", "claim of the ID token with the names of the person's groups";
         CA_FILE => optional, "file of root certificates (PEM) for the OpenID Connect provider, in addition to the system's";
@@ -55,6 +70,8 @@ impl Section for OptionalOidcSettings {
         let optional = |name| env.optional::<Self, String>(name);
         let scopes: String = env.get::<Self, _>(SCOPES)?;
         let groups_claim: String = env.get::<Self, _>(GROUPS_CLAIM)?;
+        let audiences = optional(AUDIENCES)?.unwrap_or_default();
+        let audiences = audiences.split(',').map(str::trim);
         let ca_file = optional(CA_FILE)?.map(PathBuf::from);
         let (issuer, client_id, client_secret) =
             match (optional(ISSUER)?, optional(CLIENT_ID)?, optional(CLIENT_SECRET)?) {
@@ -65,10 +82,12 @@ impl Section for OptionalOidcSettings {
                 (_, _, None) => return Err(missing(CLIENT_SECRET)),
             };
         Ok(Self(Some(OidcSettings {
-            issuer: parse_issuer(&issuer)?,
+            discovery_url: discovery_url(&issuer)?,
+            issuer,
             client_id,
             client_secret: Secret::new(client_secret),
-            scopes: scopes.split_whitespace().map(|scope| Scope::new(scope.to_owned())).collect(),
+            audiences: audiences.filter(|audience| !audience.is_empty()).map(str::to_owned).collect(),
+            scopes: ["openid"].into_iter().chain(scopes.split_whitespace()).collect::<Vec<_>>().join(" "),
             groups_claim,
             ca_file,
         })))
@@ -82,22 +101,22 @@ fn missing(name: &str) -> SettingError {
     )
 }
 
-fn parse_issuer(text: &str) -> Result<IssuerUrl, SettingError> {
-    let wrong = || {
+/// Where the discovery document of an issuer is.
+fn discovery_url(issuer: &str) -> Result<Url, SettingError> {
+    let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')).parse().ok();
+    let is_usable = |url: &Url| {
+        is_allowed(url, true)
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none()
+    };
+    url.filter(is_usable).ok_or_else(|| {
         error(
             ISSUER,
             "must be a URL such as https://login.example.com; http:// is allowed for loopback hosts only",
         )
-    };
-    let issuer = IssuerUrl::new(text.to_owned()).map_err(|_| wrong())?;
-    let url = issuer.url();
-    let host = url.host_str().ok_or_else(wrong)?;
-    let is_allowed = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(host));
-    let is_plain = url.query().is_none()
-        && url.fragment().is_none()
-        && url.username().is_empty()
-        && url.password().is_none();
-    if is_allowed && is_plain { Ok(issuer) } else { Err(wrong()) }
+    })
 }
 
 #[cfg(test)]
@@ -113,9 +132,9 @@ mod tests {
         let all =
             [(ISSUER, "https://login.example.com/realms/a"), (CLIENT_ID, "connect"), (CLIENT_SECRET, "s")];
         let settings = read(&all).unwrap().unwrap();
-        assert_eq!((settings.host().as_str(), settings.is_local()), ("login.example.com", false));
-        assert_eq!(settings.groups_claim, "groups");
-        assert_eq!(settings.issuer.as_str(), "https://login.example.com/realms/a");
+        assert_eq!((settings.host(), settings.is_local()), ("login.example.com", false));
+        assert_eq!((settings.groups_claim.as_str(), settings.audiences.len()), ("groups", 0));
+        assert_eq!(settings.discovery_url.path(), "/realms/a/.well-known/openid-configuration");
         assert!(!format!("{settings:?}").contains("\"s\""), "the secret is not printed");
         assert!(read(&[]).unwrap().is_none());
         for missing in 0..all.len() {

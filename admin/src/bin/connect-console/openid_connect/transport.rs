@@ -1,76 +1,22 @@
 //! HTTP to the provider.
 
+use super::ProviderError;
 use super::settings::{CA_FILE, OidcSettings};
 use bytes::Bytes;
 use common::settings::is_loopback;
 use common::tls::{TrustedRoots, explain_certificate_of};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::{Request, Response, Uri};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use hyper::{Request, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use openidconnect::{AsyncHttpClient, HttpRequest, HttpResponse};
+use serde_json::{Map, Value};
 use std::error::Error as StdError;
-use std::path::Path;
-use std::pin::Pin;
 use std::time::Duration;
-use thiserror::Error;
 use tokio::time::timeout;
-
-/// A client that speaks TLS, except with a provider of this machine.
-#[derive(Debug)]
-pub(super) struct Transport {
-    client: HttpClient,
-    /// Whether unencrypted connections to this machine are allowed.
-    is_local: bool,
-}
-
-/// Why there is no response.
-#[derive(Debug, Error)]
-pub(super) enum TransportError {
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    #[error("the URL {0} is not https")]
-    NotEncrypted(Uri),
-}
-
-impl Transport {
-    /// The error says which setting is wrong.
-    pub(super) fn new(settings: &OidcSettings) -> Result<Self, String> {
-        let client = HttpClient::new(settings.ca_file.as_deref())
-            .map_err(|error| format!("setting CONNECT_OIDC_CA_FILE: {error}"))?;
-        Ok(Self { client, is_local: settings.is_local() })
-    }
-
-    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        // Also for the URLs in the discovery document.
-        if !is_allowed(request.uri(), self.is_local) {
-            return Err(TransportError::NotEncrypted(request.uri().clone()));
-        }
-        let (parts, body) = request.into_parts();
-        let request = Request::from_parts(parts, Full::new(Bytes::from(body)));
-        Ok(self.client.send(request).await?.map(|body| body.to_vec()))
-    }
-}
-
-impl<'c> AsyncHttpClient<'c> for Transport {
-    type Error = TransportError;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, TransportError>> + Send + 'c>>;
-
-    fn call(&'c self, request: HttpRequest) -> Self::Future {
-        Box::pin(self.exchange(request))
-    }
-}
-
-/// Whether requests may be sent to, and people redirected to, a URL of the provider.
-pub(super) fn is_allowed(url: &Uri, is_local: bool) -> bool {
-    match (url.scheme_str(), url.host()) {
-        (Some("https"), Some(_)) => true,
-        (Some("http"), Some(host)) => is_local && is_loopback(host),
-        _ => false,
-    }
-}
+use url::Url;
 
 /// Longest time that an exchange may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,30 +24,18 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// A client that follows no redirects and ignores the proxy variables of the environment. It sends requests to `http://` as well;
-/// the caller decides where that is allowed.
-#[derive(Clone, Debug)]
-struct HttpClient(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+/// the caller decides where that is allowed ([`is_allowed`]).
+#[derive(Debug)]
+pub(super) struct Transport(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
 
-/// Why there is no response.
-#[derive(Debug, Error)]
-pub(super) enum HttpError {
-    /// The server was too slow.
-    #[error("no response within {TIMEOUT:?}")]
-    Timeout,
-    /// The connection could not be made, or was lost.
-    #[error("{0}")]
-    Connection(String),
-    /// The body was not read to its end.
-    #[error("the response has more than {RESPONSE_BYTES_MAX} bytes")]
-    TooLarge,
-}
-
-impl HttpClient {
-    /// Trusts the system's root certificates and those of the file, which the error names.
-    fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+impl Transport {
+    /// Trusts the system's root certificates and those of the settings. The error says which setting is wrong.
+    pub(super) fn new(settings: &OidcSettings) -> Result<Self, String> {
         let mut roots = TrustedRoots::system();
-        if let Some(path) = ca_file {
-            roots.add_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(path) = &settings.ca_file {
+            roots
+                .add_file(path)
+                .map_err(|error| format!("setting {CA_FILE}: {}: {error}", path.display()))?;
         }
         let config = roots.client().map_err(|error| format!("TLS cannot be set up: {error}"))?;
         let config = config.with_no_client_auth();
@@ -110,23 +44,75 @@ impl HttpClient {
         Ok(Self(Client::builder(TokioExecutor::new()).build(connector)))
     }
 
-    /// Sends a request and reads the whole response, whatever its status.
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
-        timeout(TIMEOUT, self.exchange(request)).await.unwrap_or(Err(HttpError::Timeout))
+    /// The document at a URL.
+    pub(super) async fn get(&self, url: &Url) -> Result<Map<String, Value>, ProviderError> {
+        let (status, document) = self.send(Request::get(url.as_str()), String::new()).await?;
+        if status == StatusCode::OK { Ok(document) } else { Err(unexpected(status)) }
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
+    /// The answer to a form, which is an error of OAuth if it has the field `error`.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        authorization: Option<String>,
+        form: String,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let mut request =
+            Request::post(url.as_str()).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let (status, answer) = self.send(request, form).await?;
+        let is_answer = status == StatusCode::OK || answer.contains_key("error");
+        if is_answer { Ok(answer) } else { Err(unexpected(status)) }
+    }
+
+    /// Sends a request and reads the whole response. 5xx and 429 pass; another status without a JSON object does not.
+    async fn send(
+        &self,
+        request: hyper::http::request::Builder,
+        body: String,
+    ) -> Result<(StatusCode, Map<String, Value>), ProviderError> {
+        let request = request.header(ACCEPT, "application/json").body(Full::new(Bytes::from(body)));
+        let request = request.map_err(|error| ProviderError::unusable("url", &error.to_string()))?;
+        let exchanged = timeout(TIMEOUT, self.exchange(request)).await;
+        let (status, body) = exchanged
+            .unwrap_or_else(|_| Err(ProviderError::Unavailable(format!("no response within {TIMEOUT:?}"))))?;
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(ProviderError::Unavailable(format!("the provider responded with {status}")));
+        }
+        let object = serde_json::from_slice(&body);
+        object.map(|object| (status, object)).map_err(|_| match status {
+            StatusCode::OK => ProviderError::unusable("body", "must be a JSON object"),
+            status => unexpected(status),
+        })
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), ProviderError> {
         let response = self.0.request(request).await;
-        let (parts, body) =
-            response.map_err(|error| HttpError::Connection(with_causes(&error)))?.into_parts();
+        let (head, body) =
+            response.map_err(|error| ProviderError::Unavailable(with_causes(&error)))?.into_parts();
         let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                HttpError::TooLarge
+                ProviderError::unusable("body", &format!("must have at most {RESPONSE_BYTES_MAX} bytes"))
             } else {
-                HttpError::Connection(error.to_string())
+                ProviderError::Unavailable(error.to_string())
             }
         })?;
-        Ok(Response::from_parts(parts, body.to_bytes()))
+        Ok((head.status, body.to_bytes()))
+    }
+}
+
+fn unexpected(status: StatusCode) -> ProviderError {
+    ProviderError::unusable("status", &format!("must be 200, and is {status}"))
+}
+
+/// Whether requests may be sent to, and people redirected to, a URL of the provider.
+pub(super) fn is_allowed(url: &Url, is_local: bool) -> bool {
+    match (url.scheme(), url.host_str()) {
+        ("https", Some(_)) => true,
+        ("http", Some(host)) => is_local && is_loopback(host),
+        _ => false,
     }
 }
 
@@ -156,6 +142,6 @@ mod tests {
         assert!(allowed("http://127.0.0.1:9400/token", true));
         assert!(!allowed("http://127.0.0.1:9400/token", false), "of an issuer elsewhere");
         assert!(!allowed("http://login.example.com/token", true));
-        assert!(!allowed("/token", true));
+        assert!(!allowed("ldap://127.0.0.1/token", true));
     }
 }

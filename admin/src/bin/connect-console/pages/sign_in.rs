@@ -16,23 +16,19 @@ use admin::console::{self, NewSession, SignIn, VerifiedPerson, sign_in_person};
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
-use std::net::IpAddr;
 use std::time::Instant;
 use warp::reply::Response;
 
-/// Refuses an address that has failed too often.
-fn check_limit(limit: &SignInLimit<IpAddr>, request: &Request) -> Result<(), Failure> {
-    limit.wait(&request.peer, Instant::now()).map_or(Ok(()), |wait| Err(Failure::TooManyAttempts(wait)))
+/// Refuses a key that was tried too often.
+fn check_limit(limit: &SignInLimit, key: &str) -> Result<(), Failure> {
+    limit.wait(key, Instant::now()).map_or(Ok(()), |wait| Err(Failure::TooManyAttempts(wait)))
 }
 
 /// Counts the sign-in of a person whose identity was verified, and refuses one who signs in too often: each sign-in adds a session
 /// and an audit record.
 fn check_person(app: &App, person: &VerifiedPerson) -> Result<(), Failure> {
-    let (name, now) = (person.name.as_str().to_owned(), Instant::now());
-    if let Some(wait) = app.verified_sign_ins.wait(&name, now) {
-        return Err(Failure::TooManyAttempts(wait));
-    }
-    app.verified_sign_ins.count(name, now);
+    check_limit(&app.verified_sign_ins, person.name.as_str())?;
+    app.verified_sign_ins.count(person.name.as_str(), Instant::now());
     Ok(())
 }
 
@@ -41,18 +37,6 @@ fn signed_in(app: &App, session: &NewSession) -> Response {
     let mut response = redirect("/");
     response.headers_mut().insert(SET_COOKIE, SESSION.store(session.token.reveal(), &app.url));
     response
-}
-
-/// A page that says why somebody is not signed in, which counts as a failed attempt at this way to sign in.
-fn refuse(
-    limit: &SignInLimit<IpAddr>,
-    request: &Request,
-    status: StatusCode,
-    heading: &str,
-    why: &Markup,
-) -> Response {
-    limit.count(request.peer, Instant::now());
-    explain(request, status, heading, why)
 }
 
 /// A page that says why somebody is not signed in.
@@ -66,12 +50,12 @@ fn explain(request: &Request, status: StatusCode, heading: &str, why: &Markup) -
 }
 
 /// The page for somebody whose identity is known, and who may not use Connect.
-fn no_access(app: &App, request: &Request, person: &str, verified_by: &str) -> Response {
+fn no_access(request: &Request, person: &str, verified_by: &str) -> Response {
     let why = html! {
         p { (verified_by) " says that you are " strong { (person) } ". None of your groups gives access to Connect." }
         p { "Ask the operator of Connect for access, or sign in as somebody else." }
     };
-    refuse(&app.identity_sign_ins, request, StatusCode::FORBIDDEN, "No access", &why)
+    explain(request, StatusCode::FORBIDDEN, "No access", &why)
 }
 
 /// Offers the ways to sign in that the settings allow, and says how to get a link.
@@ -104,9 +88,9 @@ pub(crate) async fn offer_link(
     token: Option<&str>,
 ) -> Result<Response, Failure> {
     let token = token.ok_or(Failure::NotFound)?;
-    check_limit(&app.link_sign_ins, request)?;
+    check_limit(&app.link_sign_ins, token)?;
     if !console::is_link_valid(&*app.database.client().await?, token).await? {
-        return Ok(refuse_link(app, request));
+        return Ok(refuse_link(app, request, token));
     }
     let content = html! {
         p { "This link signs you in on this device. It works once." }
@@ -125,18 +109,21 @@ pub(crate) async fn by_link(
     form: Fields,
     _proof: SameOrigin,
 ) -> Result<Response, Failure> {
-    check_limit(&app.link_sign_ins, request)?;
+    let token = form.get("token");
+    check_limit(&app.link_sign_ins, token)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let mut client = app.database.client().await?;
-    let begun = console::use_link(&mut client, form.get("token"), replaced.as_deref()).await?;
-    Ok(begun.map_or_else(|| refuse_link(app, request), |session| signed_in(app, &session)))
+    let begun = console::use_link(&mut client, token, replaced.as_deref()).await?;
+    Ok(begun.map_or_else(|| refuse_link(app, request, token), |session| signed_in(app, &session)))
 }
 
-fn refuse_link(app: &App, request: &Request) -> Response {
+/// Says so, and counts it as a failure of this link.
+fn refuse_link(app: &App, request: &Request, token: &str) -> Response {
+    app.link_sign_ins.count(token, Instant::now());
     let why = html! {
         p { "The link has expired, was used already, or was revoked. A link works once, for five minutes, and one for a partner for fifteen. Ask for a new one." }
     };
-    refuse(&app.link_sign_ins, request, StatusCode::GONE, "This link no longer works", &why)
+    explain(request, StatusCode::GONE, "This link no longer works", &why)
 }
 
 /// Begins a session of the person in the headers. It is a form, so that nobody is signed in by opening a page, not even right after
@@ -148,7 +135,6 @@ pub(crate) async fn by_proxy(
     _proof: SameOrigin,
 ) -> Result<Response, Failure> {
     let proxy = app.proxy.as_ref().ok_or(Failure::NotFound)?;
-    check_limit(&app.identity_sign_ins, request)?;
     // Without the headers the route does not exist: nobody but the proxy can use it.
     let person = proxy.person(request)?.ok_or(Failure::NotFound)?;
     check_person(app, &person)?;
@@ -158,7 +144,7 @@ pub(crate) async fn by_proxy(
     match attempt {
         SignIn::SignedIn(session) => Ok(signed_in(app, &session)),
         SignIn::NoAccess | SignIn::Replayed => {
-            Ok(no_access(app, request, person.name.as_str(), "The proxy before Connect"))
+            Ok(no_access(request, person.name.as_str(), "The proxy before Connect"))
         }
     }
 }

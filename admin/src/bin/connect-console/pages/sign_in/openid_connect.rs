@@ -2,11 +2,12 @@
 
 use super::{check_limit, check_person, explain, no_access, signed_in};
 use crate::app::App;
-use crate::cookies::{SESSION, SIGN_IN};
+use crate::cookies::{self, SESSION};
+use crate::dispatch::session;
 use crate::failure::Failure;
-use crate::openid_connect::ProviderError;
+use crate::openid_connect::Provider;
 use crate::request::Request;
-use crate::response::redirect_to_provider;
+use crate::response::{redirect, redirect_to_provider};
 use admin::console::{OneTimeSignIn, PendingSignIn, SignIn, sign_in_person};
 use common::clock;
 use common::limited;
@@ -14,76 +15,80 @@ use common::log_limit::LogLimit;
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
+use std::time::Instant;
 use warp::reply::Response;
 
 /// Longest code of a provider that is redeemed.
 const CODE_MAX: usize = 8 * 1024;
 
-/// Bounds the log lines of sign-ins that the provider or its token refuses.
-static REFUSALS: LogLimit<1> = LogLimit::new();
+/// Bounds the log lines of sign-ins without a code.
+static DECLINED: LogLimit<1> = LogLimit::new();
 
 /// Sends the browser to the provider. Stores nothing but a cookie there, so that it may be requested as often as anybody likes.
 pub(crate) async fn begin(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
     let provider = app.provider.as_ref().ok_or(Failure::NotFound)?;
-    check_limit(&app.identity_sign_ins, request)?;
     let pending = PendingSignIn::begin(&app.master_keys, clock::now())?;
     let url = provider.authorization_url(&pending).await.map_err(Failure::Provider)?;
     let mut response = redirect_to_provider(&url);
-    response.headers_mut().insert(SET_COOKIE, SIGN_IN.store(&pending.cookie, &app.url));
-    Ok(response)
-}
-
-/// The page that the provider redirects to: begins a session, if the browser's cookie belongs to the state in the URL. The
-/// cookie is removed, whatever comes of it.
-pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
-    if app.provider.is_none() {
-        return Err(Failure::NotFound);
+    let headers = response.headers_mut();
+    headers.insert(SET_COOKIE, cookies::sign_in(&pending.state).store(&pending.cookie, &app.url));
+    for removed in cookies::remove_surplus_sign_ins(&request.headers, &app.url) {
+        headers.append(SET_COOKIE, removed);
     }
-    check_limit(&app.identity_sign_ins, request)?;
-    let completed = redeem(app, request).await;
-    let mut response = completed.unwrap_or_else(|failure| failure.into_response(request.id));
-    response.headers_mut().append(SET_COOKIE, SIGN_IN.remove(&app.url));
     Ok(response)
 }
 
-async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
+/// The page that the provider redirects to: begins a session, if the browser has a cookie that belongs to the state in the URL.
+/// That cookie is removed, whatever comes of it.
+pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
     let provider = app.provider.as_ref().ok_or(Failure::NotFound)?;
-    let query = &request.query;
-    let cookie = SIGN_IN.read(&request.headers, &app.url).unwrap_or_default();
-    let Some(pending) = PendingSignIn::resume(&app.master_keys, &cookie, query.get("state"), clock::now())
-    else {
-        // Not a failed attempt: any page can send a browser here, and the state is a MAC that nobody guesses.
-        let why = html! {
-            p { "This browser has not begun this sign-in, or began it more than ten minutes ago. Begin again." }
-        };
-        return Ok(explain(request, StatusCode::FORBIDDEN, "You are not signed in", &why));
+    let state = request.query.get("state");
+    let cookie = cookies::sign_in(state);
+    let token = cookie.read(&request.headers, &app.url).unwrap_or_default();
+    let Some(pending) = PendingSignIn::resume(&app.master_keys, &token, state, clock::now()) else {
+        return not_begun(app, request).await;
     };
+    let completed = redeem(app, provider, request, &pending).await;
+    let mut response = completed.unwrap_or_else(|failure| failure.into_response(request.id));
+    response.headers_mut().append(SET_COOKIE, cookie.remove(&app.url));
+    Ok(response)
+}
+
+/// The response to a callback of no sign-in of this browser, which changes nothing: any page can send a browser here. Somebody who
+/// is signed in may have come back to a page that has signed them in.
+async fn not_begun(app: &App, request: &Request) -> Result<Response, Failure> {
+    if SESSION.read(&request.headers, &app.url).is_some()
+        && session(app, request, &*app.database.client().await?, true).await?.is_some()
+    {
+        return Ok(redirect("/"));
+    }
+    let why = html! {
+        p { "This browser has not begun this sign-in, or began it more than ten minutes ago. Begin again." }
+    };
+    Ok(refuse(request, &why))
+}
+
+async fn redeem(
+    app: &App,
+    provider: &Provider,
+    request: &Request,
+    pending: &PendingSignIn,
+) -> Result<Response, Failure> {
+    check_limit(&app.callbacks, &pending.state)?;
+    app.callbacks.count(&pending.state, Instant::now());
+    let query = &request.query;
     let is_other_issuer = query.optional("iss").is_some_and(|issuer| issuer != provider.issuer());
     let Some(code) = query.optional("code").filter(|code| code.len() <= CODE_MAX && !is_other_issuer) else {
         // The provider's own words are not repeated: whoever sends the browser here could choose them.
-        log_refusal(request, "the provider sent no code");
+        limited!(DECLINED[0], warn, request_id = %request.id, "OpenID Connect provider sent no code; responding 403");
         return Ok(refuse(
-            app,
             request,
             &html! {
                 p { (provider.host()) " has not signed you in: you declined, or it does not allow you to use Connect." }
             },
         ));
     };
-    let person = match provider.person(&pending, code).await {
-        Ok(person) => person,
-        Err(ProviderError::Refused(why)) => {
-            log_refusal(request, &why);
-            return Ok(refuse(
-                app,
-                request,
-                &html! {
-                    p { "The answer of " (provider.host()) " is not valid for this sign-in. Begin again. If that does not help, give the id below to the operator of Connect." }
-                },
-            ));
-        }
-        Err(error @ ProviderError::Unavailable(_)) => return Err(Failure::Provider(error)),
-    };
+    let person = provider.person(pending, code).await.map_err(Failure::Provider)?;
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
     let one_time = OneTimeSignIn { state: &pending.state, expires_at: pending.expires_at };
@@ -92,17 +97,13 @@ async fn redeem(app: &App, request: &Request) -> Result<Response, Failure> {
         sign_in_person(&mut client, &app.groups, &person, Some(one_time), replaced.as_deref()).await?;
     Ok(match attempt {
         SignIn::SignedIn(session) => signed_in(app, &session),
-        SignIn::NoAccess => no_access(app, request, person.name.as_str(), &provider.host()),
+        SignIn::NoAccess => no_access(request, person.name.as_str(), provider.host()),
         SignIn::Replayed => {
-            refuse(app, request, &html! { p { "This sign-in was completed before. Begin again." } })
+            refuse(request, &html! { p { "This sign-in was completed before. Begin again." } })
         }
     })
 }
 
-fn refuse(app: &App, request: &Request, why: &Markup) -> Response {
-    super::refuse(&app.identity_sign_ins, request, StatusCode::FORBIDDEN, "You are not signed in", why)
-}
-
-fn log_refusal(request: &Request, error: &str) {
-    limited!(REFUSALS[0], warn, request_id = %request.id, error, "sign-in by OpenID Connect refused; responding 403");
+fn refuse(request: &Request, why: &Markup) -> Response {
+    explain(request, StatusCode::FORBIDDEN, "You are not signed in", why)
 }
