@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use warp::http::StatusCode;
@@ -20,6 +20,39 @@ use warp::{Filter, Reply};
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     checks: Arc<Mutex<BTreeMap<&'static str, bool>>>,
+}
+
+/// How long work may be under way without any of it coming to an end, successful or not: it hangs then.
+const HANGS_AFTER: Duration = Duration::from_mins(1);
+
+/// Work that is under way, and when some of it was begun or ended last.
+static WORK: Mutex<(usize, Option<Instant>)> = Mutex::new((0, None));
+
+/// Work that is under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WorkUnderWay(());
+
+/// Begins work whose end `/livez` waits for. Each attempt counts, so that an outage that is waited out is no fault of the program.
+pub(crate) fn begin_work() -> WorkUnderWay {
+    let mut work = WORK.lock().unwrap_or_else(PoisonError::into_inner);
+    // Work that begins beside other work does not show that the other moves.
+    if work.0 == 0 {
+        work.1 = Some(Instant::now());
+    }
+    work.0 += 1;
+    WorkUnderWay(())
+}
+
+impl Drop for WorkUnderWay {
+    fn drop(&mut self) {
+        let mut work = WORK.lock().unwrap_or_else(PoisonError::into_inner);
+        *work = (work.0 - 1, Some(Instant::now()));
+    }
+}
+
+fn hangs(now: Instant) -> bool {
+    let (under_way, moved) = *WORK.lock().unwrap_or_else(PoisonError::into_inner);
+    under_way > 0 && moved.is_some_and(|moved| now.duration_since(moved) > HANGS_AFTER)
 }
 
 #[derive(Serialize)]
@@ -79,7 +112,10 @@ pub async fn serve(addr: SocketAddr, health: Health, metrics: PrometheusHandle) 
         process.collect();
         metrics.render()
     });
-    let livez = warp::path!("livez").map(|| "alive\n");
+    let livez = warp::path!("livez").map(|| match hangs(Instant::now()) {
+        false => warp::reply::with_status("alive\n", StatusCode::OK),
+        true => warp::reply::with_status("no work has ended for a minute\n", StatusCode::SERVICE_UNAVAILABLE),
+    });
     let readyz = warp::path!("readyz").map(move || {
         let readiness = health.readiness();
         let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

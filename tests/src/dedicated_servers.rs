@@ -175,6 +175,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // One that is paused cannot be stopped.
+        self.resume();
         let directory = self.directory.to_string_lossy().into_owned();
         // A panic here would hide the test's own.
         drop(std::panic::catch_unwind(|| services::run_script(&["stop-all", &directory])));

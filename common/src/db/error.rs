@@ -47,6 +47,11 @@ impl TxError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// No response arrived in time.
+    pub fn no_response() -> Self {
+        Self::Unavailable("Postgres did not respond in time".to_owned())
+    }
+
     /// The SQLSTATE of the database's error; `None` where the database did not respond.
     pub fn sql_state(&self) -> Option<&str> {
         match self {

@@ -139,7 +139,7 @@ impl Database {
             let client = self.client().await?;
             verify_master_key(&client, keys).await.map_err(TxError::from)
         };
-        let late = |_| Err(TxError::Unavailable("no response in time".to_owned()));
+        let late = |_| Err(TxError::no_response());
         is_verified(timeout(within, verify).await.unwrap_or_else(late), keys)
     }
 }

@@ -10,8 +10,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -58,14 +60,17 @@ impl<'a> Query<'a> {
 /// [`commit`](Self::commit), it is rolled back before its connection is used again.
 #[derive(Debug)]
 pub struct PipelinedTransaction {
-    client: Client,
+    /// `None` once it did not respond in time.
+    client: Option<Client>,
+    response_within: Duration,
     is_open: bool,
 }
 
 impl Database {
     /// A connection for a transaction, which begins with [`PipelinedTransaction::begin`].
     pub async fn pipelined(&self) -> Result<PipelinedTransaction, TxError> {
-        Ok(PipelinedTransaction { client: self.client().await?, is_open: false })
+        let client = Some(self.client().await?);
+        Ok(PipelinedTransaction { client, response_within: self.response_within, is_open: false })
     }
 }
 
@@ -73,16 +78,13 @@ impl PipelinedTransaction {
     /// When its connection was established, or slightly later. The server has not crashed since then, or the connection would
     /// be lost.
     pub fn connected_at(&self) -> Instant {
-        Client::metrics(&self.client).created
+        self.client.as_ref().map_or_else(Instant::now, |client| Client::metrics(client).created)
     }
 
     /// Begins the transaction and runs `queries` in one round trip. Returns the rows of each.
     pub async fn begin(&mut self, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, TxError> {
-        let statements = prepare(&self.client, queries).await?;
         self.is_open = true;
-        let mut round_trip: Vec<StatementRows<'_>> = vec![Box::pin(command(&self.client, "BEGIN"))];
-        round_trip.extend(statement_futures(&self.client, queries, &statements));
-        let mut rows = pipeline(round_trip).await?;
+        let mut rows = self.round_trip(Some("BEGIN"), queries, None).await?;
         rows.remove(0);
         Ok(rows)
     }
@@ -91,25 +93,42 @@ impl PipelinedTransaction {
     /// is committed. After [`TxError::Unavailable`] it is unknown whether the commit happened. Once the statements are prepared
     /// everything is sent at once: dropping the future then cancels nothing.
     pub async fn commit(mut self, queries: &[Query<'_>]) -> Result<(), TxError> {
-        let statements = prepare(&self.client, queries).await?;
-        let mut round_trip: Vec<StatementRows<'_>> = Vec::with_capacity(queries.len() + 2);
-        if !self.is_open {
-            self.is_open = true;
-            round_trip.push(Box::pin(command(&self.client, "BEGIN")));
-        }
-        round_trip.extend(statement_futures(&self.client, queries, &statements));
-        round_trip.push(Box::pin(command(&self.client, "COMMIT")));
-        pipeline(round_trip).await?;
+        let begin = (!std::mem::replace(&mut self.is_open, true)).then_some("BEGIN");
+        self.round_trip(begin, queries, Some("COMMIT")).await?;
         self.is_open = false;
         Ok(())
+    }
+
+    /// Sends everything at once and waits for the responses. If one does not arrive in time, the connection is closed.
+    async fn round_trip(
+        &mut self,
+        first: Option<&'static str>,
+        queries: &[Query<'_>],
+        last: Option<&'static str>,
+    ) -> Result<Vec<Vec<Row>>, TxError> {
+        let client = self.client.as_ref().ok_or_else(TxError::no_response)?;
+        let replies = async {
+            let prepared = timeout(self.response_within, prepare(client, queries)).await;
+            let statements = prepared.map_err(|_| TxError::no_response())??;
+            let mut round_trip: Vec<StatementRows<'_>> = Vec::with_capacity(queries.len() + 2);
+            round_trip.extend(first.map(|sql| command(client, sql).boxed()));
+            round_trip.extend(statement_futures(client, queries, &statements));
+            round_trip.extend(last.map(|sql| command(client, sql).boxed()));
+            pipeline(round_trip, self.response_within).await
+        };
+        let replies = replies.await;
+        if matches!(replies, Err(TxError::Unavailable(_))) {
+            drop(self.client.take().map(Client::take));
+        }
+        replies
     }
 }
 
 impl Drop for PipelinedTransaction {
     fn drop(&mut self) {
-        if self.is_open {
+        if let Some(client) = self.client.take().filter(|_| self.is_open) {
             // The first poll sends the ROLLBACK; the reply is not awaited.
-            drop(self.client.batch_execute("ROLLBACK").now_or_never());
+            drop(client.batch_execute("ROLLBACK").now_or_never());
         }
     }
 }
@@ -137,8 +156,9 @@ async fn prepare(client: &Client, queries: &[Query<'_>]) -> Result<Vec<Statement
     Ok(statements)
 }
 
-/// Sends all statements in order, then waits for the replies, which arrive in the same order. Returns the first error.
-async fn pipeline(round_trip: Vec<StatementRows<'_>>) -> Result<Vec<Vec<Row>>, TxError> {
+/// Sends all statements in order, then waits for the replies, which arrive in the same order, each `within` a time of the one before.
+/// Returns the first error.
+async fn pipeline(round_trip: Vec<StatementRows<'_>>, within: Duration) -> Result<Vec<Vec<Row>>, TxError> {
     enum Step<'a> {
         Waiting(StatementRows<'a>),
         Done(Result<Vec<Row>, TxError>),
@@ -146,6 +166,7 @@ async fn pipeline(round_trip: Vec<StatementRows<'_>>) -> Result<Vec<Vec<Row>>, T
     let mut replies = Vec::with_capacity(round_trip.len());
     let mut steps: VecDeque<Step<'_>> = round_trip.into_iter().map(Step::Waiting).collect();
     let mut is_sent = false;
+    let mut late = pin!(sleep(within));
     poll_fn(|context| {
         if !is_sent {
             is_sent = true;
@@ -161,11 +182,14 @@ async fn pipeline(round_trip: Vec<StatementRows<'_>>) -> Result<Vec<Vec<Row>>, T
             let result = match first {
                 Step::Waiting(reply) => match reply.poll_unpin(context) {
                     Poll::Ready(result) => result,
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        return late.as_mut().poll(context).map(|()| Err(TxError::no_response()));
+                    }
                 },
                 Step::Done(result) => std::mem::replace(result, Ok(Vec::new())),
             };
             steps.pop_front();
+            late.as_mut().reset(tokio::time::Instant::now() + within);
             match result {
                 Ok(rows) => replies.push(rows),
                 Err(error) => return Poll::Ready(Err(error)),

@@ -6,6 +6,7 @@ use super::demotion;
 use super::error::TxError;
 use super::pool_connect::FailoverConnect;
 use super::session_settings::{WrongSetting, pool_options, wrong_settings};
+use crate::health;
 use crate::limited;
 use crate::log_limit::LogLimit;
 use crate::metrics::{POOL_AVAILABLE, POOL_MAX, POOL_SIZE, POOL_WAITING, TRANSACTIONS};
@@ -18,7 +19,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+/// How much longer than its statements may take a response is waited for. A server that is stopped keeps its connections open,
+/// and ends no statement.
+const RESPONSE_MARGIN: Duration = Duration::from_secs(5);
+/// A transaction whose statements are not seen here may wait for so many responses.
+const RESPONSES_OF_TRANSACTION: u32 = 3;
 
 /// Limits the log lines about sessions with wrong settings.
 static WRONG_SETTING: LogLimit<1> = LogLimit::new();
@@ -86,6 +95,8 @@ impl<W: TransactionBody> RetryableTransaction for SimpleTransaction<'_, W> {
 pub struct Database {
     pool: Pool,
     name: &'static str,
+    /// The longest wait for a response.
+    pub(super) response_within: Duration,
 }
 
 impl Database {
@@ -119,7 +130,7 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .build()
             .expect("a runtime is given for the timeouts");
-        Self { pool, name: settings.name }
+        Self { pool, name: settings.name, response_within: settings.statement_timeout + RESPONSE_MARGIN }
     }
 
     /// Largest number of connections.
@@ -142,6 +153,18 @@ impl Database {
         }
     }
 
+    /// Runs one statement as a transaction of its own, prepared once for each connection. A connection that does not respond in
+    /// time is closed, so that no later statement waits for it; the statement may be committed nevertheless.
+    pub async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, TxError> {
+        let (client, _work) = (self.client().await?, health::begin_work());
+        let run = async { client.query(&client.prepare_cached(sql).await?, parameters).await };
+        let Ok(rows) = timeout(self.response_within, run).await else {
+            drop(Client::take(client));
+            return Err(TxError::no_response());
+        };
+        Ok(rows?)
+    }
+
     /// Runs `work` in a transaction and commits it.
     ///
     /// After a conflict with another transaction (serialization failure, deadlock, unique violation) everything is rolled
@@ -162,7 +185,9 @@ impl Database {
     ) -> Result<A::Output, TxError> {
         let mut retries = ConflictRetries::new(name);
         loop {
+            let work = health::begin_work();
             let done = transaction.attempt(self, retries.run()).await;
+            drop(work);
             let outcome = done.as_ref().map_or_else(TxError::outcome, |_| "committed");
             metrics::counter!(TRANSACTIONS, "name" => name, "outcome" => outcome).increment(1);
             let Err(error) = &done else { return done };
@@ -174,21 +199,28 @@ impl Database {
 
     async fn run_once<W: TransactionBody>(&self, work: &W) -> Result<W::Output, TxError> {
         let mut client = self.client().await?;
-        let transaction = client.transaction().await?;
-        // An early return drops the transaction, which rolls it back before the connection is used again.
-        let value = work.run(&transaction).await?;
-        if W::should_commit(&value) {
-            transaction.commit().await?;
-        } else {
-            transaction.rollback().await?;
-        }
-        Ok(value)
+        let run = async {
+            let transaction = client.transaction().await?;
+            // An early return drops the transaction, which rolls it back before the connection is used again.
+            let value = work.run(&transaction).await?;
+            if W::should_commit(&value) {
+                transaction.commit().await?;
+            } else {
+                transaction.rollback().await?;
+            }
+            Ok(value)
+        };
+        let done = timeout(RESPONSES_OF_TRANSACTION * self.response_within, run).await;
+        done.unwrap_or_else(|_| {
+            drop(Client::take(client));
+            Err(TxError::no_response())
+        })
     }
 
     /// Sets the gauges of pools to their current values; those of one name are counted together.
     pub fn observe(pools: &[Self]) {
         let mut by_name: BTreeMap<&'static str, [usize; 4]> = BTreeMap::new();
-        for Self { pool, name } in pools {
+        for Self { pool, name, .. } in pools {
             let status = pool.status();
             let sums = by_name.entry(name).or_default();
             let values = [status.max_size, status.size, status.available, status.waiting];
@@ -205,7 +237,7 @@ impl Database {
     /// are open now are not used for writes again.
     pub async fn is_writable(&self, within: Duration) -> bool {
         let ask = async { demotion::is_read_only(&*self.client().await?).await.map_err(TxError::from) };
-        matches!(tokio::time::timeout(within, ask).await, Ok(Ok(false)))
+        matches!(timeout(within, ask).await, Ok(Ok(false)))
     }
 }
 

@@ -135,8 +135,7 @@ impl DatabaseSession {
 
     /// Waits for a response, for as long as the session's settings allow.
     async fn response<T>(&self, response: impl Future<Output = Result<T, Error>>) -> Result<T, TxError> {
-        let late = |_| TxError::Unavailable("Postgres did not respond in time".to_owned());
-        Ok(timeout(self.within, response).await.map_err(late)??)
+        Ok(timeout(self.within, response).await.map_err(|_| TxError::no_response())??)
     }
 
     /// Waits for a notification on any channel that the session listens to, or for the end of the connection. Returns at once

@@ -123,8 +123,8 @@ impl StoreRoundTrips {
             let entry_results = timeout_at(deadline, replay_entries::insert(client, new));
             let (entry_results, found) =
                 join(entry_results, records::find(client, lookups, query_deadline)).await;
-            let entry_results =
-                entry_results.map_or_else(|_| Err(store::timed_out()), |done| done.map_err(TxError::from));
+            let entry_results = entry_results
+                .map_or_else(|_| Err(TxError::no_response()), |done| done.map_err(TxError::from));
             let is_late = Instant::now() >= query_deadline;
             ((entry_results, found), is_late)
         });

@@ -64,17 +64,12 @@ pub(crate) async fn run_with_own_deadline<T>(
     deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> (T, bool),
 ) -> Result<T, TxError> {
-    let client = timeout_at(deadline, client).await.map_err(|_| timed_out())??;
+    let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
     let (done, is_late) = work(&client).await;
     if is_late {
         drop(Client::take(client));
     }
     Ok(done)
-}
-
-/// The error when no response has arrived by the deadline.
-pub(crate) fn timed_out() -> TxError {
-    TxError::Unavailable("no response in time".to_owned())
 }
 
 /// Runs `work` on a connection of `db`, until `deadline`. See [`run_until_on`].
@@ -105,13 +100,13 @@ pub(crate) async fn run_until_on<T>(
     deadline: Instant,
     work: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
 ) -> Result<T, TxError> {
-    let client = timeout_at(deadline, client).await.map_err(|_| timed_out())??;
+    let client = timeout_at(deadline, client).await.map_err(|_| TxError::no_response())??;
     let done = timeout_at(deadline, work(&client)).await;
     match done {
         Ok(done) => done.map_err(TxError::from),
         Err(_) => {
             drop(Client::take(client));
-            Err(timed_out())
+            Err(TxError::no_response())
         }
     }
 }

@@ -152,7 +152,7 @@ async fn run(
     };
     timeout_at(deadline, ask)
         .await
-        .map_or_else(|_| Err(super::timed_out()), |rows| rows.map_err(TxError::from))
+        .map_or_else(|_| Err(TxError::no_response()), |rows| rows.map_err(TxError::from))
 }
 
 /// Assigns rows to the requests whose ids they match. A row's column `place` counts the statement's ids from 1.

@@ -42,7 +42,5 @@ async fn run(database: Database, requested: Arc<Notify>) {
 }
 
 async fn notify(database: &Database) -> Result<(), TxError> {
-    let client = database.client().await?;
-    client.execute(&client.prepare_cached(NOTIFY).await?, &[]).await?;
-    Ok(())
+    database.query(NOTIFY, &[]).await.map(drop)
 }

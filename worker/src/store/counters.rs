@@ -23,8 +23,6 @@ pub(crate) async fn reserve_numbers(
 ) -> Result<Vec<(TenantId, i32)>, TxError> {
     let (tenants, counts): (Vec<Uuid>, Vec<i32>) =
         wanted.iter().map(|(tenant, count)| (tenant.0, *count)).unzip();
-    let client = counters.client().await?;
-    let statement = client.prepare_cached(RESERVE.as_str()).await?;
-    let rows = client.query(&statement, &[&tenants, &counts, &year]).await?;
+    let rows = counters.query(RESERVE.as_str(), &[&tenants, &counts, &year]).await?;
     Ok(rows.iter().map(|row| (TenantId(row.get(0)), row.get(1))).collect())
 }

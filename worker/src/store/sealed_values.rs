@@ -11,8 +11,6 @@ common::statements! {
 
 /// The number of sealed values by the id of their master key.
 pub(crate) async fn count_sealed_values(database: &Database) -> Result<Vec<(String, i64)>, TxError> {
-    let client = database.client().await?;
-    let statement = client.prepare_cached(COUNTS.as_str()).await?;
-    let rows = client.query(&statement, &[]).await?;
+    let rows = database.query(COUNTS.as_str(), &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }

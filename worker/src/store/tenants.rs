@@ -35,10 +35,8 @@ common::statements! {
 
 /// The tenant of a slug.
 pub(crate) async fn find_tenant(database: &Database, slug: &str) -> Result<Option<TenantId>, TxError> {
-    let client = database.client().await?;
-    let statement = client.prepare_cached(FIND.as_str()).await?;
-    let row = client.query_opt(&statement, &[&slug]).await?;
-    Ok(row.map(|row| TenantId(row.get(0))))
+    let rows = database.query(FIND.as_str(), &[&slug]).await?;
+    Ok(rows.first().map(|row| TenantId(row.get(0))))
 }
 
 /// Loads the tenants of the unit.
