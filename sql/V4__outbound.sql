@@ -43,6 +43,19 @@ COMMENT ON COLUMN subscriptions.removed_at IS
 
 CREATE INDEX subscriptions_id ON subscriptions (subscription_id, tenant_id) WHERE subscription_id IS NOT NULL;
 
+CREATE TABLE delivery_numbers (
+    tenant_id       uuid   NOT NULL,
+    subscription_id uuid   NOT NULL,
+    last_number     bigint NOT NULL CHECK (last_number > 0),
+    PRIMARY KEY (tenant_id, subscription_id)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE  delivery_numbers IS
+    'The number of the newest delivery of each subscription that has one. Beside subscriptions, because it changes often.';
+COMMENT ON COLUMN delivery_numbers.tenant_id IS 'The tenant.';
+COMMENT ON COLUMN delivery_numbers.subscription_id IS 'The subscription.';
+COMMENT ON COLUMN delivery_numbers.last_number IS
+    'Given to a delivery under the lock of this row and in the transaction that inserts it, so that numbers have no holes (D44).';
+
 CREATE TABLE outbox (
     tenant_id       uuid        NOT NULL,
     event_id        uuid        NOT NULL,
@@ -54,11 +67,10 @@ CREATE TABLE outbox (
     request_id      uuid,
     traceparent     text,
     created_at      timestamptz NOT NULL,
-    relayed_at      timestamptz,
     PRIMARY KEY (tenant_id, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE  outbox IS
-    'Outbound events, written in the transaction of what caused them and relayed to the queue afterwards.';
+    'Outbound events, written in the transaction of what caused them, together with a row of outbox_pending. Never updated.';
 COMMENT ON COLUMN outbox.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN outbox.event_id IS
     'eventId of the webhook: the same for all receivers and attempts (Event envelope).';
@@ -74,62 +86,108 @@ COMMENT ON COLUMN outbox.request_id IS
 COMMENT ON COLUMN outbox.traceparent IS
     'W3C traceparent of what caused it: its webhooks are sent as part of that trace. Null when that is not known.';
 COMMENT ON COLUMN outbox.created_at IS 'When it was written.';
-COMMENT ON COLUMN outbox.relayed_at IS
-    'When every delivery of it was on record: delivered or failed at its first attempt, in the queue, or parked. Null while it waits, or its first attempts are under way.';
 
-CREATE INDEX outbox_pending ON outbox (event_id) WHERE relayed_at IS NULL;
-CREATE INDEX outbox_relayed ON outbox (event_id) WHERE relayed_at IS NOT NULL;
+CREATE INDEX outbox_event_id ON outbox (event_id) WHERE created_at IS NOT NULL;
+COMMENT ON INDEX outbox_event_id IS
+    'Finds expired events. The condition is always true: it keeps look-ups of single events, which use the primary key, from this index.';
+
+-- The slot of a tenant, 0 to 63, is the lowest six bits of its id. Writers need not know it: Postgres computes it.
+CREATE TABLE outbox_pending (
+    slot       smallint    GENERATED ALWAYS AS (get_byte(uuid_send(tenant_id), 15) & 63) STORED,
+    tenant_id  uuid        NOT NULL,
+    event_id   uuid        NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (slot, tenant_id, event_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+COMMENT ON TABLE  outbox_pending IS
+    'Events of the outbox whose deliveries do not exist yet. The fan-out deletes a row in the transaction that inserts the deliveries.';
+COMMENT ON COLUMN outbox_pending.slot IS 'The slot of the tenant: only the dispatcher that holds it fans the event out.';
+COMMENT ON COLUMN outbox_pending.tenant_id IS 'The tenant.';
+COMMENT ON COLUMN outbox_pending.event_id IS 'The event, in the outbox.';
+COMMENT ON COLUMN outbox_pending.created_at IS 'When it was written.';
+
+CREATE TABLE dispatcher_slots (
+    slot         smallint    NOT NULL CHECK (slot BETWEEN 0 AND 63),
+    holder       uuid,
+    epoch        bigint      NOT NULL DEFAULT 0,
+    leased_until timestamptz NOT NULL DEFAULT '-infinity',
+    PRIMARY KEY (slot, epoch)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE  dispatcher_slots IS
+    'Leases: only the holder of a slot creates and sends the deliveries of its tenants. Its statements lock the row FOR KEY SHARE, which a renewal does not wait for, but whoever takes the slot does, because the key contains the epoch. A row for each slot; none is added or removed.';
+COMMENT ON COLUMN dispatcher_slots.slot IS 'The lowest six bits of a tenant''s id.';
+COMMENT ON COLUMN dispatcher_slots.holder IS 'The dispatcher that holds it, a random id for each start of the program; null if none does.';
+COMMENT ON COLUMN dispatcher_slots.epoch IS
+    'Grows whenever a dispatcher takes the slot. Statements of an earlier epoch write nothing.';
+COMMENT ON COLUMN dispatcher_slots.leased_until IS
+    'By the clock of the database. Afterwards any dispatcher may take the slot.';
+INSERT INTO dispatcher_slots (slot) SELECT generate_series(0, 63);
+
+CREATE TABLE dispatchers (
+    dispatcher_id uuid        PRIMARY KEY,
+    leased_until  timestamptz NOT NULL
+) WITH (fillfactor = 50);
+COMMENT ON TABLE  dispatchers IS 'The dispatchers that run. Each of them holds its share of the slots.';
+COMMENT ON COLUMN dispatchers.dispatcher_id IS 'A random id for each start of the program.';
+COMMENT ON COLUMN dispatchers.leased_until IS
+    'By the clock of the database. Afterwards the dispatcher counts no longer, and another one removes the row.';
 
 CREATE TABLE deliveries (
-    tenant_id       uuid        NOT NULL,
-    delivery_id     uuid        NOT NULL,
-    event_id        uuid        NOT NULL,
-    subscription_id uuid        NOT NULL,
-    state           text        NOT NULL CHECK (state IN ('pending', 'delivered', 'dead', 'dropped')),
-    attempts        smallint    NOT NULL DEFAULT 0,
-    attempts_before smallint    NOT NULL DEFAULT 0,
-    created_at      timestamptz NOT NULL,
-    next_attempt_at timestamptz,
-    parked_at       timestamptz,
-    parked_until    timestamptz,
-    PRIMARY KEY (tenant_id, delivery_id)
-) WITH (autovacuum_vacuum_scale_factor = 0.05);
-COMMENT ON TABLE  deliveries IS 'One outbound event on its way to one subscription.';
+    subscription_id  uuid        NOT NULL,
+    tenant_id        uuid        NOT NULL,
+    delivery_id      uuid        NOT NULL,
+    event_id         uuid        NOT NULL,
+    number           bigint      NOT NULL,
+    created_at       timestamptz NOT NULL,
+    next_attempt_at  timestamptz,
+    last_at          timestamptz,
+    last_duration_ms integer,
+    slot             smallint    GENERATED ALWAYS AS (get_byte(uuid_send(tenant_id), 15) & 63) STORED,
+    attempts         smallint    NOT NULL DEFAULT 0,
+    attempts_before  smallint    NOT NULL DEFAULT 0,
+    last_status      smallint,
+    needs_notice     boolean     NOT NULL DEFAULT false,
+    state            text        NOT NULL CHECK (state IN ('pending', 'delivered', 'dead', 'dropped')),
+    last_error       text,
+    PRIMARY KEY (subscription_id, number, tenant_id),
+    CHECK ((state = 'pending') = (next_attempt_at IS NOT NULL))
+) WITH (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 60);
+COMMENT ON TABLE  deliveries IS
+    'One outbound event on its way to one subscription. Those of a subscription are a log: numbered 1, 2, 3, ... without holes in the order of fan-out (D44).';
+COMMENT ON COLUMN deliveries.subscription_id IS 'The subscription it goes to.';
 COMMENT ON COLUMN deliveries.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN deliveries.delivery_id IS
-    'X-Connect-Delivery: the same for all attempts and replays (D26). Derived from event and subscription.';
+    'X-Connect-Delivery: the same for all attempts and replays (D26). Derived from event and subscription; begins with the time of the event.';
 COMMENT ON COLUMN deliveries.event_id IS 'The outbound event.';
-COMMENT ON COLUMN deliveries.subscription_id IS 'The subscription it goes to.';
-COMMENT ON COLUMN deliveries.state IS
-    'pending (attempts to come), delivered (a 2xx), dead (attempts used up, stays until replayed) or dropped (subscription removed) (D24, D26).';
+COMMENT ON COLUMN deliveries.number IS 'Its place in the log of its subscription, which never changes.';
+COMMENT ON COLUMN deliveries.created_at IS 'When the event was fanned out.';
+COMMENT ON COLUMN deliveries.next_attempt_at IS
+    'When the next attempt is due, to the millisecond (D26); null unless it is pending. A paused subscription does not change it.';
+COMMENT ON COLUMN deliveries.last_at IS 'When the last attempt began; null before the first one has ended.';
+COMMENT ON COLUMN deliveries.last_duration_ms IS 'How long the last attempt took, milliseconds.';
+COMMENT ON COLUMN deliveries.slot IS 'The slot of the tenant: only the dispatcher that holds it sends the delivery.';
 COMMENT ON COLUMN deliveries.attempts IS 'Attempts made so far.';
 COMMENT ON COLUMN deliveries.attempts_before IS
     'Of these, the attempts made before the last replay, which restarts the schedule (D26).';
-COMMENT ON COLUMN deliveries.created_at IS
-    'When the delivery was created: when its first attempt began, or it was queued or parked before that.';
-COMMENT ON COLUMN deliveries.next_attempt_at IS 'When the next attempt is due; null where none is scheduled (D26).';
-COMMENT ON COLUMN deliveries.parked_at IS
-    'Since when it waits here to be put into the queue when it is due: its subscription is paused or its receiver slow, the queue was full, the queue has lost it, or it is replayed. Null while the queue has it, and once it has ended.';
-COMMENT ON COLUMN deliveries.parked_until IS
-    'Until when its receiver is expected to be busy with others; null unless that is why it waits here (D28).';
+COMMENT ON COLUMN deliveries.last_status IS 'HTTP status of the last attempt''s response; null where none came.';
+COMMENT ON COLUMN deliveries.needs_notice IS
+    'Whether its notice in the dead-letter queue is still to be published. A replay sets it to false.';
+COMMENT ON COLUMN deliveries.state IS
+    'pending (attempts to come), delivered (a 2xx), dead (attempts used up, stays until replayed) or dropped (subscription removed) (D24, D26).';
+COMMENT ON COLUMN deliveries.last_error IS
+    'Why the last attempt had no status, or why the delivery is dead without an attempt; null where there is nothing to say.';
 
--- Deliveries that the queue has, by when they are due: the gauge, and what the queue has lost.
-CREATE INDEX deliveries_queued ON deliveries (next_attempt_at) WHERE state = 'pending' AND parked_at IS NULL;
--- Dead-lettered deliveries of a tenant: the gauge, and their replay.
+CREATE UNIQUE INDEX deliveries_id ON deliveries (tenant_id, delivery_id);
+COMMENT ON INDEX deliveries_id IS 'Finds a delivery by its id, and lists those of a tenant in the order of their events.';
+CREATE INDEX deliveries_due ON deliveries (slot, subscription_id, next_attempt_at) WHERE state = 'pending';
+COMMENT ON INDEX deliveries_due IS 'Finds the subscriptions of a slot that have something to send, and what is due of each.';
+CREATE INDEX deliveries_notices ON deliveries (slot) WHERE needs_notice;
+COMMENT ON INDEX deliveries_notices IS 'Finds the notices that are to be published.';
 CREATE INDEX deliveries_dead ON deliveries (tenant_id, delivery_id) WHERE state = 'dead';
--- What is put into the queue next. With the tenant as its first column, the primary key and a filter would be a second way.
-CREATE INDEX deliveries_parked ON deliveries (subscription_id, next_attempt_at) WHERE parked_at IS NOT NULL;
--- Operators list, find, replay and drop deliveries without reading others. The primary key lists all deliveries of a tenant; the
--- first index finds those of a subscription or in a state, and the second one a delivery that is named without its tenant. Both
--- begin with the bytes of an id, and only look-ups that compare these can use them: parked deliveries are looked up by
--- subscription_id itself. No update loses HOT because of them: each changes state, parked_at or next_attempt_at, on which other
--- indexes depend already.
-CREATE INDEX deliveries_subscription ON deliveries (uuid_send(subscription_id), state, delivery_id)
-    WHERE subscription_id IS NOT NULL;
-CREATE INDEX deliveries_id ON deliveries (uuid_send(delivery_id)) WHERE delivery_id IS NOT NULL;
--- Contains only deliveries that can expire, so that removing them does not depend on how many are unfinished or dead-lettered.
-CREATE INDEX deliveries_settled ON deliveries (delivery_id)
-    WHERE state IN ('delivered', 'dropped');
+COMMENT ON INDEX deliveries_dead IS 'Counts dead-lettered deliveries, and finds those of a tenant.';
+CREATE INDEX deliveries_settled ON deliveries (delivery_id) WHERE state IN ('delivered', 'dropped');
+COMMENT ON INDEX deliveries_settled IS
+    'Contains only deliveries that can expire, so that removing them does not depend on how many are unfinished or dead-lettered.';
 
 CREATE TABLE attempts (
     tenant_id   uuid        NOT NULL,
@@ -142,7 +200,8 @@ CREATE TABLE attempts (
     duration_ms integer     NOT NULL,
     PRIMARY KEY (tenant_id, delivery_id, attempt)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
-COMMENT ON TABLE  attempts IS 'Each try of a delivery (D26).';
+COMMENT ON TABLE  attempts IS
+    'Attempts of deliveries (D26): each failed one, and each successful one after another attempt. Of a delivery that succeeded at once only its own row tells the attempt.';
 COMMENT ON COLUMN attempts.tenant_id IS 'The tenant.';
 COMMENT ON COLUMN attempts.delivery_id IS 'The delivery that was tried.';
 COMMENT ON COLUMN attempts.attempt IS 'Its number within the delivery; grows.';
@@ -174,7 +233,7 @@ CREATE TABLE replay_jobs (
     CHECK ((state IN ('completed', 'stopped')) = (ended_at IS NOT NULL))
 );
 COMMENT ON TABLE  replay_jobs IS
-    'Replays of many deliveries. The leader of the dispatchers executes them in batches; a batch commits together with last_id.';
+    'Replays of many deliveries. The holder of the tenant''s slot executes them in batches; a batch commits together with last_id.';
 COMMENT ON COLUMN replay_jobs.tenant_id IS 'The tenant whose deliveries are replayed.';
 COMMENT ON COLUMN replay_jobs.job_id IS 'UUIDv7 of its creation.';
 COMMENT ON COLUMN replay_jobs.states IS 'The states of the deliveries that are replayed: dead, delivered or both.';
@@ -187,7 +246,7 @@ COMMENT ON COLUMN replay_jobs.end_id IS
     'Only deliveries with a lower id. At most that of the creation of the job, so that it ends while deliveries are added.';
 COMMENT ON COLUMN replay_jobs.per_second IS 'Most deliveries that are replayed in a second.';
 COMMENT ON COLUMN replay_jobs.state IS
-    'running, stopping (no batch follows, dead letters are removed), completed or stopped.';
+    'running, stopping (no batch follows), completed or stopped.';
 COMMENT ON COLUMN replay_jobs.matched IS
     'Deliveries that were selected when the job was created; null if there were more than the settings area counts.';
 COMMENT ON COLUMN replay_jobs.replayed IS 'Deliveries that were replayed so far.';

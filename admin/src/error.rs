@@ -93,7 +93,7 @@ pub enum AdminError {
         /// How long the command has waited.
         waited: Duration,
     },
-    /// The dispatcher has parked or dropped the delivery of a test event.
+    /// The delivery of a test event waits, or was dropped.
     #[error(
         "the test delivery {delivery} is {state} and was not attempted within {waited:?}: its subscription was paused or removed \
          meanwhile, or its receiver has a backlog. See connectctl delivery show {delivery}"
@@ -199,9 +199,6 @@ pub enum AdminError {
         /// What the broker said.
         source: OperatorConnectionError,
     },
-    /// A delivery was replayed, but its dead letter could not be removed.
-    #[error("the delivery was replayed, but its dead letter is still in the queue")]
-    DeadLetterRemains(#[source] OperatorConnectionError),
     /// The broker cannot be reached, or refused the operation.
     #[error(transparent)]
     Broker(#[from] OperatorConnectionError),
@@ -314,7 +311,6 @@ impl AdminError {
             | Self::TestNotAttempted { .. }
             | Self::TestDelayed { .. }
             | Self::ReplayStalled { .. }
-            | Self::DeadLetterRemains(_)
             | Self::ErasureUnfinished { .. }
             | Self::Broker(_) => ErrorKind::Unavailable,
             Self::Database(error) if error.as_db_error().is_none() => ErrorKind::Unavailable,

@@ -2,6 +2,7 @@
 
 use crate::deliveries::{Delivery, first_id};
 use crate::refusals::RefusedRequest;
+use crate::store::deliveries::Selected;
 use crate::store::found::{AppliedEvent, OutboundEvent};
 use crate::{AdminError, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
@@ -39,7 +40,7 @@ pub struct FoundStep {
     /// When.
     #[serde(serialize_with = "clock::serialize")]
     pub at: DateTime<Utc>,
-    /// What kind: `received`, `applied`, `outbox`, `relayed`, `delivery`, `attempt`, `next attempt`, `client`, `lead`, `booking`,
+    /// What kind: `received`, `applied`, `outbox`, `delivery`, `attempt`, `next attempt`, `client`, `lead`, `booking`,
     /// `refused`.
     pub stage: &'static str,
     /// What exactly, for people.
@@ -205,14 +206,14 @@ impl Search<'_> {
         let created =
             self.step(event.tenant, event.created_at, "outbox", format!("{} to be sent", event.event_type));
         self.steps.push(about(created));
-        if let Some(at) = event.relayed_at {
-            let detail = format!("{} handed to its subscriptions", event.event_type);
-            self.steps.push(about(self.step(event.tenant, at, "relayed", detail)));
-        }
         // A delivery's id has the time of its event's id.
         let first = first_id(time_of(event.id).unwrap_or(event.created_at));
         let ids = first..Uuid::from_u128(first.as_u128() + (1 << 80));
-        let mut found = store::deliveries::page(self.client, event.tenant, &ids, DELIVERIES_MAX).await?.items;
+        let selected = Selected { ids, subscription: None, state: None, event_type: None };
+        let (mut found, _) =
+            store::deliveries::page(self.client, event.tenant, &selected, DELIVERIES_MAX).await?;
+        // Oldest first.
+        found.reverse();
         found.retain(|delivery| delivery.event_id == event.id);
         store::deliveries::load_attempts(self.client, event.tenant, &mut found, false).await?;
         for delivery in &found {

@@ -13,7 +13,7 @@ use crate::{AdminError, Observer, secrets, store, tenants, transact};
 use chrono::TimeDelta;
 use common::clock;
 use common::egress::EgressSettings;
-use common::model::{DeliveryState, TenantId};
+use common::model::TenantId;
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -121,7 +121,7 @@ pub async fn resume(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
             return Err(refusal(tx, id).await);
         };
         record(tx, actor, AuditAction::ResumeSubscription, &parsed.to_string(), Some(tenant)).await?;
-        store::delivery_changes::wake_dispatcher(tx).await?;
+        store::delivery_changes::wake_dispatchers(tx).await?;
         Ok(resumed)
     };
     transact(client, resume).await
@@ -145,8 +145,8 @@ async fn refusal(on: &impl GenericClient, id: &str) -> AdminError {
     }
 }
 
-/// Replaces the event types that a subscription receives; `None` stands for all. It concerns events that are relayed from now
-/// on: deliveries that wait are sent.
+/// Replaces the event types that a subscription receives; `None` stands for all. It concerns events that are fanned out from
+/// now on: deliveries that wait are sent.
 pub async fn set_events(
     client: &mut Client,
     actor: &Actor,
@@ -193,13 +193,9 @@ pub async fn rotate_secret(
     Ok(SubscriptionSecret { id: parsed, secret: secret.reveal().to_owned() })
 }
 
-/// The states of deliveries that are dropped. Those that are dead-lettered could not be replayed any more, and retention keeps
-/// them until they are settled.
-const DROPPED: [DeliveryState; 2] = [DeliveryState::Pending, DeliveryState::DeadLettered];
-
-/// Removes the subscription, and in the same transaction drops the first batch of its deliveries in each of the states
-/// [`DROPPED`]. The remaining ones follow batch by batch; until then the dispatcher checks before each attempt whether the
-/// subscription is removed. If the operation is interrupted, another run drops the rest.
+/// Removes the subscription, and in the same transaction drops the first of its pending and dead-lettered deliveries. The
+/// remaining ones follow batch by batch; if the operation is interrupted, another run drops them. The dispatcher sends none of
+/// them, and drops those that a fan-out adds which began before.
 pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subscription, AdminError> {
     let (parsed, now) = (parse_id(id)?, clock::now());
     let begin = async |tx: &Transaction<'_>| {
@@ -209,24 +205,17 @@ pub async fn remove(client: &mut Client, actor: &Actor, id: &str) -> Result<Subs
         };
         let not_found = || AdminError::SubscriptionNotFound(id.to_owned());
         let ((tenant, subscription), is_new) = removed.ok_or_else(not_found)?;
-        let mut last = [None; DROPPED.len()];
-        for (state, last) in DROPPED.into_iter().zip(&mut last) {
-            *last = store::delivery_changes::drop_batch(tx, tenant, parsed, state, Uuid::nil()).await?;
-        }
-        if !is_new && last.iter().all(Option::is_none) {
+        let dropped = store::delivery_changes::drop_batch(tx, tenant, parsed).await?;
+        if !is_new && dropped == 0 {
             return Err(AdminError::SubscriptionRemoved(id.to_owned()));
         }
         record(tx, actor, AuditAction::RemoveSubscription, &parsed.to_string(), Some(tenant)).await?;
-        Ok((tenant, last, subscription))
+        Ok((tenant, dropped, subscription))
     };
-    let (tenant, last, subscription) = transact(client, begin).await?;
-    for (state, mut last) in DROPPED.into_iter().zip(last) {
-        while let Some(after) = last {
-            let next = async |tx: &Transaction<'_>| {
-                store::delivery_changes::drop_batch(tx, tenant, parsed, state, after).await
-            };
-            last = transact(client, next).await?;
-        }
+    let (tenant, mut dropped, subscription) = transact(client, begin).await?;
+    while dropped > 0 {
+        let next = async |tx: &Transaction<'_>| store::delivery_changes::drop_batch(tx, tenant, parsed).await;
+        dropped = transact(client, next).await?;
     }
     Ok(subscription)
 }

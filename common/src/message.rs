@@ -70,7 +70,7 @@ pub struct ActionMeta {
     pub traceparent: Option<String>,
 }
 
-/// The id of the delivery of an event to a subscription. It is derived from both, so that an event that is relayed twice has
+/// The id of the delivery of an event to a subscription. It is derived from both, so that an event that is fanned out twice has
 /// one delivery. A UUIDv7 with the event's time.
 pub fn delivery_id(event_id: Uuid, subscription_id: Uuid) -> Uuid {
     let digest = Sha256::new().chain_update(event_id).chain_update(subscription_id).finalize();
@@ -82,7 +82,7 @@ pub fn delivery_id(event_id: Uuid, subscription_id: Uuid) -> Uuid {
         .into_uuid()
 }
 
-/// Metadata of a delivery on the webhooks queue. The body is the envelope, byte for byte as it is signed.
+/// A notice in the dead-letter queue of webhooks: a delivery whose attempts were used up. Without personal data; also its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryMeta {
@@ -96,9 +96,9 @@ pub struct DeliveryMeta {
     pub event_id: Uuid,
     /// The outbound event's type.
     pub event_type: String,
-    /// The number of the attempt that this message causes, from 1; a replay continues the numbering (D26).
+    /// The number of the last attempt, from 1; a replay continues the numbering (D26).
     pub attempt: i16,
-    /// When it was published to the queue, or to the retry queue.
+    /// When it was published.
     pub published_at: DateTime<Utc>,
     /// The trace context of the event's cause, if known.
     #[serde(default)]
@@ -106,6 +106,9 @@ pub struct DeliveryMeta {
     /// The request that caused the event, if known.
     #[serde(default)]
     pub request_id: Option<Uuid>,
+    /// The result of the last attempt.
+    #[serde(default)]
+    pub reason: String,
 }
 
 impl DeliveryMeta {

@@ -50,16 +50,13 @@ pub(crate) const PUBLISHES: &str = "connect_publish_total";
 pub(crate) const REPLY_WAIT: &str = "connect_reply_wait_seconds";
 /// Messages waiting, by queue.
 pub(crate) const QUEUE_READY: &str = "connect_queue_messages_ready";
-/// Messages in retry queues, by queue: webhooks that wait for their next attempt.
-pub(crate) const QUEUE_DELAYED: &str = "connect_queue_messages_delayed";
 /// Gauge of the consumers that the broker knows, by `queue`.
 pub(crate) const QUEUE_CONSUMERS: &str = "connect_queue_consumers";
 /// Length at which a queue refuses messages, by this program's settings; by queue.
 pub(crate) const QUEUE_MAX_LENGTH: &str = "connect_queue_max_length";
-/// Seconds for which the oldest message has been unacknowledged, by queue; 0 without one. Webhooks directly from the outbox
-/// count as well.
+/// Seconds for which the oldest message has been unacknowledged, by queue; 0 without one.
 pub(crate) const OLDEST_UNACKNOWLEDGED: &str = "connect_oldest_unacknowledged_seconds";
-/// Seconds from publish to apply, by queue; for a webhook directly from the outbox, from reading it to its first attempt.
+/// Seconds from publish to apply, by queue.
 pub const QUEUE_LAG: &str = "connect_queue_lag_seconds";
 /// Events that the worker has decided about, by type and status; again when their message is redelivered.
 pub const EVENTS: &str = "connect_events_total";
@@ -77,9 +74,9 @@ pub const BUNDLE_REQUESTS: &str = "connect_bundle_requests";
 pub(crate) const REDELIVERED: &str = "connect_redelivered_total";
 /// Messages that the programs dead-lettered, by queue and reason.
 pub(crate) const DEAD_LETTERED: &str = "connect_dead_lettered_total";
-/// Outbound events not yet relayed, those whose first attempts are under way included.
+/// Outbound events that are not fanned out, counted up to 100,000.
 pub const OUTBOX_PENDING: &str = "connect_outbox_pending";
-/// Age in seconds of the oldest event that is not relayed.
+/// Age in seconds of the oldest event that is not fanned out.
 pub const OUTBOX_OLDEST: &str = "connect_outbox_oldest_seconds";
 /// Attempts at webhooks, by outcome.
 pub const WEBHOOK_ATTEMPTS: &str = "connect_webhook_attempts_total";
@@ -89,10 +86,14 @@ pub const WEBHOOK_ATTEMPT_DURATION: &str = "connect_webhook_attempt_duration_sec
 pub const WEBHOOK_RETRIES: &str = "connect_webhook_retries_total";
 /// Deliveries whose attempts were used up.
 pub const WEBHOOK_DEAD: &str = "connect_webhook_dead_total";
-/// Gauge of the deliveries in the database, by `state`.
+/// Gauge of the deliveries in the database, by `state`: `pending` or `dead`, counted up to 100,000.
 pub const WEBHOOK_DELIVERIES: &str = "connect_webhook_deliveries";
-/// Deliveries of events relayed within the last hour that exist in no state: 0 unless rows were lost or removed by hand.
-pub const WEBHOOK_UNACCOUNTED: &str = "connect_webhook_unaccounted_deliveries";
+/// Deliveries that are due and not recorded as sent, of subscriptions that are not paused, counted up to 100,000.
+pub const WEBHOOK_DUE: &str = "connect_webhook_due";
+/// For how many seconds the oldest of them has been due; 0 without one.
+pub const WEBHOOK_OLDEST_DUE: &str = "connect_webhook_oldest_due_seconds";
+/// Slots of this dispatcher by `state`: `held`, and `excess` for those that it gives up to others.
+pub const DISPATCHER_SLOTS: &str = "connect_dispatcher_slots";
 /// Expired rows that were removed, by table.
 pub const RETENTION_REMOVED: &str = "connect_retention_removed_total";
 /// Seconds for which the oldest expired row has been due, by table; 0 without one.

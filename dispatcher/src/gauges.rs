@@ -1,12 +1,10 @@
 //! Gauges of the outbox and of deliveries, refreshed in the background instead of at each scrape.
 
-use crate::store::{self, OutboxBacklog};
-use common::clock;
+use crate::store::{self, Backlog};
 use common::db::{Database, TxError};
 use common::limited;
 use common::log_limit::LogLimit;
-use common::metrics::{OUTBOX_OLDEST, OUTBOX_PENDING, WEBHOOK_DELIVERIES};
-use common::model::DeliveryState;
+use common::metrics::{OUTBOX_OLDEST, OUTBOX_PENDING, WEBHOOK_DELIVERIES, WEBHOOK_DUE, WEBHOOK_OLDEST_DUE};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -23,18 +21,16 @@ const PAUSE_FACTOR: u32 = 50;
 #[derive(Clone, Copy, Debug)]
 enum Counted {
     Outbox,
-    /// Pending, parked and dead-lettered ones.
-    UnsettledDeliveries,
-    /// Delivered and dropped ones.
-    SettledDeliveries,
+    DueDeliveries,
+    Deliveries,
 }
 
 /// Refreshes the gauges until `shutdown`.
 pub(crate) async fn observe(database: Database, shutdown: CancellationToken) {
     tokio::join!(
         repeat(Counted::Outbox, &database, &shutdown),
-        repeat(Counted::UnsettledDeliveries, &database, &shutdown),
-        repeat(Counted::SettledDeliveries, &database, &shutdown),
+        repeat(Counted::DueDeliveries, &database, &shutdown),
+        repeat(Counted::Deliveries, &database, &shutdown),
     );
 }
 
@@ -54,23 +50,20 @@ async fn repeat(what: Counted, database: &Database, shutdown: &CancellationToken
 async fn count(what: Counted, database: &Database) -> Result<(), TxError> {
     let client = database.client().await?;
     match what {
-        Counted::Outbox => set_outbox_gauges(store::measure_backlog(&client).await?),
-        Counted::UnsettledDeliveries => set_delivery_gauges(store::count_unsettled(&client).await?),
-        Counted::SettledDeliveries => set_delivery_gauges(store::count_settled(&client).await?),
+        Counted::Outbox => set(OUTBOX_PENDING, OUTBOX_OLDEST, store::measure_outbox(&client).await?),
+        Counted::DueDeliveries => set(WEBHOOK_DUE, WEBHOOK_OLDEST_DUE, store::measure_due(&client).await?),
+        Counted::Deliveries => {
+            for (state, count) in store::count_deliveries(&client).await? {
+                metrics::gauge!(WEBHOOK_DELIVERIES, "state" => state.as_str()).set(number(count));
+            }
+        }
     }
     Ok(())
 }
 
-fn set_outbox_gauges(waiting: OutboxBacklog) {
-    let age = waiting.oldest.map(|oldest| (clock::now() - oldest).to_std().unwrap_or_default());
-    metrics::gauge!(OUTBOX_PENDING).set(number(waiting.events));
-    metrics::gauge!(OUTBOX_OLDEST).set(age.unwrap_or_default().as_secs_f64());
-}
-
-fn set_delivery_gauges(counts: [(DeliveryState, i64); 2]) {
-    for (state, count) in counts {
-        metrics::gauge!(WEBHOOK_DELIVERIES, "state" => state.as_str()).set(number(count));
-    }
+fn set(count: &'static str, oldest: &'static str, backlog: Backlog) {
+    metrics::gauge!(count).set(number(backlog.count));
+    metrics::gauge!(oldest).set(backlog.oldest.as_secs_f64());
 }
 
 /// Exact below 2^53.

@@ -1,37 +1,43 @@
-//! The running dispatcher: relay, deliveries, graceful shutdown.
+//! The running dispatcher: its tasks, readiness, graceful shutdown.
 
-use crate::conservation;
-use crate::deliver::{Congestion, DeliveryDependencies, DeliveryService};
+use crate::dispatch::{self, DispatchDependencies, Event, OpenSlots};
 use crate::gauges;
-use crate::relay::{self, Relay};
-use crate::send::{Sender, SenderError, SenderSettings};
+use crate::notices::NoticePublisher;
+use crate::record::{self, Recorder};
+use crate::replay_jobs::ReplayJobs;
+use crate::send::{DeliverySender, Sender, SenderError, SenderSettings};
 use crate::settings::Settings;
+use crate::slots::{self, SlotHolder};
 use common::broker::{Broker, Queue, QueueUse, observe_queues};
 use common::db::{Database, PoolSettings};
 use common::egress::EgressSettings;
+use common::periodic::ticks;
 use common::program::{Program, Service};
 use common::settings::{DatabaseUrl, Section, Variable};
 use common::{activity, critical_task};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-/// Pool connections: relay, replay jobs, lookups, recorder, three for gauges and the counts of the last minutes, one for
-/// conservation, and one for the readiness check.
-const CONNECTIONS: usize = 9;
-/// The time limit for the queues to be declared before the relay starts, and how often it checks.
-const DECLARED_WITHIN: Duration = Duration::from_secs(2);
-const DECLARED_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Pool connections: two reads, a look, drops, the recorder, notices, replay jobs, three for gauges, one for the counts of the last
+/// minutes, and one for the readiness check.
+const CONNECTIONS: usize = 12;
+/// The fan-out, and one that replaces its connection if that hangs.
+const UNDURABLE_CONNECTIONS: usize = 2;
+const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 
-const QUEUES: QueueUse = QueueUse { publishes: &[], consumes: &[Queue::Webhooks], retry_levels: 0 };
+/// It only publishes notices of dead letters.
+const QUEUES: QueueUse = QueueUse { publishes: &[], consumes: &[], notices: &[Queue::Webhooks] };
 
 impl Program for Settings {
     const NAME: &'static str = "connect-dispatcher";
-    const ABOUT: &'static str = "relays the outbox to RabbitMQ and delivers signed webhooks";
+    const ABOUT: &'static str = "fans out the outbox and delivers signed webhooks";
     const METRICS_PORT: u16 = 9103;
-    const CHECKS: &'static [&'static str] = &["broker", "consuming", "master_key", "postgres", "publishing"];
+    const CHECKS: &'static [&'static str] = &["master_key", "postgres", "slots"];
     const MORE_VARIABLES: &'static [&'static [Variable]] =
         &[SenderSettings::VARIABLES, EgressSettings::VARIABLES];
     /// The sender cannot be created with these settings.
@@ -44,108 +50,112 @@ impl Program for Settings {
                 "CONNECT_WEBHOOK_ALLOW_PRIVATE is set: receivers may be http:// and on loopback addresses"
             );
         }
-        // The broker connections outlive the deliveries, which still publish and acknowledge while they drain.
+        [&record::OUTAGE, &dispatch::FAN_OUT_OUTAGE, &dispatch::READ_OUTAGE]
+            .into_iter()
+            .for_each(common::outage::Outage::register);
+        let (dispatcher, shutdown) = (Uuid::now_v7(), service.shutdown.clone());
+        let database = database(&service.database.url, CONNECTIONS, true);
+        let undurable = self::database(&service.database.url, UNDURABLE_CONNECTIONS, false);
         let ended = CancellationToken::new();
-        let brokers = start_brokers(&self, &service, &ended);
-        let [broker, publishing] = brokers.clone();
-        let (database, shutdown) = (database(&service.database.url), service.shutdown.clone());
-        let consuming = Arc::new(AtomicBool::new(false));
-        let congestion = Congestion::default();
-        let dependencies = DeliveryDependencies {
-            broker: broker.clone(),
-            publishing: publishing.clone(),
-            queues: service.broker.clone(),
-            database: database.clone(),
-            sender,
-            masters: service.master_keys.clone(),
-            schedule: self.webhooks.schedule,
-            bounds: self.webhooks.bounds,
-            congestion: congestion.clone(),
-            consuming: Arc::clone(&consuming),
-        };
-        let deliveries = DeliveryService::new(dependencies, shutdown.clone());
-        let relay = Relay {
-            url: service.database.direct_url.clone(),
-            database: database.clone(),
-            broker: publishing,
-            broker_settings: service.broker.clone(),
-            congestion,
-            direct: deliveries.direct(),
-            rescue_after: self.webhooks.rescue_after,
-        };
+        let (queues, keys) = (&service.broker, service.message_keys());
+        let broker = Broker::start(queues, keys, "connect-dispatcher", QUEUES, ended.clone());
+
         let verified = CancellationToken::new();
-        let relay = run_relay_once_ready(relay, brokers.clone(), verified.clone(), shutdown.clone());
-        let relay_task = critical_task::spawn("relay", relay);
-        let deliver = deliver_once_verified(deliveries, verified.clone(), shutdown.clone());
-        let delivery_task = critical_task::spawn("deliveries", deliver);
-        drop(critical_task::spawn("gauges", gauges::observe(database.clone(), shutdown.clone())));
-        drop(critical_task::spawn("conservation", conservation::observe(database.clone(), shutdown)));
+        let (dead, (events, received)) = (Arc::new(Notify::new()), unbounded_channel());
+        let (give_up, given_up) = unbounded_channel();
+        let (open, opened) = watch::channel(OpenSlots { leases: Vec::new(), until: Instant::now() });
+        let (recorder, records) =
+            Recorder::new(dispatcher, database.clone(), events.clone(), Arc::clone(&dead));
+        let holder = SlotHolder { dispatcher, events: events.clone(), given_up, shutdown: shutdown.clone() };
+        let notices = NoticePublisher {
+            database: database.clone(),
+            broker: broker.clone(),
+            prefix: service.broker.prefix.clone(),
+            open: opened.clone(),
+            dead,
+        };
+        let jobs = ReplayJobs { database: database.clone(), open: opened.clone(), events: events.clone() };
+        let dispatching = DispatchDependencies {
+            dispatcher,
+            undurable: undurable.clone(),
+            database: database.clone(),
+            sender: DeliverySender::new(sender, service.master_keys.clone(), self.webhooks.schedule),
+            records,
+            events,
+            give_up,
+            open,
+            most: self.webhooks.concurrency,
+        };
+        let url = service.database.direct_url.clone();
+        let work = deliver_once_verified(
+            (dispatching, received),
+            holder,
+            recorder,
+            url,
+            verified.clone(),
+            shutdown.clone(),
+        );
+        let work = critical_task::spawn("deliveries", work);
+        drop(critical_task::spawn("notices", notices.run(ended.clone())));
+        drop(critical_task::spawn("replay jobs", jobs.run(shutdown.clone())));
+        drop(critical_task::spawn("gauges", gauges::observe(database.clone(), shutdown)));
         tokio::spawn(observe_queues(broker, service.broker.clone()));
         tokio::spawn(activity::write_regularly(database.clone()));
-        let is_consuming = move || consuming.load(Ordering::Relaxed);
-        let pools = vec![database.clone()];
-        tokio::spawn(service.clone().observe_consumer(brokers, pools, verified, is_consuming));
+        let pools = vec![database.clone(), undurable];
+        tokio::spawn(watch_readiness(service.clone(), pools, verified, opened));
 
-        service.drain(async { tokio::join!(relay_task, delivery_task) }, &database).await;
+        service.drain(work, &database).await;
         ended.cancel();
         Ok(())
     }
 }
 
-/// The connection of the consumers and the queues, and the one that publishes.
-fn start_brokers(settings: &Settings, service: &Service, ended: &CancellationToken) -> [Broker; 2] {
-    let with_retries = QueueUse { retry_levels: settings.webhooks.schedule.levels(), ..QUEUES };
-    let (queues, keys) = (&service.broker, service.message_keys());
-    [
-        Broker::start(queues, keys.clone(), "connect-dispatcher", with_retries, ended.clone()),
-        Broker::start(queues, keys, "connect-dispatcher publishing", QUEUES, ended.clone()),
-    ]
-}
-
-/// Relays the outbox once the master key is verified and the queues are declared, until shutdown.
-async fn run_relay_once_ready(
-    relay: Relay,
-    brokers: [Broker; 2],
-    verified: CancellationToken,
-    shutdown: CancellationToken,
-) {
-    let ready = async {
-        verified.cancelled().await;
-        wait_until_declared(&brokers).await;
-    };
-    shutdown.run_until_cancelled(ready).await;
-    Box::pin(relay::run(relay, shutdown)).await;
-}
-
-/// Consumes deliveries once the master key is verified: with another one every message would be dead-lettered as forged.
+/// Delivers once the master key is verified: with another one no secret could be opened.
 async fn deliver_once_verified(
-    deliveries: DeliveryService,
+    (dispatching, events): (DispatchDependencies, UnboundedReceiver<Event>),
+    holder: SlotHolder,
+    recorder: Recorder,
+    url: DatabaseUrl,
     verified: CancellationToken,
     shutdown: CancellationToken,
 ) {
     if shutdown.run_until_cancelled(verified.cancelled()).await.is_some() {
-        deliveries.run().await;
+        let dispatch = dispatch::run(dispatching, events, shutdown);
+        tokio::join!(dispatch, recorder.run(), slots::hold_slots(holder, url));
     }
 }
 
-/// Waits until the brokers are connected: a connection declares its queues before it counts as connected. The retry of a failed
-/// first attempt needs the queues. The wait is limited, because successful attempts do not need them.
-async fn wait_until_declared(brokers: &[Broker]) {
-    let connected = async {
-        while !brokers.iter().all(Broker::is_connected) {
-            sleep(DECLARED_POLL_INTERVAL).await;
+/// Updates the readiness and the gauges of the pools until the program ends, and cancels `verified` once the master key is verified.
+/// It is ready without RabbitMQ, which no delivery waits for, and without slots while others hold all of them, but not without
+/// renewing its leases.
+async fn watch_readiness(
+    service: Service,
+    pools: Vec<Database>,
+    verified: CancellationToken,
+    opened: watch::Receiver<OpenSlots>,
+) {
+    let mut ticks = ticks(READINESS_INTERVAL);
+    loop {
+        ticks.tick().await;
+        service.health.set("postgres", pools[0].is_writable(READINESS_INTERVAL).await);
+        let has_key = pools[0].has_master_key(&service.master_keys, READINESS_INTERVAL).await;
+        service.health.set("master_key", has_key);
+        if has_key {
+            verified.cancel();
         }
-    };
-    drop(timeout(DECLARED_WITHIN, connected).await);
+        let is_leasing = opened.borrow().until > Instant::now() && !service.shutdown.is_cancelled();
+        service.health.set("slots", is_leasing);
+        Database::observe(&pools);
+    }
 }
 
-fn database(url: &DatabaseUrl) -> Database {
+fn database(url: &DatabaseUrl, size: usize, durable: bool) -> Database {
     let pool = PoolSettings {
         name: "dispatcher",
-        size: CONNECTIONS,
+        size,
         wait: Duration::from_secs(5),
         statement_timeout: Duration::from_secs(20),
-        durable: true,
+        durable,
     };
     Database::new(url, pool)
 }

@@ -1,7 +1,6 @@
 //! The dispatcher's settings. Those of a single request are in [`SenderSettings`], those of the addresses that may be connected
 //! to in [`EgressSettings`](common::egress::EgressSettings).
 
-use crate::deliver::DeliveryBounds;
 use crate::schedule::Schedule;
 use crate::send::SenderSettings;
 use common::settings::{Environment, Section, SettingError, Variable, error};
@@ -10,22 +9,18 @@ use std::time::Duration;
 
 /// Maximum number of attempts, so that their number fits its column over many replays.
 const MOST_ATTEMPTS: u32 = 100;
-/// Concurrent attempts to one subscription.
-const ATTEMPTS_OF_SUBSCRIPTION: usize = 32;
-/// Longest wait: a message's TTL in milliseconds must fit into 32 bits, jitter included.
+/// Longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 86_400);
-/// Maximum number of deliveries held: the prefetch of those from the queue must fit into 16 bits.
-const MOST_HELD: u32 = 20_000;
+/// Maximum number of concurrent attempts.
+const MOST_CONCURRENT: u32 = 5_000;
 
 /// Schedule and concurrency of webhooks.
 #[derive(Clone, Copy, Debug)]
 pub struct WebhookSettings {
     /// When attempts are made (D26).
     pub schedule: Schedule,
-    /// Concurrency (D28).
-    pub(crate) bounds: DeliveryBounds,
-    /// How long a pending delivery may be overdue before it counts as lost by the queue.
-    pub(crate) rescue_after: Duration,
+    /// Most attempts at once (D28).
+    pub(crate) concurrency: usize,
 }
 
 impl Section for WebhookSettings {
@@ -34,14 +29,11 @@ impl Section for WebhookSettings {
         "CONNECT_WEBHOOK_BACKOFF_BASE" => "30s", "wait before the second attempt; each wait is twice the one before";
         "CONNECT_WEBHOOK_BACKOFF_CAP" => "60m", "longest wait between two attempts, up to 30d";
         "CONNECT_WEBHOOK_CONCURRENCY" => "256", "concurrent attempts, up to 5000, of which 32 to one subscription; slow and new receivers together get at most half of them";
-        "CONNECT_WEBHOOK_RESCUE_AFTER" => "1h", "how long a delivery may be overdue before it is published to the queue again";
     };
 
     fn from_env(env: &Environment) -> Result<Self, SettingError> {
         let attempts = env.up_to::<Self>("CONNECT_WEBHOOK_ATTEMPTS", MOST_ATTEMPTS)?;
-        // Four deliveries are held for each concurrent attempt: one is sent, one is being recorded, two wait. Three of them
-        // come from the queue, one directly from the outbox.
-        let in_all = env.up_to::<Self>("CONNECT_WEBHOOK_CONCURRENCY", MOST_HELD / 4)?;
+        let concurrency = env.up_to::<Self>("CONNECT_WEBHOOK_CONCURRENCY", MOST_CONCURRENT)? as usize;
         let cap = env.get::<Self, Duration>("CONNECT_WEBHOOK_BACKOFF_CAP")?;
         if cap > LONGEST_WAIT {
             return Err(error("CONNECT_WEBHOOK_BACKOFF_CAP", "must be 30d at most"));
@@ -51,13 +43,7 @@ impl Section for WebhookSettings {
             base: env.get::<Self, _>("CONNECT_WEBHOOK_BACKOFF_BASE")?,
             cap,
         };
-        let bounds = DeliveryBounds {
-            in_all: in_all as usize,
-            each: ATTEMPTS_OF_SUBSCRIPTION,
-            from_queue: u16::try_from(in_all * 3).unwrap_or(u16::MAX),
-            direct: in_all as usize,
-        };
-        Ok(Self { schedule, bounds, rescue_after: env.get::<Self, _>("CONNECT_WEBHOOK_RESCUE_AFTER")? })
+        Ok(Self { schedule, concurrency })
     }
 }
 

@@ -44,7 +44,7 @@ const CLOSING: Duration = Duration::from_millis(500);
 
 /// It publishes and gets its replies without a queue of its own.
 const QUEUES: QueueUse =
-    QueueUse { publishes: &[Queue::Events, Queue::Records], consumes: &[], retry_levels: 0 };
+    QueueUse { publishes: &[Queue::Events, Queue::Records], consumes: &[], notices: &[] };
 
 impl Program for Settings {
     const NAME: &'static str = "connect-ingest";

@@ -10,7 +10,6 @@ permissions() { printf '{"user": "%s", "vhost": "/", "configure": "%s", "write":
 
 definitions() {
     local consumed='^connect\\.(events|records|crm)(\\.dead)?$'
-    local retries='^connect\\.webhooks(\\.dead|\\.retry\\.[0-9]+)?$'
     printf '{"users": [%s, %s, %s, %s], "permissions": [%s, %s, %s, %s]}\n' \
         "$(user connect_ingest "$INGEST_PASSWORD")" \
         "$(user connect_worker "$WORKER_PASSWORD")" \
@@ -18,7 +17,7 @@ definitions() {
         "$(user connect_operator "$CONSOLE_PASSWORD")" \
         "$(permissions connect_ingest '^$' '^$')" \
         "$(permissions connect_worker "$consumed" "$consumed")" \
-        "$(permissions connect_dispatcher "$retries" "$retries")" \
+        "$(permissions connect_dispatcher '^connect\\.webhooks\\.dead$' '^$')" \
         "$(permissions connect_operator '^connect\\..+$' '^connect\\..+$')"
 }
 

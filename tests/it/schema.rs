@@ -47,8 +47,10 @@ fn every_statement_has_a_unique_name() {
 }
 
 /// Tables whose rows belong to no tenant, and why.
-const OF_NO_TENANT: [(&str, &str); 10] = [
+const OF_NO_TENANT: [(&str, &str); 12] = [
     ("console_spent_sign_ins", "somebody signs in before their tenant is known"),
+    ("dispatcher_slots", "a slot has many tenants"),
+    ("dispatchers", "programs"),
     ("erasure_key", "one key for the database"),
     ("key_revision", "counts the changes of all tenants"),
     ("master_key_canary", "one master key for the database"),

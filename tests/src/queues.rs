@@ -16,8 +16,6 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProper
 const NAMES: [&str; 4] = ["events", "records", "crm", "webhooks"];
 /// Delivery mode of messages that survive a restart of the broker.
 const PERSISTENT: u8 = 2;
-/// More than the number of queues for waits between webhook attempts.
-const RETRY_LEVELS: usize = 31;
 
 /// Queues of one prefix; deleted with their value.
 #[derive(Debug)]
@@ -314,15 +312,6 @@ impl Queues {
         messages
     }
 
-    /// Declares the queue of a wait between webhook attempts, as the programs do.
-    pub async fn declare_retry(&self, level: u32) {
-        let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
-        let name = self.name(&format!("webhooks.retry.{level}")).into();
-        let declared =
-            channel.queue_declare(name, QueueDeclareOptions::durable(), FieldTable::default()).await;
-        declared.expect("a queue");
-    }
-
     /// Deletes a queue such as `events` with its messages.
     pub async fn delete(&self, queue: &str) {
         let (_connection, channel) = open(&self.url).await.expect("the broker accepts connections");
@@ -346,8 +335,7 @@ impl Queues {
         let plain = NAMES.iter().map(|name| self.name(name));
         // Dead-letter queues come last: the other queues publish to them.
         let dead = NAMES.iter().map(|name| self.name(&format!("{name}.dead")));
-        let retry = (1..=RETRY_LEVELS).map(|level| self.name(&format!("webhooks.retry.{level}")));
-        plain.chain(retry).chain(dead).collect()
+        plain.chain(dead).collect()
     }
 }
 

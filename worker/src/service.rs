@@ -33,7 +33,7 @@ const UNIT_BYTES: usize = 8 << 20;
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const QUEUES: QueueUse =
-    QueueUse { publishes: &[], consumes: &[Queue::Events, Queue::Records, Queue::Crm], retry_levels: 0 };
+    QueueUse { publishes: &[], consumes: &[Queue::Events, Queue::Records, Queue::Crm], notices: &[] };
 
 impl Program for Settings {
     const NAME: &'static str = "connect-worker";

@@ -10,7 +10,6 @@ use common::model::{DeliveryState, TenantId};
 pub(crate) use page::first_id;
 pub use page::{DeliveryPage, DeliveryQuery, page};
 pub use replay::replay_one;
-pub(crate) use replay::{delivery_of, replay_dead_lettered};
 pub use replay_job::{
     MatchingCount, REPLAY_RATE, REPLAY_RATES, ReplayJob, ReplayJobState, count_replay, create_replay,
     find_replay, list_replays, stop_replay, wait_for_replay,
@@ -30,10 +29,19 @@ pub async fn list(
         Some(id) => Some(subscription(client, tenant, id).await?),
         None => None,
     };
-    let query = DeliveryQuery { state, subscription, ..DeliveryQuery::default() };
-    let DeliveryPage { mut items, next } = page(client, tenant, &query, limit).await?;
+    let mut query = DeliveryQuery { state, subscription, ..DeliveryQuery::default() };
+    let (mut items, mut left) = (Vec::new(), limit);
+    loop {
+        let found = page(client, tenant, &query, left).await?;
+        left = left.saturating_sub(u32::try_from(found.items.len()).unwrap_or(left));
+        items.extend(found.items);
+        query.before = found.next;
+        if left == 0 || query.before.is_none() {
+            break;
+        }
+    }
     items.reverse();
-    Ok(Newest { items, is_cut: next.is_some() })
+    Ok(Newest { items, is_cut: query.before.is_some() })
 }
 
 /// The subscriptions of all tenants that have pending or dead deliveries, most failures first.

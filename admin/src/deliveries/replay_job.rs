@@ -73,21 +73,18 @@ pub async fn count_replay(
 ) -> Result<MatchingCount, AdminError> {
     let (states, ids) = (replayable(query)?, query.ids());
     let event_type = query.event_type.map(OutboundType::as_str);
-    let mut count = 0;
-    for subscription in selected_subscriptions(client, tenant, query).await? {
-        let counted = Counted { tenant, subscription, states: &states, event_type };
-        let mut left = before(ids.start)..ids.end;
-        loop {
-            let page = replay_jobs::count_page(client, counted, &left).await?;
-            count += page.matched;
-            if count > most {
-                return Ok(MatchingCount { count: most, has_more: true });
-            }
-            let Some(next) = page.next else { break };
-            left.start = next;
+    let subscriptions = selected_subscriptions(client, tenant, query).await?;
+    let counted = Counted { tenant, subscriptions: &subscriptions, states: &states, event_type };
+    let (mut count, mut left) = (0, before(ids.start)..ids.end);
+    loop {
+        let page = replay_jobs::count_page(client, counted, &left).await?;
+        count += page.matched;
+        if count > most {
+            return Ok(MatchingCount { count: most, has_more: true });
         }
+        let Some(next) = page.next else { return Ok(MatchingCount { count, has_more: false }) };
+        left.start = next;
     }
-    Ok(MatchingCount { count, has_more: false })
 }
 
 /// Creates a job that replays what the query selects, at most `per_second` deliveries in a second. `counted` is the result of

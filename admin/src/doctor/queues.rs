@@ -19,7 +19,7 @@ pub(super) async fn check(
 
 fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     let QueueArguments { name, depth, difference } = queue;
-    let (is_dead, is_retry) = (name.ends_with(".dead"), name.contains(".webhooks.retry."));
+    let is_dead = name.ends_with(".dead");
     let Some(depth) = depth else {
         let fix =
             "Start a worker and a dispatcher, or run connectctl queue declare; check CONNECT_QUEUE_PREFIX";
@@ -32,11 +32,10 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
             "Set the same CONNECT_QUEUE_MAX_LENGTH, CONNECT_QUEUE_MAX_BYTES and CONNECT_RETENTION_DEAD_LETTERS as for the programs. If the queue is to change: stop its publishers, let it become empty, delete it, and start the programs again",
         ));
     }
-    if depth.consumers == 0 && !is_dead && !is_retry {
-        let program = if name.ends_with(".webhooks") { "a dispatcher" } else { "a worker" };
+    if depth.consumers == 0 && !is_dead {
         findings.push(Finding::error(
             format!("nobody consumes the queue {name}"),
-            format!("Start {program}; if one runs, see the runbook, ConnectNoConsumers"),
+            "Start a worker; if one runs, see the runbook, ConnectNoConsumers",
         ));
     }
     if is_dead && depth.ready > 0 {
@@ -49,8 +48,11 @@ fn of_queue(queue: &QueueArguments, max_length: u32) -> Vec<Finding> {
     if percent >= FILLING {
         let finding = if percent >= ALMOST_FULL { Finding::error } else { Finding::warning };
         findings.push(finding(
-            format!("{} of at most {max_length} messages wait in {name}; when it is full, publishers are refused", depth.ready),
-            "Start more workers or dispatchers, or find out what delays them; see the runbook, ConnectQueueLag".to_owned(),
+            format!(
+                "{} of at most {max_length} messages wait in {name}; when it is full, publishers are refused",
+                depth.ready
+            ),
+            "Start more workers, or find out what delays them; see the runbook, ConnectQueueLag".to_owned(),
         ));
     }
     findings
@@ -69,9 +71,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_works_has_no_finding() {
-        for (name, consumers) in
-            [("p.events", 1), ("p.webhooks", 2), ("p.events.dead", 0), ("p.webhooks.retry.1", 0)]
-        {
+        for (name, consumers) in [("p.events", 1), ("p.records", 2), ("p.events.dead", 0)] {
             assert_eq!(found(name, 0, consumers), Vec::<String>::new(), "{name}");
         }
     }
@@ -81,6 +81,6 @@ mod tests {
         assert!(found("p.events", 0, 0)[0].contains("nobody consumes"));
         assert!(found("p.events", 50, 1)[0].contains("50 of at most 100"));
         assert!(found("p.crm.dead", 1, 0)[0].contains("1 messages wait in p.crm.dead"));
-        assert!(found("p.webhooks.retry.1", 90, 0)[0].contains("90 of at most 100"));
+        assert!(found("p.events", 90, 1)[0].contains("90 of at most 100"));
     }
 }

@@ -5,7 +5,6 @@ use crate::queues::waiting_since;
 use crate::tenants::{self, Pressure};
 use crate::{AdminError, store};
 use chrono::{DateTime, TimeDelta, Utc};
-use common::broker::Queue;
 use common::clock;
 use tokio_postgres::Client;
 
@@ -15,6 +14,8 @@ const UNSEEN: TimeDelta = TimeDelta::minutes(2);
 const LATE: TimeDelta = TimeDelta::minutes(1);
 /// The latest minutes that are looked at for refusals, failures and requests that timed out.
 const RECENT: usize = 10;
+/// Dead-lettered deliveries that are counted.
+const DEAD_MAX: i64 = 1_000;
 /// Minimum number of requests or attempts of which a share is meaningful.
 const SHARE_OF: i64 = 20;
 
@@ -38,8 +39,10 @@ struct Seen {
     pressures: Vec<Pressure>,
     /// When the oldest event that waits in the outbox was created.
     outbox: Option<DateTime<Utc>>,
-    /// The earliest due time of the deliveries in the queue of webhooks.
+    /// The earliest due time of a delivery.
     due: Option<DateTime<Utc>>,
+    /// Dead-lettered deliveries, counted up to [`DEAD_MAX`] and one more.
+    dead: i64,
 }
 
 /// What needs the attention of operators now. Reads a few rows, and does not ask the broker.
@@ -51,6 +54,7 @@ pub async fn attention(client: &Client) -> Result<Vec<Attention>, AdminError> {
         pressures: tenants::pressures(client).await?,
         outbox: store::activity::oldest_pending(client).await?,
         due: store::activity::oldest_due(client).await?,
+        dead: store::activity::dead(client).await?,
     };
     Ok(find_attention(&seen))
 }
@@ -83,9 +87,20 @@ fn find_attention(seen: &Seen) -> Vec<Attention> {
         add(
             "ConnectOutboxStuck",
             format!(
-                "The oldest outbound event has waited for {} minutes to be handed to its subscriptions.",
+                "The oldest outbound event has waited for {} minutes to be fanned out to its subscriptions.",
                 (seen.now - at).num_minutes()
             ),
+        );
+    }
+    if let Some(at) = seen.due.filter(|at| seen.now - *at > LATE) {
+        let minutes = (seen.now - at).num_minutes();
+        add("ConnectWebhooksLate", format!("A webhook has been due for {minutes} minutes and was not sent."));
+    }
+    if seen.dead > 0 {
+        let (more, dead) = (if seen.dead > DEAD_MAX { "more than " } else { "" }, seen.dead.min(DEAD_MAX));
+        add(
+            "ConnectDeliveriesDeadLettered",
+            format!("Dead-lettered webhooks: {more}{dead}. Correct their receivers, then replay them."),
         );
     }
     if let Some(text) = timed_out_requests(&seen.hour) {
@@ -99,13 +114,12 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
     let QueueState { queue, ready, consumers, dead, .. } = state;
     let name = queue.as_str();
     if *consumers == 0 {
-        let program = if *queue == Queue::Webhooks { "dispatcher" } else { "worker" };
         add(
             "ConnectNoConsumers",
-            format!("No {program} consumes the queue {name}, in which {ready} messages wait."),
+            format!("No worker consumes the queue {name}, in which {ready} messages wait."),
         );
     }
-    let since = waiting_since(state, seen.due, seen.now).filter(|at| seen.now - *at > LATE);
+    let since = waiting_since(state, seen.now).filter(|at| seen.now - *at > LATE);
     if let Some(at) = since {
         let minutes = (seen.now - at).num_minutes();
         add(
@@ -114,13 +128,8 @@ fn check_queue(seen: &Seen, state: &QueueState, add: &mut impl FnMut(&'static st
         );
     }
     if *dead > 0 {
-        let runbook = if *queue == Queue::Webhooks {
-            "ConnectDeliveriesDeadLettered"
-        } else {
-            "ConnectMessagesDeadLettered"
-        };
         add(
-            runbook,
+            "ConnectMessagesDeadLettered",
             format!(
                 "Dead letters of the queue {name}: {dead}. Correct their cause, then requeue or drop them."
             ),
@@ -188,11 +197,12 @@ mod tests {
             ActivityMinute { accepted: 5, refused: 4, delivered: 5, undelivered: 4, ..Default::default() };
         Seen {
             now: now(),
-            queues: Queue::ALL.map(state).to_vec(),
+            queues: common::broker::Queue::CONSUMED.map(state).to_vec(),
             hour: vec![minute; super::super::MINUTES],
             pressures: Vec::new(),
             outbox: Some(ago(30)),
             due: Some(ago(30)),
+            dead: 0,
         }
     }
 
@@ -218,9 +228,9 @@ mod tests {
         assert_eq!(unseen, ["ConnectProgramDown"]);
         assert_eq!(with(|seen, _| seen.queues[0].consumers = 0), ["ConnectNoConsumers"]);
         assert_eq!(with(|seen, at| seen.queues[1].published_after = Some(at)), ["ConnectQueueLag"]);
-        assert_eq!(with(|seen, at| seen.due = Some(at)), ["ConnectQueueLag"]);
+        assert_eq!(with(|seen, at| seen.due = Some(at)), ["ConnectWebhooksLate"]);
         assert_eq!(with(|seen, _| seen.queues[2].dead = 1), ["ConnectMessagesDeadLettered"]);
-        assert_eq!(with(|seen, _| seen.queues[3].dead = 1), ["ConnectDeliveriesDeadLettered"]);
+        assert_eq!(with(|seen, _| seen.dead = 1), ["ConnectDeliveriesDeadLettered"]);
         assert_eq!(with(|seen, at| seen.outbox = Some(at)), ["ConnectOutboxStuck"]);
         let refused = with(|seen, _| seen.hour.iter_mut().for_each(|minute| minute.refused = 6));
         assert_eq!(refused, ["ConnectAuthFailuresSurge"]);
@@ -258,7 +268,8 @@ mod tests {
             (state.consumers, state.dead) = (0, 1);
             state.published_after = Some(now() - TimeDelta::hours(1));
         });
-        (seen.outbox, seen.due) = (seen.queues[0].published_after, seen.queues[0].published_after);
+        (seen.outbox, seen.due, seen.dead) =
+            (seen.queues[0].published_after, seen.queues[0].published_after, 1_001);
         for minute in &mut seen.hour {
             (minute.refused, minute.undelivered, minute.timed_out) = (9, 9, 9);
         }

@@ -38,11 +38,11 @@ pub async fn last_hour(client: &Client, tenant: Option<TenantId>) -> Result<Vec<
         .collect())
 }
 
-/// The lengths of all queues in the last hour.
+/// The lengths of the queues in the last hour.
 pub async fn queue_lengths(client: &Client) -> Result<Vec<QueueLengths>, AdminError> {
     let first = first_minute(clock::now());
     let mut all = Vec::new();
-    for queue in Queue::ALL {
+    for queue in Queue::CONSUMED {
         let seen = store::activity::lengths(client, queue, first).await?;
         let of = |at| seen.iter().find(|(minute, _)| *minute == at).map_or(0, |(_, ready)| *ready);
         all.push(QueueLengths { queue, most: minutes(first).map(of).collect() });

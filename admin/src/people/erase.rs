@@ -8,20 +8,19 @@ use super::dead_letters::{self, MessageMatcher};
 use super::{IdentityHashes, Person, PersonParameters, parse};
 use crate::audit::{Actor, AuditAction, record, record_before};
 use crate::store::erasures::{self, StoredErasure};
-use crate::store::{people, person_tables, subscriptions};
+use crate::store::{people, person_tables};
 use crate::transact;
 use crate::{AdminError, Observer, secrets};
 use chrono::{DateTime, TimeDelta, Utc};
-use common::broker::OperatorConnection;
+use common::broker::{OperatorConnection, OperatorConnectionError};
 use common::clock;
 use common::erasure::{ERASURE_KEY_BINDING, ErasureKey};
-use common::message::delivery_id;
 use common::model::{ClientId, TenantId};
 use common::sealed::MasterKeys;
+use common::settings::BrokerSettings;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tokio_postgres::{Client, GenericClient, Transaction};
-use uuid::Uuid;
 
 /// The name of the dead letters in a receipt.
 const DEAD_LETTERS: &str = "deadLetters";
@@ -42,13 +41,13 @@ pub struct Receipt {
     pub removed: BTreeMap<String, u64>,
 }
 
-/// Erases a client of the tenant with that slug. If the client was erased before, removes dead letters that have appeared since, and
-/// returns the receipt.
+/// Erases a client of the tenant with that slug: the rows first, for which no broker is needed, and then the dead letters. If the
+/// client was erased before, removes dead letters that have appeared since. Returns the receipt.
 pub async fn erase(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
-    broker: &OperatorConnection,
+    broker: &BrokerSettings,
     (slug, id): (&str, &str),
     observer: &mut impl Observer,
 ) -> Result<Receipt, AdminError> {
@@ -65,7 +64,7 @@ pub async fn erase(
     let key = existing_key(&*client, master_keys).await?.ok_or_else(no_key)?;
     let hashes = erasures::hashes_of(client, tenant, id).await?;
     let matcher = MessageMatcher::new((tenant, slug), key, hashes, &stored.record_ids);
-    let removed = dead_letters::remove(broker, &matcher, observer).await;
+    let removed = remove_dead_letters(broker, &matcher, observer).await;
     let removed =
         removed.map_err(|source| AdminError::ErasureUnfinished { client: id.to_string(), source })?;
     let mut receipt =
@@ -75,6 +74,17 @@ pub async fn erase(
         erasures::set_removed(client, tenant, id, &json(&receipt.removed)?).await?;
     }
     Ok(receipt)
+}
+
+async fn remove_dead_letters(
+    broker: &BrokerSettings,
+    matcher: &MessageMatcher,
+    observer: &mut impl Observer,
+) -> Result<u64, OperatorConnectionError> {
+    let connection = OperatorConnection::open(broker, "connectctl").await?;
+    let removed = dead_letters::remove(&connection, matcher, observer).await?;
+    connection.close().await?;
+    Ok(removed)
 }
 
 async fn erase_rows(
@@ -97,7 +107,7 @@ async fn erase_rows(
         person.idempotency_keys.clone_from(&known.idempotency_keys);
         people::find_since(tx, &mut person, began.min(erased_at) - SEARCH_AGAIN).await?;
         let hashes = person.hashes(&key(tx, master_keys).await?, erased_at);
-        let removed = remove(tx, &mut person, erased_at).await?;
+        let removed = remove(tx, &mut person).await?;
         store_receipt(tx, &person, &hashes, erased_at, &removed).await?;
         record(tx, actor, AuditAction::EraseClient, &id.to_string(), Some(tenant)).await
     };
@@ -108,9 +118,8 @@ async fn erase_rows(
 async fn remove(
     tx: &Transaction<'_>,
     person: &mut Person,
-    now: DateTime<Utc>,
 ) -> Result<BTreeMap<&'static str, u64>, AdminError> {
-    add_dropped_deliveries(tx, person, now).await?;
+    people::forget_pending(tx, person).await?;
     people::find_deliveries(tx, person).await?;
     let dropped = people::drop_deliveries(tx, person).await?;
     people::forget_idempotency_keys(tx, person).await?;
@@ -122,27 +131,6 @@ async fn remove(
     }
     removed.insert("deliveries", dropped);
     Ok(removed)
-}
-
-/// Adds rows of the state `dropped` for the deliveries of events that are not relayed yet: their first attempts may be under way,
-/// and the deliveries have no rows.
-async fn add_dropped_deliveries(
-    tx: &Transaction<'_>,
-    person: &Person,
-    now: DateTime<Utc>,
-) -> Result<(), AdminError> {
-    let events = people::unrelayed(tx, person).await?;
-    if events.is_empty() {
-        return Ok(());
-    }
-    let subscriptions = subscriptions::all_ids(tx, person.tenant).await?;
-    let of_event = |event: Uuid| {
-        subscriptions
-            .iter()
-            .map(move |subscription| (delivery_id(event, *subscription), event, *subscription))
-    };
-    let dropped: Vec<_> = events.into_iter().flat_map(of_event).collect();
-    people::add_dropped(tx, person.tenant, &dropped, now).await
 }
 
 /// Stores the hashes and the receipt.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 pub struct DeadLetterView {
     /// When the broker dead-lettered it, RFC 3339; null if it was published to the dead-letter queue directly.
     pub at: Option<String>,
-    /// The broker's reason, such as `rejected` or `delivery_limit`.
+    /// The broker's reason, such as `rejected` or `delivery_limit`; of a webhook the result of its last attempt.
     pub reason: Option<String>,
     /// The meaning of the reason, for people.
     pub why: &'static str,
@@ -83,6 +83,9 @@ pub struct LetterMetadata {
     pub event_id: Option<Uuid>,
     /// When it was published, RFC 3339.
     pub published_at: Option<String>,
+    /// The result of a webhook's last attempt.
+    #[serde(skip)]
+    result: Option<String>,
 }
 
 impl DeadLetterView {
@@ -94,16 +97,17 @@ impl DeadLetterView {
             Some(None) => MetadataState::Unreadable,
             Some(Some(_)) => MetadataState::Readable,
         };
+        let metadata = metadata.flatten().unwrap_or_default();
         let cause = letter.cause_in(name);
         Self {
             at: cause.and_then(|cause| cause.at).map(clock::to_text),
-            reason: cause.map(|cause| cause.reason.clone()),
+            reason: cause.map(|cause| cause.reason.clone()).or_else(|| metadata.result.clone()),
             why: why(queue, cause.map(|cause| cause.reason.as_str()), mac, state),
             mac,
             count: cause.map(|cause| cause.count),
             bytes: letter.bytes,
             message_id: letter.message_id.clone(),
-            metadata: metadata.flatten().unwrap_or_default(),
+            metadata,
         }
     }
 }
@@ -191,6 +195,7 @@ impl LetterMetadata {
             subscription_id: Some(meta.subscription_id),
             event_id: Some(meta.event_id),
             published_at: Some(clock::to_text(meta.published_at)),
+            result: Some(meta.reason).filter(|reason| !reason.is_empty()),
         }
     }
 }

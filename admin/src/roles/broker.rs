@@ -53,11 +53,8 @@ impl BrokerUser {
                 let consumed = Some(r"(events|records|crm)(\.dead)?");
                 (consumed, consumed)
             }
-            // Replay jobs remove the dead letters of replayed deliveries.
-            Self::Dispatcher => {
-                let webhooks = Some(r"webhooks(\.dead|\.retry\.[0-9]+)?");
-                (webhooks, webhooks)
-            }
+            // It only publishes notices.
+            Self::Dispatcher => (Some(r"webhooks\.dead"), None),
             Self::Operator => (Some(".+"), Some(".+")),
         }
     }

@@ -20,7 +20,7 @@ pub struct Object {
     pub kind: ObjectKind,
     /// Such as `tenants`, or `sealed_value_counts()`.
     pub name: &'static str,
-    /// Privileges as SQL names them, such as `SELECT` or `UPDATE (relayed_at)`; in the order of [`Program::ALL`].
+    /// Privileges as SQL names them, such as `SELECT` or `SELECT (prefix)`; in the order of [`Program::ALL`].
     pub privileges: [Vec<String>; Program::ALL.len()],
 }
 

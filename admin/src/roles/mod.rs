@@ -28,7 +28,7 @@ pub struct Grant {
     pub role: String,
     /// The table, or the function with the types of its arguments.
     pub object: &'static str,
-    /// As SQL names them: `SELECT`, `UPDATE (relayed_at)`, `EXECUTE`.
+    /// As SQL names them: `SELECT`, `SELECT (prefix)`, `EXECUTE`.
     pub privileges: &'static [String],
 }
 

@@ -1,6 +1,6 @@
 //! The last minutes: counts, lengths of queues, and what waits longest.
 
-use super::{all, exactly_one, one};
+use super::{all, exactly_one};
 use crate::AdminError;
 use chrono::{DateTime, Utc};
 use common::broker::Queue;
@@ -41,8 +41,7 @@ pub struct QueueState {
     pub consumers: i64,
     /// Messages of its dead-letter queue.
     pub dead: i64,
-    /// What waits in the queue was published later, unless it was requeued; `None` if that is unknown. Of no use for webhooks,
-    /// which wait for their next attempts in other queues.
+    /// What waits in the queue was published later, unless it was requeued; `None` if that is unknown.
     pub published_after: Option<DateTime<Utc>>,
 }
 
@@ -60,11 +59,32 @@ common::statements! {
     FROM unnest($1::text[]) AS q (queue)
     CROSS JOIN LATERAL (SELECT * FROM queue_states s WHERE s.queue = q.queue LIMIT 1) s";
 
+    /// A loose index scan: each step finds the next subscription with a pending delivery, and the first of these.
     const OLDEST_DUE = "-- deliveries.oldest_due
-    SELECT min(next_attempt_at) AS due FROM deliveries WHERE state = 'pending' AND parked_at IS NULL";
+    WITH RECURSIVE walk AS (
+        (SELECT slot, subscription_id, tenant_id, next_attempt_at FROM deliveries WHERE state = 'pending'
+         ORDER BY slot, subscription_id, next_attempt_at LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk CROSS JOIN LATERAL (
+            SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
+            WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (walk.slot, walk.subscription_id)
+            ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
+        ) next
+    )
+    SELECT min(page.next_attempt_at) AS due
+    FROM (SELECT * FROM walk LIMIT 10000) page
+    CROSS JOIN LATERAL (
+        SELECT paused_at FROM subscriptions s
+        WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
+    ) s
+    WHERE s.paused_at IS NULL";
 
-    const OLDEST_PENDING = "-- outbox.oldest_pending
-    SELECT created_at FROM outbox WHERE relayed_at IS NULL ORDER BY event_id LIMIT 1";
+    const OLDEST_PENDING = "-- outbox_pending.oldest
+    SELECT min(created_at) AS created_at
+    FROM (SELECT created_at FROM outbox_pending ORDER BY slot, tenant_id, event_id LIMIT 100000) waiting";
+
+    const DEAD = "-- deliveries.count_dead
+    SELECT count(*) FROM (SELECT FROM deliveries WHERE state = 'dead' ORDER BY tenant_id, delivery_id LIMIT 1001) dead";
 }
 
 /// The counts of a tenant, or of all of them for the nil UUID, from `first` on. Minutes without any are missing.
@@ -88,19 +108,25 @@ pub(crate) async fn lengths(
 
 /// What the programs saw of the queues last. A queue that nobody has looked at is missing.
 pub(crate) async fn queue_states(client: &Client) -> Result<Vec<QueueState>, AdminError> {
-    let names = Queue::ALL.map(Queue::as_str);
+    let names = Queue::CONSUMED.map(Queue::as_str);
     let states = all(client, STATES, &[&names.as_slice()], queue_state).await?;
     Ok(states.into_iter().flatten().collect())
 }
 
-/// When the delivery in the queue that is due the longest was due, or the next one will be.
+/// When the delivery that is due the longest was due, or the next one will be; of the first 10,000 subscriptions with pending
+/// deliveries, without paused ones.
 pub(crate) async fn oldest_due(client: &Client) -> Result<Option<DateTime<Utc>>, AdminError> {
     Ok(exactly_one(client, OLDEST_DUE, &[]).await?.try_get("due")?)
 }
 
-/// When the oldest event that was not handed to its subscriptions was created.
+/// When the oldest event that is not fanned out was created.
 pub(crate) async fn oldest_pending(client: &Client) -> Result<Option<DateTime<Utc>>, AdminError> {
-    one(client, OLDEST_PENDING, &[], |row| Ok(row.try_get("created_at")?)).await
+    Ok(exactly_one(client, OLDEST_PENDING, &[]).await?.try_get("created_at")?)
+}
+
+/// The number of dead-lettered deliveries, counted up to 1,001.
+pub(crate) async fn dead(client: &Client) -> Result<i64, AdminError> {
+    Ok(exactly_one(client, DEAD, &[]).await?.try_get(0)?)
 }
 
 fn minute(row: &Row) -> Result<ActivityMinute, AdminError> {

@@ -86,7 +86,7 @@ pub struct Delivery {
     pub subscription_id: Uuid,
     /// Whether it was delivered.
     pub state: DeliveryState,
-    /// When the event was relayed.
+    /// When the event was fanned out.
     #[serde(serialize_with = "clock::serialize")]
     pub created_at: DateTime<Utc>,
     /// RFC 3339, UTC; null if no further attempt follows.
@@ -95,58 +95,75 @@ pub struct Delivery {
     pub origin: Option<String>,
     /// Oldest first.
     pub attempts: Vec<Attempt>,
+    /// The last attempt, which is the only one if it succeeded at once: then it has no row of its own.
+    #[serde(skip)]
+    pub(crate) last: Option<Attempt>,
 }
 
 /// What is shown of the deliveries `d`; the events' types are looked up for these only.
 macro_rules! shown {
-    ($deliveries:literal) => {
+    ($deliveries:expr) => {
         concat!(
             "SELECT d.tenant_id, d.delivery_id, d.event_id, d.subscription_id, d.state, d.created_at,
-    d.next_attempt_at, o.event_type, o.origin
+    d.next_attempt_at, d.last_at, d.last_status, d.last_error, d.last_duration_ms, o.event_type, o.origin
 FROM (",
             $deliveries,
             ") d
 LEFT JOIN LATERAL (
     SELECT event_type, origin FROM outbox o WHERE o.tenant_id = d.tenant_id AND o.event_id = d.event_id LIMIT 1
-) o ON true
-ORDER BY d.delivery_id DESC"
+) o ON true"
+        )
+    };
+}
+
+/// The newest 50,000 deliveries of a tenant in a range of ids: what a page is selected from, so that it never reads more.
+macro_rules! newest_of_tenant {
+    ($columns:literal, $condition:literal, $limit:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM deliveries
+    WHERE tenant_id = $1 AND delivery_id >= $2 AND delivery_id < $3",
+            $condition,
+            "
+    ORDER BY delivery_id DESC ",
+            $limit
+        )
+    };
+}
+
+macro_rules! page {
+    ($label:literal, $condition:literal) => {
+        concat!(
+            "-- deliveries.",
+            $label,
+            "\n",
+            shown!(newest_of_tenant!("*", $condition, "LIMIT 50000")),
+            "
+    WHERE ($4::uuid IS NULL OR d.subscription_id = $4) AND ($5::text IS NULL OR d.state = $5)
+      AND ($6::text IS NULL OR o.event_type = $6)
+    ORDER BY d.delivery_id DESC LIMIT $7::bigint"
         )
     };
 }
 
 common::statements! {
-    /// A page of a tenant, by the primary key, whose ids are in the order of the events' times.
-    const PAGE = concat!(
-        "-- deliveries.page\n",
-        shown!(
-            "SELECT * FROM deliveries WHERE tenant_id = $1 AND delivery_id >= $2 AND delivery_id < $3
-    ORDER BY delivery_id DESC LIMIT $4"
-        )
-    );
+    /// Ids are in the order of the events' times.
+    const PAGE = page!("page", "");
 
-    /// A page of a tenant's subscriptions and states, each of them by its own key: reads as many rows of each as are shown.
-    const PAGE_OF = concat!(
-        "-- deliveries.page_of\n",
-        shown!(
-            "
-        SELECT d.*
-        FROM unnest($4::uuid[]) AS s (subscription_id) CROSS JOIN unnest($5::text[]) AS w (state)
-        CROSS JOIN LATERAL (
-            SELECT * FROM deliveries d
-            WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state
-                AND d.delivery_id >= $2 AND d.delivery_id < $3 AND d.tenant_id IS NOT DISTINCT FROM $1
-            ORDER BY d.delivery_id DESC LIMIT $6
-        ) d
-        ORDER BY d.delivery_id DESC LIMIT $6
-    "
-        )
-    );
+    const PAGE_END = concat!("-- deliveries.page_end\n", newest_of_tenant!("delivery_id", "", "OFFSET 49999 LIMIT 1"));
+
+    /// By an index of its own, because dead-lettered ones are few among the others.
+    const DEAD_PAGE = page!("dead_page", " AND state = 'dead'");
+
+    const DEAD_PAGE_END =
+        concat!("-- deliveries.dead_page_end\n", newest_of_tenant!("delivery_id", " AND state = 'dead'", "OFFSET 49999 LIMIT 1"));
 
     /// The operator doesn't name the tenant.
-    const FIND = concat!(
-        "-- deliveries.find\n",
-        shown!("SELECT * FROM deliveries WHERE uuid_send(delivery_id) = uuid_send($1) LIMIT 1")
-    );
+    const FIND = concat!("-- deliveries.find\n", shown!(
+        "SELECT d.* FROM tenants t CROSS JOIN LATERAL (
+        SELECT * FROM deliveries d WHERE d.tenant_id = t.tenant_id AND d.delivery_id = $1 LIMIT 1
+    ) d LIMIT 1"));
 
     /// The limit is more attempts than a delivery can have.
     const ATTEMPTS = "-- attempts.of_deliveries
@@ -166,10 +183,7 @@ common::statements! {
             count(*) FILTER (WHERE state = 'dead') AS dead, min(created_at) AS oldest
         FROM (
             SELECT tenant_id, subscription_id, state, attempts, attempts_before, created_at
-            FROM deliveries WHERE state = 'pending' AND parked_at IS NULL
-            UNION ALL
-            SELECT tenant_id, subscription_id, state, attempts, attempts_before, created_at
-            FROM deliveries WHERE parked_at IS NOT NULL
+            FROM deliveries WHERE state = 'pending'
             UNION ALL
             SELECT tenant_id, subscription_id, state, attempts, attempts_before, created_at
             FROM deliveries WHERE state = 'dead'
@@ -181,29 +195,39 @@ common::statements! {
     ORDER BY b.dead + b.retried DESC, b.pending DESC, subscription_id";
 }
 
-/// The newest deliveries of a tenant whose ids are in a range, without their attempts.
+/// Which deliveries of a tenant are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Selected {
+    /// A range of ids.
+    pub(crate) ids: Range<Uuid>,
+    pub(crate) subscription: Option<Uuid>,
+    pub(crate) state: Option<DeliveryState>,
+    pub(crate) event_type: Option<&'static str>,
+}
+
+/// The newest deliveries of a tenant that are selected, without their attempts, and where the next page begins; `None` after the
+/// last one. At most 50,000 deliveries are read, so a page may have few items, or none, although others follow.
 pub(crate) async fn page(
     client: &Client,
     tenant: TenantId,
-    ids: &Range<Uuid>,
+    selected: &Selected,
     limit: u32,
-) -> Result<Newest<Delivery>, AdminError> {
-    newest(client, PAGE, &[&tenant.0, &ids.start, &ids.end], limit, delivery).await
-}
-
-/// The newest deliveries to `subscriptions` of a tenant that are in one of `states` and whose ids are in a range, without
-/// their attempts.
-pub(crate) async fn page_of(
-    client: &Client,
-    tenant: TenantId,
-    ids: &Range<Uuid>,
-    subscriptions: &[Uuid],
-    states: &[DeliveryState],
-    limit: u32,
-) -> Result<Newest<Delivery>, AdminError> {
-    let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-    newest(client, PAGE_OF, &[&tenant.0, &ids.start, &ids.end, &subscriptions, &states], limit, delivery)
-        .await
+) -> Result<(Vec<Delivery>, Option<Uuid>), AdminError> {
+    let Selected { ids, subscription, state, event_type } = selected;
+    let (page, end) = match state {
+        Some(DeliveryState::DeadLettered) => (DEAD_PAGE, DEAD_PAGE_END),
+        _ => (PAGE, PAGE_END),
+    };
+    let state = state.map(DeliveryState::as_str);
+    let parameters: super::Parameters<'_> =
+        &[&tenant.0, &ids.start, &ids.end, subscription, &state, event_type];
+    let Newest { mut items, is_cut } = newest(client, page, parameters, limit, delivery).await?;
+    let next = match items.first() {
+        Some(last) if is_cut => Some(last.id),
+        _ => one(client, end, &[&tenant.0, &ids.start, &ids.end], |row| Ok(row.try_get(0)?)).await?,
+    };
+    items.reverse();
+    Ok((items, next))
 }
 
 /// A delivery without its attempts.
@@ -229,7 +253,8 @@ pub(crate) async fn load_attempts(
         attempts.entry(row.try_get("delivery_id")?).or_default().push(attempt(row)?);
     }
     for delivery in deliveries {
-        delivery.attempts = attempts.remove(&delivery.id).unwrap_or_default();
+        let of_its_row = || delivery.last.take().into_iter().collect();
+        delivery.attempts = attempts.remove(&delivery.id).unwrap_or_else(of_its_row);
     }
     Ok(())
 }
@@ -243,6 +268,16 @@ pub(super) fn state(row: &Row) -> Result<DeliveryState, AdminError> {
 
 fn delivery(row: &Row) -> Result<Delivery, AdminError> {
     let next_attempt: Option<DateTime<Utc>> = row.try_get("next_attempt_at")?;
+    let last_at: Option<DateTime<Utc>> = row.try_get("last_at")?;
+    let last = |at| {
+        Ok::<_, AdminError>(Attempt {
+            at,
+            status: row.try_get("last_status")?,
+            error: row.try_get("last_error")?,
+            duration_ms: row.try_get::<_, Option<i32>>("last_duration_ms")?.unwrap_or_default(),
+            response: None,
+        })
+    };
     Ok(Delivery {
         id: row.try_get("delivery_id")?,
         tenant: TenantId(row.try_get("tenant_id")?),
@@ -254,6 +289,7 @@ fn delivery(row: &Row) -> Result<Delivery, AdminError> {
         next_attempt_at: next_attempt.map(clock::to_text),
         origin: row.try_get("origin")?,
         attempts: Vec::new(),
+        last: last_at.map(last).transpose()?,
     })
 }
 

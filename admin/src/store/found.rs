@@ -27,7 +27,6 @@ pub(crate) struct OutboundEvent {
     pub(crate) id: Uuid,
     pub(crate) event_type: String,
     pub(crate) created_at: DateTime<Utc>,
-    pub(crate) relayed_at: Option<DateTime<Utc>>,
     pub(crate) request: Option<Uuid>,
 }
 
@@ -57,7 +56,7 @@ common::statements! {
     ORDER BY l.applied_at LIMIT 100";
 
     const OUTBOUND = "-- found.outbound
-    SELECT o.tenant_id, o.event_id, o.event_type, o.created_at, o.relayed_at, o.request_id
+    SELECT o.tenant_id, o.event_id, o.event_type, o.created_at, o.request_id
     FROM unnest($1::uuid[]) AS t (tenant_id)
     CROSS JOIN LATERAL (
         SELECT * FROM outbox o WHERE o.tenant_id = t.tenant_id AND o.event_id = $2 LIMIT 1
@@ -66,7 +65,7 @@ common::statements! {
     /// Outbound events that were created at about the time at which an event was applied, and were caused by its request or are
     /// about its lead.
     const CAUSED = "-- found.caused
-    SELECT tenant_id, event_id, event_type, created_at, relayed_at, request_id
+    SELECT tenant_id, event_id, event_type, created_at, request_id
     FROM outbox
     WHERE tenant_id = $1 AND event_id >= $2 AND event_id < $3
         AND (request_id = $4 OR envelope #>> '{payload,leadId}' = $5)
@@ -251,7 +250,6 @@ fn outbound_event(row: &Row) -> Result<OutboundEvent, AdminError> {
         id: row.try_get("event_id")?,
         event_type: row.try_get("event_type")?,
         created_at: row.try_get("created_at")?,
-        relayed_at: row.try_get("relayed_at")?,
         request: row.try_get("request_id")?,
     })
 }

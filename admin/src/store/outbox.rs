@@ -13,8 +13,15 @@ common::statements! {
     SELECT envelope::text FROM outbox WHERE tenant_id = $1 AND event_id = $2";
 
     const INSERT_TEST = "-- outbox.insert_test
-    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, subscription_id)
-    VALUES ($1, $2, $3, $4, $5::text::json, $6, $7)";
+    WITH new AS (
+        INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, subscription_id)
+        VALUES ($1, $2, $3, $4, $5::text::json, $6, $7)
+    )
+    INSERT INTO outbox_pending (tenant_id, event_id, created_at) VALUES ($1, $2, $6)";
+
+    /// A lost notification costs nothing but time.
+    const NOTIFY = "-- outbox.notify
+    SELECT pg_notify('connect_outbox', $1)";
 }
 
 /// A test event to be written to the outbox, for one subscription.
@@ -43,5 +50,7 @@ pub(crate) async fn insert_test(tx: &Transaction<'_>, row: &TestEventRow<'_>) ->
     let parameters: super::Parameters<'_> =
         &[&tenant.0, event, &TEST_EVENT_TYPE, origin, envelope, &clock::now(), subscription];
     execute(tx, INSERT_TEST, parameters).await?;
+    // The slots with new events, as bits.
+    execute(tx, NOTIFY, &[&(1_u64 << tenant.slot()).to_string()]).await?;
     Ok(())
 }

@@ -126,19 +126,15 @@ common::statements! {
         OFFSET 0
     ) AS d";
 
-    const UNRELAYED = "-- people.unrelayed
-    SELECT event_id FROM outbox WHERE tenant_id = $1 AND event_id = ANY($2) AND relayed_at IS NULL";
+    /// A fan-out that is under way commits first: its deliveries are found afterwards.
+    const FORGET_PENDING = "-- people.forget_pending
+    DELETE FROM outbox_pending
+    WHERE slot = $3 AND tenant_id = $1 AND event_id = ANY($2::uuid[])";
 
-    /// First attempts may be under way of which nothing is recorded yet: the row says that the delivery is dropped.
-    const ADD_DROPPED = "-- people.add_dropped
-    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-    SELECT $1::uuid, d.delivery_id, d.event_id, d.subscription_id, 'dropped', $5::timestamptz
-    FROM unnest($2::uuid[], $3::uuid[], $4::uuid[]) AS d (delivery_id, event_id, subscription_id)
-    ORDER BY d.delivery_id
-    ON CONFLICT DO NOTHING";
-
+    /// Their attempts are deleted, of which the last one is in the row.
     const DROP = "-- people.drop_deliveries
-    UPDATE deliveries SET state = 'dropped', parked_at = NULL, parked_until = NULL, next_attempt_at = NULL
+    UPDATE deliveries SET state = 'dropped', next_attempt_at = NULL, needs_notice = false, last_at = NULL, last_status = NULL,
+        last_error = NULL, last_duration_ms = NULL
     WHERE tenant_id = $1 AND delivery_id = ANY($2)";
 
     /// The signature stays known as used. Without its key a repeat is refused instead of being applied again (D3).
@@ -251,23 +247,10 @@ pub(crate) async fn find_deliveries(on: &impl GenericClient, person: &mut Person
     Ok(())
 }
 
-/// Those of the person's outbound events that are not relayed yet.
-pub(crate) async fn unrelayed(tx: &Transaction<'_>, person: &Person) -> Result<Vec<Uuid>, AdminError> {
+/// Removes the person's outbound events from those that are to be fanned out.
+pub(crate) async fn forget_pending(tx: &Transaction<'_>, person: &Person) -> Result<(), AdminError> {
     let outbox: Vec<Uuid> = person.outbox.iter().copied().collect();
-    ids(tx, UNRELAYED, &[&person.tenant.0, &outbox]).await
-}
-
-/// Adds dropped deliveries, given as delivery, event and subscription, unless they are recorded.
-pub(crate) async fn add_dropped(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    dropped: &[(Uuid, Uuid, Uuid)],
-    now: DateTime<Utc>,
-) -> Result<(), AdminError> {
-    let deliveries: Vec<Uuid> = dropped.iter().map(|delivery| delivery.0).collect();
-    let events: Vec<Uuid> = dropped.iter().map(|delivery| delivery.1).collect();
-    let subscriptions: Vec<Uuid> = dropped.iter().map(|delivery| delivery.2).collect();
-    execute(tx, ADD_DROPPED, &[&tenant.0, &deliveries, &events, &subscriptions, &now]).await?;
+    execute(tx, FORGET_PENDING, &[&person.tenant.0, &outbox, &person.tenant.slot()]).await?;
     Ok(())
 }
 

@@ -94,7 +94,7 @@ pub(crate) const TABLES: &[PersonTable] = &[
         list: "deliveries",
         keys: PersonKeys::Deliveries,
         rows: select!("deliveries", "deliveries", "p.tenant_id = $1 AND p.delivery_id = ANY($2)"),
-        // They hold ids and times. A delivery that is dropped is not attempted any more, wherever its message is.
+        // They hold ids and times, and their numbers have no holes (D44). A dropped delivery is not attempted any more.
         erase: None,
     },
     table!("outbox" as "outboundEvents" by Outbox: "p.tenant_id = $1 AND p.event_id = ANY($2)"),

@@ -3,7 +3,7 @@
 use super::all;
 use crate::AdminError;
 use chrono::{DateTime, Utc};
-use common::model::{DeliveryState, TenantId};
+use common::model::TenantId;
 use std::collections::HashMap;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ pub struct ReceiverHealth {
 }
 
 common::statements! {
-    /// Reads a bounded number of each subscription's newest deliveries, by the key of subscription and state.
+    /// Reads a bounded number of each subscription's newest deliveries. Of one that succeeded at once its row tells the attempt.
     const HEALTH = "-- attempts.health
     SELECT s.subscription_id, count(*) AS attempts, count(*) FILTER (WHERE a.status BETWEEN 200 AND 299) AS succeeded,
         percentile_disc(0.5) WITHIN GROUP (ORDER BY a.duration_ms) AS median_ms,
@@ -34,19 +34,21 @@ common::statements! {
             FILTER (WHERE a.status IS NULL OR a.status NOT BETWEEN 200 AND 299))[1] AS failure
     FROM unnest($2::uuid[]) AS s (subscription_id)
     CROSS JOIN LATERAL (
-        SELECT d.delivery_id
-        FROM unnest($3::text[]) AS w (state)
-        CROSS JOIN LATERAL (
-            SELECT d.delivery_id FROM deliveries d
-            WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state
-                AND d.delivery_id >= $4 AND d.tenant_id IS NOT DISTINCT FROM $1
-            ORDER BY d.delivery_id DESC LIMIT $6
+        SELECT * FROM (
+            SELECT * FROM deliveries d
+            WHERE d.subscription_id = s.subscription_id AND d.tenant_id IS NOT DISTINCT FROM $1
+            ORDER BY d.number DESC LIMIT $5
         ) d
-        ORDER BY d.delivery_id DESC LIMIT $6
+        WHERE d.delivery_id >= $3
     ) d
     CROSS JOIN LATERAL (
-        SELECT a.at, a.status, a.error, a.duration_ms FROM attempts a
-        WHERE a.tenant_id = $1 AND a.delivery_id = d.delivery_id AND a.at >= $5 LIMIT 32768
+        SELECT d.last_at AS at, d.last_status AS status, d.last_error AS error, d.last_duration_ms AS duration_ms
+        WHERE d.attempts = 1 AND d.last_at >= $4 AND d.last_status BETWEEN 200 AND 299
+        UNION ALL
+        SELECT * FROM (
+            SELECT a.at, a.status, a.error, a.duration_ms FROM attempts a
+            WHERE a.tenant_id = $1 AND a.delivery_id = d.delivery_id AND a.at >= $4 LIMIT 32768
+        ) a
     ) a
     GROUP BY s.subscription_id";
 }
@@ -59,9 +61,7 @@ pub(crate) async fn load(
     (first_id, since): (Uuid, DateTime<Utc>),
     most: i64,
 ) -> Result<HashMap<Uuid, ReceiverHealth>, AdminError> {
-    let states = DeliveryState::ALL.map(DeliveryState::as_str);
-    let parameters: super::Parameters<'_> =
-        &[&tenant.0, &subscriptions, &states.as_slice(), &first_id, &since, &most];
+    let parameters: super::Parameters<'_> = &[&tenant.0, &subscriptions, &first_id, &since, &most];
     let read = |row: &Row| {
         let (at, why): (Option<DateTime<Utc>>, Option<String>) =
             (row.try_get("failed_at")?, row.try_get("failure")?);

@@ -98,15 +98,6 @@ common::statements! {
     const EXISTS = "-- subscriptions.exists
     SELECT FROM subscriptions WHERE tenant_id = $1 AND subscription_id = $2";
 
-    const ALL_IDS = "-- subscriptions.all_ids
-    SELECT subscription_id FROM subscriptions WHERE tenant_id = $1 ORDER BY subscription_id";
-
-    /// Locked until the commit, so that a concurrent removal of a subscription finds and drops the replayed deliveries.
-    const HOLD = "-- subscriptions.hold
-    SELECT subscription_id FROM subscriptions
-    WHERE tenant_id = $1 AND subscription_id = ANY($2) AND removed_at IS NULL
-    ORDER BY subscription_id FOR SHARE";
-
     const TENANT = "-- subscriptions.tenant
     SELECT tenant_id FROM subscriptions WHERE subscription_id = $1 AND removed_at IS NULL";
 
@@ -217,20 +208,6 @@ pub(crate) async fn is_known(on: &impl GenericClient, id: Uuid) -> Result<bool, 
 /// Whether the tenant has such a subscription, removed ones included.
 pub(crate) async fn is_of_tenant(client: &Client, tenant: TenantId, id: Uuid) -> Result<bool, AdminError> {
     exists(client, EXISTS, &[&tenant.0, &id]).await
-}
-
-/// All subscriptions of the tenant, removed ones included.
-pub(crate) async fn all_ids(on: &impl GenericClient, tenant: TenantId) -> Result<Vec<Uuid>, AdminError> {
-    all(on, ALL_IDS, &[&tenant.0], id).await
-}
-
-/// Locks those of the tenant's subscriptions that are not removed, and returns their ids.
-pub(crate) async fn hold(
-    tx: &Transaction<'_>,
-    tenant: TenantId,
-    ids: &[Uuid],
-) -> Result<Vec<Uuid>, AdminError> {
-    all(tx, HOLD, &[&tenant.0, &ids], id).await
 }
 
 /// The tenant of a subscription that is not removed.

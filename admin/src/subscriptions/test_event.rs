@@ -1,4 +1,5 @@
-//! Sending a test event to one subscription, on the same path as every other event: outbox, relay, lane, signed request, recorded attempt.
+//! Sending a test event to one subscription, on the same path as every other event: outbox, fan-out, signed
+//! request, recorded attempt.
 
 use super::{parse_id, refusal};
 use crate::audit::{Actor, AuditAction, record};
@@ -20,7 +21,7 @@ const ORIGIN: &str = "connect-test";
 /// How often the result of the first attempt is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A test event that waits for the relay.
+/// A test event that waits for the fan-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestEvent {
     /// `eventId` of the envelope.
@@ -77,7 +78,7 @@ pub async fn wait_for_test(
         let found = match deliveries::find(client, &id).await {
             Ok(delivery) if !delivery.attempts.is_empty() => return Ok(delivery),
             Ok(delivery) => Some(delivery),
-            // Its row is written when its first attempt has ended.
+            // The event is not fanned out yet.
             Err(AdminError::DeliveryNotFound(_)) => None,
             Err(error) => return Err(error),
         };

@@ -44,7 +44,6 @@ pub struct Broker {
     link: watch::Receiver<Option<Arc<Link>>>,
     prefix: String,
     keys: MessageKeys,
-    queues: QueueUse,
 }
 
 /// One established connection, until it is lost or closed.
@@ -81,7 +80,7 @@ impl Broker {
         CONNECTED.report(program, false);
         let target = Target { settings: settings.clone(), program, queues };
         crate::critical_task::spawn("broker connection", supervise(target, sender, shutdown));
-        Self { link, prefix: settings.prefix.clone(), keys, queues }
+        Self { link, prefix: settings.prefix.clone(), keys }
     }
 
     /// Whether a connection is established.
@@ -107,16 +106,6 @@ impl Broker {
     /// `<prefix>.<name>` of a queue.
     pub fn queue_name(&self, queue: Queue) -> String {
         queue_name(&self.prefix, queue)
-    }
-
-    /// `<prefix>.webhooks.retry.<level>`, see [`retry_queue_name`](super::retry_queue_name).
-    pub fn retry_queue_name(&self, level: u8) -> String {
-        topology::retry_queue_name(&self.prefix, level)
-    }
-
-    /// The number of retry queues that it declares.
-    pub(super) const fn retry_levels(&self) -> u8 {
-        self.queues.retry_levels
     }
 
     /// Waits until the connection is closed in an orderly way, after the shutdown it was started with.

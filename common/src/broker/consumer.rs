@@ -14,7 +14,7 @@ use crate::metrics::{self as names, APPLY_DURATION, DEAD_LETTERED, QUEUE_LAG, RE
 use crate::retry::RetryWaits;
 use futures_util::{FutureExt, StreamExt};
 use lapin::message::Delivery;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::options::{BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Consumer};
 use std::sync::Arc;
@@ -210,22 +210,6 @@ impl OpenConsumer {
         }
         settle_delivery(&delivery.acker, delivery.reject(BasicRejectOptions { requeue: false })).await?;
         Ok(None)
-    }
-
-    /// Cancels the consumer and requeues the messages that were prefetched. Those that were processed can still be
-    /// acknowledged.
-    pub(super) async fn drain(&mut self) {
-        let cancel = self.channel.basic_cancel(self.consumer.tag(), BasicCancelOptions::default());
-        if !matches!(timeout(CLOSE_TIMEOUT, cancel).await, Ok(Ok(()))) {
-            return;
-        }
-        let requeue = BasicRejectOptions { requeue: true };
-        if let Some((delivery, _)) = self.carried_over.take() {
-            drop(settle_delivery(&delivery.acker, delivery.reject(requeue)).await);
-        }
-        while let Ok(Some(Ok(delivery))) = timeout(CLOSE_TIMEOUT, self.consumer.next()).await {
-            drop(settle_delivery(&delivery.acker, delivery.reject(requeue)).await);
-        }
     }
 
     /// Closes the channel: the broker requeues unacknowledged messages.

@@ -1,11 +1,11 @@
 //! Gauges of the queues, refreshed in the background, never at a scrape.
 
 use super::connection::{Broker, QueueDepth};
-use super::topology::{Queue, dead_queue_name, retry_label};
+use super::topology::{Queue, dead_queue_name};
 use super::unacknowledged;
 use crate::activity::{self, QueueObservation};
 use crate::clock;
-use crate::metrics::{QUEUE_CONSUMERS, QUEUE_DELAYED, QUEUE_MAX_LENGTH, QUEUE_READY};
+use crate::metrics::{QUEUE_CONSUMERS, QUEUE_MAX_LENGTH, QUEUE_READY};
 use crate::periodic::ticks;
 use crate::settings::BrokerSettings;
 use chrono::{DateTime, Utc};
@@ -37,16 +37,16 @@ async fn observe_depths(broker: Broker, settings: BrokerSettings) {
             let dead = dead_queue_name(&settings.prefix, queue);
             // Taken before the request: a message that the broker does not count was published after this time.
             let at = clock::now();
-            let found = broker.inspect(&broker.queue_name(queue)).await;
-            set_gauges(queue.as_str().to_owned(), found, settings.max_length);
+            let found = if Queue::CONSUMED.contains(&queue) {
+                let found = broker.inspect(&broker.queue_name(queue)).await;
+                set_gauges(queue.as_str().to_owned(), found, settings.max_length);
+                found
+            } else {
+                Some(Some(QueueDepth { ready: 0, consumers: 0 }))
+            };
             let dead = broker.inspect(&dead).await;
             set_gauges(format!("{}.dead", queue.as_str()), dead, settings.max_length);
             note(queue, at, found, dead);
-        }
-        // Only by the program that declares the retry queues: the others do not know how many there are.
-        for level in 1..=broker.retry_levels() {
-            let found = broker.inspect(&broker.retry_queue_name(level)).await;
-            set_delayed_gauges(retry_label(level), found, settings.max_length);
         }
     }
 }
@@ -68,11 +68,5 @@ fn set_gauges(label: String, found: QueueLookUp, max_length: u32) {
     let depth = found.unwrap_or(QueueDepth { ready: 0, consumers: 0 });
     metrics::gauge!(QUEUE_READY, "queue" => label.clone()).set(depth.ready);
     metrics::gauge!(QUEUE_CONSUMERS, "queue" => label.clone()).set(depth.consumers);
-    metrics::gauge!(QUEUE_MAX_LENGTH, "queue" => label).set(max_length);
-}
-
-fn set_delayed_gauges(label: String, found: QueueLookUp, max_length: u32) {
-    let Some(found) = found else { return };
-    metrics::gauge!(QUEUE_DELAYED, "queue" => label.clone()).set(found.map_or(0, |depth| depth.ready));
     metrics::gauge!(QUEUE_MAX_LENGTH, "queue" => label).set(max_length);
 }

@@ -47,7 +47,7 @@ struct QueueKeys {
 /// What a MAC authenticates. Each purpose has a key of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A message of the queue, wherever it waits: also in its dead-letter queue and its retry queues.
+    /// A message of the queue, wherever it waits: also in its dead-letter queue.
     Message(Queue),
     /// A reply to a message of the queue.
     Reply(Queue),

@@ -1,8 +1,7 @@
 //! RabbitMQ. The only module that uses the AMQP library, except for the parser of `AMQP_URL` in `settings`.
 //!
-//! One supervised connection for a program ([`Broker`]). On it: request/reply for ingest and `connectctl` ([`Rpc`]); one
-//! consumer, which the worker uses for units of messages ([`run_unit_consumer`]), and the dispatcher for messages that are
-//! handled concurrently ([`run_message_consumer`]); and confirmed publishing ([`Publisher`]) for the dispatcher. Each of them
+//! One supervised connection for a program ([`Broker`]). On it: request/reply for ingest and `connectctl` ([`Rpc`]); the
+//! worker's consumer of units of messages ([`run_unit_consumer`]); and confirmed publishing ([`Publisher`]) for the dispatcher. Each of them
 //! detects a lost connection and continues on the next one. Published messages are signed and consumed ones verified with
 //! [`MessageKeys`]. An operator's command opens a connection of its own ([`OperatorConnection`]) and scans dead letters on it
 //! ([`DeadLetterScan`]).
@@ -17,7 +16,6 @@ mod dial;
 mod gauges;
 mod mac;
 mod message;
-mod message_consumer;
 mod operator_connection;
 mod publisher;
 mod reply;
@@ -40,15 +38,11 @@ pub use dead_letter_scan::{
 pub use gauges::observe_queues;
 pub use mac::{MacError, MessageKeys};
 pub use message::Message;
-pub use message_consumer::{AckHandle, MessageHandler, Received, run_message_consumer};
-pub use operator_connection::{
-    OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus, RETRY_QUEUES_MAX,
-};
+pub use operator_connection::{OperatorConnection, OperatorConnectionError, QueueArguments, QueueStatus};
 pub use publisher::{OutgoingMessage, PublishError, Publisher};
 pub use reply_channel::{Hold, Holds};
 pub use rpc::{CallError, Rpc, RpcRequest};
 pub use settle::MessageOutcome;
 pub use tls_report::{tls_files, tls_reports};
-pub use topology::{Queue, QueueUse, dead_queue_name, queue_name, retry_queue_name};
-pub use unacknowledged::UnacknowledgedGuard;
+pub use topology::{Queue, QueueUse, dead_queue_name, queue_name};
 pub use unit_consumer::{UnitHandler, run_unit_consumer};

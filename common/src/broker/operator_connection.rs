@@ -8,9 +8,6 @@ use lapin::Connection;
 use thiserror::Error;
 use tokio::time::timeout;
 
-/// Maximum number of retry queues that are listed; there are as many as the retry schedule has different waits.
-pub const RETRY_QUEUES_MAX: u8 = 64;
-
 /// A connection that is not reopened when it is lost, and on which nothing is declared: a command with a wrong prefix must
 /// not leave queues behind.
 pub struct OperatorConnection {
@@ -41,7 +38,7 @@ pub enum OperatorConnectionError {
 /// A queue and its length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
-    /// Its name without prefix: `events`, `events.dead`, `webhooks.retry.1`.
+    /// Its name without prefix: `events`, `events.dead`.
     pub name: String,
     /// Its length; `None` when it does not exist.
     pub depth: Option<QueueDepth>,
@@ -78,23 +75,19 @@ impl OperatorConnection {
         Ok(Self { connection, prefix: settings.prefix.clone() })
     }
 
-    /// Declares the four queues and their dead-letter queues, with the limits of these settings. A queue that exists stays as it is.
+    /// Declares the queues and their dead-letter queues, with the limits of these settings. A queue that exists stays as it is.
     pub async fn declare(&self, settings: &BrokerSettings) -> Result<(), OperatorConnectionError> {
         Ok(topology::declare(&self.connection, settings, QueueUse::ALL).await?)
     }
 
-    /// Compares the four queues, their dead-letter queues, and the retry queues that exist, with what the programs declare under
-    /// these settings. Declares none.
+    /// Compares the queues and their dead-letter queues with what the programs declare under these settings. Declares none.
     pub async fn compare(
         &self,
         settings: &BrokerSettings,
     ) -> Result<Vec<QueueArguments>, OperatorConnectionError> {
         let mut compared = Vec::new();
-        for (name, arguments) in topology::declarations(settings, RETRY_QUEUES_MAX) {
+        for (name, arguments) in topology::declarations(settings) {
             let depth = self.depth(&name).await?;
-            if depth.is_none() && name.contains(".webhooks.retry.") {
-                break;
-            }
             let difference = match depth {
                 Some(_) => topology::difference(&self.connection, &name, arguments).await?,
                 None => None,
@@ -119,24 +112,17 @@ impl OperatorConnection {
         dead_queue_name(&self.prefix, queue)
     }
 
-    /// The four queues, their dead-letter queues, and the retry queues that exist.
+    /// The queues and their dead-letter queues.
     pub async fn queues(&self) -> Result<Vec<QueueStatus>, OperatorConnectionError> {
         let mut seen = Vec::new();
         for queue in Queue::ALL {
-            let depth = self.depth(&self.queue_name(queue)).await?;
             let dead = self.depth(&self.dead_queue_name(queue)).await?;
             let (name, count) = (queue.as_str(), dead.map(|dead| dead.ready));
-            seen.push(QueueStatus { name: name.to_owned(), depth, dead: count });
-            seen.push(QueueStatus { name: format!("{name}.dead"), depth: dead, dead: None });
-        }
-        // Retry queues are numbered from 1 without a gap.
-        for level in 1..=RETRY_QUEUES_MAX {
-            let name = format!("{}.retry.{level}", Queue::Webhooks.as_str());
-            let depth = self.depth(&format!("{}.{name}", self.prefix)).await?;
-            if depth.is_none() {
-                break;
+            if Queue::CONSUMED.contains(&queue) {
+                let depth = self.depth(&self.queue_name(queue)).await?;
+                seen.push(QueueStatus { name: name.to_owned(), depth, dead: count });
             }
-            seen.push(QueueStatus { name, depth, dead: None });
+            seen.push(QueueStatus { name: format!("{name}.dead"), depth: dead, dead: None });
         }
         Ok(seen)
     }

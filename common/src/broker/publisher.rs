@@ -24,8 +24,6 @@ pub struct OutgoingMessage<'a> {
     pub traceparent: Option<String>,
     /// The body, which the MAC covers.
     pub body: &'a [u8],
-    /// Time after which the queue forwards it to its dead-letter target; `None` keeps it until it is consumed.
-    pub ttl: Option<Duration>,
 }
 
 /// Why a message is not known to be in its queue. It may be there nevertheless, unless it was refused.
@@ -132,13 +130,10 @@ impl Publisher {
         let meta = Some(message.meta.as_bytes());
         let covered = SignedFields { message_id: None, correlation_id: None, meta, body: message.body };
         let mac = self.broker.keys().sign(self.purpose, covered);
-        let mut properties = BasicProperties::default()
+        let properties = BasicProperties::default()
             .with_delivery_mode(PERSISTENT)
             .with_content_type("application/json".into())
             .with_headers(headers(&message.meta, message.traceparent.as_deref(), mac));
-        if let Some(ttl) = message.ttl {
-            properties = properties.with_expiration(ttl.as_millis().to_string().into());
-        }
         channel.publish(message.queue, message.body, properties).await
     }
 }

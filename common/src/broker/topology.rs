@@ -6,7 +6,7 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection};
 
-/// One of the four queues (docs/operators.md).
+/// A queue (docs/operators.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Queue {
     /// Batches of inbound events.
@@ -15,13 +15,16 @@ pub enum Queue {
     Records,
     /// Advisor actions.
     Crm,
-    /// Deliveries of outbound events, for the dispatcher.
+    /// Outbound events. Only its dead-letter queue exists, with a notice for each dead-lettered delivery: deliveries are in
+    /// Postgres.
     Webhooks,
 }
 
 impl Queue {
     /// All queues, in the order of their discriminants, which index tables.
     pub const ALL: [Self; 4] = [Self::Events, Self::Records, Self::Crm, Self::Webhooks];
+    /// Those that exist beside their dead-letter queues, and are consumed.
+    pub const CONSUMED: [Self; 3] = [Self::Events, Self::Records, Self::Crm];
 
     /// The name without prefix, also the metrics' label.
     pub const fn as_str(self) -> &'static str {
@@ -44,16 +47,6 @@ pub fn dead_queue_name(prefix: &str, queue: Queue) -> String {
     format!("{prefix}.{}.dead", queue.as_str())
 }
 
-/// `<prefix>.webhooks.retry.<level>`, in which a delivery waits for its next attempt; levels count from 1.
-pub fn retry_queue_name(prefix: &str, level: u8) -> String {
-    format!("{prefix}.{}", retry_label(level))
-}
-
-/// The name without prefix, also the metrics' label.
-pub(super) fn retry_label(level: u8) -> String {
-    format!("{}.retry.{level}", Queue::Webhooks.as_str())
-}
-
 /// Deliveries of a message after which the broker dead-letters it. High enough for a series of worker crashes.
 const DELIVERY_LIMIT: i32 = 20;
 
@@ -65,13 +58,14 @@ pub struct QueueUse {
     pub publishes: &'static [Queue],
     /// Queues that it consumes. It declares them with their dead-letter queues.
     pub consumes: &'static [Queue],
-    /// Number of retry queues that it declares.
-    pub retry_levels: u8,
+    /// Queues of which it declares and fills only the dead-letter queue.
+    pub notices: &'static [Queue],
 }
 
 impl QueueUse {
     /// All queues, for an operator who declares them.
-    pub(super) const ALL: Self = Self { publishes: &[], consumes: &Queue::ALL, retry_levels: 0 };
+    pub(super) const ALL: Self =
+        Self { publishes: &[], consumes: &Queue::CONSUMED, notices: &[Queue::Webhooks] };
 }
 
 /// Which queues are declared.
@@ -81,13 +75,13 @@ enum Declare {
     IfMissing,
 }
 
-/// Declares the queues that a program uses, their dead-letter queues, and the retry queues.
+/// Declares the queues that a program uses, and their dead-letter queues.
 pub(super) async fn declare(
     connection: &Connection,
     settings: &BrokerSettings,
     queues: QueueUse,
 ) -> lapin::Result<()> {
-    let QueueUse { publishes, consumes, retry_levels } = queues;
+    let QueueUse { publishes, consumes, notices } = queues;
     let consumed = consumes.iter().map(|queue| (*queue, Declare::Always));
     for (queue, when) in consumed.chain(publishes.iter().map(|queue| (*queue, Declare::IfMissing))) {
         let name = queue_name(&settings.prefix, queue);
@@ -99,16 +93,21 @@ pub(super) async fn declare(
         declare_one(connection, &dead, dead_arguments(settings, queue)).await?;
         declare_one(connection, &name, arguments(settings, queue)).await?;
     }
-    for level in 1..=retry_levels {
-        let name = retry_queue_name(&settings.prefix, level);
-        declare_one(connection, &name, retry_arguments(settings)).await?;
+    for queue in notices {
+        let dead = dead_queue_name(&settings.prefix, *queue);
+        declare_one(connection, &dead, dead_arguments(settings, *queue)).await?;
     }
     Ok(())
 }
 
 /// A message that cannot be handled goes to the dead-letter queue.
 fn arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
-    let mut arguments = forwarding(settings, &dead_queue_name(&settings.prefix, queue));
+    let mut arguments = bounded(settings);
+    // The default exchange routes dead letters to the queue of that name. With `at-least-once` they stay in this queue until that
+    // one has confirmed them, which needs `reject-publish`.
+    arguments.insert("x-dead-letter-exchange".into(), text(""));
+    arguments.insert("x-dead-letter-routing-key".into(), text(&dead_queue_name(&settings.prefix, queue)));
+    arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
     arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT));
     arguments
 }
@@ -128,21 +127,15 @@ fn dead_arguments(settings: &BrokerSettings, queue: Queue) -> FieldTable {
     arguments
 }
 
-/// Each message carries its own TTL, so that a changed schedule needs no new queue. The broker expires only the oldest message
-/// of a queue, so each level holds waits of one length, except for the jitter.
-fn retry_arguments(settings: &BrokerSettings) -> FieldTable {
-    forwarding(settings, &queue_name(&settings.prefix, Queue::Webhooks))
-}
-
-/// The full names of the four queues and their dead-letter queues, and of retry queues up to a level, with their arguments.
-pub(super) fn declarations(settings: &BrokerSettings, retry_levels: u8) -> Vec<(String, FieldTable)> {
+/// The full names of the queues and their dead-letter queues, with their arguments.
+pub(super) fn declarations(settings: &BrokerSettings) -> Vec<(String, FieldTable)> {
     let mut all = Vec::new();
     for queue in Queue::ALL {
-        all.push((queue_name(&settings.prefix, queue), arguments(settings, queue)));
+        if Queue::CONSUMED.contains(&queue) {
+            all.push((queue_name(&settings.prefix, queue), arguments(settings, queue)));
+        }
         all.push((dead_queue_name(&settings.prefix, queue), dead_arguments(settings, queue)));
     }
-    let retry = (1..=retry_levels).map(|level| retry_queue_name(&settings.prefix, level));
-    all.extend(retry.map(|name| (name, retry_arguments(settings))));
     all
 }
 
@@ -158,17 +151,6 @@ pub(super) async fn difference(
         Err(error) if is_inequivalent(&error) || is_refused(&error) => Ok(Some(error.to_string())),
         Err(error) => Err(error),
     }
-}
-
-/// Arguments of a bounded queue whose messages go to the queue `to` when they are rejected or expire.
-fn forwarding(settings: &BrokerSettings, to: &str) -> FieldTable {
-    let mut arguments = bounded(settings);
-    // The default exchange routes dead letters to the queue of that name. With `at-least-once` they stay in this queue until that
-    // one has confirmed them, which needs `reject-publish`.
-    arguments.insert("x-dead-letter-exchange".into(), text(""));
-    arguments.insert("x-dead-letter-routing-key".into(), text(to));
-    arguments.insert("x-dead-letter-strategy".into(), text("at-least-once"));
-    arguments
 }
 
 fn bounded(settings: &BrokerSettings) -> FieldTable {

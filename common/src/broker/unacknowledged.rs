@@ -27,16 +27,16 @@ type Queues = BTreeMap<&'static str, BTreeSet<ReceivedAt>>;
 /// When a message was received, and a number that makes it unique.
 type ReceivedAt = (Instant, u64);
 
-/// Counts a message, a unit of messages, or a delivery directly from the outbox as unacknowledged until it is dropped.
+/// Counts a message or a unit of messages as unacknowledged until it is dropped.
 #[derive(Debug)]
-pub struct UnacknowledgedGuard {
+pub(super) struct UnacknowledgedGuard {
     queue: Queue,
     received_at: ReceivedAt,
 }
 
 impl UnacknowledgedGuard {
     /// Starts to count a message of `queue` that was received now.
-    pub fn new(queue: Queue) -> Self {
+    pub(super) fn new(queue: Queue) -> Self {
         Self { queue, received_at: UNACKNOWLEDGED.add(queue, Instant::now()) }
     }
 }

@@ -6,7 +6,7 @@ use super::error::TxError;
 use crate::retry::RetryWaits;
 use crate::settings::DatabaseUrl;
 use futures_util::future::poll_fn;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -77,7 +77,8 @@ pub struct DatabaseSession {
 #[derive(Debug, Default)]
 struct Notifications {
     arrived: Notify,
-    channels: Mutex<BTreeSet<String>>,
+    /// The payloads by channel.
+    payloads: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl DatabaseSession {
@@ -144,9 +145,10 @@ impl DatabaseSession {
         self.notifications.arrived.notified().await;
     }
 
-    /// Whether a notification on `channel` arrived since the last call.
-    pub fn take_notification(&self, channel: &str) -> bool {
-        self.notifications.channels.lock().unwrap_or_else(PoisonError::into_inner).remove(channel)
+    /// The payloads of the notifications on `channel` that arrived since the last call.
+    pub fn take_payloads(&self, channel: &str) -> BTreeSet<String> {
+        let mut payloads = self.notifications.payloads.lock().unwrap_or_else(PoisonError::into_inner);
+        payloads.remove(channel).unwrap_or_default()
     }
 }
 
@@ -160,8 +162,10 @@ impl Drop for DatabaseSession {
 async fn drive(mut connection: DriverConnection, notifications: Arc<Notifications>) {
     while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
         if let AsyncMessage::Notification(notification) = message {
-            let channel = notification.channel().to_owned();
-            notifications.channels.lock().unwrap_or_else(PoisonError::into_inner).insert(channel);
+            let (channel, payload) = (notification.channel().to_owned(), notification.payload().to_owned());
+            let mut payloads = notifications.payloads.lock().unwrap_or_else(PoisonError::into_inner);
+            payloads.entry(channel).or_default().insert(payload);
+            drop(payloads);
             notifications.arrived.notify_one();
         }
     }

@@ -41,6 +41,16 @@ record_id! {
     DiscoveryId,
 }
 
+/// Number of slots, each of which one dispatcher works for at a time.
+pub const SLOTS: usize = 64;
+
+impl TenantId {
+    /// The slot that the tenant belongs to, 0 to 63: the lowest bits of its id, as the schema computes it.
+    pub const fn slot(self) -> i16 {
+        (self.0.as_bytes()[15] & 63) as i16
+    }
+}
+
 /// Visible prefix of an API key: 1 to 64 characters of `A-Z a-z 0-9 _ -`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

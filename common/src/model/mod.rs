@@ -16,7 +16,7 @@ pub use brief::{Brief, Budget, Party, TravelDates, is_country, is_currency, pars
 pub use contact::{Email, Phone, decimal_digits};
 pub use delivery_state::DeliveryState;
 pub use domain::{add_mailbox_providers, ascii_domain, is_free_mailbox};
-pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, TenantId, TripId};
+pub use ids::{ClientId, DiscoveryId, KeyPrefix, LeadId, ProposalId, SLOTS, TenantId, TripId};
 pub use instant::parse_instant;
 pub use itinerary::check_itinerary;
 pub use number::{amount, hundredths, whole};

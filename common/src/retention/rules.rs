@@ -14,13 +14,23 @@ macro_rules! cutoff_id {
 }
 
 /// The deliveries `d` of an event `o`. A delivery's id has the first 48 bits of its event's id, which are its time in
-/// milliseconds, so that the primary key finds them: it need not contain the event.
+/// milliseconds, so that the index of ids finds them: it need not contain the event.
 macro_rules! deliveries_of_event {
     () => {
         "FROM deliveries d
                 WHERE d.tenant_id = o.tenant_id AND d.event_id = o.event_id
                   AND d.delivery_id >= (left(o.event_id::text, 13) || '-0000-0000-000000000000')::uuid
                   AND d.delivery_id <= (left(o.event_id::text, 13) || '-ffff-ffff-ffffffffffff')::uuid"
+    };
+}
+
+/// Whether an event `o` waits for its fan-out, which adds its deliveries in the same statement.
+macro_rules! is_pending {
+    () => {
+        "(SELECT true FROM outbox_pending p
+                WHERE p.slot = get_byte(uuid_send(o.tenant_id), 15) & 63 AND p.tenant_id = o.tenant_id
+                  AND p.event_id = o.event_id
+                LIMIT 1)"
     };
 }
 
@@ -101,18 +111,13 @@ pub const RULES: &[Rule] = &[
         start: FIRST_ID,
         // A delivery that was replayed lately is old by its id, which has its event's time, and recent by its last attempt. It is kept.
         // If a delivery is replayed while the statement runs, its ctid has changed, so that the statement does not remove it. A delivery
-        // has fewer attempts than the limit. The limits keep the planner from reading a whole table once instead of a few rows for
-        // each delivery, which it may do for EXISTS.
+        // has fewer attempts than the limit.
         expire: Sql::registered(concat!("
     -- deliveries.expire
     WITH oldest AS MATERIALIZED (
-        SELECT d.place, d.delivery_id,
-               (SELECT true FROM attempts a
-                WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id AND a.at >= $1
-                LIMIT 1) IS NOT NULL AS is_recent
-        FROM (SELECT ctid AS place, tenant_id, delivery_id FROM deliveries
-              WHERE state IN ('delivered', 'dropped') AND delivery_id > $2::text::uuid AND delivery_id < ", cutoff_id!(), "
-              ORDER BY delivery_id LIMIT $3::bigint) AS d
+        SELECT ctid AS place, delivery_id, coalesce(last_at >= $1, false) AS is_recent FROM deliveries
+        WHERE state IN ('delivered', 'dropped') AND delivery_id > $2::text::uuid AND delivery_id < ", cutoff_id!(), "
+        ORDER BY delivery_id LIMIT $3::bigint
     ), removed AS (
         DELETE FROM deliveries WHERE ctid = ANY(ARRAY(SELECT place FROM oldest WHERE NOT is_recent))
         RETURNING tenant_id, delivery_id
@@ -128,18 +133,17 @@ pub const RULES: &[Rule] = &[
            ARRAY[(SELECT count(*) FROM removed), (SELECT count(*) FROM removed_attempts)]")),
         due: Sql::registered(concat!("
     -- deliveries.due
-    SELECT ARRAY[count(*), coalesce(sum(a.attempts), 0)::bigint], min(greatest(d.created_at, a.last))
-    FROM (SELECT tenant_id, delivery_id, created_at FROM deliveries
+    SELECT ARRAY[count(*), coalesce(sum(a.attempts), 0)::bigint], min(greatest(d.created_at, d.last_at))
+    FROM (SELECT tenant_id, delivery_id, created_at, last_at FROM deliveries
           WHERE state IN ('delivered', 'dropped') AND delivery_id < ", cutoff_id!(), "
           ORDER BY delivery_id LIMIT $2::bigint) AS d
     CROSS JOIN LATERAL (
-        SELECT count(*) AS attempts, max(at) AS last FROM attempts a
-        WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id
+        SELECT count(*) AS attempts FROM attempts a WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id
     ) AS a
-    WHERE a.last IS NULL OR a.last < $1")),
+    WHERE d.last_at IS NULL OR d.last_at < $1")),
     },
-    // Relayed events without deliveries. An event is marked as relayed when the last of its deliveries is recorded, so that none can be
-    // added later. Deliveries that have expired themselves do not keep their event: they are removed before it.
+    // Events without deliveries that do not wait for their fan-out, so that none can be added later. Deliveries that have expired
+    // themselves do not keep their event: they are removed before it.
     Rule {
         tables: &["outbox"],
         period: |settings| settings.deliveries,
@@ -148,10 +152,10 @@ pub const RULES: &[Rule] = &[
     -- outbox.expire
     WITH oldest AS MATERIALIZED (
         SELECT o.place, o.event_id,
-               (SELECT true ", deliveries_of_event!(), "
-                LIMIT 1) IS NOT NULL AS is_needed
+               coalesce(", is_pending!(), ", (SELECT true ", deliveries_of_event!(), "
+                LIMIT 1), false) AS is_needed
         FROM (SELECT ctid AS place, tenant_id, event_id FROM outbox
-              WHERE relayed_at IS NOT NULL AND event_id > $2::text::uuid AND event_id < ", cutoff_id!(), "
+              WHERE created_at IS NOT NULL AND event_id > $2::text::uuid AND event_id < ", cutoff_id!(), "
               ORDER BY event_id LIMIT $3::bigint) AS o
     ), removed AS (
         DELETE FROM outbox WHERE ctid = ANY(ARRAY(SELECT place FROM oldest WHERE NOT is_needed)) RETURNING event_id
@@ -162,14 +166,11 @@ pub const RULES: &[Rule] = &[
     -- outbox.due
     SELECT ARRAY[count(*)], min(o.created_at)
     FROM (SELECT tenant_id, event_id, created_at FROM outbox
-          WHERE relayed_at IS NOT NULL AND event_id < ", cutoff_id!(), "
+          WHERE created_at IS NOT NULL AND event_id < ", cutoff_id!(), "
           ORDER BY event_id LIMIT $2::bigint) AS o
     WHERE (SELECT true ", deliveries_of_event!(), "
-                  AND (d.state NOT IN ('delivered', 'dropped')
-                       OR (SELECT true FROM attempts a
-                           WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id AND a.at >= $1
-                           LIMIT 1))
-           LIMIT 1) IS NULL")),
+                  AND (d.state NOT IN ('delivered', 'dropped') OR d.last_at >= $1)
+           LIMIT 1) IS NULL AND ", is_pending!(), " IS NULL")),
     },
     // Refused requests expire by their number as well. Those beyond the newest ones of a key are not late.
     Rule {

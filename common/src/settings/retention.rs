@@ -71,7 +71,7 @@ impl SettingValue for RetentionPeriod {
 /// How long settled rows are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionSettings {
-    /// Delivered and dropped deliveries, their attempts, and relayed events of the outbox.
+    /// Delivered and dropped deliveries, their attempts, and events of the outbox that are fanned out.
     pub deliveries: RetentionPeriod,
     /// Responses that are repeated to a retry with the same `Idempotency-Key`.
     pub idempotency: RetentionPeriod,

@@ -1,4 +1,5 @@
-//! One attempt of a delivery: signs the request, sends it, and classifies the response. It uses neither queues nor tables.
+//! One attempt of a delivery: signs the request, sends it, classifies the response, and decides what is recorded. It uses neither
+//! queues nor tables.
 //!
 //! Receivers are not trusted. Whatever they respond, they cannot make the sender connect to an address that is not public (D27),
 //! prolong an attempt beyond its timeout, exhaust memory, or keep an unused connection open.
@@ -6,6 +7,8 @@
 mod attempt;
 mod connect_error;
 mod connector;
+mod delivery;
+mod endpoint;
 mod failure;
 mod network;
 mod outgoing;
@@ -18,8 +21,9 @@ mod settings;
 mod tests;
 mod tls;
 
-pub(crate) use attempt::Attempt;
+use attempt::Attempt;
 pub use attempt::Outcome;
+pub(crate) use delivery::{DeliveryAttempt, DeliverySender};
 pub use settings::{SenderError, SenderSettings};
 
 use bytes::Bytes;

@@ -1,45 +1,123 @@
-//! Records outcomes of deliveries: one transaction in one round trip.
+//! The results of attempts.
 
-use super::{AttemptRow, DeliveryRow, attempts, deliveries, outbox};
+use super::{Lease, lease_columns, query_in_time};
 use chrono::{DateTime, Utc};
-use common::db::{Database, RetryableTransaction, TxError};
+use common::db::{Database, TxError, column};
+use common::model::DeliveryState;
+use std::time::Duration;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
-/// The rows that one transaction writes.
+common::statements! {
+    // A result is recorded once: the number of attempts tells whether it was. The id is compared because a server that has crashed
+    // may have lost a delivery that was fanned out, and given its number to another one. A delivery that was dropped meanwhile
+    // stays so unless it arrived. The response to it is not kept, because the person whom it was about may have been erased.
+    //
+    // `first` keeps the result of an attempt that has no row of its own, because it succeeded at once, when a replay replaces it.
+    // The statement's snapshot still has it.
+    const RECORD = concat!("
+    -- deliveries.record
+    WITH lease AS MATERIALIZED (
+        ", super::leases!(), "
+    ), new AS MATERIALIZED (
+        SELECT * FROM unnest($4::uuid[], $5::bigint[], $6::uuid[], $7::uuid[], $8::smallint[], $9::text[], $10::smallint[],
+                             $11::float8[], $12::timestamptz[], $13::smallint[], $14::text[], $15::text[], $16::integer[],
+                             $17::bigint[])
+            AS new (subscription_id, number, delivery_id, tenant_id, slot, state, attempts, due_in, at, status, error, response,
+                    duration_ms, epoch)
+        WHERE EXISTS (SELECT FROM lease WHERE lease.slot = new.slot AND lease.epoch = new.epoch)
+    ), first AS (
+        INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
+        SELECT d.tenant_id, d.delivery_id, 1, d.last_at, d.last_status, d.last_duration_ms
+        FROM new
+        CROSS JOIN LATERAL (
+            SELECT * FROM deliveries d WHERE d.subscription_id = new.subscription_id AND d.number = new.number LIMIT 1
+        ) AS d
+        WHERE new.attempts = 2 AND d.attempts = 1 AND d.last_at IS NOT NULL
+        ON CONFLICT DO NOTHING
+    ), updated AS (
+        UPDATE deliveries d
+        SET state = CASE WHEN d.state = 'pending' OR new.state = 'delivered' THEN new.state ELSE d.state END,
+            next_attempt_at = CASE WHEN d.state = 'pending' THEN now() + make_interval(secs => new.due_in) END,
+            needs_notice = d.state = 'pending' AND new.state = 'dead', attempts = new.attempts, last_at = new.at,
+            last_status = new.status, last_error = new.error, last_duration_ms = new.duration_ms
+        FROM new
+        WHERE d.subscription_id = new.subscription_id AND d.number = new.number
+          AND d.delivery_id IS NOT DISTINCT FROM new.delivery_id AND d.attempts = new.attempts - 1
+          AND d.state IN ('pending', 'dropped')
+        RETURNING d.tenant_id, d.delivery_id, d.state, new.attempts, new.at, new.status, new.error,
+                  CASE WHEN d.state <> 'dropped' THEN new.response END AS response, new.duration_ms
+    ), kept AS (
+        INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, duration_ms)
+        SELECT tenant_id, delivery_id, attempts, at, status, error, response, duration_ms
+        FROM updated WHERE state <> 'delivered' OR attempts > 1
+        ON CONFLICT DO NOTHING
+    )
+    SELECT count(*) FROM updated");
+}
+
+/// The result of an attempt, and what follows from it.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordTransaction<'a> {
-    /// Deliveries, sorted by tenant and id, each once.
-    pub delivery_rows: &'a [&'a DeliveryRow],
-    /// Attempts at them, in the same order.
-    pub attempts: &'a [AttemptRow],
-    /// Events whose deliveries are all recorded with this transaction.
-    pub relayed: &'a [Uuid],
-    /// The creation time of new deliveries, and of the relay marks.
-    pub now: DateTime<Utc>,
+pub(crate) struct AttemptRecord {
+    pub lease: Lease,
+    pub tenant_id: Uuid,
+    pub subscription_id: Uuid,
+    pub number: i64,
+    pub delivery_id: Uuid,
+    pub state: DeliveryState,
+    /// Attempts made so far, this one included.
+    pub attempts: i16,
+    /// Until the next attempt; `None` if none follows.
+    pub due_in: Option<Duration>,
+    /// When it began.
+    pub at: DateTime<Utc>,
+    /// HTTP status, when one came.
+    pub status: Option<i16>,
+    /// Why it failed, without a status.
+    pub error: Option<String>,
+    /// Beginning of a failed attempt's response body.
+    pub response: Option<String>,
+    pub duration_ms: i32,
 }
 
-impl RecordTransaction<'_> {
-    /// Writes the rows. Retries after a conflict with another transaction.
-    pub(crate) async fn write(&self, database: &Database) -> Result<(), TxError> {
-        database.run_attempts("record", self).await
-    }
-}
-
-impl RetryableTransaction for RecordTransaction<'_> {
-    type Output = ();
-
-    async fn attempt(&self, database: &Database, _attempt: u32) -> Result<(), TxError> {
-        if self.delivery_rows.is_empty() {
-            // One statement is a transaction by itself.
-            return outbox::mark_relayed(&database.client().await?, self.relayed, self.now).await;
-        }
-        let mut queries = vec![deliveries::record(self.delivery_rows, self.attempts, self.now)];
-        if !self.attempts.is_empty() {
-            queries.push(attempts::insert(self.attempts));
-        }
-        if !self.relayed.is_empty() {
-            queries.push(outbox::mark_relayed_query(self.relayed, self.now));
-        }
-        database.pipelined().await?.commit(&queries).await
-    }
+/// Records results, of different deliveries. Returns the number of those that were recorded now: not those of a slot that
+/// `dispatcher` has lost, and not those that are on record already.
+pub(crate) async fn record(
+    database: &Database,
+    dispatcher: Uuid,
+    rows: &[AttemptRecord],
+) -> Result<usize, TxError> {
+    let mut leases = column(rows, |row| row.lease);
+    leases.sort_unstable_by_key(|lease| (lease.slot, lease.epoch));
+    leases.dedup();
+    let (slots, epochs) = lease_columns(&leases);
+    let recorded: Vec<Row> = query_in_time(
+        database,
+        RECORD,
+        &[
+            &slots,
+            &epochs,
+            &dispatcher,
+            &column(rows, |row| row.subscription_id),
+            &column(rows, |row| row.number),
+            &column(rows, |row| row.delivery_id),
+            &column(rows, |row| row.tenant_id),
+            &column(rows, |row| row.lease.slot),
+            &column(rows, |row| row.state.as_str()),
+            &column(rows, |row| row.attempts),
+            &column(rows, |row| row.due_in.map(|due_in| due_in.as_secs_f64())),
+            &column(rows, |row| row.at),
+            &column(rows, |row| row.status),
+            &column(rows, |row| row.error.as_deref()),
+            &column(rows, |row| row.response.as_deref()),
+            &column(rows, |row| row.duration_ms),
+            &column(rows, |row| row.lease.epoch),
+        ],
+    )
+    .await?;
+    let count: i64 = match recorded.first() {
+        Some(row) => row.try_get(0)?,
+        None => 0,
+    };
+    Ok(usize::try_from(count).unwrap_or(0))
 }

@@ -1,74 +1,78 @@
 //! Replay jobs, and the deliveries that they replay.
 
-use super::{execute, query};
-use chrono::{DateTime, Utc};
-use common::db::TxError;
+use super::{execute, query, query_in_time};
+use common::db::{Database, TxError};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+/// Jobs that are looked at; further ones wait until an older one has ended.
+const JOBS: i64 = 64;
+/// Deliveries that a batch considers, whether or not the job selects them.
+const CONSIDERED: i64 = 1_000;
+
 common::statements! {
     const OPEN = "
     -- replay_jobs.open
-    SELECT tenant_id, job_id, 'dead' = ANY(states), state = 'stopping'
+    SELECT tenant_id, job_id, state = 'stopping'
     FROM replay_jobs WHERE state IN ('running', 'stopping') ORDER BY job_id LIMIT $1::bigint";
 
-    // Of two leaders for a moment, the second one skips the job. The state is no condition, because the index of open jobs
-    // could serve it as well as the primary key.
-    const HOLD = "
-    -- replay_jobs.hold
-    SELECT states, event_type, subscription_id, last_id, end_id, per_second, batch_at, state = 'running'
-    FROM replay_jobs WHERE tenant_id = $1 AND job_id = $2 FOR UPDATE SKIP LOCKED";
-
-    // In the order of the deliveries' ids: of each subscription and state as many as are read in total.
-    const NEXT = "
-    -- deliveries.next_to_replay
-    SELECT d.delivery_id, o.event_type
-    FROM (
-        SELECT d.delivery_id, d.event_id
-        FROM (
-            SELECT subscription_id FROM subscriptions
-            WHERE tenant_id = $1 AND removed_at IS NULL AND ($2::uuid IS NULL OR subscription_id = $2) OFFSET 0
-        ) AS s
-        CROSS JOIN unnest($3::text[]) AS w (state)
+    // A batch and the job's progress are one statement, so that a job replays no delivery twice. If two dispatchers execute the job
+    // for a moment, the second one skips it. It considers the next deliveries of the tenant in the order of their ids, whichever
+    // they are, so that the number of rows that are read does not depend on how many the job selects, and replays as many as the
+    // rate allows since the last batch, at most those of a second. A delivery that is changed meanwhile is left out.
+    //
+    // The index of open jobs could serve a plain condition on the state as well as the primary key.
+    const BATCH = "
+    -- replay_jobs.batch
+    WITH job AS MATERIALIZED (
+        SELECT states, event_type, subscription_id, greatest(last_id, first_id) AS last_id, end_id,
+               floor(per_second * least(greatest(extract(epoch FROM now() - batch_at), 0), 1))::bigint AS allowed
+        FROM replay_jobs WHERE tenant_id = $1 AND job_id = $2 AND (state = 'running') IS TRUE
+        FOR UPDATE SKIP LOCKED
+    ), page AS MATERIALIZED (
+        SELECT d.row, d.delivery_id, job.allowed,
+               d.state = ANY(job.states) AND (job.subscription_id IS NULL OR d.subscription_id = job.subscription_id)
+               AND (SELECT removed_at IS NULL FROM subscriptions s
+                    WHERE s.tenant_id = $1 AND s.subscription_id = d.subscription_id LIMIT 1)
+               AND (job.event_type IS NULL OR (SELECT o.event_type = job.event_type FROM outbox o
+                    WHERE o.tenant_id = $1 AND o.event_id = d.event_id LIMIT 1)) IS TRUE AS is_selected
+        FROM job
         CROSS JOIN LATERAL (
-            SELECT d.delivery_id, d.event_id FROM deliveries d
-            WHERE uuid_send(d.subscription_id) = uuid_send(s.subscription_id) AND d.state = w.state
-              AND d.delivery_id > $4 AND d.delivery_id < $5 AND d.tenant_id IS NOT DISTINCT FROM $1
-            ORDER BY d.delivery_id LIMIT $6::bigint
+            SELECT ctid AS row, * FROM deliveries d
+            WHERE d.tenant_id = $1 AND d.delivery_id > job.last_id AND d.delivery_id < job.end_id
+            ORDER BY d.delivery_id LIMIT $3::bigint
         ) AS d
-        ORDER BY d.delivery_id LIMIT $6::bigint
-    ) AS d
-    LEFT JOIN LATERAL (
-        SELECT event_type FROM outbox o WHERE $7::boolean AND o.tenant_id = $1 AND o.event_id = d.event_id LIMIT 1
-    ) AS o ON true
-    ORDER BY d.delivery_id";
+        WHERE job.allowed > 0
+    ), batch AS MATERIALIZED (
+        SELECT * FROM (
+            SELECT *, count(*) FILTER (WHERE is_selected) OVER (ORDER BY delivery_id) AS nth FROM page
+        ) AS page
+        WHERE nth <= allowed
+    ), replayed AS (
+        UPDATE deliveries
+        SET state = 'pending', attempts_before = attempts, next_attempt_at = now(), needs_notice = false
+        WHERE ctid = ANY(ARRAY(SELECT row FROM batch WHERE is_selected)) AND state IN ('dead', 'delivered')
+        RETURNING 1
+    ), done AS (
+        SELECT count(*) AS replayed FROM replayed
+    ), advanced AS (
+        UPDATE replay_jobs j
+        SET last_id = coalesce((SELECT delivery_id FROM batch ORDER BY delivery_id DESC LIMIT 1), j.last_id),
+            replayed = j.replayed + done.replayed,
+            batch_at = CASE WHEN done.replayed > 0 THEN now() ELSE j.batch_at END,
+            state = CASE WHEN EXISTS (SELECT FROM page) THEN j.state ELSE 'completed' END,
+            ended_at = CASE WHEN EXISTS (SELECT FROM page) THEN NULL ELSE now() END
+        FROM job, done
+        WHERE j.tenant_id = $1 AND j.job_id = $2 AND job.allowed > 0
+        RETURNING j.state
+    )
+    SELECT done.replayed > 0, advanced.state = 'completed' FROM advanced, done";
 
-    // Guarded by the state, so that what was replayed meanwhile is not replayed again. A subscription that is removed meanwhile
-    // drops its deliveries when they are published.
-    const REPLAY = "
-    -- deliveries.replay_batch
-    UPDATE deliveries SET state = 'pending', attempts_before = attempts, parked_at = $4, next_attempt_at = $4
-    WHERE ctid = ANY(ARRAY(
-        SELECT found.place
-        FROM unnest($2::uuid[]) AS wanted (delivery_id)
-        CROSS JOIN LATERAL (
-            SELECT d.ctid AS place FROM deliveries d
-            WHERE d.tenant_id = $1 AND d.delivery_id = wanted.delivery_id AND d.state = ANY($3::text[])
-            LIMIT 1 FOR UPDATE
-        ) AS found
-    ))";
-
-    const ADVANCE = "
-    -- replay_jobs.advance
-    UPDATE replay_jobs SET last_id = $3, replayed = replayed + $4,
-        batch_at = CASE WHEN $4 > 0 THEN $5 ELSE batch_at END
-    WHERE tenant_id = $1 AND job_id = $2";
-
-    const END = "
-    -- replay_jobs.end
-    UPDATE replay_jobs SET state = CASE state WHEN 'running' THEN 'completed' ELSE 'stopped' END, ended_at = $3
-    WHERE tenant_id = $1 AND job_id = $2 AND state NOT IN ('completed', 'stopped')";
+    const STOP = "
+    -- replay_jobs.end_stopped
+    UPDATE replay_jobs SET state = 'stopped', ended_at = now()
+    WHERE tenant_id = $1 AND job_id = $2 AND (state = 'stopping') IS TRUE";
 }
 
 /// A job that has not ended.
@@ -76,108 +80,44 @@ common::statements! {
 pub(crate) struct OpenReplayJob {
     pub tenant_id: Uuid,
     pub id: Uuid,
-    /// Whether it replays dead deliveries, whose messages are in the dead-letter queue.
-    pub replays_dead: bool,
     /// Whether an operator has stopped it.
     pub is_stopping: bool,
 }
 
-/// What a running job replays, locked until the transaction ends.
-#[derive(Clone, Debug)]
-pub(crate) struct HeldReplayJob {
-    /// The states of the deliveries.
-    pub states: Vec<String>,
-    /// Only deliveries of events of this type.
-    pub event_type: Option<String>,
-    /// Only deliveries to this subscription.
-    pub subscription_id: Option<Uuid>,
-    /// The last delivery that was considered.
-    pub last_id: Uuid,
-    /// Only deliveries with lower ids.
-    pub end_id: Uuid,
-    /// Maximum number of deliveries in a second.
-    pub per_second: i32,
-    /// When the last batch was replayed.
-    pub batch_at: DateTime<Utc>,
-}
-
-/// A delivery that a job considers.
-#[derive(Clone, Debug)]
-pub(crate) struct ReplayCandidate {
-    pub delivery_id: Uuid,
-    /// Read only for a job with an event type.
-    pub event_type: Option<String>,
+/// The result of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplayBatch {
+    /// Deliveries are due now.
+    Replayed,
+    /// None of those that were considered was replayed. Others may be replayed at once.
+    NoneSelected,
+    /// The job is completed: no delivery is left.
+    Completed,
+    /// The rate does not permit any yet, the job is not running any more, or another program executes it.
+    Waits,
 }
 
 /// Loads jobs that have not ended, the oldest first.
-pub(crate) async fn load_open_jobs(
-    on: &impl GenericClient,
-    limit: i64,
-) -> Result<Vec<OpenReplayJob>, TxError> {
-    let open = |row: &Row| OpenReplayJob {
-        tenant_id: row.get(0),
-        id: row.get(1),
-        replays_dead: row.get(2),
-        is_stopping: row.get(3),
+pub(crate) async fn load_open_jobs(on: &impl GenericClient) -> Result<Vec<OpenReplayJob>, TxError> {
+    let open = |row: &Row| {
+        let (tenant_id, id, is_stopping) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        Ok(OpenReplayJob { tenant_id, id, is_stopping })
     };
-    Ok(query(on, OPEN, &[&limit]).await?.iter().map(open).collect())
+    query(on, OPEN, &[&JOBS]).await?.iter().map(open).collect()
 }
 
-/// Locks a job. `None` if it is not running any more, or another program executes it.
-pub(crate) async fn hold_job(
-    on: &impl GenericClient,
-    job: OpenReplayJob,
-) -> Result<Option<HeldReplayJob>, TxError> {
-    let rows = query(on, HOLD, &[&job.tenant_id, &job.id]).await?;
-    Ok(rows.first().filter(|row| row.get(7)).map(|row| HeldReplayJob {
-        states: row.get(0),
-        event_type: row.get(1),
-        subscription_id: row.get(2),
-        last_id: row.get(3),
-        end_id: row.get(4),
-        per_second: row.get(5),
-        batch_at: row.get(6),
-    }))
+/// Replays the next deliveries of a job.
+pub(crate) async fn replay_batch(database: &Database, job: OpenReplayJob) -> Result<ReplayBatch, TxError> {
+    let rows = query_in_time(database, BATCH, &[&job.tenant_id, &job.id, &CONSIDERED]).await?;
+    let Some(row) = rows.first() else { return Ok(ReplayBatch::Waits) };
+    Ok(match (row.try_get(0)?, row.try_get(1)?) {
+        (_, true) => ReplayBatch::Completed,
+        (true, false) => ReplayBatch::Replayed,
+        (false, false) => ReplayBatch::NoneSelected,
+    })
 }
 
-/// Loads the next deliveries that a job considers, at most `limit`.
-pub(crate) async fn load_candidates(
-    on: &impl GenericClient,
-    tenant: Uuid,
-    job: &HeldReplayJob,
-    limit: i64,
-) -> Result<Vec<ReplayCandidate>, TxError> {
-    let HeldReplayJob { states, event_type, subscription_id, last_id, end_id, .. } = job;
-    let has_type = event_type.is_some();
-    let rows =
-        query(on, NEXT, &[&tenant, subscription_id, states, last_id, end_id, &limit, &has_type]).await?;
-    let candidate = |row: &Row| ReplayCandidate { delivery_id: row.get(0), event_type: row.get(1) };
-    Ok(rows.iter().map(candidate).collect())
-}
-
-/// Parks those of the deliveries that are still in one of the job's states, to be attempted from `now` on, and notes how far
-/// the job has come. Returns the number of parked deliveries.
-pub(crate) async fn replay_batch(
-    on: &impl GenericClient,
-    job: OpenReplayJob,
-    states: &[String],
-    (deliveries, last): (&[Uuid], Uuid),
-    now: DateTime<Utc>,
-) -> Result<u64, TxError> {
-    let replayed = match deliveries {
-        [] => 0,
-        some => execute(on, REPLAY, &[&job.tenant_id, &some, &states, &now]).await?,
-    };
-    let number = i64::try_from(replayed).unwrap_or(i64::MAX);
-    execute(on, ADVANCE, &[&job.tenant_id, &job.id, &last, &number, &now]).await?;
-    Ok(replayed)
-}
-
-/// Ends a job: a running one is completed, another one stopped.
-pub(crate) async fn end_job(
-    on: &impl GenericClient,
-    job: OpenReplayJob,
-    now: DateTime<Utc>,
-) -> Result<(), TxError> {
-    execute(on, END, &[&job.tenant_id, &job.id, &now]).await.map(drop)
+/// Ends a job that an operator has stopped.
+pub(crate) async fn stop_job(on: &impl GenericClient, job: OpenReplayJob) -> Result<(), TxError> {
+    execute(on, STOP, &[&job.tenant_id, &job.id]).await.map(drop)
 }

@@ -190,7 +190,7 @@ check_webhooks() {
 }
 
 all_delivered() {
-    [[ $(sql "SELECT (SELECT count(*) FROM outbox WHERE relayed_at IS NULL) + (SELECT count(*) FROM deliveries WHERE state <> 'delivered')") == 0 ]]
+    [[ $(sql "SELECT (SELECT count(*) FROM outbox_pending) + (SELECT count(*) FROM deliveries WHERE state <> 'delivered')") == 0 ]]
 }
 
 check_monitoring() {

@@ -53,9 +53,10 @@ impl Subscribed {
     async fn deliveries(&self, state: &str, count: i32) {
         let insert = format!(
             "INSERT INTO deliveries
-                (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, parked_at)
-            SELECT tenant_id, gen_random_uuid(), gen_random_uuid(), subscription_id, '{state}', now(), now(), now()
-            FROM subscriptions, generate_series(1, {count})"
+                (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, number)
+            SELECT tenant_id, gen_random_uuid(), gen_random_uuid(), subscription_id, '{state}', now(),
+                CASE '{state}' WHEN 'pending' THEN now() END, n + (SELECT count(*) FROM deliveries)
+            FROM subscriptions, generate_series(1, {count}) n"
         );
         self.database.execute(&insert).await;
     }
@@ -117,7 +118,7 @@ async fn rejects_rotating_the_secret_of_an_unknown_subscription() {
 async fn resuming_a_subscription_notifies_the_dispatcher() {
     let subscribed = subscribed().await;
     subscribed.connectctl.json(&["subscription", "pause", &subscribed.id]).await;
-    let mut listener = Listener::to(&subscribed.database, "connect_parked").await;
+    let mut listener = Listener::to(&subscribed.database, "connect_deliveries").await;
     subscribed.connectctl.json(&["subscription", "resume", &subscribed.id]).await;
     listener.until_notified().await;
 }
@@ -132,7 +133,7 @@ async fn removing_a_subscription_drops_its_deliveries_that_are_not_delivered() {
     let removed = subscribed.connectctl.json(&["subscription", "remove", &subscribed.id]).await;
     assert_eq!(removed["state"], "removed");
     assert_eq!(
-        subscribed.count("state = 'dropped' AND parked_at IS NULL AND next_attempt_at IS NULL").await,
+        subscribed.count("state = 'dropped' AND NOT needs_notice AND next_attempt_at IS NULL").await,
         4_000
     );
     assert_eq!(

@@ -92,9 +92,9 @@ async fn pages_of_deliveries_neither_skip_nor_repeat_any() {
     let subscription = console.world.connectctl.json(&created).await["id"].clone();
     // Two of each millisecond, so that a page ends between deliveries of the same time.
     let insert = format!(
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
+        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
          SELECT tenant_id, ('0190000' || lpad(to_hex(n / 2), 5, '0') || '7000a000' || lpad(to_hex(n), 12, '0'))::uuid,
-             gen_random_uuid(), '{}', (ARRAY['delivered', 'dead'])[1 + n % 2], now()
+             gen_random_uuid(), '{}', (ARRAY['delivered', 'dead'])[1 + n % 2], now(), n
          FROM tenants, generate_series(1, 120) n WHERE slug = 'acme'",
         text(&subscription)
     );
@@ -124,8 +124,8 @@ async fn a_replay_is_watched_and_stopped_with_and_without_scripts() {
     let created = ["subscription", "create", "--tenant", "acme", "--url", "https://93.184.215.14/hook"];
     let subscription = console.world.connectctl.json(&created).await["id"].clone();
     let insert = format!(
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-         SELECT tenant_id, ('01900000-0000-7000-a000-' || lpad(to_hex(n), 12, '0'))::uuid, gen_random_uuid(), '{}', 'dead', now()
+        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
+         SELECT tenant_id, ('01900000-0000-7000-a000-' || lpad(to_hex(n), 12, '0'))::uuid, gen_random_uuid(), '{}', 'dead', now(), n
          FROM tenants, generate_series(1, 1234) n WHERE slug = 'acme'",
         text(&subscription)
     );

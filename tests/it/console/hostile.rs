@@ -43,12 +43,12 @@ async fn what_partners_send_is_text_on_every_page() {
     for statement in [
         format!("UPDATE tenants SET name = $${HOSTILE}$$ WHERE slug = 'acme'"),
         format!(
-            "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-             SELECT tenant_id, '{delivery}', 'lead.assigned', $${HOSTILE}$$, to_json($${HOSTILE}$$::text), now(), now() FROM tenants WHERE slug = 'acme'"
+            "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+             SELECT tenant_id, '{delivery}', 'lead.assigned', $${HOSTILE}$$, to_json($${HOSTILE}$$::text), now() FROM tenants WHERE slug = 'acme'"
         ),
         format!(
-            "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, attempts)
-             SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 'dead', now(), 1 FROM tenants WHERE slug = 'acme'"
+            "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, attempts, number)
+             SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 'dead', now(), 1, 1 FROM tenants WHERE slug = 'acme'"
         ),
         format!(
             "INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, error, response, duration_ms)

@@ -64,7 +64,7 @@ async fn the_last_hour_is_counted_for_each_agency_and_for_all() {
     let all =
         ["4 accepted and 1 refused in the last hour", "3 applied and 1 failed", "1 delivered and 1 failed"];
     let page = until_shown(&operator, "/", &all).await;
-    for queue in ["events", "records", "crm", "webhooks"] {
+    for queue in ["events", "records", "crm"] {
         assert!(page.contains(&format!("Waiting in {queue}")), "{queue}: {page}");
     }
 }

@@ -38,7 +38,7 @@ async fn dead_letters_are_seen_requeued_and_dropped() {
     );
     operator.change("/queues/crm/drop", &[]).await;
     until_dead(0).await;
-    for missing in ["/queues/none", "/queues/events.dead", "/queues/webhooks.retry.1/drop"] {
+    for missing in ["/queues/none", "/queues/events.dead", "/queues/webhooks.dead/drop"] {
         assert_eq!(operator.get(missing).await.status, 404, "{missing}");
     }
     let webhooks = operator.change("/queues/webhooks/requeue", &[]).await;

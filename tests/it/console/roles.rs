@@ -77,8 +77,8 @@ async fn nothing_of_another_agency_is_found_under_the_own_one() {
     let id = tests::text(&subscription["id"]);
     let delivery = uuid::Uuid::now_v7();
     let insert = format!(
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-         SELECT tenant_id, '{delivery}', '{delivery}', '{id}', 'dead', now() FROM tenants WHERE slug = 'other'"
+        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
+         SELECT tenant_id, '{delivery}', '{delivery}', '{id}', 'dead', now(), 1 FROM tenants WHERE slug = 'other'"
     );
     console.world.database.execute(&insert).await;
     let replay = ["delivery", "replay", "--tenant", "other", "--state", "dead", "--no-wait"];

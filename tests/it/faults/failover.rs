@@ -23,10 +23,8 @@ fn both(world: &World, standby: &Postgres) -> String {
     format!("{place},127.0.0.1:{port}/{database}")
 }
 
-#[tokio::test]
-async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_only() {
-    let primary = Postgres::start().await;
-    let standby = primary.start_standby().await;
+/// All programs and a receiver on a primary and its synchronous standby.
+async fn start(primary: &Postgres, standby: &Postgres) -> (World, Receiver) {
     primary.execute(SYNCHRONOUS).await;
     primary.execute(RELOAD).await;
     let mut world = with_default_timeouts()
@@ -37,7 +35,7 @@ async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_
         .workers(0)
         .start()
         .await;
-    let url = both(&world, &standby);
+    let url = both(&world, standby);
     world.set("DATABASE_URL", &url);
     let receiver = Receiver::http();
     receiver.respond_to_all(Behavior::status(204));
@@ -47,22 +45,22 @@ async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_
     world.add_worker().await;
     world.add_dispatcher().await;
     world.until_ready().await;
+    (world, receiver)
+}
 
+/// Sends a burst, in the middle of which `promote` makes the standby the primary; everything is applied once and delivered.
+async fn take_over(world: &mut World, standby: &Postgres, promote: impl AsyncFnOnce()) {
     let burst = burst::send(&world.key, &[world.http().address()], async |mut progress| {
         progress.until(0.3).await;
         let begun = Instant::now();
-        primary.execute(READ_ONLY).await;
-        primary.execute(RELOAD).await;
-        standby.execute("SELECT pg_promote()").await;
-        primary.execute(END_UNCONFIRMED).await;
+        promote().await;
         progress.until(0.3 + 1.0 / BATCHES as f64).await;
         println!("a batch is accepted {:?} after the promotion began", begun.elapsed());
         world.until_ready().await;
     })
     .await;
-
-    world.database.move_to(&standby);
-    burst.assert_applied_once(&world).await;
+    world.database.move_to(standby);
+    burst.assert_applied_once(world).await;
     let leads = "SELECT count(*) FROM leads";
     let opened = usize::try_from(world.database.count(leads).await).expect("a number");
     eventually("every lead's webhook is delivered", MAX_WAIT, async || {
@@ -71,8 +69,38 @@ async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_
         if delivered >= opened { Ok(()) } else { Err(format!("{delivered} of {opened}")) }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_promoted_standby_takes_over_while_the_old_primary_keeps_running_read_only() {
+    let primary = Postgres::start().await;
+    let standby = primary.start_standby().await;
+    let (mut world, _receiver) = start(&primary, &standby).await;
+    take_over(&mut world, &standby, async || {
+        primary.execute(READ_ONLY).await;
+        primary.execute(RELOAD).await;
+        standby.execute("SELECT pg_promote()").await;
+        primary.execute(END_UNCONFIRMED).await;
+    })
+    .await;
     // The old primary still answers: nothing but the programs' own care keeps them from using it.
     primary.execute("SELECT 1").await;
+}
+
+#[tokio::test]
+async fn a_promoted_standby_takes_over_from_a_primary_that_hangs() {
+    let primary = Postgres::start().await;
+    let standby = primary.start_standby().await;
+    let (mut world, _receiver) = start(&primary, &standby).await;
+    take_over(&mut world, &standby, async || {
+        primary.pause();
+        standby.execute("SELECT pg_promote()").await;
+    })
+    .await;
+    for program in world.ingests.iter().chain(&world.workers).chain(&world.dispatchers) {
+        assert!(program.operator_get("/livez").await.is_ok_and(|response| response.status == 200));
+    }
+    primary.resume();
 }
 
 #[tokio::test]

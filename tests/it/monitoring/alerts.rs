@@ -134,22 +134,17 @@ async fn an_unreachable_broker_fires_for_every_program() {
 }
 
 #[tokio::test]
-async fn a_stuck_relay_leader_fires_outbox_stuck() {
-    let builder = World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
-    let mut world = builder.start().await;
+async fn a_fan_out_that_cannot_write_fires_outbox_stuck() {
+    let (world, prometheus) = watched(World::with().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")).await;
     let receiver = Receiver::http();
     world.subscribe(&receiver.url("/hooks")).await;
-    // Like a leader that is alive but stuck.
-    let leader = world.database.connect().await;
-    let lock = format!("SELECT pg_advisory_lock({})", i64::from_be_bytes(*b"webhooks"));
-    leader.batch_execute(&lock).await.expect("the lock of the relay");
-    world.add_dispatcher().await;
-    let prometheus = watch(&world).await;
+    let holder = world.database.connect().await;
+    holder.batch_execute("BEGIN; LOCK TABLE delivery_numbers IN SHARE MODE").await.expect("a lock");
     world.accept(enquiry_submitted()).await;
     prometheus.until_firing("ConnectOutboxStuck", &[]).await;
     assert_eq!(receiver.count(), 0);
 
-    drop(leader);
+    drop(holder);
     receiver.wait_for(1).await;
     prometheus.until_quiet().await;
 }

@@ -7,7 +7,7 @@ use ingest::auth::AuthFailure;
 use ingest::overload::OverloadReason;
 use std::time::Instant;
 use tests::event::batch;
-use tests::{Behavior, MAX_WAIT, Program, Receiver, World, event, eventually, now};
+use tests::{MAX_WAIT, Program, World, event, eventually, now};
 
 /// Checks that a counter is exported at 0 for each value of a label.
 async fn assert_shown(program: &Program, counter: &str, label: &str, values: &[&str]) {
@@ -38,16 +38,14 @@ async fn counters_are_exported_at_zero_before_they_count() {
         .await;
     let reasons = ["metadata", "body", "internal", "forged"];
     assert_shown(worker, "connect_dead_lettered_total", "reason", &reasons).await;
-    assert_shown(dispatcher, "connect_dead_lettered_total", "reason", &["metadata", "forged"]).await;
     assert_shown(worker, "connect_events_total", "status", &["accepted", "duplicate", "failed"]).await;
     for counter in ["connect_redelivered_total", "connect_queue_lag_seconds_count"] {
         assert_shown(worker, counter, "queue", &["events", "records", "crm"]).await;
-        assert_shown(dispatcher, counter, "queue", &["webhooks"]).await;
     }
     assert_shown(dispatcher, "connect_webhook_attempts_total", "outcome", &Outcome::ALL.map(Outcome::as_str))
         .await;
     assert_shown(dispatcher, "connect_webhook_retries_total", "attempt", &["2", "6"]).await;
-    assert_shown(dispatcher, "connect_publish_total", "queue", &["webhooks", "webhooks.retry"]).await;
+    assert_shown(dispatcher, "connect_publish_total", "queue", &["webhooks.dead"]).await;
     let dead =
         dispatcher.metrics().await.of("connect_webhook_dead_total").map(|sample| sample.value).sum::<f64>();
     assert_eq!(dead, 0.0);
@@ -65,25 +63,6 @@ async fn counts_overload_refusals_by_the_limit_reached() {
     assert_eq!(counted.sum("connect_overloaded_total", &[("reason", "in_flight_per_tenant")]), 1.0);
     assert_eq!(counted.sum("connect_overloaded_total", &[]), 1.0);
     assert_eq!(counted.sum("connect_publish_total", &[("outcome", "no_reply")]), 1.0);
-}
-
-#[tokio::test]
-async fn counts_delayed_messages_by_their_retry_queue() {
-    let builder = World::with().dispatchers(1).set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
-    let world = builder.set("CONNECT_WEBHOOK_BACKOFF_BASE", "5m").start().await;
-    let receiver = Receiver::http();
-    receiver.respond_to_all(Behavior::status(500));
-    let url = receiver.url("/hooks");
-    world.subscribe(&url).await;
-    world.accept(event("enquiry.submitted").email("ana@example.com")).await;
-    let first = [("queue", "webhooks.retry.1")];
-    eventually("the wait is counted", MAX_WAIT, async || {
-        let waiting = f64::from(world.queues.depth("webhooks.retry.1").await);
-        let counted = world.dispatchers[0].metrics().await.sum("connect_queue_messages_delayed", &first);
-        if waiting > 0.0 && counted == waiting { Ok(()) } else { Err(format!("{counted} of {waiting}")) }
-    })
-    .await;
-    assert!(world.dispatchers[0].metrics().await.sum("connect_queue_max_length", &first) > 0.0);
 }
 
 #[tokio::test]

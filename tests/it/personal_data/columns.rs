@@ -27,7 +27,7 @@ const COVERED: [&str; 19] = [
 ];
 
 /// Columns of other tables, and why they hold nothing of a client. `*` stands for all of a table's columns.
-const WITHOUT: [(&str, &str, &str); 35] = [
+const WITHOUT: [(&str, &str, &str); 36] = [
     ("activity_minutes", "*", "counts"),
     ("api_key_requests", "*", "counts"),
     ("api_key_uses", "*", "keys and times"),
@@ -40,6 +40,7 @@ const WITHOUT: [(&str, &str, &str); 35] = [
     ("console_sessions", "*", "operators and staff of the tenant"),
     ("console_spent_sign_ins", "state_hash", "hashes of random texts"),
     ("deliveries", "state", "one of four words"),
+    ("deliveries", "last_error", "erased: set to null"),
     ("erased_identities", "identity_hash", "keyed hashes, which remain (D32)"),
     ("erasure_key", "sealed", "a random key"),
     ("erasures", "removed", "counts"),

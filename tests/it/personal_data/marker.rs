@@ -121,11 +121,9 @@ async fn dead_letters(world: &World) {
 /// The bodies of all messages in all queues, which are taken out.
 async fn messages(world: &World) -> Vec<String> {
     let mut bodies = Vec::new();
-    for name in ["events", "records", "crm", "webhooks"] {
-        for queue in [name.to_owned(), format!("{name}.dead")] {
-            let taken = world.queues.take_all(&queue).await;
-            bodies.extend(taken.iter().map(|message| String::from_utf8_lossy(&message.body).into_owned()));
-        }
+    for queue in ["events", "events.dead", "records", "records.dead", "crm", "crm.dead", "webhooks.dead"] {
+        let taken = world.queues.take_all(queue).await;
+        bodies.extend(taken.iter().map(|message| String::from_utf8_lossy(&message.body).into_owned()));
     }
     bodies
 }
@@ -142,9 +140,10 @@ async fn nothing_of_an_erased_person_is_left_in_any_table_or_queue() {
     writes(&world, &opened).await;
     dead_letters(&world).await;
     let dead = "SELECT count(*) FROM deliveries WHERE state = 'dead'";
-    let open = "SELECT (SELECT count(*) FROM outbox WHERE relayed_at IS NULL)
-        + (SELECT count(*) FROM deliveries WHERE state = 'pending' AND parked_at IS NULL)";
-    eventually("every delivery was dead-lettered or is parked", MAX_WAIT, async || {
+    let open = "SELECT (SELECT count(*) FROM outbox_pending)
+        + (SELECT count(*) FROM deliveries JOIN subscriptions USING (tenant_id, subscription_id)
+           WHERE state = 'pending' AND paused_at IS NULL)";
+    eventually("every delivery was dead-lettered or waits for its subscription", MAX_WAIT, async || {
         let (dead, open) = (world.database.count(dead).await, world.database.count(open).await);
         let letters = i64::from(world.queues.depth("webhooks.dead").await);
         if dead > 0 && open == 0 && letters == dead {
@@ -175,7 +174,7 @@ async fn nothing_of_an_erased_person_is_left_in_any_table_or_queue() {
     for phone in ["49 30 777", "4930777", "49 30 888", "4930888"] {
         assert_eq!(tables_with(&world, phone).await, Vec::<String>::new(), "{phone}");
     }
-    // Parked deliveries are not made any more.
+    // Deliveries that waited are not made any more.
     world.connectctl.json(&["subscription", "resume", text(&waiting)]).await;
     let left = "SELECT count(*) FROM deliveries WHERE state <> 'dropped'";
     assert_eq!(world.database.count(left).await, 0);
@@ -186,4 +185,52 @@ async fn nothing_of_an_erased_person_is_left_in_any_table_or_queue() {
     let bodies = messages(&world).await;
     assert_eq!(bodies.iter().filter(|body| body.contains("bo@example.com")).count(), 3, "{bodies:?}");
     assert!(!bodies.iter().any(|body| body.to_lowercase().contains(MARKER)), "{bodies:?}");
+}
+
+#[tokio::test]
+async fn an_erasure_drops_webhooks_at_once_while_the_broker_is_unreachable() {
+    let builder = World::with().dispatchers(1).through_proxies().set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true");
+    let world = builder.set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
+    world.until_ready().await;
+    let (failing, waiting) = (Receiver::http(), Receiver::http());
+    failing.respond_to_all(Behavior::status(500));
+    let mut ids = Vec::new();
+    for receiver in [&failing, &waiting] {
+        let id = text(&world.subscribe(&receiver.url("/hook")).await["id"]).to_owned();
+        world.connectctl.json(&["subscription", "pause", &id]).await;
+        ids.push(id);
+    }
+    let opened = world.accept(person("enquiry.submitted", 1)).await;
+    let until = async |expected: i64, condition: &str| {
+        let count = format!("SELECT count(*) FROM deliveries WHERE {condition}");
+        eventually(condition, MAX_WAIT, async || match world.database.count(&count).await {
+            count if count == expected => Ok(()),
+            count => Err(count.to_string()),
+        })
+        .await;
+    };
+    until(2, "state = 'pending'").await;
+    world.proxies().broker.reset_connections();
+    world.connectctl.json(&["subscription", "resume", &ids[0]]).await;
+    until(1, "state = 'dead' AND needs_notice").await;
+
+    let away = world.connectctl.without("AMQP_URL").and("AMQP_URL", "amqp://guest:guest@127.0.0.1:1/%2f");
+    let client = text(&opened["clientId"]);
+    let refusal = away.refusal(&["client", "erase", "--tenant", "acme", "--client", client, "--yes"]).await;
+    assert!(refusal.contains("erased from the database, but not from the dead-letter queues"), "{refusal}");
+    until(2, "state = 'dropped' AND NOT needs_notice").await;
+    assert_eq!(tables_with(&world, MARKER).await, Vec::<String>::new());
+    world.connectctl.json(&["subscription", "resume", &ids[1]]).await;
+    world.connectctl.json(&["subscription", "test", &ids[1]]).await;
+    assert_eq!(waiting.count(), 1, "nothing but the test event");
+
+    world.proxies().broker.restore();
+    let other = at(BEFORE, event("enquiry.submitted")).email("bo@example.com");
+    world.accept_with_retries(other).await;
+    world.until_depth("webhooks.dead", 1).await;
+    let receipt = erase(&world.connectctl, &opened["clientId"]).await;
+    assert_eq!(
+        (&receipt["removed"]["deliveries"], &receipt["removed"]["deadLetters"]),
+        (&json!(2), &json!(0))
+    );
 }

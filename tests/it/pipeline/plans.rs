@@ -180,11 +180,13 @@ const GROW: &str = "
                'old' FROM grown;
     INSERT INTO inbox_messages (tenant_id, lead_id, message_id, at, kind)
         SELECT tenant_id, pg_temp.id('lead', n), pg_temp.id('message', n), now(), 'message' FROM grown;
-    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-        SELECT tenant_id, pg_temp.id('event', n), 'lead.assigned', 'crm', '{}', now(), now() FROM grown;
-    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
+    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+        SELECT tenant_id, pg_temp.id('event', n), 'lead.assigned', 'crm', '{}', now() FROM grown;
+    INSERT INTO outbox_pending (tenant_id, event_id, created_at)
+        SELECT tenant_id, pg_temp.id('event', n), now() FROM grown;
+    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
         SELECT tenant_id, pg_temp.id('delivery', n), pg_temp.id('event', n), pg_temp.id('subscription', n % 30 * 100),
-               'delivered', now() FROM grown;
+               'delivered', now(), n FROM grown;
     INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
         SELECT tenant_id, pg_temp.id('delivery', n), 1, now(), 200, 1 FROM grown;
     INSERT INTO replay_jobs (tenant_id, job_id, states, first_id, end_id, per_second, state, batch_at, created_at, ended_at)

@@ -6,7 +6,7 @@ use tests::dedicated_servers::{Broker, StopMode};
 use tests::{Behavior, QueuedMessage, Receiver, World};
 
 /// Queues that have messages at some time of the test.
-const QUEUES: [&str; 4] = ["events", "crm", "webhooks", "webhooks.retry.1"];
+const QUEUES: [&str; 2] = ["events", "crm"];
 
 fn open_lead(name: &str) -> QueuedMessage {
     let body = json!({"action": "open-lead", "tenant": "acme", "email": format!("{name}@example.com")});

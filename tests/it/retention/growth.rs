@@ -18,13 +18,14 @@ const ANALYZED: i64 = 160;
 /// A day's rows: 200 events with a delivery each, 300 attempts, 50 idempotency keys, 50 notifications, 200 events of the
 /// ledger. During the first month one delivery of each day is dead-lettered for good.
 const DAY: &str = "
-    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-        SELECT tenant_id, pg_temp.id('event', at), 'lead.assigned', 'crm', '{}', at, at FROM day;
-    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at)
-        SELECT tenant_id, pg_temp.id('delivery', at), pg_temp.id('event', at), tenant_id, 'pending', at, at FROM day;
+    INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+        SELECT tenant_id, pg_temp.id('event', at), 'lead.assigned', 'crm', '{}', at FROM day;
+    INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, number)
+        SELECT tenant_id, pg_temp.id('delivery', at), pg_temp.id('event', at), tenant_id, 'pending', at, at,
+            200 * number + n + 1 FROM day;
     INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
         SELECT tenant_id, pg_temp.id('delivery', at), attempt, at, 200, 1 FROM day, generate_series(1, 1 + n % 2) attempt;
-    UPDATE deliveries SET state = CASE WHEN number < 30 AND n = 7 THEN 'dead' ELSE 'delivered' END, next_attempt_at = NULL
+    UPDATE deliveries SET state = CASE WHEN day.number < 30 AND n = 7 THEN 'dead' ELSE 'delivered' END, next_attempt_at = NULL
         FROM day WHERE delivery_id = pg_temp.id('delivery', at);
     INSERT INTO idempotency_keys (tenant_id, key_prefix, idempotency_key, request_hash, status, body, created_at)
         SELECT tenant_id, 'ck_1', at::text, '\\x00', 201, '{}', at FROM day WHERE n % 4 = 0;

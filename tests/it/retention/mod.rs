@@ -33,7 +33,7 @@ struct Webhook {
 }
 
 impl Webhook {
-    /// Writes an event of `at` that was relayed, and its delivery in `state` with two attempts, the last one `attempted`.
+    /// Writes an event of `at` that was fanned out, and its delivery in `state` with two attempts, the last one `attempted`.
     async fn write(
         database: &TestDatabase,
         state: &str,
@@ -44,13 +44,18 @@ impl Webhook {
         // With the time of its event, as the dispatcher derives it.
         let delivery = id_at(at);
         let client = database.connect().await;
-        let outbox =
-            "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-            VALUES ($1, $2, 'lead.assigned', 'crm', '{}', $3, $3)";
+        let outbox = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+            VALUES ($1, $2, 'lead.assigned', 'crm', '{}', $3)";
         client.execute(outbox, &[&tenant, &event, &at]).await.expect("an event");
-        let row = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, attempts, created_at)
-            VALUES ($1, $2, $3, $1, $4, 2, $5)";
-        client.execute(row, &[&tenant, &delivery, &event, &state, &at]).await.expect("a delivery");
+        let row =
+            "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, attempts,
+                created_at, last_at, number, next_attempt_at)
+            SELECT $1, $2, $3, $1, $4, 2, $5, $6, 1 + count(*), CASE $4 WHEN 'pending' THEN $5::timestamptz END
+            FROM deliveries";
+        client
+            .execute(row, &[&tenant, &delivery, &event, &state, &at, &attempted])
+            .await
+            .expect("a delivery");
         let attempts = "INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
             VALUES ($1, $2, 1, $3, 500, 1), ($1, $2, 2, $4, 200, 1)";
         client.execute(attempts, &[&tenant, &delivery, &at, &attempted]).await.expect("attempts");

@@ -14,12 +14,12 @@ async fn write_old(database: &TestDatabase, count: i64) {
     database
         .execute(&format!(
             "CREATE TEMP TABLE old AS
-                 SELECT tenant_id, (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(n::text), 1, 19))::uuid AS id
+                 SELECT tenant_id, n, (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(n::text), 1, 19))::uuid AS id
                  FROM tenants, generate_series(1, {count}) n WHERE slug = 'acme';
-             INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-                 SELECT tenant_id, id, 'lead.assigned', 'crm', '{{}}', '2023-12-01', '2023-12-01' FROM old;
-             INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-                 SELECT tenant_id, id, id, tenant_id, 'delivered', '2023-12-01' FROM old;
+             INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+                 SELECT tenant_id, id, 'lead.assigned', 'crm', '{{}}', '2023-12-01' FROM old;
+             INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
+                 SELECT tenant_id, id, id, tenant_id, 'delivered', '2023-12-01', n FROM old;
              INSERT INTO attempts (tenant_id, delivery_id, attempt, at, status, duration_ms)
                  SELECT tenant_id, id, attempt, '2023-12-01', 200, 1 FROM old, generate_series(1, 2) attempt"
         ))

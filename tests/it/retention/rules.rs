@@ -46,7 +46,7 @@ async fn unfinished_and_dead_lettered_deliveries_never_expire() {
         assert_eq!(of(&removed, "deliveries", "removed"), 0);
         assert_eq!(webhook.rows(&database).await, [1, 1, 2], "{state}: a replay needs its event");
         // It expires once it has been settled.
-        database.execute("UPDATE deliveries SET state = 'delivered'").await;
+        database.execute("UPDATE deliveries SET state = 'delivered', next_attempt_at = NULL").await;
         connectctl(&database).list(&["retention", "run"]).await;
         assert_eq!(webhook.rows(&database).await, [0, 0, 0], "{state}");
     }
@@ -69,9 +69,8 @@ async fn an_event_stays_until_its_last_delivery_is_removed() {
     let database = TestDatabase::new().await;
     let old = days_ago(60);
     let webhook = Webhook::write(&database, "delivered", old, old).await;
-    let other =
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-        SELECT tenant_id, $2, $1, $1, 'dead', now() FROM tenants WHERE slug = 'acme'";
+    let other = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
+        SELECT tenant_id, $2, $1, $1, 'dead', now(), 1 FROM tenants WHERE slug = 'acme'";
     let client = database.connect().await;
     client.execute(other, &[&webhook.event, &id_at(old)]).await.expect("another delivery of the event");
     connectctl(&database).list(&["retention", "run"]).await;
@@ -82,19 +81,23 @@ async fn an_event_stays_until_its_last_delivery_is_removed() {
 }
 
 #[tokio::test]
-async fn events_that_were_not_relayed_never_expire() {
+async fn events_that_wait_for_their_fan_out_never_expire() {
     let database = TestDatabase::new().await;
     let (old, tenant) = (days_ago(60), tenant(&database).await);
-    let insert =
-        "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-        VALUES ($1, $2, 'lead.assigned', 'crm', '{}', $3, $4)";
+    let insert = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+        VALUES ($1, $2, 'lead.assigned', 'crm', '{}', $3)";
+    let wait = "INSERT INTO outbox_pending (tenant_id, event_id, created_at) VALUES ($1, $2, $3)";
     let client = database.connect().await;
-    for relayed in [None, Some(old)] {
-        client.execute(insert, &[&tenant, &id_at(old), &old, &relayed]).await.expect("an event");
+    let (fanned_out, waiting) = (id_at(old), id_at(old));
+    for event in [fanned_out, waiting] {
+        client.execute(insert, &[&tenant, &event, &old]).await.expect("an event");
     }
+    client.execute(wait, &[&tenant, &waiting, &old]).await.expect("a pending event");
+    let plan = connectctl(&database).list(&["retention", "plan"]).await;
+    assert_eq!(of(&plan, "outbox", "due"), 1);
     let removed = connectctl(&database).list(&["retention", "run"]).await;
     assert_eq!(of(&removed, "outbox", "removed"), 1);
-    assert_eq!(database.count("SELECT count(*) FROM outbox WHERE relayed_at IS NULL").await, 1);
+    assert_eq!(database.count("SELECT count(*) FROM outbox JOIN outbox_pending USING (event_id)").await, 1);
 }
 
 /// Inserts a row of `at`. Its parameters are the tenant, a fresh id, and the time.

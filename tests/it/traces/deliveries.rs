@@ -1,4 +1,4 @@
-//! Traces of parked, replayed and retried deliveries, and of units of several requests.
+//! Traces of waiting, replayed and retried deliveries, and of units of several requests.
 
 use super::{SENT, TRACE, enquiry_submitted, lines, request, request_id, trace_of, verbose};
 use futures_util::future::join_all;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tests::{Behavior, MAX_WAIT, Receiver, eventually, text};
 
 #[tokio::test]
-async fn a_parked_or_replayed_delivery_keeps_its_trace() {
+async fn a_waiting_or_replayed_delivery_keeps_its_trace() {
     let mut world = verbose().set("CONNECT_WEBHOOK_ATTEMPTS", "1").start().await;
     let receiver = Receiver::http();
     receiver.respond_to_next("/hooks", [Behavior::status(500)]);
@@ -18,8 +18,8 @@ async fn a_parked_or_replayed_delivery_keeps_its_trace() {
     let response = world.http().send(&request(&world, enquiry_submitted()).with("traceparent", SENT)).await;
     assert_eq!(response.status, 200, "{response:?}");
     eventually("the delivery waits", MAX_WAIT, async || {
-        let parked = "SELECT count(*) FROM deliveries WHERE parked_at IS NOT NULL";
-        if world.database.count(parked).await == 1 { Ok(()) } else { Err("it doesn't".to_owned()) }
+        let waiting = "SELECT count(*) FROM deliveries WHERE state = 'pending'";
+        if world.database.count(waiting).await == 1 { Ok(()) } else { Err("it doesn't".to_owned()) }
     })
     .await;
     // The new dispatcher knows the trace only from the database.

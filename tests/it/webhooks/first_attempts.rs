@@ -1,7 +1,7 @@
-//! First attempts, which go directly from the outbox to the receivers: crashes, drains, slow receivers and the limit of
-//! concurrent attempts.
+//! First attempts: their rows, crashes, drains, and an absent broker.
 
 use super::OutboundWorld;
+use serde_json::json;
 use std::collections::HashSet;
 use tests::{Behavior, MAX_WAIT, Program, World, eventually, text};
 
@@ -16,24 +16,6 @@ impl OutboundWorld {
         Self::start_with(World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT)).await
     }
 
-    /// What a metric of all dispatchers adds up to.
-    async fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Vec<f64> {
-        let mut sums = Vec::new();
-        for dispatcher in &self.world.dispatchers {
-            sums.push(dispatcher.metrics().await.sum(name, labels));
-        }
-        sums
-    }
-
-    /// The number of deliveries that were published to the queue.
-    async fn queued(&self) -> f64 {
-        self.sum("connect_publish_total", &[("queue", "webhooks")]).await.into_iter().sum()
-    }
-
-    async fn pending_events(&self) -> i64 {
-        self.world.database.count("SELECT count(*) FROM outbox WHERE relayed_at IS NULL").await
-    }
-
     async fn restart_dispatcher(&mut self) {
         self.world.dispatchers[0].kill();
         self.world.dispatchers.clear();
@@ -42,27 +24,27 @@ impl OutboundWorld {
 }
 
 #[tokio::test]
-async fn a_first_attempt_needs_no_message_and_no_row_before_it_ends() {
+async fn a_delivery_is_a_numbered_row_before_its_first_attempt_ends() {
     let outbound = OutboundWorld::with_long_timeout().await;
     let subscription = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.hold();
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(204).held()]);
     outbound.open_lead().await;
     outbound.receiver.wait_for(1).await;
-    assert_eq!(outbound.deliveries(&subscription).await.len(), 0);
-    assert_eq!(outbound.pending_events().await, 1);
-    assert_eq!(outbound.queued().await, 0.0);
+    let [delivery] = &outbound.deliveries(&subscription).await[..] else { panic!("one delivery") };
+    assert_eq!((&delivery["state"], &delivery["number"]), (&json!("pending"), &json!(1)));
+    assert_eq!(outbound.pending_events().await, 0);
     outbound.receiver.release();
-    // One after the other: deliveries to a receiver that is still busy may go through the queue.
-    for count in 1..10 {
-        outbound.until_deliveries("delivered", count).await;
+    for _ in 1..10 {
         outbound.open_lead().await;
     }
     outbound.until_deliveries("delivered", 10).await;
-    outbound.until_settled().await;
-    let attempts = outbound.attempts(&subscription).await;
-    assert_eq!(attempts.len(), 10);
-    assert_eq!(outbound.queued().await, 0.0);
+    let numbers: Vec<Option<i64>> =
+        outbound.deliveries(&subscription).await.iter().map(|delivery| delivery["number"].as_i64()).collect();
+    assert_eq!(numbers, (1..=10).map(Some).collect::<Vec<_>>());
+    // A success at once is on record in its own row alone.
+    assert_eq!(outbound.world.database.count("SELECT count(*) FROM attempts").await, 0);
+    assert_eq!(outbound.attempts(&subscription).await.len(), 10);
 }
 
 #[tokio::test]
@@ -83,8 +65,6 @@ async fn a_delivery_is_recorded_in_one_round_trip() {
     outbound.receiver.release();
     // All statements arrive and are committed although the server sends no result.
     outbound.until_deliveries("delivered", WARM + 1).await;
-    assert_eq!(outbound.pending_events().await, 0);
-    assert_eq!(outbound.world.database.count("SELECT count(*) FROM attempts").await, WARM + 1);
     postgres.restore();
 }
 
@@ -123,7 +103,7 @@ async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
     outbound.open_lead().await;
     outbound.until_deliveries("delivered", 3).await;
     outbound.receiver.wait_for(5).await;
-    assert_eq!(outbound.pending_events().await, 1, "two deliveries are not on record");
+    assert_eq!(outbound.count("pending").await, 2);
     outbound.restart_dispatcher().await;
     outbound.until_deliveries("delivered", 5).await;
     outbound.until_settled().await;
@@ -139,96 +119,42 @@ async fn a_killed_dispatcher_repeats_only_unrecorded_deliveries() {
 }
 
 #[tokio::test]
-async fn an_event_is_relayed_once_all_its_deliveries_are_recorded() {
-    let outbound = OutboundWorld::with_long_timeout().await;
-    let paused = outbound.subscribe("/paused", &[]).await;
-    outbound.change_subscription("pause", &paused).await;
-    let failing = outbound.subscribe("/failing", &[]).await;
-    outbound.receiver.respond_to_next("/failing", [Behavior::status(500)]);
-    for number in 0..20 {
-        outbound.subscribe(&format!("/well/{number}"), &[]).await;
-    }
-    outbound.receiver.hold();
-    outbound.receiver.respond_to_next("/well/0", [Behavior::status(204).held()]);
-    outbound.open_lead().await;
-    // All but the one that is held are on record: 19 delivered at once, one at its second attempt, one parked.
-    outbound.until_deliveries("delivered", 20).await;
-    outbound.until_parked(&paused, 1).await;
-    assert_eq!(outbound.pending_events().await, 1);
-    outbound.receiver.release();
-    outbound.until_deliveries("delivered", 21).await;
-    eventually("the event is relayed", MAX_WAIT, async || match outbound.pending_events().await {
-        0 => Ok(()),
-        pending => Err(format!("{pending} pending")),
-    })
-    .await;
-    assert_eq!(outbound.attempts(&failing).await.len(), 2);
-    assert_eq!(outbound.queued().await, 0.0);
-    outbound.change_subscription("resume", &paused).await;
-    outbound.until_deliveries("delivered", 22).await;
-    assert_eq!(outbound.receiver.count(), 23, "each once, and one that failed");
-}
-
-#[tokio::test]
-async fn deliveries_beyond_the_concurrency_go_through_the_queue_to_any_dispatcher() {
-    let builder =
-        World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_CONCURRENCY", "2");
-    let outbound = OutboundWorld::with_dispatchers(2, builder).await;
-    outbound.subscribe("/hooks", &[]).await;
-    outbound.open_lead().await;
-    outbound.until_deliveries("delivered", 1).await;
-    outbound.receiver.hold();
-    outbound.receiver.respond("/hooks", Behavior::status(204).held());
-    outbound.insert_outbox_events(60, "lead.assigned").await;
-    // A dispatcher may have two attempts under way: a third one must be of the other dispatcher.
-    outbound.receiver.wait_for(1 + 3).await;
-    eventually("deliveries go through the queue", MAX_WAIT, async || match outbound.queued().await {
-        0.0 => Err("none".to_owned()),
-        _ => Ok(()),
-    })
-    .await;
-    outbound.receiver.release();
-    outbound.until_deliveries("delivered", 61).await;
-    outbound.until_settled().await;
-    let ids: HashSet<String> = outbound
-        .receiver
-        .received()
-        .iter()
-        .map(|webhook| webhook.header("x-connect-delivery").to_owned())
-        .collect();
-    assert_eq!((ids.len(), outbound.receiver.count()), (61, 61), "each once");
-    let attempts = outbound.sum("connect_webhook_attempts_total", &[]).await;
-    assert!(attempts.iter().all(|attempts| *attempts > 0.0), "{attempts:?}");
-}
-
-#[tokio::test]
-async fn without_a_broker_first_attempts_are_made_and_a_slow_receiver_delays_no_other() {
-    let builder = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT);
+async fn without_a_broker_deliveries_retries_and_replays_go_on_and_notices_are_published_later() {
+    let builder = World::with().set("CONNECT_WEBHOOK_TIMEOUT", TIMEOUT).set("CONNECT_WEBHOOK_ATTEMPTS", "2");
     let mut outbound = OutboundWorld::without_dispatcher(builder).await;
-    outbound.subscribe("/dead", &["--events", "lead.stage_changed"]).await;
+    let dead = outbound.subscribe("/dead", &["--events", "lead.stage_changed"]).await;
     outbound.subscribe("/alive", &["--events", "lead.assigned"]).await;
     let mut settings = outbound.world.settings().to_vec();
     settings.push(("AMQP_URL".to_owned(), "amqp://127.0.0.1:1/%2f".to_owned()));
     let mut without_broker = Program::spawn("connect-dispatcher", &settings);
     without_broker.until_listening().await;
     outbound.world.dispatchers.push(without_broker);
-    outbound.insert_outbox_events(1, "lead.assigned").await;
-    outbound.until_deliveries("delivered", 1).await;
-    outbound.receiver.hold();
-    outbound.receiver.respond("/dead", Behavior::status(204).held());
-    outbound.insert_outbox_events(100, "lead.stage_changed").await;
-    outbound.receiver.wait_for_at("/dead", 1).await;
-    for told in 1..=20 {
-        outbound.insert_outbox_events(10, "lead.assigned").await;
-        outbound.receiver.wait_for_at("/alive", 1 + 10 * told).await;
-    }
-    outbound.until_deliveries("delivered", 201).await;
-    outbound.receiver.release();
+    outbound.world.dispatchers[0].until_ready().await;
+    outbound.receiver.respond("/dead", Behavior::status(500));
+    outbound.receiver.respond_to_next("/alive", [Behavior::status(500)]);
+    outbound.insert_outbox_events(3, "lead.stage_changed").await;
+    outbound.insert_outbox_events(100, "lead.assigned").await;
+    outbound.until_deliveries("delivered", 100).await;
+    outbound.until_deliveries("dead", 3).await;
+    assert_eq!(outbound.receiver.received_at("/alive").len(), 101, "one was retried");
+    let replayed = text(&outbound.deliveries(&dead).await[0]["id"]).to_owned();
+    outbound.receiver.respond("/dead", Behavior::status(204));
+    outbound.world.connectctl.json(&["delivery", "replay", &replayed]).await;
+    outbound.until_deliveries("delivered", 101).await;
 
-    // What waits in the database needs the broker.
+    // The notices of those that are still dead wait in the database until there is a broker.
+    assert_eq!(outbound.world.database.count("SELECT count(*) FROM deliveries WHERE needs_notice").await, 2);
+    outbound.world.dispatchers[0].kill();
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
-    outbound.until_deliveries_within(MAX_WAIT * 9, "delivered", 301).await;
+    outbound.world.until_depth("webhooks.dead", 2).await;
+    eventually("the notices are noted", MAX_WAIT, async || {
+        match outbound.world.database.count("SELECT count(*) FROM deliveries WHERE needs_notice").await {
+            0 => Ok(()),
+            left => Err(left.to_string()),
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -239,7 +165,7 @@ async fn a_drain_records_attempts_under_way_and_leaves_the_rest_to_the_next() {
     let subscription = outbound.subscribe("/hooks", &[]).await;
     outbound.receiver.hold();
     outbound.receiver.respond_to_next("/hooks", [Behavior::status(204).held()]);
-    // A receiver without a history gets one attempt at a time: the others wait in its lane, in the queue or in the outbox.
+    // A receiver without a history gets few attempts at a time: the others wait in the database.
     outbound.insert_outbox_events(30, "lead.assigned").await;
     outbound.receiver.wait_for(1).await;
     outbound.world.dispatchers[0].signal("TERM");

@@ -1,12 +1,12 @@
 //! Outbound webhooks, from their cause to the receiver, with the real programs.
 
-mod conservation;
 mod delivery;
 mod echo;
 mod egress;
 mod faults;
 mod first_attempts;
 mod isolation;
+mod model;
 mod operator;
 mod outcomes;
 mod replay;
@@ -14,6 +14,7 @@ mod replay_jobs;
 mod rotation;
 mod round_trips;
 mod schedule;
+mod slots;
 mod subscriptions;
 mod test_events;
 mod types;
@@ -114,7 +115,6 @@ impl OutboundWorld {
         eventually(&format!("{count} deliveries are {state}"), within, async || {
             match self.count(state).await {
                 found if found == count => Ok(()),
-                // The queues are asked by connections of their own, so not each time.
                 found if began.elapsed() > within / 2 => Err(format!("{found}; {}", self.describe().await)),
                 found => Err(format!("{found}")),
             }
@@ -122,23 +122,24 @@ impl OutboundWorld {
         .await;
     }
 
-    /// Where the deliveries are, and how many messages wait, for the message of a failed test.
+    /// Where the deliveries are, for the message of a failed test.
     async fn describe(&self) -> String {
-        let query = "SELECT state, attempts, count(*), count(parked_at) AS parked,
-                            min(next_attempt_at - now())::text AS due_in, max(parked_until - now())::text AS parked_for
+        let query = "SELECT state, attempts, count(*), min(next_attempt_at - now())::text AS due_in
                      FROM deliveries GROUP BY state, attempts";
         let deliveries = self.world.database.rows(query, &[]).await;
-        let mut messages = Vec::new();
-        for queue in ["webhooks", "webhooks.retry.1", "webhooks.retry.2", "webhooks.dead"] {
-            messages.push((queue, self.world.queues.depth(queue).await));
-        }
-        let outbox = self.world.database.count("SELECT count(*) FROM outbox WHERE relayed_at IS NULL").await;
-        format!("{deliveries:?}, messages {messages:?}, {outbox} events to relay")
+        let slots = "SELECT holder, count(*), max(leased_until - now())::text AS leased FROM dispatcher_slots GROUP BY 1";
+        let slots = self.world.database.rows(slots, &[]).await;
+        format!("{deliveries:?}, {} events to fan out, slots {slots:?}", self.pending_events().await)
     }
 
-    /// Waits until no event is waiting to be relayed and no delivery is pending.
+    /// The number of events that are not fanned out.
+    async fn pending_events(&self) -> i64 {
+        self.world.database.count("SELECT count(*) FROM outbox_pending").await
+    }
+
+    /// Waits until no event is waiting to be fanned out and no delivery is pending.
     async fn until_settled(&self) {
-        let query = "SELECT (SELECT count(*) FROM outbox WHERE relayed_at IS NULL)
+        let query = "SELECT (SELECT count(*) FROM outbox_pending)
                           + (SELECT count(*) FROM deliveries WHERE state = 'pending')";
         eventually("no event or delivery is pending", MAX_WAIT, async || {
             match self.world.database.count(query).await {
@@ -161,25 +162,31 @@ impl OutboundWorld {
     /// Attempts on record of the deliveries to a subscription, in their order.
     async fn attempts(&self, subscription: &Subscription) -> Vec<Value> {
         let query = "SELECT a.attempt, a.status, a.error, a.response, a.duration_ms, a.at
-                     FROM attempts a JOIN deliveries d USING (tenant_id, delivery_id)
-                     WHERE d.subscription_id::text = $1 ORDER BY d.event_id, a.attempt";
+                     FROM deliveries d CROSS JOIN LATERAL (
+                         SELECT attempt, status, error, response, duration_ms, at FROM attempts a
+                         WHERE a.tenant_id = d.tenant_id AND a.delivery_id = d.delivery_id
+                         UNION ALL
+                         SELECT 1, d.last_status, d.last_error, NULL, d.last_duration_ms, d.last_at
+                         WHERE d.attempts = 1 AND d.state = 'delivered'
+                     ) a
+                     WHERE d.subscription_id::text = $1 ORDER BY d.number, a.attempt";
         self.world.database.rows(query, &[&subscription.id]).await
     }
 
-    /// Deliveries to a subscription, in the order of their events.
+    /// Deliveries to a subscription, in the order of their numbers.
     async fn deliveries(&self, subscription: &Subscription) -> Vec<Value> {
         let query =
-            "SELECT d.delivery_id::text AS id, d.event_id::text AS event, d.state, d.attempts, d.parked_at
-                     FROM deliveries d WHERE d.subscription_id::text = $1 ORDER BY d.event_id";
+            "SELECT d.delivery_id::text AS id, d.event_id::text AS event, d.state, d.attempts, d.number
+                     FROM deliveries d WHERE d.subscription_id::text = $1 ORDER BY d.number";
         self.world.database.rows(query, &[&subscription.id]).await
     }
 
-    /// Waits until that many deliveries to a subscription wait in the database.
-    async fn until_parked(&self, subscription: &Subscription, count: usize) {
-        eventually(&format!("{count} deliveries are parked"), MAX_WAIT, async || {
+    /// Waits until that many deliveries to a subscription are pending.
+    async fn until_pending(&self, subscription: &Subscription, count: usize) {
+        eventually(&format!("{count} deliveries are pending"), MAX_WAIT, async || {
             let deliveries = self.deliveries(subscription).await;
-            let parked = deliveries.iter().filter(|delivery| !delivery["parked_at"].is_null()).count();
-            if parked == count { Ok(()) } else { Err(format!("{deliveries:?}")) }
+            let pending = deliveries.iter().filter(|delivery| delivery["state"] == "pending").count();
+            if pending == count { Ok(()) } else { Err(format!("{deliveries:?}")) }
         })
         .await;
     }

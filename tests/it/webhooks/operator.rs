@@ -3,7 +3,7 @@
 use super::OutboundWorld;
 use serde_json::json;
 use std::time::{Duration, Instant};
-use tests::{Behavior, MAX_WAIT, Program, World, eventually};
+use tests::{Behavior, MAX_WAIT, World, eventually};
 
 #[tokio::test]
 async fn a_dispatcher_on_sigterm_finishes_and_records_the_attempt_under_way() {
@@ -30,35 +30,6 @@ async fn a_dispatcher_on_sigterm_finishes_and_records_the_attempt_under_way() {
 }
 
 #[tokio::test]
-async fn a_draining_dispatcher_leaves_waiting_deliveries_to_others_immediately() {
-    let settings =
-        World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "600s").set("CONNECT_WEBHOOK_TIMEOUT", "600s");
-    let mut outbound = OutboundWorld::with_dispatchers(2, settings).await;
-    outbound.subscribe("/hangs", &["--events", "lead.stage_changed"]).await;
-    outbound.subscribe("/responses", &["--events", "lead.assigned"]).await;
-    outbound.receiver.hold();
-    outbound.receiver.respond("/hangs", Behavior::status(204).held());
-    // Enough for both to have a hanging attempt under way, with more deliveries waiting.
-    outbound.insert_outbox_events(40, "lead.stage_changed").await;
-    outbound.receiver.wait_for_at("/hangs", 2).await;
-    outbound.world.dispatchers[1].signal("TERM");
-    outbound.world.dispatchers[1].until_unready().await;
-    for _ in 0..20 {
-        outbound.insert_outbox_events(5, "lead.assigned").await;
-    }
-    let told = outbound.receiver.wait_for_at("/responses", 100).await;
-    assert_eq!(told.len(), 100);
-    assert!(
-        outbound.world.dispatchers[1].operator_get("/livez").await.is_ok(),
-        "it still waits for its attempt"
-    );
-    outbound.receiver.release();
-    assert_eq!(outbound.world.dispatchers[1].until_ended(MAX_WAIT).await.code(), Some(0));
-    outbound.until_deliveries("delivered", 140).await;
-    assert_eq!(outbound.receiver.received_at("/hangs").len(), 40, "each once");
-}
-
-#[tokio::test]
 async fn an_attempt_that_outlasts_the_drain_is_repeated_by_the_next_dispatcher() {
     let settings = World::with().set("CONNECT_SHUTDOWN_TIMEOUT", "3s").set("CONNECT_WEBHOOK_TIMEOUT", "60s");
     let mut outbound = OutboundWorld::start_with(settings).await;
@@ -69,8 +40,7 @@ async fn an_attempt_that_outlasts_the_drain_is_repeated_by_the_next_dispatcher()
     let asked = Instant::now();
     assert_eq!(outbound.world.dispatchers[0].terminate().await.code(), Some(0));
     assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
-    let query = "SELECT count(*) FROM outbox WHERE relayed_at IS NULL";
-    assert_eq!(outbound.world.database.count(query).await, 1, "it waits where it was");
+    assert_eq!(outbound.count("pending").await, 1, "it waits where it was");
 
     outbound.world.dispatchers.clear();
     outbound.world.add_dispatcher().await;
@@ -81,73 +51,72 @@ async fn an_attempt_that_outlasts_the_drain_is_repeated_by_the_next_dispatcher()
 }
 
 #[tokio::test]
-async fn a_dispatcher_is_ready_while_broker_and_database_are_available() {
+async fn a_dispatcher_is_ready_while_the_database_is_available_with_or_without_a_broker() {
     let builder = World::with().ingests(0).workers(0).dispatchers(1).through_proxies();
     let world = builder.set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true").start().await;
     let dispatcher = &world.dispatchers[0];
-    let until = async |broker: bool, postgres: bool| {
-        eventually(&format!("broker {broker}, postgres {postgres}"), MAX_WAIT, async || {
+    let until = async |postgres: bool| {
+        eventually(&format!("postgres {postgres}"), MAX_WAIT, async || {
             let response = dispatcher.operator_get("/readyz").await.map_err(|error| format!("{error:?}"))?;
             let checks = &response.json()["checks"];
-            let expected = json!({
-                "broker": broker,
-                "consuming": broker,
-                "master_key": postgres,
-                "postgres": postgres,
-                "publishing": broker,
-            });
-            let all = if broker && postgres { 200 } else { 503 };
+            let expected = json!({"master_key": postgres, "postgres": postgres, "slots": postgres});
+            let all = if postgres { 200 } else { 503 };
             if (response.status, checks) == (all, &expected) { Ok(()) } else { Err(format!("{response:?}")) }
         })
         .await;
     };
-    until(true, true).await;
+    until(true).await;
     world.proxies().broker.reset_connections();
-    until(false, true).await;
-    assert_eq!(dispatcher.operator_get("/livez").await.expect("alive").status, 200);
-    world.proxies().broker.restore();
-    until(true, true).await;
+    eventually("the lost broker is shown", MAX_WAIT, async || {
+        match dispatcher.metrics().await.sum("connect_broker_connected", &[]) {
+            0.0 => Ok(()),
+            connected => Err(connected.to_string()),
+        }
+    })
+    .await;
+    until(true).await;
     world.proxies().postgres.reset_connections();
-    until(true, false).await;
+    until(false).await;
+    assert_eq!(dispatcher.operator_get("/livez").await.expect("alive").status, 200);
     world.proxies().postgres.restore();
-    until(true, true).await;
+    until(true).await;
     world.proxies().postgres.stall();
-    until(true, false).await;
+    until(false).await;
     world.proxies().postgres.restore();
-    until(true, true).await;
+    until(true).await;
 }
 
 #[tokio::test]
-async fn the_outbox_backlog_and_its_age_are_exported_even_without_a_broker() {
+async fn what_waits_and_its_age_are_exported() {
     let mut outbound = OutboundWorld::without_dispatcher(World::with()).await;
     outbound.subscribe("/hooks", &[]).await;
-    // Events with a first attempt under way count as pending.
-    outbound.receiver.hold();
-    outbound.receiver.respond("/hooks", Behavior::status(204).held());
     for _ in 0..3 {
         outbound.open_lead().await;
     }
-    let query = "SELECT count(*) FROM outbox WHERE relayed_at IS NULL";
-    assert_eq!(outbound.world.database.count(query).await, 3);
-    outbound.world.database.execute("UPDATE outbox SET created_at = now() - interval '1 hour'").await;
-    let mut settings = outbound.world.settings().to_vec();
-    settings.push(("AMQP_URL".to_owned(), "amqp://127.0.0.1:1/%2f".to_owned()));
-    let mut without_broker = Program::spawn("connect-dispatcher", &settings);
-    without_broker.until_listening().await;
-    outbound.world.dispatchers.push(without_broker);
-    outbound.until_metric("connect_outbox_pending", &[], 3.0).await;
-    let metrics = outbound.world.dispatchers[0].metrics().await;
-    let oldest = metrics.sum("connect_outbox_oldest_seconds", &[]);
-    assert!((3_600.0..3_700.0).contains(&oldest), "{oldest}");
-    assert_eq!(metrics.sum("connect_broker_connected", &[]), 0.0);
-    assert_eq!(outbound.world.dispatchers[0].until_unready().await["ready"], false);
-
-    outbound.world.dispatchers.clear();
-    outbound.receiver.release();
+    outbound.world.database.execute("UPDATE outbox_pending SET created_at = now() - interval '1 hour'").await;
+    // The slots of all tenants are held by a dispatcher that is stuck.
+    let hold =
+        "UPDATE dispatcher_slots SET holder = gen_random_uuid(), leased_until = now() + interval '1 hour'";
+    outbound.world.database.execute(hold).await;
     outbound.world.add_dispatcher().await;
-    outbound.until_deliveries("delivered", 3).await;
+    outbound.until_metric("connect_outbox_pending", &[], 3.0).await;
+    let oldest = outbound.world.dispatchers[0].metrics().await.sum("connect_outbox_oldest_seconds", &[]);
+    assert!((3_600.0..3_700.0).contains(&oldest), "{oldest}");
+    outbound.until_metric("connect_dispatcher_slots", &[("state", "held")], 0.0).await;
+
+    outbound.receiver.hold();
+    outbound.receiver.respond("/hooks", Behavior::status(204).held());
+    outbound.world.database.execute("UPDATE dispatcher_slots SET leased_until = now()").await;
+    outbound.until_metric("connect_webhook_due", &[], 3.0).await;
     outbound.until_metric("connect_outbox_pending", &[], 0.0).await;
     outbound.until_metric("connect_outbox_oldest_seconds", &[], 0.0).await;
+    outbound.until_metric("connect_dispatcher_slots", &[("state", "held")], 64.0).await;
+    let metrics = outbound.world.dispatchers[0].metrics().await;
+    assert!(metrics.sum("connect_webhook_oldest_due_seconds", &[]) > 0.0);
+    outbound.receiver.release();
+    outbound.until_deliveries("delivered", 3).await;
+    outbound.until_metric("connect_webhook_due", &[], 0.0).await;
+    outbound.until_metric("connect_webhook_oldest_due_seconds", &[], 0.0).await;
 }
 
 #[tokio::test]

@@ -16,10 +16,9 @@ impl OutboundWorld {
         self.world.connectctl.json(&[&["delivery", "replay"], words].concat()).await
     }
 
-    /// Waits until `count` deliveries are dead and their dead letters are in the queue.
-    async fn until_dead_lettered(&self, count: u32) {
-        self.until_deliveries("dead", count.into()).await;
-        self.world.until_depth("webhooks.dead", count).await;
+    /// Waits until `count` deliveries are dead.
+    async fn until_dead_lettered(&self, count: i64) {
+        self.until_deliveries("dead", count).await;
     }
 
     /// The only delivery to a subscription, as `delivery show` shows it.
@@ -65,7 +64,6 @@ async fn a_replayed_dead_letter_gets_six_more_attempts_with_the_same_ids() {
     assert_eq!((received.len(), ids(&received).len()), (18, 1));
     assert_eq!(received[0].header("x-connect-delivery"), id);
     assert!(received.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));
-    outbound.world.until_depth("webhooks.dead", 0).await;
     outbound.until_metric("connect_webhook_dead_total", &[], 2.0).await;
     outbound.until_metric("connect_webhook_retries_total", &[("attempt", "6")], 3.0).await;
 }
@@ -126,5 +124,4 @@ async fn replays_a_time_range_including_delivered_ones() {
     assert_eq!((again.len(), ids(&again)), (2, ids(&before[1..3])));
     assert!(again.iter().all(|webhook| webhook.verify(&subscription.secret).is_ok()));
     assert_eq!((outbound.count("delivered").await, outbound.count("dead").await), (3, 1));
-    outbound.world.until_depth("webhooks.dead", 1).await;
 }

@@ -143,5 +143,6 @@ fn delivery_meta(random: &mut Random) -> DeliveryMeta {
         published_at: chrono::DateTime::UNIX_EPOCH,
         traceparent: random.once_in(2).then(|| format!("00-{}", random.next())),
         request_id: random.once_in(2).then(|| id(random)),
+        reason: "status 500".to_owned(),
     }
 }

@@ -82,7 +82,7 @@ pub async fn run(seed: u64, length: Duration, logs: &Path) -> Report {
     }
     rest::heal(&stack).await;
     rest::until_at_rest(&stack, &run, &receiver).await;
-    rest::check_deliveries_are_accounted_for(&stack, &run).await;
+    rest::check_numbers(&stack, &run).await;
     stack.save_logs().await;
     let mut oracle = std::mem::take(&mut *run.oracle());
     Box::pin(verify::check(&stack, &mut oracle, &receiver)).await;

@@ -144,12 +144,12 @@ impl Pipeline {
         Self { database, numbers: self.numbers.with_connections(counters), ..self.clone() }
     }
 
-    /// Runs a unit, retries it after a conflict with another one, and notifies the dispatcher if it has emitted events.
+    /// Runs a unit, retries it after a conflict with another one, and notifies the dispatchers if it has emitted events.
     async fn run<U: UnitOfWork>(&self, unit: &U) -> Result<U::Output, TxError> {
         match self.database.run_attempts(U::NAME, &UnitRun { pipeline: self, unit }).await {
-            Ok(FinishedUnit { output, has_emitted }) => {
-                if has_emitted {
-                    self.notifier.notify();
+            Ok(FinishedUnit { output, emitting }) => {
+                if !emitting.is_empty() {
+                    self.notifier.notify(&emitting);
                 }
                 Ok(output)
             }
@@ -165,7 +165,8 @@ struct UnitRun<'a, U> {
 
 struct FinishedUnit<T> {
     output: T,
-    has_emitted: bool,
+    /// Tenants with new events in the outbox.
+    emitting: Vec<TenantId>,
 }
 
 impl<U: UnitOfWork> RetryableTransaction for UnitRun<'_, U> {
@@ -202,15 +203,16 @@ impl<U: UnitOfWork> UnitRun<'_, U> {
             .unwrap_or_else(|_| Err(TxError::Abandoned("the rules panicked".to_owned())));
         match decision? {
             Decision::Commit(output, last) => {
-                let has_emitted = loaded.states.values().any(|state| state.emitted().next().is_some());
+                let emits = |state: &&TenantState| state.emitted().next().is_some();
+                let emitting = loaded.states.values().filter(emits).map(|state| state.tenant.id).collect();
                 let mut queries = store::writes(&loaded.states, unit_ctx.now);
                 queries.extend(last);
                 if !queries.is_empty() {
                     transaction.commit(&queries).await?;
                 }
-                Ok(FinishedUnit { output, has_emitted })
+                Ok(FinishedUnit { output, emitting })
             }
-            Decision::Discard(output) => Ok(FinishedUnit { output, has_emitted: false }),
+            Decision::Discard(output) => Ok(FinishedUnit { output, emitting: Vec::new() }),
         }
     }
 }

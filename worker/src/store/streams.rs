@@ -27,10 +27,14 @@ common::statements! {
 
     const OUTBOX = "
     -- outbox.insert
-    INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id, created_at)
-    SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, traceparent, request_id, $9
-    FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
-         AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id)";
+    WITH new AS (
+        INSERT INTO outbox (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id, created_at)
+        SELECT tenant_id, event_id, event_type, key_prefix, origin, envelope::json, traceparent, request_id, $9
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::uuid[])
+             AS new (tenant_id, event_id, event_type, key_prefix, origin, envelope, traceparent, request_id)
+        RETURNING tenant_id, event_id
+    )
+    INSERT INTO outbox_pending (tenant_id, event_id, created_at) SELECT tenant_id, event_id, $9 FROM new";
 }
 
 /// Writes new timeline entries.

@@ -179,7 +179,7 @@ pub(crate) struct BookingCancel {
 /// Maximum time for closing the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-const QUEUES: QueueUse = QueueUse { publishes: &[Queue::Crm], consumes: &[], retry_levels: 0 };
+const QUEUES: QueueUse = QueueUse { publishes: &[Queue::Crm], consumes: &[], notices: &[] };
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
     let Command { options, action } = command;

@@ -54,14 +54,13 @@ async fn export(of: &ClientArgs, context: &mut Context) -> anyhow::Result<()> {
 
 async fn erase(erase: &Erase, context: &mut Context) -> anyhow::Result<()> {
     let (slug, id) = (erase.of.tenant.slug.as_str(), erase.of.client.as_str());
-    let (master_keys, broker) = (context.master_keys()?, context.broker().await?);
+    let (master_keys, broker) = (context.master_keys()?, context.settings()?);
     if !erase.yes {
         confirm(&format!("Erase client {id} of {slug} for good?"), "nothing is erased").await?;
     }
     let mut observer = context.output.observer();
     let Context { database, actor, .. } = &mut *context;
     let receipt = people::erase(database, actor, &master_keys, &broker, (slug, id), &mut observer).await?;
-    broker.close().await?;
     context.output.print_one(&receipt)
 }
 

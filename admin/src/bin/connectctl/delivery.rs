@@ -154,7 +154,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         Command::Summary => context.output.print_list(&deliveries::backlogs(&context.database).await?),
         Command::Show(named) => show(context, &named.id).await,
         Command::Replay(Replay { id: Some(id), .. }) => {
-            replay_one(context, &id).await?;
+            let Context { database, actor, .. } = &mut *context;
+            deliveries::replay_one(database, actor, &id).await?;
             show(context, &id).await
         }
         Command::Replay(replay) => replay_by_job(replay, context).await,
@@ -177,13 +178,6 @@ async fn show(context: &Context, id: &str) -> anyhow::Result<()> {
 pub(crate) fn print(context: &Context, delivery: &Delivery) -> anyhow::Result<()> {
     context.output.print_one(delivery)?;
     if context.output.is_json() { Ok(()) } else { context.output.print_list(&delivery.attempts) }
-}
-
-async fn replay_one(context: &mut Context, id: &str) -> anyhow::Result<()> {
-    deliveries::parse_id(id)?;
-    let (broker, mut observer) = (context.broker().await?, context.output.observer());
-    deliveries::replay_one(&mut context.database, &context.actor, &broker, id, &mut observer).await?;
-    Ok(broker.close().await?)
 }
 
 /// Counts what matches, and replays it by a job of the dispatcher.

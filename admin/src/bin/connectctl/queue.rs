@@ -43,8 +43,8 @@ Example:
 const REQUEUE_HELP: &str = "\
 Dead letters of events, records and crm return to the end of their queue. Their callers no longer wait for a reply;
 a records write is not applied, because its deadline has passed and its caller has got a 503.
-Dead letters of webhooks are replayed as deliveries, as `connectctl delivery replay --dead` does for one tenant. A
-dead letter is kept if its delivery is not dead, and removed if it was delivered or dropped meanwhile.
+Dead letters of webhooks are notices: the deliveries that they name are replayed, as `connectctl delivery replay --dead`
+does for one tenant, and the notices removed. A notice is kept if it cannot be read.
 
 Examples:
   connectctl queue requeue events --dead
@@ -157,7 +157,7 @@ async fn requeue(
     let mut observer = output.observer();
     let requeued = match requeue.named.queue {
         Queue::Webhooks => {
-            output.note("Dead letters of webhooks are replayed as deliveries, through the database.");
+            output.note("Dead letters of webhooks are replayed as deliveries.");
             queues::requeue_webhooks(&mut database, &actor, broker, requeue.limit, &mut observer).await?
         }
         queue @ (Queue::Events | Queue::Records | Queue::Crm) => {

@@ -62,7 +62,7 @@ impl DeadLetter {
         Self { causes, message_id, meta: header(META_HEADER).and_then(text), bytes }
     }
 
-    /// Why the queue of that full name dead-lettered it. The retry queues of webhooks dead-letter by design, when a wait ends.
+    /// Why the queue of that full name dead-lettered it.
     pub fn cause_in(&self, queue: &str) -> Option<&DeadLetterCause> {
         self.causes.iter().find(|cause| cause.queue == queue)
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn dead() -> BasicProperties {
-        let causes = vec![cause("p.webhooks", "rejected"), cause("p.webhooks.retry.0", "expired")];
+        let causes = vec![cause("p.events", "rejected"), cause("p.other", "expired")];
         BasicProperties::default()
             .with_headers(table(&[
                 ("x-death", AMQPValue::FieldArray(causes.into())),
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_dead_letter_names_queue_time_and_reason() {
         let letter = DeadLetter::from_properties(&dead(), 12);
-        let last = letter.cause_in("p.webhooks").unwrap();
+        let last = letter.cause_in("p.events").unwrap();
         assert_eq!((last.reason.as_str(), last.count), ("rejected", 3));
         assert_eq!(crate::clock::to_text(last.at.unwrap()), "2026-05-01T10:00:00.000Z");
         assert_eq!(letter.causes[1].reason, "expired");

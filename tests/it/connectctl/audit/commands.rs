@@ -174,8 +174,8 @@ async fn subscriptions_and_deliveries(audited: &mut Audited) {
 async fn delivered(database: &TestDatabase, subscription: &str) -> String {
     let id = Uuid::now_v7().to_string();
     let insert = format!(
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-         SELECT tenant_id, '{id}', '{id}', subscription_id, 'delivered', now()
+        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
+         SELECT tenant_id, '{id}', '{id}', subscription_id, 'delivered', now(), 1000
          FROM subscriptions WHERE subscription_id = '{subscription}'"
     );
     database.execute(&insert).await;

@@ -1,6 +1,6 @@
 //! `delivery list` and `delivery show`.
 
-use super::{deliveries, joined, subscribe, tenant};
+use super::{deliveries, joined, subscribe, tenant, world};
 use crate::connectctl::{fields, is_time};
 use serde_json::{Value, json};
 use tests::text;
@@ -34,8 +34,15 @@ async fn lists_deliveries_with_their_attempts_newest_last() {
     let client = world.database.connect().await;
     client.execute(attempts, &[&acme, &newer[0]]).await.expect("attempts");
 
+    // As the dispatcher records a delivery that succeeded at once.
+    let at_once = "UPDATE deliveries SET attempts = 1, last_at = '2026-05-01T10:00:01Z', last_status = 204, last_duration_ms = 7
+        WHERE delivery_id = $1";
+    client.execute(at_once, &[&older[0]]).await.expect("a row");
+
     let listed = world.connectctl.list(&["delivery", "list", "--tenant", "acme"]).await;
     assert_eq!(ids(&listed), [older[0], newer[0]]);
+    let only = json!([{"at": "2026-05-01T10:00:01.000Z", "status": 204, "error": null, "durationMs": 7}]);
+    assert_eq!(listed[0]["attempts"], only);
     let dead = &listed[1];
     assert_eq!(fields(dead), DELIVERY);
     assert_eq!(
@@ -93,4 +100,19 @@ async fn an_unknown_delivery_is_neither_shown_nor_replayed() {
             assert!(refusal.contains(&format!("delivery {unknown:?} does not exist")), "{refusal}");
         }
     }
+}
+
+#[tokio::test]
+async fn finds_the_deliveries_of_a_quiet_subscription_behind_those_of_a_busy_one() {
+    let (world, busy) = world().await;
+    let quiet = subscribe(&world, "acme").await;
+    let old = deliveries(&world, "acme", quiet, "delivered", 1, "2026-05-01T10:00:00Z").await;
+    // More than a page reads, all newer.
+    let many = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
+        SELECT $1, (lpad(to_hex(1790000000000 + n), 12, '0') || '70008000000000000000')::uuid, $2, $2, 'delivered', now(), n
+        FROM generate_series(1, 50_001) n";
+    let acme = tenant(&world, "acme").await;
+    world.database.connect().await.execute(many, &[&acme, &busy]).await.expect("rows");
+    let list = ["delivery", "list", "--tenant", "acme", "--subscription", &quiet.to_string()];
+    assert_eq!(ids(&world.connectctl.list(&list).await), old);
 }

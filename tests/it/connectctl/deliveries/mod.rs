@@ -1,4 +1,4 @@
-//! `delivery`: on rows and dead letters as the dispatcher writes them.
+//! `delivery`: on rows as the dispatcher writes them.
 
 mod list;
 mod replay;
@@ -6,8 +6,8 @@ mod replay_job;
 mod summary;
 
 use chrono::DateTime;
-use serde_json::{Value, json};
-use tests::{QueuedMessage, World, text};
+use serde_json::Value;
+use tests::{World, text};
 use uuid::{Timestamp, Uuid};
 
 /// A world with a worker, which has declared the queues, and a subscription of `acme`.
@@ -53,14 +53,14 @@ pub(crate) async fn deliveries(
     let ids: Vec<Uuid> = (0..count).map(|second| Uuid::new_v7(at(second))).collect();
     let events: Vec<Uuid> = (0..count).map(|second| Uuid::new_v7(at(second))).collect();
     let client = world.database.connect().await;
-    let outbox =
-        "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at, relayed_at)
-        SELECT $1, unnest($2::uuid[]), 'lead.assigned', 'crm', '{}', now(), now()";
+    let outbox = "INSERT INTO outbox (tenant_id, event_id, event_type, origin, envelope, created_at)
+        SELECT $1, unnest($2::uuid[]), 'lead.assigned', 'crm', '{}', now()";
     client.execute(outbox, &[&tenant, &events]).await.expect("outbox rows");
     let pending = "INSERT INTO deliveries
-            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, attempts)
+            (tenant_id, delivery_id, event_id, subscription_id, state, created_at, next_attempt_at, attempts, number)
         SELECT $1, delivery_id, event_id, $4, $5, $6::text::timestamptz + (at - 1) * interval '1 second',
-            CASE WHEN $5 = 'pending' THEN now() END, CASE WHEN $5 = 'pending' THEN 0 ELSE 6 END
+            CASE WHEN $5 = 'pending' THEN now() END, CASE WHEN $5 = 'pending' THEN 0 ELSE 6 END,
+            at + (SELECT count(*) FROM deliveries d WHERE d.subscription_id = $4)
         FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS given (delivery_id, event_id, at)";
     client
         .execute(pending, &[&tenant, &ids, &events, &subscription, &state, &created_at])
@@ -69,15 +69,8 @@ pub(crate) async fn deliveries(
     ids
 }
 
-/// The dead letter of a delivery, as the dispatcher publishes it.
-pub(crate) fn dead_letter(tenant: Uuid, delivery: Uuid, subscription: Uuid) -> QueuedMessage {
-    let meta = json!({"tenantId": tenant, "deliveryId": delivery, "subscriptionId": subscription, "eventId": Uuid::now_v7(),
-        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
-    QueuedMessage::new(b"{\"actor\":{\"email\":\"ana@example.com\"}}").with_meta(&meta.to_string())
-}
-
 async fn row(world: &World, id: Uuid) -> Value {
-    let query = "SELECT state, attempts, attempts_before, parked_at, next_attempt_at FROM deliveries WHERE delivery_id = $1";
+    let query = "SELECT state, attempts, attempts_before, needs_notice, next_attempt_at FROM deliveries WHERE delivery_id = $1";
     let mut rows = world.database.rows(query, &[&id]).await;
     assert_eq!(rows.len(), 1, "delivery {id}");
     rows.remove(0)

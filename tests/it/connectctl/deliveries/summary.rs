@@ -13,7 +13,7 @@ async fn lists_subscriptions_with_a_backlog_of_all_tenants_worst_first() {
     deliveries(&world, "zeta", zeta, "pending", 2, "2026-05-01T11:00:00Z").await;
     deliveries(&world, "zeta", zeta, "dead", 3, "2026-05-01T10:30:00Z").await;
     deliveries(&world, "zeta", idle, "delivered", 1, "2026-05-01T10:00:00Z").await;
-    let failed_once = "UPDATE deliveries SET attempts = 1, parked_at = now() WHERE subscription_id = $1 AND state = 'pending'";
+    let failed_once = "UPDATE deliveries SET attempts = 1 WHERE subscription_id = $1 AND state = 'pending'";
     world.database.connect().await.execute(failed_once, &[&zeta]).await.expect("rows");
 
     let listed = world.connectctl.list(&["delivery", "summary"]).await;

@@ -85,13 +85,13 @@ async fn shows_a_dead_webhook_with_its_delivery_ids() {
     let world = world().await;
     let id = |n: u8| format!("00000000-0000-7000-8000-0000000000{n:02}");
     let meta = json!({"tenantId": id(1), "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4),
-        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z"});
+        "eventType": "lead.assigned", "attempt": 6, "publishedAt": "2026-05-01T10:00:00Z", "reason": "status 500"});
     world
         .queues
         .publish_message("webhooks.dead", &QueuedMessage::new(b"{}").with_meta(&meta.to_string()))
         .await;
     let shown = world.connectctl.list(&["queue", "show", "webhooks", "--dead"]).await;
-    let expected = json!({"at": null, "reason": null, "why": "all attempts failed: see connectctl delivery show",
+    let expected = json!({"at": null, "reason": "status 500", "why": "all attempts failed: see connectctl delivery show",
         "mac": "valid", "count": null, "bytes": 2, "messageId": null, "type": "lead.assigned", "tenantId": id(1), "requestId": null,
         "deliveryId": id(2), "subscriptionId": id(3), "eventId": id(4), "publishedAt": "2026-05-01T10:00:00.000Z"});
     assert_eq!(shown, [expected]);

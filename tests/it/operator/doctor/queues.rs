@@ -9,13 +9,13 @@ async fn queues_without_consumers_that_differ_or_fill_up_are_found() {
     let ctl = world.connectctl.clone();
     let missing = ctl.clone().and("CONNECT_QUEUE_PREFIX", &format!("{}x", world.queues.prefix()));
     let found = findings(&missing, &[]).await;
-    for queue in ["events", "events.dead", "records", "crm", "webhooks", "webhooks.dead"] {
+    for queue in ["events", "events.dead", "records", "crm", "webhooks.dead"] {
         let part = format!("{}x.{queue} does not exist", world.queues.prefix());
         assert!(of(&found, "broker.queues", &part).is_some(), "{part}: {found:?}");
     }
     assert!(of(&findings(&ctl, &[]).await, "broker.queues", "does not exist").is_none());
 
-    for queue in ["events", "records", "crm", "webhooks"] {
+    for queue in ["events", "records", "crm"] {
         let part = format!("nobody consumes the queue {}.{queue}", world.queues.prefix());
         until_found(&ctl, &[], "error", "broker.queues", &part).await;
     }
@@ -23,7 +23,6 @@ async fn queues_without_consumers_that_differ_or_fill_up_are_found() {
     until_found(&ctl, &[], "warning", "broker.queues", "1 messages wait in").await;
     ctl.json(&["queue", "drop", "records", "--dead", "--yes"]).await;
     world.add_worker().await;
-    world.add_dispatcher().await;
     world.until_ready().await;
     until_fixed(&ctl, &[], "broker.queues", "").await;
 

@@ -45,14 +45,14 @@ async fn privileges_that_are_missing_or_too_many_are_found() {
     let ctl = Connectctl::for_database(database.url());
     database
         .execute(
-            "REVOKE SELECT ON clients FROM connect_test_ingest; REVOKE UPDATE (relayed_at) ON outbox FROM connect_test_dispatcher;
+            "REVOKE SELECT ON clients FROM connect_test_ingest; REVOKE UPDATE ON deliveries FROM connect_test_dispatcher;
              REVOKE EXECUTE ON FUNCTION sealed_value_counts() FROM connect_test_worker; GRANT DELETE ON clients TO connect_test_worker",
         )
         .await;
     let found = findings(&ctl, &[]).await;
     for part in [
         "connect_test_ingest lacks SELECT on clients",
-        "connect_test_dispatcher lacks UPDATE on outbox",
+        "connect_test_dispatcher lacks UPDATE on deliveries",
         "connect_test_worker lacks EXECUTE on sealed_value_counts()",
         "connect_test_worker has DELETE on clients, which its program does not need",
     ] {

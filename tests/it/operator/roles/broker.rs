@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::process::Command;
 use tests::dedicated_servers::Broker;
 use tests::roles::{ROLE_PREFIX, as_program};
-use tests::{CommandOutput, Connectctl, Receiver, World, event};
+use tests::{Behavior, CommandOutput, Connectctl, Receiver, World, event};
 
 /// The queue prefixes of all tests, in the permissions of the shared broker.
 const PREFIXES: &str = "connect_test_[0-9a-f]+_[0-9]+_[0-9]+";
@@ -81,6 +81,7 @@ async fn the_printed_commands_give_each_program_what_it_needs_and_no_more() {
         .on_broker(broker.url())
         .dispatchers(1)
         .set("CONNECT_WEBHOOK_ALLOW_PRIVATE", "true")
+        .set("CONNECT_WEBHOOK_ATTEMPTS", "1")
         .start()
         .await;
     let prefix = world.queues.prefix().to_owned();
@@ -101,12 +102,15 @@ async fn the_printed_commands_give_each_program_what_it_needs_and_no_more() {
     world.subscribe(&receiver.url("/hooks")).await;
     world.accept(event("enquiry.submitted").email("ana@example.com")).await;
     receiver.wait_for(1).await;
+    receiver.respond_to_all(Behavior::status(500));
+    world.accept(event("enquiry.submitted").email("bo@example.com")).await;
+    world.until_depth("webhooks.dead", 1).await;
     let operator = broker.url().replace("guest:guest", "connect_test_operator:connect_test_operator");
     let listed = world.connectctl.clone().and("AMQP_URL", &operator).list(&["queue", "list"]).await;
     assert!(listed.iter().any(|queue| queue["name"] == "events" && queue["depth"] == 0), "{listed:?}");
 
     let named = |queue: &str| format!("{prefix}.{queue}");
-    let (events, webhooks, other) = (named("events"), named("webhooks"), format!("{prefix}x.events"));
+    let (events, webhooks, other) = (named("events"), named("webhooks.dead"), format!("{prefix}x.events"));
     for (program, queue) in [
         ("connect-ingest", &events),
         ("connect-ingest", &webhooks),

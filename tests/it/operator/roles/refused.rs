@@ -55,6 +55,7 @@ const fn refused(program: Program) -> &'static [&'static str] {
             "SELECT * FROM api_keys",
             "UPDATE outbox SET envelope = '{}'",
             "INSERT INTO outbox DEFAULT VALUES",
+            "DELETE FROM outbox",
             "UPDATE subscriptions SET display_url = ''",
             "DELETE FROM deliveries",
             "SELECT response FROM attempts",

@@ -7,7 +7,6 @@ use crate::format::{time, time_or};
 use crate::layout;
 use crate::pages::filter::{Filter, before};
 use crate::response::redirect;
-use admin::SilentObserver;
 use admin::console::Role;
 use admin::deliveries::{self, Attempt, Delivery, DeliveryPage, DeliveryQuery};
 use admin::subscriptions::{self, Subscription};
@@ -210,12 +209,9 @@ fn attempt_section(number: usize, attempt: &Attempt) -> Markup {
 pub(crate) async fn replay(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let delivery = find(change.client(), context.tenant()?.id, context.id()?).await?;
-    let broker = context.app.broker.connect().await?;
     let id = delivery.id.to_string();
     let (client, actor) = change.operation();
-    let replayed = deliveries::replay_one(client, actor, &broker.connection, &id, &mut SilentObserver).await;
-    broker.close().await;
-    replayed?;
+    deliveries::replay_one(client, actor, &id).await?;
     Ok(redirect(&context.tenant_path(&format!("/deliveries/{id}?done=replayed"))))
 }
 

@@ -24,7 +24,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     broker.close().await;
     let mut listed = listed?;
     queues::add_ages(view.client(), &mut listed).await?;
-    let has_dead_letters = listed.iter().any(|queue| queue.dead.unwrap_or_default() > 0);
+    let has_dead_letters = listed.iter().any(|queue| queue.name.ends_with(".dead") && queue.depth > Some(0));
     let content = html! {
         @if has_dead_letters {
             p.alert { "There are dead letters. Look at their reasons, correct the cause, and requeue them." }
@@ -37,9 +37,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                 @for queue in &listed {
                     tr {
                         th scope="row" {
-                            @if Queue::ALL.iter().any(|known| known.as_str() == queue.name) {
-                                a href={ "/queues/" (queue.name) } { (queue.name) }
-                            } @else { (queue.name) }
+                            a href={ "/queues/" (queue.name.trim_end_matches(".dead")) } { (queue.name) }
                         }
                         td.number { (count(queue.depth)) }
                         td { (time_or(queue.oldest.as_deref(), "-")) }
@@ -49,7 +47,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                 }
             }
         } }
-        p.soft { "The oldest message that waits was published then or later; a webhook is due since then. A dash means that nothing waits or its age is unknown, that the queue does not exist, or that it has no dead-letter queue." }
+        p.soft { "The oldest message that waits was published then or later. Webhooks wait in the database; webhooks.dead has a notice for each one that was dead-lettered. A dash means that nothing waits or its age is unknown, that the queue does not exist, or that it has no dead-letter queue." }
     };
     Ok(layout::page(&view, "Queues", &content))
 }
@@ -128,7 +126,7 @@ pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure>
     let page = format!("/queues/{}", queue.as_str());
     let question = html! {
         p { "All dead letters of the queue are processed again. If the cause was not corrected, they come back." }
-        @if queue == Queue::Webhooks { p { "Their deliveries are replayed with the same ids. Those that were delivered meanwhile are left out." } }
+        @if queue == Queue::Webhooks { p { "Their deliveries are replayed with the same ids. Those that were replayed or delivered meanwhile are left out." } }
     };
     let content = confirmation(&format!("{page}/requeue"), "Requeue the dead letters", &page, &question);
     Ok(layout::page(&view, &format!("Requeue the dead letters of {}?", queue.as_str()), &content))

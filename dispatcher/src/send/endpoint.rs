@@ -1,6 +1,6 @@
 //! Receivers with parsed URL and decrypted secrets, cached between attempts.
 
-use crate::store::Target;
+use crate::store::{Delivery, Target};
 use common::egress::ReceiverUrl;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
@@ -34,35 +34,35 @@ impl Endpoints {
         Self { masters, cache: Mutex::default() }
     }
 
-    /// The receiver of a subscription, by the current `target`.
-    pub(super) fn of(&self, subscription: Uuid, target: &Target) -> Arc<Endpoint> {
+    /// The receiver of a delivery.
+    pub(super) fn of(&self, delivery: &Delivery) -> Arc<Endpoint> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(endpoint) = cache.get(&subscription)
-            && endpoint.target == *target
+        if let Some(endpoint) = cache.get(&delivery.subscription_id)
+            && endpoint.target == delivery.target
         {
             return Arc::clone(endpoint);
         }
         if cache.len() >= KEPT {
             cache.clear();
         }
-        let endpoint = Arc::new(self.decrypt(subscription, target));
-        cache.insert(subscription, Arc::clone(&endpoint));
+        let endpoint = Arc::new(self.decrypt(delivery));
+        cache.insert(delivery.subscription_id, Arc::clone(&endpoint));
         endpoint
     }
 
     /// `None` when it cannot be decrypted or parsed.
-    fn url(&self, subscription: Uuid, target: &Target) -> Option<ReceiverUrl> {
-        let binding = subscription_url_binding(TenantId(target.tenant_id), subscription);
-        ReceiverUrl::parse(self.masters.open(&target.url_sealed, &binding).ok()?.reveal()).ok()
+    fn url(&self, delivery: &Delivery) -> Option<ReceiverUrl> {
+        let binding = subscription_url_binding(TenantId(delivery.tenant_id), delivery.subscription_id);
+        ReceiverUrl::parse(self.masters.open(&delivery.target.url_sealed, &binding).ok()?.reveal()).ok()
     }
 
-    fn decrypt(&self, subscription: Uuid, target: &Target) -> Endpoint {
-        let binding = subscription_binding(TenantId(target.tenant_id), subscription);
+    fn decrypt(&self, delivery: &Delivery) -> Endpoint {
+        let binding = subscription_binding(TenantId(delivery.tenant_id), delivery.subscription_id);
         let open = |sealed: &Vec<u8>| self.masters.open(sealed, &binding).ok();
         Endpoint {
-            target: target.clone(),
-            url: self.url(subscription, target),
-            secrets: target.sealed.iter().map(open).collect(),
+            target: delivery.target.clone(),
+            url: self.url(delivery),
+            secrets: delivery.target.sealed.iter().map(open).collect(),
         }
     }
 }

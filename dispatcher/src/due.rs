@@ -1,0 +1,422 @@
+//! Which deliveries are read and attempted next (D28). Pure: time is an argument.
+//!
+//! What waits stays in the database. This program has only what it attempts, and of receivers that respond promptly a little in
+//! advance. Tenants take turns, and so do the subscriptions of a tenant.
+//!
+//! - A subscription begins with few attempts at once; each response permits one more, up to 32. After an attempt without a
+//!   response it has one.
+//! - Receivers that did not respond promptly to their last attempt, and new ones, get at most half of all attempts.
+//! - A tenant gets half as many attempts as it leaves to others, and of the half for slow receivers as many as it leaves. So one
+//!   that is new always finds a free attempt, whatever the receivers of another tenant do, also if all of them hang at once.
+
+mod turns;
+
+use crate::store::{Delivery, Read};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::Duration;
+use tokio::time::Instant;
+use turns::Turns;
+use uuid::Uuid;
+
+/// Attempts at once that a subscription begins with, and that it may have at most.
+const FIRST_LIMIT: usize = 2;
+const LIMIT_MAX: usize = 32;
+/// Deliveries in advance of the attempts of a subscription, as a multiple of its limit.
+const READ_AHEAD: usize = 3;
+/// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
+const PROMPT: Duration = Duration::from_millis(250);
+/// Subscriptions that are known. Those beyond are found by looks.
+const KNOWN_MAX: usize = 20_000;
+/// How long an idle receiver is remembered as prompt.
+const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+/// Whether the receiver responded to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Responsiveness {
+    /// The receiver sent a status, whichever it was; or nothing was sent, which says nothing about the receiver.
+    Responded,
+    /// It did not respond, or could not be reached.
+    Unresponsive,
+}
+
+/// How a receiver has responded lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// It responded promptly to the last attempt.
+    Prompt,
+    /// It is new, or did not.
+    Slow,
+}
+
+/// A delivery whose attempt begins.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub attempt: u64,
+    pub delivery: Delivery,
+}
+
+#[derive(Debug)]
+struct Receiver {
+    tenant: Uuid,
+    slot: i16,
+    pace: Pace,
+    limit: usize,
+    running: usize,
+    waiting: VecDeque<Delivery>,
+    /// Numbers of all deliveries that this program has: waiting, attempted, or to be recorded.
+    held: HashSet<i64>,
+    /// When the next delivery that is not held is due; `None` if none is known.
+    due_at: Option<Instant>,
+    /// Nothing is read before this time.
+    blocked_until: Option<Instant>,
+    /// The pace that it is counted with while it is read.
+    reading: Option<Pace>,
+    has_turn: bool,
+    last_used: Instant,
+}
+
+#[derive(Debug)]
+struct Running {
+    subscription: Uuid,
+    pace: Pace,
+    began: Instant,
+}
+
+/// Attempts, and subscriptions that are being read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    all: usize,
+    slow: usize,
+}
+
+/// What is due, and what is attempted.
+#[derive(Debug)]
+pub(crate) struct DueDeliveries {
+    receivers: HashMap<Uuid, Receiver>,
+    running: BTreeMap<u64, Running>,
+    loads: HashMap<Uuid, Load>,
+    load: Load,
+    held: usize,
+    /// Of subscriptions that are prompt, and of others.
+    turns: [Turns; 2],
+    later: BTreeSet<(Instant, Uuid)>,
+    to_read: VecDeque<Uuid>,
+    most: usize,
+    next_attempt: u64,
+}
+
+impl Receiver {
+    fn new(tenant: Uuid, slot: i16, now: Instant) -> Self {
+        Self {
+            tenant,
+            slot,
+            pace: Pace::Slow,
+            limit: FIRST_LIMIT,
+            running: 0,
+            waiting: VecDeque::new(),
+            held: HashSet::new(),
+            due_at: None,
+            blocked_until: None,
+            reading: None,
+            has_turn: false,
+            last_used: now,
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.due_at.is_some_and(|at| at <= now)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.due_at.is_none() && self.reading.is_none() && !self.has_turn
+    }
+}
+
+impl DueDeliveries {
+    /// Nothing is due. At most `most` attempts are made at once.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            receivers: HashMap::new(),
+            running: BTreeMap::new(),
+            loads: HashMap::new(),
+            load: Load::default(),
+            held: 0,
+            turns: [Turns::default(), Turns::default()],
+            later: BTreeSet::new(),
+            to_read: VecDeque::new(),
+            most,
+            next_attempt: 0,
+        }
+    }
+
+    /// Notes that a delivery of the subscription, which this program does not have, is due at that time.
+    pub(crate) fn due(&mut self, (tenant, subscription): (Uuid, Uuid), slot: i16, at: Instant, now: Instant) {
+        let known = self.receivers.len();
+        if known >= KNOWN_MAX && !self.receivers.contains_key(&subscription) {
+            return;
+        }
+        let receiver = self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
+        let at = receiver.blocked_until.map_or(at, |until| at.max(until));
+        if receiver.due_at.is_some_and(|before| before <= at) {
+            return;
+        }
+        if let Some(before) = receiver.due_at.replace(at) {
+            self.later.remove(&(before, subscription));
+        }
+        if at > now {
+            self.later.insert((at, subscription));
+        }
+        self.give_turn(subscription, now);
+    }
+
+    /// Does not read the subscription before that time: its deliveries cannot be sent.
+    pub(crate) fn block(&mut self, subscription: Uuid, until: Instant) {
+        if let Some(receiver) = self.receivers.get_mut(&subscription) {
+            receiver.blocked_until = Some(until);
+        }
+    }
+
+    /// Takes a delivery that was read: to attempt it now, or as the next one of its subscription. One that cannot be attempted soon
+    /// is left to the database. Nothing happens if this program has it already.
+    pub(crate) fn offer(&mut self, delivery: Delivery, slot: i16, now: Instant) -> Option<Started> {
+        let (tenant, subscription) = (delivery.tenant_id, delivery.subscription_id);
+        self.receivers.entry(subscription).or_insert_with(|| Receiver::new(tenant, slot, now));
+        let receiver = self.receivers.get_mut(&subscription)?;
+        receiver.last_used = now;
+        if receiver.held.contains(&delivery.number) {
+            return None;
+        }
+        let (pace, can_run) = (receiver.pace, receiver.running < receiver.limit);
+        let can_wait = pace == Pace::Prompt
+            && receiver.waiting.len() < READ_AHEAD * receiver.limit
+            && self.held < (1 + READ_AHEAD) * self.most;
+        let starts = can_run && receiver.waiting.is_empty() && self.admits(tenant, pace);
+        if !starts && !can_wait {
+            self.due((tenant, subscription), slot, now, now);
+            return None;
+        }
+        let receiver = self.receivers.get_mut(&subscription)?;
+        receiver.held.insert(delivery.number);
+        self.held += 1;
+        if starts {
+            return Some(self.start(delivery, now));
+        }
+        receiver.waiting.push_back(delivery);
+        self.give_turn(subscription, now);
+        None
+    }
+
+    /// Ends an attempt.
+    pub(crate) fn finish(&mut self, attempt: u64, responsiveness: Responsiveness, now: Instant) {
+        let Some(Running { subscription, pace, began }) = self.running.remove(&attempt) else { return };
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        receiver.running -= 1;
+        receiver.last_used = now;
+        let is_prompt = responsiveness == Responsiveness::Responded && now - began <= PROMPT;
+        receiver.pace = if is_prompt { Pace::Prompt } else { Pace::Slow };
+        receiver.limit = match responsiveness {
+            Responsiveness::Responded => LIMIT_MAX.min(receiver.limit + 1),
+            Responsiveness::Unresponsive => 1,
+        };
+        let tenant = receiver.tenant;
+        self.unload(tenant, pace);
+        self.give_turn(subscription, now);
+        self.read_ahead(subscription, now);
+    }
+
+    /// Forgets a delivery whose attempt is on record.
+    pub(crate) fn release(&mut self, subscription: Uuid, number: i64) {
+        if let Some(receiver) = self.receivers.get_mut(&subscription)
+            && receiver.held.remove(&number)
+        {
+            self.held -= 1;
+        }
+    }
+
+    /// Starts attempts of deliveries that wait here, and decides which subscriptions to read, in turn.
+    pub(crate) fn next(&mut self, now: Instant) -> Vec<Started> {
+        while let Some((at, subscription)) = self.later.first().copied()
+            && at <= now
+        {
+            self.later.pop_first();
+            self.give_turn(subscription, now);
+        }
+        let mut started = Vec::new();
+        // Twice, because the pace of a subscription may have changed since it got its turn.
+        for pace in [Pace::Prompt, Pace::Slow, Pace::Prompt] {
+            while let Some(subscription) = self.next_turn(pace) {
+                let Some(receiver) = self.receivers.get_mut(&subscription) else { continue };
+                receiver.has_turn = false;
+                if receiver.pace == pace
+                    && receiver.running < receiver.limit
+                    && let Some(delivery) = receiver.waiting.pop_front()
+                {
+                    started.push(self.start(delivery, now));
+                } else if receiver.pace == pace && receiver.is_due(now) && receiver.reading.is_none() {
+                    receiver.reading = Some(pace);
+                    let tenant = receiver.tenant;
+                    self.load(tenant, pace);
+                    self.to_read.push_back(subscription);
+                }
+                self.give_turn(subscription, now);
+            }
+        }
+        started
+    }
+
+    /// The next subscriptions to be read, at most that many.
+    pub(crate) fn next_reads(&mut self, most: usize, now: Instant) -> Vec<Read> {
+        let mut reads = Vec::new();
+        while reads.len() < most
+            && let Some(subscription) = self.to_read.pop_front()
+        {
+            let Some(receiver) = self.receivers.get_mut(&subscription) else { continue };
+            if receiver.is_due(now) {
+                receiver.due_at = None;
+            }
+            let ahead = if receiver.pace == Pace::Prompt { READ_AHEAD * receiver.limit } else { 0 };
+            let most = (receiver.limit + ahead).saturating_sub(receiver.running + receiver.waiting.len());
+            let held = receiver.held.iter().copied().collect();
+            reads.push(Read { subscription_id: subscription, slot: receiver.slot, most: most.max(1), held });
+        }
+        reads
+    }
+
+    /// Ends the reading of a subscription.
+    pub(crate) fn finish_read(&mut self, subscription: Uuid, now: Instant) {
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        if let Some(pace) = receiver.reading.take() {
+            let tenant = receiver.tenant;
+            self.unload(tenant, pace);
+        }
+        self.give_turn(subscription, now);
+    }
+
+    /// Forgets deliveries of slots that do not satisfy `is_open`, except those that are attempted or to be recorded. Nothing of
+    /// such slots may be offered any more.
+    pub(crate) fn close(&mut self, is_open: impl Fn(i16) -> bool) {
+        for (subscription, receiver) in &mut self.receivers {
+            if is_open(receiver.slot) {
+                continue;
+            }
+            if let Some(at) = receiver.due_at.take() {
+                self.later.remove(&(at, *subscription));
+            }
+            for delivery in receiver.waiting.drain(..) {
+                receiver.held.remove(&delivery.number);
+                self.held -= 1;
+            }
+        }
+    }
+
+    /// Counts attempts that take long as slow, and forgets idle receivers.
+    pub(crate) fn tidy(&mut self, now: Instant) {
+        for Running { subscription, pace, began } in self.running.values_mut() {
+            if *pace == Pace::Prompt && now - *began > PROMPT {
+                *pace = Pace::Slow;
+                self.load.slow += 1;
+                if let Some(receiver) = self.receivers.get_mut(subscription) {
+                    receiver.pace = Pace::Slow;
+                    self.loads.entry(receiver.tenant).or_default().slow += 1;
+                }
+            }
+        }
+        let is_full = self.receivers.len() >= KNOWN_MAX;
+        self.receivers.retain(|_, receiver| {
+            !receiver.is_idle() || !is_full && now.duration_since(receiver.last_used) < FORGET_AFTER
+        });
+    }
+
+    /// When the next delivery that is known is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// The number of deliveries of each slot that this program has.
+    pub(crate) fn held_by_slot(&self) -> HashMap<i16, usize> {
+        let mut held = HashMap::new();
+        for receiver in self.receivers.values().filter(|receiver| !receiver.held.is_empty()) {
+            *held.entry(receiver.slot).or_default() += receiver.held.len();
+        }
+        held
+    }
+
+    /// How many new deliveries may be read completely.
+    pub(crate) const fn room(&self) -> usize {
+        self.most.saturating_sub(self.load.all)
+    }
+
+    fn start(&mut self, delivery: Delivery, now: Instant) -> Started {
+        let attempt = self.next_attempt;
+        self.next_attempt += 1;
+        let (tenant, subscription) = (delivery.tenant_id, delivery.subscription_id);
+        let mut pace = Pace::Slow;
+        if let Some(receiver) = self.receivers.get_mut(&subscription) {
+            receiver.running += 1;
+            pace = receiver.pace;
+        }
+        self.load(tenant, pace);
+        self.running.insert(attempt, Running { subscription, pace, began: now });
+        Started { attempt, delivery }
+    }
+
+    /// Whether one more attempt of the tenant may begin.
+    fn admits(&self, tenant: Uuid, pace: Pace) -> bool {
+        let own = self.loads.get(&tenant).copied().unwrap_or_default();
+        let free = self.most.saturating_sub(self.load.all);
+        let free_slow = self.most.div_ceil(2).saturating_sub(self.load.slow);
+        2 * own.all < free && (pace == Pace::Prompt || own.slow < free_slow)
+    }
+
+    fn next_turn(&mut self, pace: Pace) -> Option<Uuid> {
+        let mut turns = std::mem::take(&mut self.turns[pace as usize]);
+        let has_room = self.room() > 0;
+        let next = if has_room { turns.next(|tenant| self.admits(tenant, pace)) } else { None };
+        self.turns[pace as usize] = turns;
+        next
+    }
+
+    /// Gives the subscription a turn if it has something to attempt or to read, and does not have one.
+    fn give_turn(&mut self, subscription: Uuid, now: Instant) {
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        let can_read = receiver.is_due(now) && receiver.reading.is_none();
+        let has_work = !receiver.waiting.is_empty() || can_read;
+        if has_work && !receiver.has_turn && receiver.running < receiver.limit {
+            receiver.has_turn = true;
+            self.turns[receiver.pace as usize].push(receiver.tenant, subscription);
+        }
+    }
+
+    /// Reads further deliveries of a prompt receiver before it has none left.
+    fn read_ahead(&mut self, subscription: Uuid, now: Instant) {
+        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+        let is_low = receiver.waiting.len() < receiver.limit;
+        if receiver.pace == Pace::Prompt && is_low && receiver.is_due(now) && receiver.reading.is_none() {
+            receiver.reading = Some(Pace::Prompt);
+            let tenant = receiver.tenant;
+            self.load(tenant, Pace::Prompt);
+            self.to_read.push_back(subscription);
+        }
+    }
+
+    fn load(&mut self, tenant: Uuid, pace: Pace) {
+        for load in [&mut self.load, self.loads.entry(tenant).or_default()] {
+            load.all += 1;
+            load.slow += usize::from(pace == Pace::Slow);
+        }
+    }
+
+    fn unload(&mut self, tenant: Uuid, pace: Pace) {
+        let own = self.loads.entry(tenant).or_default();
+        for load in [&mut self.load, &mut *own] {
+            load.all -= 1;
+            load.slow -= usize::from(pace == Pace::Slow);
+        }
+        if own.all == 0 {
+            self.loads.remove(&tenant);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

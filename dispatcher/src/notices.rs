@@ -1,0 +1,107 @@
+//! Notices of dead-lettered deliveries, for operators' tools and alerts. No delivery waits for them: while RabbitMQ does not take
+//! them they wait in the database.
+
+use crate::dispatch::OpenSlots;
+use crate::store::{self, Notice};
+use common::broker::{Broker, OutgoingMessage, Publisher, Queue, dead_queue_name};
+use common::clock;
+use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
+use common::message::DeliveryMeta;
+use common::model::TenantId;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Limits the log lines, by what failed.
+static FAILED: LogLimit<2> = LogLimit::new();
+
+/// How often notices are looked for that are not published.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The wait after RabbitMQ has refused or not confirmed one: the dead-letter queue may be full.
+const REFUSED_WAIT: Duration = Duration::from_secs(5);
+/// Maximum time that the broker may take to confirm a batch.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+
+/// Publishes notices.
+pub(crate) struct NoticePublisher {
+    pub database: Database,
+    pub broker: Broker,
+    pub prefix: String,
+    /// The slots whose deliveries this dispatcher sends.
+    pub open: watch::Receiver<OpenSlots>,
+    /// Notified of dead-lettered deliveries.
+    pub dead: Arc<Notify>,
+}
+
+impl NoticePublisher {
+    /// Publishes notices until `shutdown`.
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        let mut publisher = Publisher::new(self.broker.clone(), Queue::Webhooks, "webhooks.dead");
+        let queue = dead_queue_name(&self.prefix, Queue::Webhooks);
+        while !shutdown.is_cancelled() {
+            let wait = match self.publish(&mut publisher, &queue).await {
+                Ok(true) => continue,
+                Ok(false) => timeout(POLL_INTERVAL, self.dead.notified()),
+                Err(error) => {
+                    limited!(FAILED[0], warn, %error, "publishing notices of dead-lettered deliveries failed; retrying");
+                    timeout(POLL_INTERVAL, self.dead.notified())
+                }
+            };
+            shutdown.run_until_cancelled(wait).await;
+        }
+    }
+
+    /// Publishes the next notices. Returns whether more may wait.
+    async fn publish(&self, publisher: &mut Publisher, queue: &str) -> Result<bool, TxError> {
+        let slots: Vec<i16> = self.open.borrow().leases.iter().map(|lease| lease.slot).collect();
+        let notices = store::load_notices(&self.database, &slots).await?;
+        if notices.is_empty() {
+            return Ok(false);
+        }
+        let bodies: Vec<String> = notices.iter().map(|notice| meta(notice).to_header()).collect();
+        let messages: Vec<OutgoingMessage<'_>> =
+            notices.iter().zip(&bodies).map(|(notice, body)| message(notice, body, queue)).collect();
+        let results = publisher.publish(&messages, CONFIRM_WITHIN).await;
+        let confirmed: Vec<&Notice> = notices
+            .iter()
+            .zip(&results)
+            .filter(|(_, result)| result.is_ok())
+            .map(|(notice, _)| notice)
+            .collect();
+        store::mark_noticed(&self.database.client().await?, &confirmed).await?;
+        if let Some(Err(error)) = results.iter().find(|result| result.is_err()) {
+            limited!(FAILED[1], warn, %error, "RabbitMQ did not take notices of dead-lettered deliveries; they are published later");
+            sleep(REFUSED_WAIT).await;
+        }
+        Ok(true)
+    }
+}
+
+fn message<'a>(notice: &Notice, body: &'a str, queue: &'a str) -> OutgoingMessage<'a> {
+    let traceparent = notice.traceparent.clone();
+    OutgoingMessage { queue, meta: body.to_owned(), traceparent, body: body.as_bytes() }
+}
+
+fn meta(notice: &Notice) -> DeliveryMeta {
+    let reason = match (notice.last_status, &notice.last_error) {
+        (Some(status), None) => format!("status {status}"),
+        (_, Some(error)) => error.clone(),
+        (None, None) => "no response".to_owned(),
+    };
+    DeliveryMeta {
+        tenant_id: TenantId(notice.tenant_id),
+        delivery_id: notice.delivery_id,
+        subscription_id: notice.subscription_id,
+        event_id: notice.event_id,
+        event_type: notice.event_type.clone().unwrap_or_default(),
+        attempt: notice.attempts,
+        published_at: clock::now(),
+        traceparent: notice.traceparent.clone(),
+        request_id: notice.request_id,
+        reason,
+    }
+}

@@ -1,0 +1,159 @@
+//! Records the results of attempts, many together.
+//!
+//! An attempt whose result cannot be recorded in time is repeated by whoever holds its slot then, with the same id.
+
+use crate::dispatch::{Event, slot_of};
+use crate::store::{self, AttemptRecord};
+use common::activity;
+use common::clock;
+use common::db::{Database, TxError};
+use common::limited;
+use common::log_limit::LogLimit;
+use common::model::{DeliveryState, TenantId};
+use common::outage::Outage;
+use common::retry::RetryWaits;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Limits the log lines, by reason: results that are refused, and those of slots that were lost.
+static UNRECORDED: LogLimit<2> = LogLimit::new();
+
+/// Most results of one transaction.
+const BATCH_MAX: usize = 512;
+/// Shortest time between the starts of two transactions. The first result after a pause is written at once, later ones are
+/// batched. The delay affects no receiver, because the webhook was sent.
+const BATCH_INTERVAL: Duration = Duration::from_millis(4);
+/// Waits between retries while the database is unavailable.
+pub(crate) static OUTAGE: Outage = Outage::new("record deliveries", "recording deliveries failed; retrying");
+const OUTAGE_WAITS: RetryWaits = RetryWaits::every(Duration::from_millis(250));
+
+/// A result, and when its attempt ended.
+type Pending = (AttemptRecord, Instant);
+
+/// A delivery whose result is on record, or cannot be recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded {
+    pub slot: i16,
+    pub tenant_id: Uuid,
+    pub subscription_id: Uuid,
+    pub number: i64,
+    /// Until its next attempt, from when it was recorded at the latest.
+    pub due_in: Option<Duration>,
+}
+
+/// Where results are queued. The number of those that wait is limited by the number of deliveries that are held.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordQueue(UnboundedSender<Pending>);
+
+/// Records results.
+pub(crate) struct Recorder {
+    pub dispatcher: Uuid,
+    pub database: Database,
+    pub events: UnboundedSender<Event>,
+    /// Notified of dead-lettered deliveries.
+    pub dead: Arc<Notify>,
+    results: UnboundedReceiver<Pending>,
+}
+
+impl RecordQueue {
+    pub(crate) fn push(&self, record: AttemptRecord) {
+        // It cannot fail: the recorder outlives all attempts.
+        drop(self.0.send((record, Instant::now())));
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(
+        dispatcher: Uuid,
+        database: Database,
+        events: UnboundedSender<Event>,
+        dead: Arc<Notify>,
+    ) -> (Self, RecordQueue) {
+        let (sender, results) = unbounded_channel();
+        (Self { dispatcher, database, events, dead, results }, RecordQueue(sender))
+    }
+
+    /// Records results until all senders are dropped.
+    pub(crate) async fn run(mut self) {
+        let mut batch = Vec::new();
+        while self.results.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            let next = Instant::now() + BATCH_INTERVAL;
+            self.write(std::mem::take(&mut batch)).await;
+            sleep_until(next).await;
+        }
+    }
+
+    async fn write(&self, batch: Vec<Pending>) {
+        // The next attempt is due at its time after the end of this one, or slightly later.
+        let since_end = |(record, ended): Pending| AttemptRecord {
+            due_in: record.due_in.map(|due_in| due_in.saturating_sub(ended.elapsed())),
+            ..record
+        };
+        let batch: Vec<AttemptRecord> = batch.into_iter().map(since_end).collect();
+        if self.record(&batch).await.is_err() {
+            // One of them is refused. The others are recorded all the same.
+            for one in &batch {
+                self.record_alone(one).await;
+            }
+        }
+        let recorded = |record: &AttemptRecord| Recorded {
+            slot: slot_of(record.tenant_id),
+            tenant_id: record.tenant_id,
+            subscription_id: record.subscription_id,
+            number: record.number,
+            due_in: record.due_in,
+        };
+        drop(self.events.send(Event::Recorded(batch.iter().map(recorded).collect())));
+    }
+
+    /// A result that the database refuses is replaced by one that says so.
+    async fn record_alone(&self, record: &AttemptRecord) {
+        let Err(error) = self.record(std::slice::from_ref(record)).await else { return };
+        let delivery_id = record.delivery_id;
+        limited!(UNRECORDED[0], error, %delivery_id, %error, "recording the result of an attempt failed; dead-lettering the delivery");
+        let instead = AttemptRecord {
+            state: DeliveryState::DeadLettered,
+            due_in: None,
+            at: clock::now(),
+            status: None,
+            error: Some("the result of the attempt cannot be recorded".to_owned()),
+            response: None,
+            duration_ms: 0,
+            ..record.clone()
+        };
+        drop(self.record(&[instead]).await);
+    }
+
+    async fn record(&self, batch: &[AttemptRecord]) -> Result<(), TxError> {
+        // When all retries after conflicts are used up, the error is handled like an outage.
+        let is_outage =
+            |error: &TxError| !matches!(error, TxError::StatementFailed(_) | TxError::Abandoned(_));
+        // It is waited for during a drain, too.
+        let never = CancellationToken::new();
+        let write = || store::record(&self.database, self.dispatcher, batch);
+        let written = OUTAGE.wait_out(OUTAGE_WAITS, &never, is_outage, write).await;
+        let recorded = written.unwrap_or(Ok(0))?;
+        if recorded < batch.len() {
+            let count = batch.len() - recorded;
+            limited!(
+                UNRECORDED[1],
+                warn,
+                count,
+                "results of attempts were not recorded: their slots were taken by other dispatchers, or they are on record already"
+            );
+        }
+        for record in batch {
+            let is_delivered = record.state == DeliveryState::Delivered;
+            activity::count_attempt(TenantId(record.tenant_id), is_delivered);
+        }
+        if batch.iter().any(|record| record.state == DeliveryState::DeadLettered) {
+            self.dead.notify_one();
+        }
+        Ok(())
+    }
+}

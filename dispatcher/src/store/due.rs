@@ -1,0 +1,111 @@
+//! Deliveries that are due, and which subscriptions have some.
+
+use super::{Delivery, duration, query_in_time};
+use common::db::{Database, TxError, column};
+use std::time::Duration;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+/// Subscriptions that one look reads.
+const LOOK: i64 = 1_000;
+
+common::statements! {
+    // For each subscription the deliveries that are due first, without those that this program has ($6, of which $4 and $5 are the
+    // first and the last of the subscription). One that is not due yet is returned without its event, as the time of the next one.
+    const DUE = concat!("
+    -- deliveries.next
+    SELECT ", super::delivery_columns!(), ", extract(epoch FROM d.next_attempt_at - now())::float8
+    FROM unnest($1::uuid[], $2::smallint[], $3::integer[], $4::integer[], $5::integer[])
+         AS w (subscription_id, slot, most, first, last)
+    CROSS JOIN LATERAL (
+        SELECT *, next_attempt_at <= now() AS is_sent FROM deliveries d
+        WHERE d.slot = w.slot AND d.subscription_id = w.subscription_id AND d.state = 'pending'
+          AND d.number <> ALL(($6::bigint[])[w.first:w.last])
+        ORDER BY d.next_attempt_at LIMIT w.most
+    ) AS d
+    ", super::joined_to_delivery!());
+
+    // A loose index scan: each step finds the next subscription of any slot that has a pending delivery, and the first of these.
+    const LOOK_AT = "
+    -- deliveries.look
+    WITH RECURSIVE walk AS (
+        (SELECT slot, subscription_id, tenant_id, next_attempt_at FROM deliveries
+         WHERE state = 'pending' AND (slot, subscription_id) > ($1::smallint, $2::uuid)
+         ORDER BY slot, subscription_id, next_attempt_at LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk CROSS JOIN LATERAL (
+            SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
+            WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (walk.slot, walk.subscription_id)
+            ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
+        ) AS next
+    )
+    SELECT page.slot, page.subscription_id, page.tenant_id, extract(epoch FROM page.next_attempt_at - now())::float8,
+           s.paused_at IS NOT NULL AND s.removed_at IS NULL
+    FROM (SELECT * FROM walk LIMIT $3::bigint) AS page
+    CROSS JOIN LATERAL (
+        SELECT paused_at, removed_at FROM subscriptions s
+        WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
+    ) AS s";
+}
+
+/// What is to be read of a subscription.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub subscription_id: Uuid,
+    pub slot: i16,
+    /// Most deliveries.
+    pub most: usize,
+    /// Numbers of deliveries that this program has already.
+    pub held: Vec<i64>,
+}
+
+/// A subscription with pending deliveries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DueSubscription {
+    pub slot: i16,
+    pub subscription_id: Uuid,
+    pub tenant_id: Uuid,
+    /// When the first of them is due, from now.
+    pub due_in: Duration,
+    pub is_paused: bool,
+}
+
+/// Loads deliveries of subscriptions in the order in which they are due, each with the time until then.
+pub(crate) async fn load_due(
+    database: &Database,
+    reads: &[Read],
+) -> Result<Vec<(Delivery, Duration)>, TxError> {
+    let number = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
+    let (mut first, mut last, mut held) = (Vec::new(), Vec::new(), Vec::<i64>::new());
+    for read in reads {
+        first.push(number(held.len() + 1));
+        held.extend(read.held.iter().copied());
+        last.push(number(held.len()));
+    }
+    let subscriptions = column(reads, |read| read.subscription_id);
+    let (slots, most) = (column(reads, |read| read.slot), column(reads, |read| number(read.most)));
+    let rows = query_in_time(database, DUE, &[&subscriptions, &slots, &most, &first, &last, &held]).await?;
+    let due = |row: &Row| Ok((Delivery::read(row)?, duration(row.try_get(16)?)));
+    rows.iter().map(due).collect()
+}
+
+/// Looks at the subscriptions with pending deliveries after that slot and subscription, in their order: at most a thousand. Returns
+/// whether more may follow.
+pub(crate) async fn look(
+    database: &Database,
+    (slot, subscription): (i16, Uuid),
+) -> Result<(Vec<DueSubscription>, bool), TxError> {
+    let rows = query_in_time(database, LOOK_AT, &[&slot, &subscription, &LOOK]).await?;
+    let found = |row: &Row| {
+        Ok(DueSubscription {
+            slot: row.try_get(0)?,
+            subscription_id: row.try_get(1)?,
+            tenant_id: row.try_get(2)?,
+            due_in: duration(row.try_get(3)?),
+            is_paused: row.try_get(4)?,
+        })
+    };
+    let found: Result<Vec<DueSubscription>, TxError> = rows.iter().map(found).collect();
+    let has_more = i64::try_from(rows.len()) == Ok(LOOK);
+    Ok((found?, has_more))
+}
