@@ -74,6 +74,27 @@ COMMENT ON COLUMN console_spent_sign_ins.expires_at IS 'From when on the sign-in
 
 CREATE INDEX console_spent_sign_ins_expires_at ON console_spent_sign_ins (expires_at) WHERE expires_at IS NOT NULL;
 
+CREATE TABLE console_spent_forms (
+    tenant_id    uuid        NOT NULL,
+    form_id      uuid        NOT NULL,
+    content_hash bytea       NOT NULL CHECK (octet_length(content_hash) = 32),
+    page         text        NOT NULL,
+    heading      text,
+    expires_at   timestamptz NOT NULL,
+    PRIMARY KEY (tenant_id, form_id)
+);
+COMMENT ON TABLE  console_spent_forms IS
+    'Forms of the settings area that have changed something: a form that is sent again changes nothing, and shows the same page (D41). A row is added in the transaction of the change, and deleted some time after the session of the form has expired.';
+COMMENT ON COLUMN console_spent_forms.tenant_id IS 'The tenant that the session is limited to; the nil UUID for an operator.';
+COMMENT ON COLUMN console_spent_forms.form_id IS 'UUIDv7. The form also has a MAC of it under the token of the session.';
+COMMENT ON COLUMN console_spent_forms.content_hash IS 'SHA-256 of the path and the fields: the same form with others is refused.';
+COMMENT ON COLUMN console_spent_forms.page IS 'The path of the page that the change has led to.';
+COMMENT ON COLUMN console_spent_forms.heading IS
+    'The heading of the page that has shown a secret, which is not stored; null if the change has shown none.';
+COMMENT ON COLUMN console_spent_forms.expires_at IS 'When the session of the form has ended at the latest.';
+
+CREATE INDEX console_spent_forms_expires_at ON console_spent_forms (expires_at) WHERE expires_at IS NOT NULL;
+
 -- Both tables of minutes are rings: a minute replaces the one of 64 minutes before, so their size is bounded without retention,
 -- and every update after the first 64 minutes is HOT. Programs add their counts every few seconds, never in the transaction of
 -- what they count.

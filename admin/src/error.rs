@@ -3,7 +3,9 @@
 use common::broker::OperatorConnectionError;
 use common::db::MigrateError;
 use common::model::DeliveryState;
+use common::settings::Bound;
 use std::error::Error as StdError;
+use std::net::IpAddr;
 use std::time::Duration;
 use thiserror::Error;
 use tokio_postgres::error::SqlState;
@@ -35,6 +37,11 @@ pub enum AdminError {
     /// The key is revoked, which cannot be undone.
     #[error("key {0:?} is revoked for good; its scopes cannot be changed")]
     KeyRevoked(String),
+    /// An earlier rotation has an overlap until this time, RFC 3339: its old secret is of use, and only one is kept (D33).
+    #[error(
+        "an overlap runs until {0}: the secret before the current one is still in use, and another rotation would end it at once"
+    )]
+    OverlapRuns(String),
     /// The key is another tenant's, revoked or expired, or does not exist.
     #[error("key {0:?} is not an active key of this tenant")]
     KeyNotActive(String),
@@ -112,6 +119,14 @@ pub enum AdminError {
     /// The replay job has ended, or is stopping.
     #[error("replay job {0} is not running any more")]
     ReplayJobNotRunning(Uuid),
+    /// The tenant has as many objects of a kind, such as `active members`, as a setting allows.
+    #[error("the tenant has {} {what}, as many as {} allows", bound.most, bound.setting)]
+    BoundReached {
+        /// What is bounded.
+        what: &'static str,
+        /// The bound, and its setting.
+        bound: Bound,
+    },
     /// The tenant has as many replay jobs as it may have at once.
     #[error("the tenant has {0} replay jobs that have not ended; wait for them, or stop one")]
     TooManyReplayJobs(i64),
@@ -129,6 +144,15 @@ pub enum AdminError {
     /// The URL of a receiver is not allowed, or its host cannot be resolved (D27).
     #[error("{0}")]
     ReceiverRefused(String),
+    /// The name of a receiver resolves to an address that is not public (D27). The address is for the operator alone: it tells of the
+    /// internal network.
+    #[error("host {host:?} is not public")]
+    ReceiverNotPublic {
+        /// The host in the URL.
+        host: String,
+        /// The address, and why it is refused.
+        source: RefusedAddress,
+    },
     /// No delivery has this id.
     #[error("delivery {0:?} does not exist")]
     DeliveryNotFound(String),
@@ -146,6 +170,9 @@ pub enum AdminError {
     /// The delivery's subscription was removed.
     #[error("delivery {0} cannot be replayed: its subscription was removed")]
     DeliveryWithoutSubscription(Uuid),
+    /// A form of the settings area has acted already (D41).
+    #[error("this form was sent before, with other fields. Nothing was changed now: open the page again")]
+    FormSpent,
     /// The master key is not the one that the database was set up with.
     #[error(
         "CONNECT_MASTER_KEY differs from the master key that the database was set up with; set it to the master key of the running programs"
@@ -211,6 +238,16 @@ pub enum AdminError {
     /// Stored data or a reply cannot be parsed.
     #[error("{0}")]
     Unreadable(String),
+}
+
+/// An address that no receiver may have.
+#[derive(Debug, Error)]
+#[error("address {address} is not public: {why}")]
+pub struct RefusedAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Why it is refused.
+    pub why: &'static str,
 }
 
 impl AdminError {
@@ -294,16 +331,20 @@ impl AdminError {
             | Self::TenantExists(_)
             | Self::KeyRevoked(_)
             | Self::KeyNotActive(_)
+            | Self::OverlapRuns(_)
             | Self::CompanyExists(_)
             | Self::SubscriptionRemoved(_)
             | Self::ReceiverRefused(_)
+            | Self::ReceiverNotPublic { .. }
             | Self::SubscriptionPaused(_)
             | Self::ReplayJobNotRunning(_)
             | Self::TooManyReplayJobs(_)
+            | Self::BoundReached { .. }
             | Self::DeliveryNotReplayable { .. }
             | Self::DeliveryWithoutSubscription(_)
             | Self::ActionRefused { .. }
             | Self::CrmQueueFull
+            | Self::FormSpent
             | Self::RetentionBusy => ErrorKind::Refused,
             Self::BrokerUnavailable
             | Self::NoReply { .. }

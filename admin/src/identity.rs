@@ -1,10 +1,11 @@
-//! Who is signed in to the settings area, and by what: what links and sessions store.
+//! Who is signed in to the settings area, and by what, and what they have sent: what links, sessions and spent forms store.
 
 use crate::input::Name;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 /// What somebody who is signed in may do. Each role may do what the ones before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -117,6 +118,26 @@ impl Session {
     pub const fn tenant(&self) -> Option<TenantId> {
         self.identity.tenant
     }
+}
+
+/// A form that a page of a session has sent. [`verify`](Self::verify) alone makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentForm {
+    /// That of the session.
+    pub(crate) tenant: Option<TenantId>,
+    /// UUIDv7.
+    pub(crate) id: Uuid,
+    /// SHA-256 of what was sent, and where to.
+    pub(crate) content_hash: [u8; 32],
+}
+
+/// What a form has led to: what is shown when it is sent again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormResult {
+    /// The path of a page. In one that is not stored yet, `{target}` stands for the target of the audit record.
+    pub page: String,
+    /// The heading of the page that has shown a secret; `None` if the browser was redirected.
+    pub heading: Option<String>,
 }
 
 #[cfg(test)]

@@ -64,6 +64,15 @@ text_inputs! {
     CompanyDomain = company_domain,
 }
 
+/// How a secret is replaced (D33).
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// How long the old secret is of use beside the new one; `None` for not at all.
+    pub overlap: Option<Duration>,
+    /// Whether the overlap of an earlier rotation may end now. Only one old secret is kept.
+    pub replace_overlap: bool,
+}
+
 /// The scopes of a key: at least one, each once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]

@@ -1,16 +1,17 @@
 //! API keys. A secret is returned only once, when it is created (D5).
 
 use crate::audit::{Actor, AuditAction, record};
-use crate::input::KeyScopes;
+use crate::input::{KeyScopes, Rotation};
 use crate::store::api_keys::KeyRow;
 pub use crate::store::api_keys::{Key, NewKey, RequestCounts};
 pub use crate::store::secret_uses::SecretUse;
 use crate::transact;
-use crate::{AdminError, secrets, store, tenants};
+use crate::{AdminError, Newest, secrets, store, tenants};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, api_key_binding};
+use common::settings::Bound;
 use serde::Serialize;
 use std::time::Duration;
 use tokio_postgres::{Client, Transaction};
@@ -26,11 +27,13 @@ pub struct CreatedKey {
     pub scopes: Vec<String>,
 }
 
-/// Creates a key with a new secret, which is stored sealed and returned only here.
+/// Creates a key with a new secret, which is stored sealed and returned only here. Refused if the tenant has as many keys as
+/// `bound` allows.
 pub async fn create(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
+    bound: Bound,
     new: &NewKey,
 ) -> Result<CreatedKey, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
@@ -41,7 +44,9 @@ pub async fn create(
     let expires_at = new.expires_in.map(|span| expiry(created_at, span)).transpose()?;
     let row = KeyRow { prefix: &prefix, sealed: &sealed, created_at, expires_at };
     transact(client, async |tx| {
-        store::api_keys::create(tx, tenant, new, &row).await?;
+        if !store::api_keys::create(tx, tenant, new, &row, bound).await? {
+            return Err(AdminError::BoundReached { what: "active keys", bound });
+        }
         record(tx, actor, AuditAction::CreateKey, &prefix, Some(tenant)).await
     })
     .await?;
@@ -74,11 +79,24 @@ pub async fn revoke(client: &mut Client, actor: &Actor, prefix: &str) -> Result<
     .await
 }
 
-/// The keys of a tenant, including revoked ones, in the order in which they were created.
-pub async fn list(client: &Client, tenant: &str) -> Result<Vec<Key>, AdminError> {
+/// Which keys of a tenant are listed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyFilter<'a> {
+    /// Only keys that are revoked, or only those that are not.
+    pub is_revoked: Option<bool>,
+    /// Only keys that were created before the one with this prefix: the next page begins before the first key of this one.
+    pub before: Option<&'a str>,
+}
+
+/// The newest `limit` keys of a tenant that the filter selects, in the order in which they were created.
+pub async fn list(
+    client: &Client,
+    tenant: &str,
+    filter: KeyFilter<'_>,
+    limit: u32,
+) -> Result<Newest<Key>, AdminError> {
     let tenant = tenants::find(client, tenant).await?;
-    let now = clock::now();
-    store::api_keys::list(client, tenant, now).await
+    store::api_keys::list(client, tenant, (filter.is_revoked, filter.before), limit).await
 }
 
 /// The key with this prefix, if it belongs to the tenant.
@@ -120,25 +138,30 @@ pub struct RotatedKey {
 }
 
 /// Replaces the secret of a key. During `overlap` signatures with the old secret are accepted as well; without it they are
-/// refused from now on. Only one old secret is kept. Running programs follow within a second.
+/// refused from now on. Refused while the overlap of an earlier rotation runs, unless that may be replaced. Running programs follow
+/// within a second.
 pub async fn rotate_secret(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
     prefix: &str,
-    overlap: Option<Duration>,
+    rotation: Rotation,
 ) -> Result<RotatedKey, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
     let now = clock::now();
-    let until = overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
+    let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
     let Some(tenant) = store::api_keys::tenant(&*client, prefix).await? else {
         return Err(AdminError::KeyNotFound(prefix.to_owned()));
     };
     let secret = secrets::new_secret("cs_")?;
     let sealed = secrets::seal(master_keys, &secret, &api_key_binding(tenant, prefix))?;
     transact(client, async |tx| {
-        if !store::api_keys::rotate_secret(tx, prefix, &sealed, until, now).await? {
-            return Err(AdminError::KeyRevoked(prefix.to_owned()));
+        if !store::api_keys::rotate_secret(tx, prefix, &sealed, (until, rotation.replace_overlap), now)
+            .await?
+        {
+            let overlap = store::api_keys::overlap(tx, prefix).await?;
+            let revoked = || AdminError::KeyRevoked(prefix.to_owned());
+            return Err(overlap.map_or_else(revoked, |until| AdminError::OverlapRuns(clock::to_text(until))));
         }
         record(tx, actor, AuditAction::RotateKeySecret, prefix, Some(tenant)).await
     })

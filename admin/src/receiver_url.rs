@@ -1,6 +1,7 @@
 //! Checks whether the URL of a new subscription's receiver is allowed (D27).
 
 use crate::AdminError;
+use crate::error::RefusedAddress;
 use common::egress::{EgressSettings, Host, ReceiverUrl};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,25 +11,20 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Parses the URL, and checks its host and all addresses that the host resolves to. The error says why it is refused.
 pub(crate) async fn check_receiver(text: &str, egress: &EgressSettings) -> Result<ReceiverUrl, AdminError> {
-    check(text, egress).await.map_err(AdminError::ReceiverRefused)
-}
-
-async fn check(text: &str, egress: &EgressSettings) -> Result<ReceiverUrl, String> {
-    let url = ReceiverUrl::parse(text).map_err(|what| format!("url {what}"))?;
+    let wrong = |what: &str| AdminError::ReceiverRefused(format!("url {what}"));
+    let url = ReceiverUrl::parse(text).map_err(wrong)?;
+    let refused = |address| egress.check_address(address).map_err(|why| RefusedAddress { address, why });
     if let Host::Address(address) = url.host() {
-        check_public(egress, *address)?;
+        refused(*address).map_err(|error| AdminError::ReceiverRefused(error.to_string()))?;
     }
-    egress.check_url(&url).map_err(|what| format!("url {what}"))?;
+    egress.check_url(&url).map_err(wrong)?;
     if let Host::Name(name) = url.host() {
-        for address in resolve(name, url.port()).await? {
-            check_public(egress, address).map_err(|why| format!("host {name:?}: {why}"))?;
+        for address in resolve(name, url.port()).await.map_err(AdminError::ReceiverRefused)? {
+            refused(address)
+                .map_err(|source| AdminError::ReceiverNotPublic { host: name.to_string(), source })?;
         }
     }
     Ok(url)
-}
-
-fn check_public(egress: &EgressSettings, address: IpAddr) -> Result<(), String> {
-    egress.check_address(address).map_err(|why| format!("address {address} is not public: {why}"))
 }
 
 async fn resolve(name: &str, port: u16) -> Result<Vec<IpAddr>, String> {
@@ -70,10 +66,12 @@ mod tests {
                 .await
                 .starts_with("host \"nowhere.invalid\" does not resolve")
         );
-        let local = refusal(false, "https://localhost/").await;
+        let local = check_receiver("https://localhost/", &settings(false)).await.unwrap_err();
+        assert_eq!(local.to_string(), "host \"localhost\" is not public");
+        let told = crate::describe(&local);
         assert!(
-            local.starts_with("host \"localhost\": address ") && local.ends_with(" is not public: loopback"),
-            "{local}"
+            told.starts_with("host \"localhost\" is not public: address ") && told.ends_with(": loopback"),
+            "{told}"
         );
     }
 

@@ -4,20 +4,20 @@ mod test_event;
 
 use crate::audit::{Actor, AuditAction, record};
 use crate::deliveries::first_id;
-use crate::input::EventTypes;
+use crate::input::{EventTypes, Rotation};
 use crate::receiver_url::check_receiver;
 pub use crate::store::receiver_health::ReceiverHealth;
 use crate::store::subscriptions::SubscriptionRow;
 pub use crate::store::subscriptions::{Subscription, SubscriptionState};
-use crate::{AdminError, Observer, secrets, store, tenants, transact};
+use crate::{AdminError, Newest, Observer, secrets, store, tenants, transact};
 use chrono::TimeDelta;
 use common::clock;
 use common::egress::EgressSettings;
 use common::model::TenantId;
 use common::sealed::{MasterKeys, Secret, subscription_binding, subscription_url_binding};
+use common::settings::Bound;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::time::Duration;
 pub use test_event::{TestEvent, send_test, wait_for_test};
 use tokio_postgres::{Client, GenericClient, Transaction};
 use uuid::Uuid;
@@ -45,12 +45,13 @@ pub struct SubscriptionSecret {
     pub secret: String,
 }
 
-/// Creates a subscription, after its receiver was checked. Resolves the name of the receiver's host.
+/// Creates a subscription, after its receiver was checked. Resolves the name of the receiver's host. Refused if the tenant has as many
+/// as `bound` allows.
 pub async fn create(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
-    egress: &EgressSettings,
+    (egress, bound): (&EgressSettings, Bound),
     new: &NewSubscription,
     observer: &mut impl Observer,
 ) -> Result<SubscriptionSecret, AdminError> {
@@ -80,23 +81,32 @@ pub async fn create(
         url_sealed: &url_sealed,
     };
     transact(client, async |tx| {
-        store::subscriptions::create(tx, &row).await?;
+        if !store::subscriptions::create(tx, &row, bound).await? {
+            return Err(AdminError::BoundReached { what: "subscriptions", bound });
+        }
         record(tx, actor, AuditAction::CreateSubscription, &id.to_string(), Some(tenant)).await
     })
     .await?;
     Ok(SubscriptionSecret { id, secret: secret.reveal().to_owned() })
 }
 
-/// The subscriptions of a tenant, without removed ones, in the order in which they were created.
-pub async fn list(client: &Client, tenant: &str) -> Result<Vec<Subscription>, AdminError> {
+/// The newest `limit` subscriptions of a tenant, without removed ones, in the order in which they were created; those before the one
+/// with the id `before`.
+pub async fn list(
+    client: &Client,
+    tenant: &str,
+    before: Option<Uuid>,
+    limit: u32,
+) -> Result<Newest<Subscription>, AdminError> {
     let tenant = tenants::find(client, tenant).await?;
-    store::subscriptions::list(client, tenant).await
+    store::subscriptions::list(client, tenant, before, limit).await
 }
 
 /// The subscription with this id, if it belongs to the tenant and was not removed.
 pub async fn find_in(client: &Client, tenant: &str, id: &str) -> Result<Subscription, AdminError> {
     let parsed = parse_id(id)?;
-    let found = list(client, tenant).await?.into_iter().find(|subscription| subscription.id == parsed);
+    let tenant = tenants::find(client, tenant).await?;
+    let found = store::subscriptions::find(client, tenant, parsed).await?;
     found.ok_or_else(|| AdminError::SubscriptionNotInTenant(id.to_owned()))
 }
 
@@ -167,16 +177,17 @@ pub async fn set_events(
 }
 
 /// Replaces the signing secret. During `overlap` deliveries are also signed with the old secret; without it the old secret is
-/// invalid from now on. Only one old secret is kept.
+/// invalid from now on. Refused while the overlap of an earlier rotation runs, unless that may be replaced.
 pub async fn rotate_secret(
     client: &mut Client,
     actor: &Actor,
     master_keys: &MasterKeys,
     id: &str,
-    overlap: Option<Duration>,
+    rotation: Rotation,
 ) -> Result<SubscriptionSecret, AdminError> {
     secrets::verify_master_keys(client, master_keys).await?;
-    let until = overlap.map(|overlap| secrets::overlap_end(clock::now(), overlap)).transpose()?;
+    let now = clock::now();
+    let until = rotation.overlap.map(|overlap| secrets::overlap_end(now, overlap)).transpose()?;
     let parsed = parse_id(id)?;
     let Some(tenant) = store::subscriptions::tenant(&*client, parsed).await? else {
         return Err(refusal(&*client, id).await);
@@ -184,8 +195,12 @@ pub async fn rotate_secret(
     let secret = secrets::new_secret("whsec_")?;
     let sealed = secrets::seal(master_keys, &secret, &subscription_binding(tenant, parsed))?;
     transact(client, async |tx| {
-        if !store::subscriptions::rotate_secret(tx, parsed, &sealed, until).await? {
-            return Err(refusal(tx, id).await);
+        let replaced = (until, rotation.replace_overlap);
+        if !store::subscriptions::rotate_secret(tx, parsed, &sealed, replaced, now).await? {
+            return Err(match store::subscriptions::overlap(tx, parsed).await? {
+                Some(until) => AdminError::OverlapRuns(clock::to_text(until)),
+                None => refusal(tx, id).await,
+            });
         }
         record(tx, actor, AuditAction::RotateSubscriptionSecret, &parsed.to_string(), Some(tenant)).await
     })

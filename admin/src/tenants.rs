@@ -9,6 +9,7 @@ use crate::{AdminError, store, transact};
 use chrono::{Datelike as _, Months, NaiveDate};
 use common::clock;
 use common::model::{ClientId, TenantId};
+use common::settings::Bound;
 use serde::Serialize;
 use tokio_postgres::{Client, GenericClient};
 use uuid::Uuid;
@@ -104,17 +105,19 @@ pub async fn create_company(
     }
 }
 
-/// Adds a member, or restores a removed one. Changes the name of an existing one.
+/// Adds a member, or restores a removed one. Changes the name of an existing one. Refused if the tenant has as many other active
+/// members as `bound` allows.
 pub async fn add_member(
     client: &mut Client,
     actor: &Actor,
-    tenant: &str,
+    (tenant, bound): (&str, Bound),
     email: &MemberEmail,
     name: &Name,
 ) -> Result<Member, AdminError> {
     transact(client, async |tx| {
         let tenant = find(tx, tenant).await?;
-        let added = store::tenants::add_member(tx, tenant, email, name).await?;
+        let added = store::tenants::add_member(tx, tenant, email, name, bound).await?;
+        let added = added.ok_or(AdminError::BoundReached { what: "active members", bound })?;
         record(tx, actor, AuditAction::AddMember, email.as_str(), Some(tenant)).await?;
         Ok(added)
     })
@@ -139,10 +142,15 @@ pub async fn remove_member(
     .await
 }
 
-/// The members of a tenant, removed ones included, in the order in which they were added.
-pub async fn list_members(client: &Client, tenant: &str) -> Result<Vec<Member>, AdminError> {
+/// The first `limit` members of a tenant after the email `after`, removed ones included, in the order of their emails.
+pub async fn list_members(
+    client: &Client,
+    tenant: &str,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<Member>, AdminError> {
     let tenant = find(client, tenant).await?;
-    store::tenants::list_members(client, tenant).await
+    store::tenants::list_members(client, tenant, after, limit).await
 }
 
 /// The records writes of the last `months` calendar months, the current one last; months without a write have 0.

@@ -1,5 +1,6 @@
 //! Who performs an operation.
 
+use crate::identity::{FormResult, SentForm};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -32,6 +33,7 @@ impl Interface {
 pub struct Actor {
     name: String,
     interface: Interface,
+    form: Option<(SentForm, FormResult)>,
 }
 
 impl Actor {
@@ -52,14 +54,24 @@ impl Actor {
         Self::new(name, Interface::Console)
     }
 
+    /// The same person, who has sent a form: it is spent by the next operation, and leads to `result`.
+    pub fn with_form(&self, form: &SentForm, result: FormResult) -> Self {
+        Self { form: Some((form.clone(), result)), ..self.clone() }
+    }
+
     fn new(name: &str, interface: Interface) -> Self {
         let shown = name.chars().map(|c| if c.is_control() { ' ' } else { c });
-        Self { name: shown.take(NAME_MAX).collect(), interface }
+        Self { name: shown.take(NAME_MAX).collect(), interface, form: None }
     }
 
     /// The name that is recorded: at most 200 characters, without control characters.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The form that the operation spends, and what it leads to.
+    pub(super) const fn form(&self) -> Option<&(SentForm, FormResult)> {
+        self.form.as_ref()
     }
 
     /// The interface that is recorded.

@@ -3,7 +3,7 @@
 use super::{Actor, AuditAction, AuditFilter, AuditRecord, list, record_before};
 use crate::{AdminError, tenants};
 use common::clock;
-use serde::Serialize as _;
+use common::model::text;
 use tokio_postgres::Client;
 
 /// Maximum number of records of an export. Older ones are exported with an end of the range of times.
@@ -107,25 +107,24 @@ fn csv<'r>(records: impl Iterator<Item = &'r AuditRecord>, with_heading: bool) -
     String::from_utf8(bytes).map_err(|error| AdminError::Unreadable(error.to_string()))
 }
 
-/// A cell that no spreadsheet takes for a formula: one that begins like a formula gets an apostrophe before it.
+/// A cell with escapes for what is not seen, and that no spreadsheet takes for a formula: one that begins like a formula gets an
+/// apostrophe before it.
 fn harmless(cell: &str) -> String {
+    let cell = text::escaped(cell);
     let begins_a_formula =
         cell.trim_start().starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
-    if begins_a_formula || cell.starts_with(['\t', '\r', '\n']) {
-        format!("'{cell}")
-    } else {
-        cell.to_owned()
-    }
+    if begins_a_formula { format!("'{cell}") } else { cell }
 }
 
 fn json_lines<'r>(records: impl Iterator<Item = &'r AuditRecord>) -> Result<String, AdminError> {
-    let mut lines = Vec::new();
+    let mut lines = String::new();
     for record in records {
-        let mut serializer = serde_json::Serializer::new(&mut lines);
-        record.serialize(&mut serializer).map_err(|error| AdminError::Unreadable(error.to_string()))?;
-        lines.push(b'\n');
+        let line =
+            serde_json::to_string(record).map_err(|error| AdminError::Unreadable(error.to_string()))?;
+        lines += &text::escaped_json(line);
+        lines.push('\n');
     }
-    String::from_utf8(lines).map_err(|error| AdminError::Unreadable(error.to_string()))
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -153,15 +152,17 @@ mod tests {
             record("+cmd", "-2"),
             record("@sum", " =x"),
             record("\t=x", "x=1"),
+            record("\u{202e}=x", "\u{9b}31m"),
             record("Ana (admin)", "\u{ff1d}1"),
         ];
         let told = csv(records.iter(), true).unwrap();
         let lines = [
             "at,who,interface,action,target,tenant",
-            "1970-01-01T00:00:00.000Z,'=1+1,console,member.add,\"a,\"\"b\"\"\nc\",",
+            "1970-01-01T00:00:00.000Z,'=1+1,console,member.add,\"a,\"\"b\"\"\\nc\",",
             "1970-01-01T00:00:00.000Z,'+cmd,console,member.add,'-2,",
             "1970-01-01T00:00:00.000Z,'@sum,console,member.add,' =x,",
-            "1970-01-01T00:00:00.000Z,'\t=x,console,member.add,x=1,",
+            "1970-01-01T00:00:00.000Z,\\t=x,console,member.add,x=1,",
+            "1970-01-01T00:00:00.000Z,\\u{202e}=x,console,member.add,\\u{9b}31m,",
             "1970-01-01T00:00:00.000Z,Ana (admin),console,member.add,'\u{ff1d}1,",
         ];
         assert_eq!(told, lines.map(|line| format!("{line}\r\n")).concat());

@@ -41,7 +41,7 @@ pub async fn list(
 }
 
 /// Adds the record of an action on an object of a tenant, or on all tenants. A target contains no secret and, of a client, nothing
-/// but its id.
+/// but its id. Spends the form that has asked for the action: an operation of a form adds one record.
 pub(crate) async fn record(
     on: &impl GenericClient,
     actor: &Actor,
@@ -49,6 +49,9 @@ pub(crate) async fn record(
     target: &str,
     tenant: Option<TenantId>,
 ) -> Result<(), AdminError> {
+    if let Some((form, result)) = actor.form() {
+        form.spend(on, result, target).await?;
+    }
     let who = (actor.name(), actor.interface().as_str());
     store::audit_records::add(on, Uuid::now_v7(), who, (action.as_str(), target), tenant).await
 }

@@ -1,6 +1,7 @@
 //! Sign-in to the settings area: links that work once, people of an identity provider, and the sessions that both begin. Only
-//! hashes of tokens are stored.
+//! hashes of tokens are stored. Forms act once.
 
+mod forms;
 mod groups;
 mod links;
 mod pending;
@@ -8,7 +9,8 @@ mod sessions;
 
 use crate::audit::Actor;
 use crate::identity::TokenHash;
-pub use crate::identity::{Role, Session, SignInMethod, SignedInIdentity};
+pub use crate::identity::{FormResult, Role, SentForm, Session, SignInMethod, SignedInIdentity};
+pub use forms::new_form_id;
 pub use groups::{GroupRoles, OneTimeSignIn, SignIn, VerifiedPerson, sign_in_person};
 pub use links::{
     LINK_LIFETIME, LoginLink, NewLink, NewPartnerLink, PARTNER_LINK_LIFETIME, Revoked, create_link,

@@ -7,17 +7,19 @@ use crate::transact;
 use crate::{AdminError, secrets, store};
 use chrono::{DateTime, TimeDelta, Utc};
 use common::clock;
+use common::model::{Email, folded};
 use common::sealed::Secret;
 use serde::Serialize;
 use tokio_postgres::{Client, Transaction};
 
-/// How precisely the last use of a session is stored, so that not every page writes to the database.
+/// How precisely the last use of a session is stored, so that not every page writes to the database. At most a quarter of
+/// [`IDLE_MAX`]: otherwise a session that is in use could end.
 const USE_PRECISION: TimeDelta = TimeDelta::minutes(1);
 
 /// A session ends after this time without use.
 const IDLE_MAX: TimeDelta = TimeDelta::minutes(30);
 /// A session ends after this time in any case.
-const SESSION_MAX: TimeDelta = TimeDelta::hours(12);
+pub(super) const SESSION_MAX: TimeDelta = TimeDelta::hours(12);
 
 /// A session that has begun.
 #[derive(Debug)]
@@ -85,7 +87,7 @@ pub async fn find_session(
     let found = store::console::find_session(client, &hash, now, now - IDLE_MAX).await?;
     if let Some(session) = &found
         && !is_refresh
-        && now - session.last_used_at >= USE_PRECISION
+        && now - session.last_used_at >= USE_PRECISION.min(IDLE_MAX / 4)
     {
         store::console::note_use(client, &hash, now).await?;
     }
@@ -109,7 +111,7 @@ pub struct EndedSessions {
     pub sessions: u64,
 }
 
-/// Ends the sessions of everybody with the name `person`, in whatever way they signed in, or the sessions of all people if it is
+/// Ends the sessions of everybody with the name `person`, in any case and in whatever way they signed in, or the sessions of all people if it is
 /// `None`. Recorded as `console.end-sessions`.
 pub async fn end_sessions_by_name(
     client: &mut Client,
@@ -118,18 +120,29 @@ pub async fn end_sessions_by_name(
 ) -> Result<EndedSessions, AdminError> {
     let target = person.map_or("everybody", Name::as_str);
     transact(client, async |tx| {
-        let sessions = store::console::end_by_name(tx, person.map(Name::as_str)).await?;
+        let sessions = match person {
+            Some(person) => store::console::end_of_people(tx, &same_people(tx, person).await?).await?,
+            None => store::console::end_of_everybody(tx).await?,
+        };
         record(tx, actor, AuditAction::EndSessions, target, None).await?;
         Ok(EndedSessions { sessions })
     })
     .await
 }
 
+/// The names of people with sessions that compare equal to `person`: as emails (D10, D37), or in any case.
+async fn same_people(tx: &Transaction<'_>, person: &Name) -> Result<Vec<String>, AdminError> {
+    let key = |name: &str| Email::parse(name).map_or_else(|_| folded(name), |email| email.key().to_owned());
+    let named = key(person.as_str());
+    Ok(store::console::people(tx).await?.into_iter().filter(|name| key(name) == named).collect())
+}
+
 /// Ends all sessions of the person with the same rights, who signed in in the same way: a partner's name may be that of
 /// somebody else. Recorded as `console.sign-out`.
 pub async fn sign_out_everywhere(client: &mut Client, session: &Session) -> Result<(), AdminError> {
     transact(client, async |tx| {
-        store::console::end_of_identity(tx, &session.identity, session.method).await?;
+        let people = same_people(tx, &session.identity.person).await?;
+        store::console::end_of_identity(tx, &people, &session.identity, session.method).await?;
         record_sign_out(tx, session, "everywhere").await
     })
     .await

@@ -55,7 +55,8 @@ async fn selected_subscriptions(
     tenant: TenantId,
     query: &DeliveryQuery,
 ) -> Result<Vec<Uuid>, AdminError> {
-    let existing = store::subscriptions::list(client, tenant).await?.into_iter().map(|one| one.id);
+    let existing =
+        store::subscriptions::list(client, tenant, None, u32::MAX).await?.items.into_iter().map(|one| one.id);
     let selected: Vec<Uuid> =
         existing.filter(|id| query.subscription.is_none_or(|only| only == *id)).collect();
     match query.subscription {
@@ -87,12 +88,12 @@ pub async fn count_replay(
     }
 }
 
-/// Creates a job that replays what the query selects, at most `per_second` deliveries in a second. `counted` is the result of
+/// Creates a job with the new id `id` that replays what the query selects, at most `per_second` deliveries in a second. `counted` is the result of
 /// [`count_replay`]. Deliveries of events after the creation of the job are not part of it.
 pub async fn create_replay(
     client: &mut Client,
     actor: &Actor,
-    tenant: TenantId,
+    (tenant, id): (TenantId, Uuid),
     query: &DeliveryQuery,
     (counted, per_second): (MatchingCount, i32),
 ) -> Result<ReplayJob, AdminError> {
@@ -104,7 +105,7 @@ pub async fn create_replay(
     }
     // Refuses a subscription that the tenant does not have.
     selected_subscriptions(client, tenant, query).await?;
-    let (id, mut ids) = (Uuid::now_v7(), query.ids());
+    let mut ids = query.ids();
     ids.end = ids.end.min(id);
     let matched = i64::try_from(counted.count).ok().filter(|_| !counted.has_more);
     let event_type = query.event_type.map(OutboundType::as_str);

@@ -2,13 +2,14 @@
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
 use super::secret_uses::{SecretUse, UseRow};
-use super::{all, execute, exists, one};
-use crate::AdminError;
+use super::{all, execute, exists, newest, one};
 use crate::input::{KeyScopes, Name, Origin, duration};
+use crate::{AdminError, Newest};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
 use common::sealed::api_key_binding;
+use common::settings::Bound;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio_postgres::types::ToSql;
@@ -89,11 +90,11 @@ pub(crate) struct SealedKey {
 /// The columns of a key, with the last use of its current secret, of the one before it, and of any of its secrets, and the
 /// requests of the last 24 hours, by whole hours. Their time is compared as a number, so that only the primary key can find them.
 macro_rules! key_columns {
-    () => {
-        "SELECT k.prefix, k.name, k.scopes, k.origin, k.created_at, k.expires_at, k.revoked_at, k.secret_created_at,
+    ($keys:literal) => {
+        concat!("SELECT k.prefix, k.name, k.scopes, k.origin, k.created_at, k.expires_at, k.revoked_at, k.secret_created_at,
        k.old_secret_until, used.current, used.old, used.any,
        day.accepted, day.refused
-FROM api_keys k
+FROM (SELECT * FROM api_keys k WHERE ", $keys, ") AS k
 CROSS JOIN LATERAL (
     SELECT max(last_used_at) FILTER (WHERE u.secret_number = k.secret_number) AS current,
            max(last_used_at) FILTER (WHERE u.secret_number = k.secret_number - 1) AS old,
@@ -104,14 +105,16 @@ CROSS JOIN LATERAL (
     FROM api_key_requests r
     WHERE r.tenant_id = k.tenant_id AND r.prefix = k.prefix
       AND extract(epoch FROM r.hour) > extract(epoch FROM now()) - 86400) AS day
-"
+ORDER BY k.created_at DESC, k.prefix DESC")
     };
 }
 
 common::statements! {
+    /// Nothing is inserted if the tenant has `$9` keys that are not revoked. Several that are created at once may exceed it.
     const CREATE = "-- api_keys.create
     INSERT INTO api_keys (tenant_id, prefix, name, secret_sealed, scopes, origin, created_at, expires_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8
+    WHERE (SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL) < $9::bigint";
 
     const SET_SCOPES = "-- api_keys.set_scopes
     UPDATE api_keys SET scopes = $2 WHERE prefix = $1 AND revoked_at IS NULL RETURNING tenant_id";
@@ -133,7 +136,7 @@ common::statements! {
     SELECT tenant_id, revoked_at, expires_at, secret_sealed, old_secret_sealed, old_secret_until
     FROM api_keys WHERE prefix = $1";
 
-    /// Without an overlap the old secret is deleted.
+    /// Without an overlap the old secret is deleted. One that is accepted is replaced only if `$5` allows it.
     const ROTATE_SECRET = "-- api_keys.rotate_secret
     UPDATE api_keys SET
         old_secret_sealed = CASE WHEN $3::timestamptz IS NULL THEN NULL ELSE secret_sealed END,
@@ -141,15 +144,21 @@ common::statements! {
         secret_sealed = $2,
         secret_number = secret_number + 1,
         secret_created_at = $4
-    WHERE prefix = $1 AND revoked_at IS NULL";
+    WHERE prefix = $1 AND revoked_at IS NULL AND ($5 OR old_secret_until IS NULL OR old_secret_until <= $4)";
+
+    const OVERLAP = "-- api_keys.overlap
+    SELECT old_secret_until FROM api_keys
+    WHERE prefix = $1 AND revoked_at IS NULL AND old_secret_until IS NOT NULL";
 
     const END_OVERLAP = "-- api_keys.end_overlap
     UPDATE api_keys SET old_secret_sealed = NULL, old_secret_until = NULL WHERE prefix = $1 RETURNING tenant_id";
 
-    const FIND = concat!("-- api_keys.find_with_uses\n", key_columns!(), "WHERE k.prefix = $1");
+    const FIND = concat!("-- api_keys.find_with_uses\n", key_columns!("k.prefix = $1"));
 
-    const LIST =
-        concat!("-- api_keys.list\n", key_columns!(), "WHERE k.tenant_id = $1 ORDER BY k.created_at, k.prefix");
+    const LIST = concat!("-- api_keys.list\n", key_columns!("k.tenant_id = $1
+        AND (k.revoked_at IS NOT NULL) = COALESCE($2, k.revoked_at IS NOT NULL)
+        AND (k.created_at, k.prefix) < (COALESCE((SELECT b.created_at FROM api_keys b WHERE b.tenant_id = $1 AND b.prefix = $3), 'infinity'), $3)
+    ORDER BY k.created_at DESC, k.prefix DESC LIMIT $4"));
 
     /// `$3` is the header of values that are sealed under the current master key.
     const TO_REWRAP = "-- api_keys.to_rewrap
@@ -168,19 +177,21 @@ common::statements! {
     RETURNING (w.secret <> w.secret_was)::int + coalesce((w.old <> w.old_was)::int, 0)";
 }
 
+/// Creates a key. `false` if the tenant has as many as `bound` allows.
 pub(crate) async fn create(
     tx: &Transaction<'_>,
     tenant: TenantId,
     new: &NewKey,
     row: &KeyRow<'_>,
-) -> Result<(), AdminError> {
+    bound: Bound,
+) -> Result<bool, AdminError> {
     let (name, scopes) = (new.name.as_str(), new.scopes.names());
     let origin = new.origin.as_ref().map(Origin::as_str);
     let KeyRow { prefix, sealed, created_at, expires_at } = row;
-    let parameters: [&(dyn ToSql + Sync); 8] =
-        [&tenant.0, prefix, &name, sealed, &scopes, &origin, created_at, expires_at];
-    execute(tx, CREATE, &parameters).await?;
-    Ok(())
+    let most = i64::from(bound.most);
+    let parameters: [&(dyn ToSql + Sync); 9] =
+        [&tenant.0, prefix, &name, sealed, &scopes, &origin, created_at, expires_at, &most];
+    Ok(execute(tx, CREATE, &parameters).await? == 1)
 }
 
 pub(crate) async fn is_revoked(tx: &Transaction<'_>, prefix: &str) -> Result<bool, AdminError> {
@@ -226,15 +237,21 @@ pub(crate) async fn sealed(client: &Client, prefix: &str) -> Result<Option<Seale
     .await
 }
 
-/// Replaces the secret, and keeps the old one until `until`. `false` if the key is revoked.
+/// Replaces the secret, and keeps the old one until `until`. `false` if the key is revoked, or if an overlap runs that must not be
+/// replaced.
 pub(crate) async fn rotate_secret(
     tx: &Transaction<'_>,
     prefix: &str,
     sealed: &[u8],
-    until: Option<DateTime<Utc>>,
+    (until, replace): (Option<DateTime<Utc>>, bool),
     now: DateTime<Utc>,
 ) -> Result<bool, AdminError> {
-    Ok(execute(tx, ROTATE_SECRET, &[&prefix, &sealed, &until, &now]).await? > 0)
+    Ok(execute(tx, ROTATE_SECRET, &[&prefix, &sealed, &until, &now, &replace]).await? > 0)
+}
+
+/// When the old secret of a key that is not revoked ends.
+pub(crate) async fn overlap(tx: &Transaction<'_>, prefix: &str) -> Result<Option<DateTime<Utc>>, AdminError> {
+    one(tx, OVERLAP, &[&prefix], |row| Ok(row.try_get("old_secret_until")?)).await
 }
 
 /// Deletes the old secret. The tenant of the key; `None` if no key has the prefix.
@@ -250,12 +267,16 @@ pub(crate) async fn find(
     one(on, FIND, &[&prefix], |row| key(row, now)).await
 }
 
+/// The newest keys of a tenant: only revoked ones or others, only those before another one.
 pub(crate) async fn list(
     client: &Client,
     tenant: TenantId,
-    now: DateTime<Utc>,
-) -> Result<Vec<Key>, AdminError> {
-    all(client, LIST, &[&tenant.0], |row| key(row, now)).await
+    (is_revoked, before): (Option<bool>, Option<&str>),
+    limit: u32,
+) -> Result<Newest<Key>, AdminError> {
+    let now = clock::now();
+    let parameters: super::Parameters<'_> = &[&tenant.0, &is_revoked, &before.unwrap_or_default()];
+    newest(client, LIST, parameters, limit, |row| key(row, now)).await
 }
 
 /// The next keys after `after` of which a value is not sealed under the master key of `header`.

@@ -1,11 +1,12 @@
-//! Sign-in to the settings area: links, sessions, and sign-ins by OpenID Connect that began a session.
+//! Sign-in to the settings area: links, sessions, and sign-ins by OpenID Connect that began a session. And forms that were sent.
 
-use super::{execute, exists, one};
+use super::{all, execute, exists, one};
 use crate::AdminError;
-use crate::identity::{Role, Session, SignInMethod, SignedInIdentity, TokenHash};
+use crate::identity::{FormResult, Role, SentForm, Session, SignInMethod, SignedInIdentity, TokenHash};
 use crate::input::Name;
 use chrono::{DateTime, Utc};
 use common::model::TenantId;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
 use uuid::Uuid;
 
@@ -45,13 +46,16 @@ common::statements! {
 
     const END_ALL = "-- console_sessions.end_all
     DELETE FROM console_sessions
-    WHERE person = $1 AND role = $2 AND tenant_id = $3 AND method = $4";
+    WHERE person = ANY($1) AND role = $2 AND tenant_id = $3 AND method = $4";
 
     const END_OF_PARTNERS = "-- console_sessions.end_of_partners
     DELETE FROM console_sessions WHERE tenant_id = $1 AND method = 'partner-link'";
 
-    const END_OF_PERSON = "-- console_sessions.end_of_person
-    DELETE FROM console_sessions WHERE person = $1";
+    const PEOPLE = "-- console_sessions.people
+    SELECT DISTINCT person FROM console_sessions";
+
+    const END_OF_PEOPLE = "-- console_sessions.end_of_people
+    DELETE FROM console_sessions WHERE person = ANY($1)";
 
     const END_OF_EVERYBODY = "-- console_sessions.end_of_everybody
     DELETE FROM console_sessions WHERE expires_at > '-infinity'";
@@ -62,6 +66,17 @@ common::statements! {
     /// Of two sign-ins with the same state, the second one adds no row.
     const SPEND_SIGN_IN = "-- console_spent_sign_ins.add
     INSERT INTO console_spent_sign_ins (state_hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+    /// Of two transactions with the same form, the second one waits for the first, and adds no row if that one has committed.
+    const SPEND_FORM = "-- console_spent_forms.add
+    INSERT INTO console_spent_forms (tenant_id, form_id, content_hash, page, heading, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+
+    const SPENT_FORM = "-- console_spent_forms.find
+    SELECT content_hash = $3, page, heading FROM console_spent_forms WHERE tenant_id = $1 AND form_id = $2";
+
+    const REMOVE_EXPIRED_FORMS = "-- console_spent_forms.remove_expired
+    DELETE FROM console_spent_forms WHERE expires_at <= $1";
 
     const REMOVE_EXPIRED_SIGN_INS = "-- console_spent_sign_ins.remove_expired
     DELETE FROM console_spent_sign_ins WHERE expires_at <= $1";
@@ -178,15 +193,15 @@ pub(crate) async fn end_session(on: &impl GenericClient, hash: &TokenHash) -> Re
     Ok(())
 }
 
-/// Ends the sessions of a person with the same rights, who signed in in the same way.
+/// Ends the sessions of people of these names with the same rights, who signed in in the same way.
 pub(crate) async fn end_of_identity(
     tx: &Transaction<'_>,
+    people: &[String],
     identity: &SignedInIdentity,
     method: SignInMethod,
 ) -> Result<(), AdminError> {
-    let (person, role) = (identity.person.as_str(), identity.role.as_str());
-    let tenant = stored_tenant(identity.tenant);
-    execute(tx, END_ALL, &[&person, &role, &tenant, &method.as_str()]).await?;
+    let (tenant, role) = (stored_tenant(identity.tenant), identity.role.as_str());
+    execute(tx, END_ALL, &[&people, &role, &tenant, &method.as_str()]).await?;
     Ok(())
 }
 
@@ -195,20 +210,55 @@ pub(crate) async fn end_of_partners(tx: &Transaction<'_>, tenant: TenantId) -> R
     execute(tx, END_OF_PARTNERS, &[&tenant.0]).await
 }
 
-/// Ends the sessions of everybody with that name, or all of them. Returns how many.
-pub(crate) async fn end_by_name(tx: &Transaction<'_>, person: Option<&str>) -> Result<u64, AdminError> {
-    match person {
-        Some(person) => execute(tx, END_OF_PERSON, &[&person]).await,
-        None => execute(tx, END_OF_EVERYBODY, &[]).await,
-    }
+/// The names of all people with sessions.
+pub(crate) async fn people(tx: &Transaction<'_>) -> Result<Vec<String>, AdminError> {
+    all(tx, PEOPLE, &[], |row| Ok(row.try_get("person")?)).await
 }
 
+/// Ends the sessions of people of these names. Returns how many.
+pub(crate) async fn end_of_people(tx: &Transaction<'_>, people: &[String]) -> Result<u64, AdminError> {
+    execute(tx, END_OF_PEOPLE, &[&people]).await
+}
+
+/// Ends all sessions. Returns how many.
+pub(crate) async fn end_of_everybody(tx: &Transaction<'_>) -> Result<u64, AdminError> {
+    execute(tx, END_OF_EVERYBODY, &[]).await
+}
+
+/// Removes sessions that have expired, and what remains of their forms.
 pub(crate) async fn remove_expired_sessions(
     tx: &Transaction<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), AdminError> {
     execute(tx, REMOVE_EXPIRED_SESSIONS, &[&now]).await?;
+    execute(tx, REMOVE_EXPIRED_FORMS, &[&now]).await?;
     Ok(())
+}
+
+/// Marks a form as spent. Returns `false` if it was spent already.
+pub(crate) async fn spend_form(
+    on: &impl GenericClient,
+    form: &SentForm,
+    FormResult { page, heading }: &FormResult,
+    expires_at: DateTime<Utc>,
+) -> Result<bool, AdminError> {
+    let tenant = stored_tenant(form.tenant);
+    let parameters: [&(dyn ToSql + Sync); 6] =
+        [&tenant, &form.id, &form.content_hash.as_slice(), page, heading, &expires_at];
+    Ok(execute(on, SPEND_FORM, &parameters).await? == 1)
+}
+
+/// What a form that was spent has led to, and whether it had the same content.
+pub(crate) async fn spent_form(
+    client: &Client,
+    form: &SentForm,
+) -> Result<Option<(bool, FormResult)>, AdminError> {
+    let found = |row: &Row| {
+        Ok((row.try_get(0)?, FormResult { page: row.try_get("page")?, heading: row.try_get("heading")? }))
+    };
+    let parameters: super::Parameters<'_> =
+        &[&stored_tenant(form.tenant), &form.id, &form.content_hash.as_slice()];
+    one(client, SPENT_FORM, parameters, found).await
 }
 
 /// Marks a sign-in as spent. Returns `false` if it was spent already.

@@ -1,13 +1,14 @@
 //! Webhook subscriptions.
 
 use super::sealed_values::{Columns, SealedRow, SealedValue, count_rewrapped};
-use super::{all, execute, exists, one};
-use crate::AdminError;
+use super::{all, execute, exists, newest, one};
+use crate::{AdminError, Newest};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::egress::displayable;
 use common::model::TenantId;
 use common::sealed::{subscription_binding, subscription_url_binding};
+use common::settings::Bound;
 use serde::Serialize;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
@@ -56,14 +57,21 @@ pub struct Subscription {
 }
 
 common::statements! {
+    /// Nothing is inserted if the tenant has `$9` subscriptions. Several that are created at once may exceed it.
     const CREATE = "-- subscriptions.create
     INSERT INTO subscriptions (tenant_id, subscription_id, key_prefix, display_url, event_types, secret_sealed,
         created_at, url_sealed)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8
+    WHERE (SELECT count(*) FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL) < $9::bigint";
 
     const LIST = "-- subscriptions.list
     SELECT subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at
-    FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL ORDER BY subscription_id";
+    FROM subscriptions WHERE tenant_id = $1 AND removed_at IS NULL AND subscription_id < $2
+    ORDER BY subscription_id DESC LIMIT $3";
+
+    const FIND = "-- subscriptions.find
+    SELECT subscription_id, display_url, key_prefix, event_types, created_at, paused_at, removed_at
+    FROM subscriptions WHERE tenant_id = $1 AND subscription_id = $2 AND removed_at IS NULL";
 
     const PAUSE = "-- subscriptions.pause
     UPDATE subscriptions SET paused_at = COALESCE(paused_at, $2) WHERE subscription_id = $1 AND removed_at IS NULL
@@ -101,13 +109,17 @@ common::statements! {
     const TENANT = "-- subscriptions.tenant
     SELECT tenant_id FROM subscriptions WHERE subscription_id = $1 AND removed_at IS NULL";
 
-    /// Without an overlap the old secret is deleted.
+    /// Without an overlap the old secret is deleted. One that is of use is replaced only if `$5` allows it.
     const ROTATE_SECRET = "-- subscriptions.rotate_secret
     UPDATE subscriptions SET
         old_secret_sealed = CASE WHEN $3::timestamptz IS NULL THEN NULL ELSE secret_sealed END,
         old_secret_until = $3,
         secret_sealed = $2
-    WHERE subscription_id = $1 AND removed_at IS NULL";
+    WHERE subscription_id = $1 AND removed_at IS NULL AND ($5 OR old_secret_until IS NULL OR old_secret_until <= $4)";
+
+    const OVERLAP = "-- subscriptions.overlap
+    SELECT old_secret_until FROM subscriptions
+    WHERE subscription_id = $1 AND removed_at IS NULL AND old_secret_until IS NOT NULL";
 
     /// `$3` is the header of values that are sealed under the current master key.
     const TO_REWRAP = "-- subscriptions.to_rewrap
@@ -138,17 +150,37 @@ pub(crate) struct SubscriptionRow<'a> {
     pub(crate) url_sealed: &'a [u8],
 }
 
-pub(crate) async fn create(tx: &Transaction<'_>, row: &SubscriptionRow<'_>) -> Result<(), AdminError> {
+/// Creates a subscription. `false` if the tenant has as many as `bound` allows.
+pub(crate) async fn create(
+    tx: &Transaction<'_>,
+    row: &SubscriptionRow<'_>,
+    bound: Bound,
+) -> Result<bool, AdminError> {
     let SubscriptionRow { tenant, id, key, url, events, secret_sealed, url_sealed } = row;
     let shown = displayable(url);
-    let parameters: [&(dyn ToSql + Sync); 8] =
-        [&tenant.0, id, key, &shown, events, secret_sealed, &clock::now(), url_sealed];
-    execute(tx, CREATE, &parameters).await?;
-    Ok(())
+    let most = i64::from(bound.most);
+    let parameters: [&(dyn ToSql + Sync); 9] =
+        [&tenant.0, id, key, &shown, events, secret_sealed, &clock::now(), url_sealed, &most];
+    Ok(execute(tx, CREATE, &parameters).await? == 1)
 }
 
-pub(crate) async fn list(client: &Client, tenant: TenantId) -> Result<Vec<Subscription>, AdminError> {
-    all(client, LIST, &[&tenant.0], subscription).await
+/// The newest subscriptions of a tenant, those before an id.
+pub(crate) async fn list(
+    client: &Client,
+    tenant: TenantId,
+    before: Option<Uuid>,
+    limit: u32,
+) -> Result<Newest<Subscription>, AdminError> {
+    newest(client, LIST, &[&tenant.0, &before.unwrap_or(Uuid::max())], limit, subscription).await
+}
+
+/// A subscription of a tenant that is not removed.
+pub(crate) async fn find(
+    client: &Client,
+    tenant: TenantId,
+    id: Uuid,
+) -> Result<Option<Subscription>, AdminError> {
+    one(client, FIND, &[&tenant.0, &id], subscription).await
 }
 
 pub(crate) async fn pause(
@@ -215,14 +247,21 @@ pub(crate) async fn tenant(on: &impl GenericClient, id: Uuid) -> Result<Option<T
     one(on, TENANT, &[&id], |row| Ok(TenantId(row.try_get("tenant_id")?))).await
 }
 
-/// Replaces the secret, and keeps the old one until `until`. `false` if the subscription was removed meanwhile.
+/// Replaces the secret, and keeps the old one until `until`. `false` if the subscription was removed meanwhile, or if an overlap runs
+/// that must not be replaced.
 pub(crate) async fn rotate_secret(
     tx: &Transaction<'_>,
     id: Uuid,
     sealed: &[u8],
-    until: Option<DateTime<Utc>>,
+    (until, replace): (Option<DateTime<Utc>>, bool),
+    now: DateTime<Utc>,
 ) -> Result<bool, AdminError> {
-    Ok(execute(tx, ROTATE_SECRET, &[&id, &sealed, &until]).await? > 0)
+    Ok(execute(tx, ROTATE_SECRET, &[&id, &sealed, &until, &now, &replace]).await? > 0)
+}
+
+/// When the old secret of a subscription that is not removed ends.
+pub(crate) async fn overlap(tx: &Transaction<'_>, id: Uuid) -> Result<Option<DateTime<Utc>>, AdminError> {
+    one(tx, OVERLAP, &[&id], |row| Ok(row.try_get("old_secret_until")?)).await
 }
 
 /// The next subscriptions after `after`, removed ones included, of which a value is not sealed under the master key of `header`.

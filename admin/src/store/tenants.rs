@@ -1,11 +1,12 @@
 //! Tenants and their members.
 
-use super::{all, exactly_one, execute, one};
+use super::{all, execute, one};
 use crate::AdminError;
 use crate::input::{EnquiryPrefix, MemberEmail, MonthlyQuota, Name, TenantSlug};
 use chrono::{DateTime, Utc};
 use common::clock;
 use common::model::TenantId;
+use common::settings::Bound;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row, Transaction};
@@ -98,8 +99,11 @@ common::statements! {
     const FIND = "-- tenants.find
     SELECT tenant_id FROM tenants WHERE slug = $1";
 
+    /// Nothing is changed if the tenant has `$5` other active members. Several that are added at once may exceed it.
     const ADD_MEMBER = "-- members.add
-    INSERT INTO members (tenant_id, email, name, active, created_at) VALUES ($1, $2, $3, true, $4)
+    INSERT INTO members (tenant_id, email, name, active, created_at)
+    SELECT $1, $2, $3, true, $4
+    WHERE (SELECT count(*) FROM members WHERE tenant_id = $1 AND active AND email <> $2) < $5::bigint
     ON CONFLICT (tenant_id, email) DO UPDATE SET name = excluded.name, active = true
     RETURNING email, name, active";
 
@@ -107,7 +111,7 @@ common::statements! {
     UPDATE members SET active = false WHERE tenant_id = $1 AND email = $2 RETURNING email, name, active";
 
     const LIST_MEMBERS = "-- members.list
-    SELECT email, name, active FROM members WHERE tenant_id = $1 ORDER BY created_at, email";
+    SELECT email, name, active FROM members WHERE tenant_id = $1 AND email > $2 ORDER BY email LIMIT $3";
 }
 
 pub(crate) async fn create(tx: &Transaction<'_>, id: TenantId, new: &NewTenant) -> Result<(), AdminError> {
@@ -154,15 +158,16 @@ fn tenant(row: &Row) -> Result<Tenant, AdminError> {
     })
 }
 
+/// Adds or changes a member; `None` if the tenant has as many others as `bound` allows.
 pub(crate) async fn add_member(
     tx: &Transaction<'_>,
     tenant: TenantId,
     email: &MemberEmail,
     name: &Name,
-) -> Result<Member, AdminError> {
-    let row =
-        exactly_one(tx, ADD_MEMBER, &[&tenant.0, &email.as_str(), &name.as_str(), &clock::now()]).await?;
-    member(&row)
+    bound: Bound,
+) -> Result<Option<Member>, AdminError> {
+    let (now, most) = (clock::now(), i64::from(bound.most));
+    one(tx, ADD_MEMBER, &[&tenant.0, &email.as_str(), &name.as_str(), &now, &most], member).await
 }
 
 pub(crate) async fn remove_member(
@@ -173,8 +178,14 @@ pub(crate) async fn remove_member(
     one(tx, REMOVE_MEMBER, &[&tenant.0, &email.as_str()], member).await
 }
 
-pub(crate) async fn list_members(client: &Client, tenant: TenantId) -> Result<Vec<Member>, AdminError> {
-    all(client, LIST_MEMBERS, &[&tenant.0], member).await
+/// The first members of a tenant after an email.
+pub(crate) async fn list_members(
+    client: &Client,
+    tenant: TenantId,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<Member>, AdminError> {
+    all(client, LIST_MEMBERS, &[&tenant.0, &after, &i64::from(limit)], member).await
 }
 
 fn member(row: &Row) -> Result<Member, AdminError> {

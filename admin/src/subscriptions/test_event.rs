@@ -30,11 +30,15 @@ pub struct TestEvent {
     pub delivery: Uuid,
 }
 
-/// Writes a test event for one subscription to the outbox. Its receiver gets it whatever the event types of the subscription are;
+/// Writes a test event with the new id `event` for one subscription to the outbox. Its receiver gets it whatever the event types of the subscription are;
 /// other subscriptions of the tenant do not.
-pub async fn send_test(client: &mut Client, actor: &Actor, id: &str) -> Result<TestEvent, AdminError> {
+pub async fn send_test(
+    client: &mut Client,
+    actor: &Actor,
+    id: &str,
+    event: Uuid,
+) -> Result<TestEvent, AdminError> {
     let subscription = parse_id(id)?;
-    let event = Uuid::now_v7();
     let send = async |tx: &Transaction<'_>| {
         let Some((tenant, slug, is_paused)) = store::subscriptions::slug(tx, subscription).await? else {
             return Err(refusal(tx, id).await);

@@ -64,8 +64,8 @@ fn has_visible_letters(local: &str) -> bool {
     })
 }
 
-/// NFC without regard to case. What IDNA keeps apart stays apart: ß and ss, σ and ς, dotless and dotted i.
-fn folded(local: &str) -> String {
+/// A text as it is compared: NFC without regard to case. What IDNA keeps apart stays apart: ß and ss, σ and ς, dotless and dotted i.
+pub fn folded(local: &str) -> String {
     if local.is_ascii() {
         return local.to_ascii_lowercase();
     }

@@ -68,6 +68,42 @@ pub fn is_invisible(c: char) -> bool {
         )
 }
 
+/// Whether a character is invisible and no blank: it could change how a terminal or a reader takes the text around it.
+fn is_hidden(c: char) -> bool {
+    is_invisible(c) && c.general_category() != GeneralCategory::SpaceSeparator
+}
+
+/// A text as it is safe for a terminal or a spreadsheet: with an escape such as `\n` or `\u{202e}` for each control, mark of direction
+/// and other character that is not seen.
+pub fn escaped(text: &str) -> String {
+    let escape = |shown: String, c: char| {
+        if is_hidden(c) {
+            shown + &c.escape_default().to_string()
+        } else {
+            shown + c.encode_utf8(&mut [0; 4])
+        }
+    };
+    text.chars().fold(String::with_capacity(text.len()), escape)
+}
+
+/// Serialized JSON, with an escape such as `\u202e` for each character that [`escaped`] escapes. JSON itself has escaped those before
+/// the blank; the line breaks between values stay.
+pub fn escaped_json(json: String) -> String {
+    let is_raw = |c: char| c > '\u{7e}' && is_hidden(c);
+    if !json.contains(is_raw) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_raw(c) {
+            escaped.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +126,33 @@ mod tests {
         for shown in ["a", "\u{200b}a", "\u{301}", "0", "-", "\u{e000}"] {
             assert!(!is_blank(shown), "{shown:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_seen_is_escaped_in_texts_and_in_json() {
+        let hidden = [
+            ('\0', "\\u{0}"),
+            ('\t', "\\t"),
+            ('\n', "\\n"),
+            ('\u{1b}', "\\u{1b}"),
+            ('\u{7f}', "\\u{7f}"),
+            ('\u{9b}', "\\u{9b}"),
+            ('\u{200b}', "\\u{200b}"),
+            ('\u{202e}', "\\u{202e}"),
+            ('\u{2028}', "\\u{2028}"),
+            ('\u{2066}', "\\u{2066}"),
+            ('\u{feff}', "\\u{feff}"),
+            ('\u{e0041}', "\\u{e0041}"),
+        ];
+        for (c, expected) in hidden {
+            assert_eq!(escaped(&format!("a{c}b")), format!("a{expected}b"));
+            let json = escaped_json(serde_json::to_string(&format!("\"{c}\\")).unwrap());
+            assert!(json.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json}");
+            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), format!("\"{c}\\"));
+        }
+        for shown in ["Ana \u{a0}Müller", "日本\u{3000}語", "e\u{301}", "\\n"] {
+            assert_eq!(escaped(shown), shown);
+        }
+        assert_eq!(escaped_json("{\n  \"a\": 1\n}".to_owned()), "{\n  \"a\": 1\n}");
     }
 }

@@ -1,6 +1,7 @@
 //! Settings from the environment, in sections that are named for what they configure. Each section declares its variables once; parsing and `--help`
 //! follow from that declaration, and a test compares them with the table in docs/operators.md.
 
+mod bounds;
 mod broker_urls;
 mod console;
 mod database_tls;
@@ -12,6 +13,7 @@ mod sections;
 mod servers;
 mod value;
 
+pub use bounds::{Bound, TenantBounds};
 pub use broker_urls::BrokerUrls;
 pub(crate) use broker_urls::{BrokerTls, BrokerUrl, NAMES as BROKER_TLS_NAMES};
 pub use console::{CONSOLE_URL, ConsoleSettings, ConsoleUrl, is_loopback};

@@ -5,6 +5,8 @@ use super::connect_error::ConnectError;
 use super::network::Network;
 use super::receiver_connection::{OpenConnections, ReceiverStream};
 use common::egress::{EgressSettings, Host, ReceiverUrl, Scheme};
+use common::limited;
+use common::log_limit::LogLimit;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hyper::Uri;
@@ -23,6 +25,8 @@ use tower_service::Service;
 
 /// Maximum number of addresses of a host that are tried; all of them are checked.
 const TRIED: usize = 8;
+/// Bounds the log lines of hosts that are refused.
+static REFUSED: LogLimit<1> = LogLimit::new();
 
 /// Connects to receivers. It checks every address, whether it comes from the URL or from name resolution.
 #[derive(Clone)]
@@ -79,9 +83,11 @@ impl ConnectorInner {
             return Err(ConnectError::NotResolved("it has no address".to_owned()));
         }
         for address in &addresses {
-            let checked = self.egress.check_address(*address);
-            checked
-                .map_err(|why| ConnectError::Refused(format!("address {address} is not public: {why}")))?;
+            if let Err(why) = self.egress.check_address(*address) {
+                limited!(REFUSED[0], warn, ?host, %address, why, "host of a receiver is not public; the attempt fails");
+                // The owner of the subscription sees the error, and must not learn addresses of the internal network.
+                return Err(ConnectError::Refused("the host is not public".to_owned()));
+            }
         }
         Ok(addresses)
     }

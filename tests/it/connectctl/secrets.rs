@@ -90,12 +90,16 @@ async fn an_overlap_keeps_only_the_newest_old_secret_until_it_ends() {
     let seconds = row["seconds"].as_f64().expect("a time");
     assert!((86_000.0..=86_400.0).contains(&seconds), "{seconds}");
 
-    let third = subscribed.rotate(&["--overlap", "1h"]).await;
+    let again = ["subscription", "rotate-secret", &subscribed.id, "--overlap", "1h"];
+    let refusal = subscribed.connectctl.refusal(&again).await;
+    assert!(refusal.contains("an overlap runs until 20"), "{refusal}");
+    assert_eq!(subscribed.row().await["secret"], row["secret"], "nothing was changed");
+    let third = subscribed.rotate(&["--overlap", "1h", "--replace-overlap"]).await;
     let row = subscribed.row().await;
     assert_eq!((subscribed.open(&row, "secret"), subscribed.open(&row, "old")), (third, second));
     assert!(row["seconds"].as_f64().expect("a time") <= 3_600.0, "{row}");
 
-    subscribed.rotate(&[]).await;
+    subscribed.rotate(&["--replace-overlap"]).await;
     assert_eq!(subscribed.row().await["old"], json!(null), "an immediate rotation ends the overlap");
 }
 

@@ -1,6 +1,8 @@
 //! The settings of an agency: members, discovery, limits, usage.
 
 use super::{ConsoleWorld, body};
+use std::collections::BTreeSet;
+use tests::World;
 
 const AGENCY: &str = "/agencies/acme";
 
@@ -39,6 +41,66 @@ async fn administrators_manage_members_and_discovery_and_operators_the_limits() 
     assert_eq!(faults.status, 422);
     for fault in ["quota must be a whole number", "reads must be a whole number", "value=\"-1\""] {
         assert!(page.contains(fault), "{fault}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn an_agency_has_at_most_as_many_keys_subscriptions_and_members_as_the_settings_allow() {
+    let builder = World::with().ingests(0).workers(0).set("CONNECT_MAX_KEYS_PER_TENANT", "2");
+    let builder =
+        builder.set("CONNECT_MAX_SUBSCRIPTIONS_PER_TENANT", "1").set("CONNECT_MAX_MEMBERS_PER_TENANT", "3");
+    let console = ConsoleWorld::of(builder).await;
+    let admin = console.admin().await;
+    let (key, hook) = ([("name", "x"), ("scopes", "leads:read")], [("url", "https://93.184.215.14/hook")]);
+    let member = [("email", "m@example.com"), ("name", "Mo")];
+    let other = [("email", "n@example.com"), ("name", "No")];
+    for (path, first, second, status, setting) in [
+        ("keys", &key[..], &key[..], 409, "CONNECT_MAX_KEYS_PER_TENANT"),
+        ("webhooks", &hook, &hook, 422, "CONNECT_MAX_SUBSCRIPTIONS_PER_TENANT"),
+        ("members", &member, &other, 409, "CONNECT_MAX_MEMBERS_PER_TENANT"),
+    ] {
+        let path = format!("{AGENCY}/{path}");
+        let created = admin.post(&path, first).await;
+        assert!(created.status < 400, "{path}: {}", body(&created));
+        let refused = admin.post(&path, second).await;
+        assert!(refused.status == status && body(&refused).contains(setting), "{path}: {}", body(&refused));
+    }
+    admin.change(&format!("{AGENCY}/members"), &[("email", "m@example.com"), ("name", "Renamed")]).await;
+    let create = ["key", "create", "--tenant", "acme", "--name", "x", "--scopes", "leads:read"];
+    let refusal = console.world.connectctl.refusal(&create).await;
+    assert!(refusal.contains("2 active keys, as many as CONNECT_MAX_KEYS_PER_TENANT"), "{refusal}");
+}
+
+#[tokio::test]
+async fn long_lists_of_an_agency_have_pages_that_neither_skip_nor_repeat_anything() {
+    let console = ConsoleWorld::shared().await;
+    let admin = console.admin().await;
+    console.world.subscribe("https://93.184.215.14/hook").await;
+    for insert in [
+        "INSERT INTO api_keys SELECT (k).* FROM (SELECT jsonb_populate_record(k, jsonb_build_object('prefix', 'ck_' || n)) AS k
+            FROM api_keys k, generate_series(1, 229) n) k",
+        "INSERT INTO subscriptions SELECT (s).* FROM (SELECT jsonb_populate_record(s, jsonb_build_object(
+            'subscription_id', gen_random_uuid())) AS s FROM subscriptions s, generate_series(1, 229) n) s",
+        "INSERT INTO members SELECT tenant_id, n || '@example.com', 'Mo', true, now()
+            FROM tenants, generate_series(1, 228) n",
+    ] {
+        console.world.database.execute(insert).await;
+    }
+    for (list, row, more) in [
+        ("keys", "<th scope=\"row\"><a href=\"/agencies/acme/keys/", "Older"),
+        ("webhooks", "<th scope=\"row\"><a href=\"/agencies/acme/webhooks/", "Older"),
+        ("settings", "name=\"email\" value=\"", "More members"),
+    ] {
+        let (mut path, mut seen, mut rows) = (format!("{AGENCY}/{list}"), BTreeSet::new(), Vec::new());
+        loop {
+            let page = admin.page(&path).await;
+            rows.push(page.matches(row).count());
+            assert!(rows.len() <= 3, "{list}: {rows:?}");
+            seen.extend(page.split(row).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+            let Some((before, _)) = page.split_once(&format!("\">{more}</a>")) else { break };
+            path = before.rsplit("href=\"").next().expect("a link").replace("&amp;", "&");
+        }
+        assert_eq!((rows, seen.len()), (vec![100, 100, 30], 230), "{list}");
     }
 }
 

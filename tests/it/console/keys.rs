@@ -61,7 +61,13 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     let rotated = shown(&visitor.post(&format!("{page}/rotate"), &[("overlap", "24h")]).await);
     assert_ne!(rotated.secret, key.secret);
     until_status(world, &rotated, 200).await;
+    let again = visitor.post(&format!("{page}/rotate"), &[("overlap", "24h")]).await;
+    assert_eq!(again.status, 422, "{}", body(&again));
+    for part in ["an overlap runs until", "type=\"checkbox\" value=\"yes\"", "is refused at once"] {
+        assert!(body(&again).contains(part), "{part}: {}", body(&again));
+    }
     until_status(world, &key, 200).await;
+    assert!(visitor.page(&page).await.contains("End the overlap now"));
     visitor.change(&format!("{page}/end-overlap"), &[]).await;
     until_status(world, &key, 401).await;
     until_status(world, &rotated, 200).await;
@@ -84,7 +90,7 @@ async fn a_key_is_created_used_changed_rotated_and_revoked() {
     {
         assert!(audit.contains(&format!("<th scope=\"row\">{action}</th>")), "{action}: {audit}");
     }
-    assert!(audit.contains("<td>admin</td><td>console</td>"), "{audit}");
+    assert!(audit.contains("<td><bdi>admin</bdi></td><td>console</td>"), "{audit}");
     let revoked = visitor.page(&page).await;
     assert!(revoked.contains("Revoked") && !revoked.contains("Replace the secret"), "{revoked}");
     let refused = visitor.post(&format!("{page}/scopes"), &[("scopes", "leads:read")]).await;

@@ -15,10 +15,12 @@ mod partners;
 mod provider_answers;
 mod proxy;
 mod queues;
+mod repeated_forms;
 mod roles;
 mod sign_in;
 mod webhooks;
 
+use admin::console::new_form_id;
 use std::fmt::Write as _;
 use tests::{HttpClient, HttpRequest, HttpResponse, Program, World, WorldBuilder, slug, text, with_names};
 
@@ -96,13 +98,13 @@ impl ConsoleWorld {
 }
 
 impl Visitor<'_> {
-    /// Sends a request. In the shared world a tenant's name stands for its slug in the path and in the response.
+    /// Sends a request, a form with a new id unless it has one. In the shared world a tenant's name stands for its slug in the path and in the response.
     pub(super) async fn send(&self, mut request: HttpRequest) -> HttpResponse {
         let (path, query) = request.target.split_at(request.target.find('?').unwrap_or(request.target.len()));
         let path: Vec<String> = path.split('/').map(slug).collect();
         request.target = format!("{}{query}", path.join("/"));
         let request = match &self.cookie {
-            Some(cookie) => request.with("cookie", cookie),
+            Some(cookie) => with_id(request, cookie).with("cookie", cookie),
             None => request,
         };
         let mut response = self.console.send(&request).await;
@@ -170,6 +172,16 @@ pub(super) fn form(path: &str, fields: &[(&str, &str)]) -> HttpRequest {
     let pairs: Vec<String> =
         fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(&slug(value)))).collect();
     HttpRequest::new("POST", path, pairs.join("&")).with("content-type", "application/x-www-form-urlencoded")
+}
+
+/// A form with an id of the session, as its pages have it.
+fn with_id(mut request: HttpRequest, cookie: &str) -> HttpRequest {
+    let is_form = |(_, value): &(String, Vec<u8>)| value == b"application/x-www-form-urlencoded";
+    if request.headers.iter().any(is_form) && !String::from_utf8_lossy(&request.body).contains("form=") {
+        let token = cookie.split_once('=').map_or("", |(_, token)| token);
+        request.body = [&request.body, format!("&form={}", new_form_id(token)).as_bytes()].concat().into();
+    }
+    request
 }
 
 /// Percent-encodes everything but letters and digits.

@@ -99,11 +99,19 @@ async fn a_session_ends_after_its_limits_and_when_it_is_signed_out() {
 #[tokio::test]
 async fn an_operator_ends_the_sessions_of_a_person_or_of_everybody() {
     let console = ConsoleWorld::start().await;
-    let ada = console.signed_in(&["--role", "admin", "--tenant", "acme", "--name", "Ada"]).await;
     let (viewer, connectctl) = (console.viewer().await, &console.world.connectctl);
-    let ended = connectctl.json(&["console", "end-sessions", "--name", "Ada"]).await;
-    assert_eq!(ended["sessions"], 1);
-    assert_eq!(ada.get("/agencies/acme").await.header("location"), "/sign-in");
+    for (name, ended) in [("Eve@x.example", "eve@X.example"), ("Ada", "ada"), ("\u{c9}ve", "e\u{301}VE")] {
+        let admin = ["--role", "admin", "--tenant", "acme", "--name", name];
+        let (one, other) = (console.signed_in(&admin).await, console.signed_in(&admin).await);
+        one.change("/sign-out", &[]).await;
+        assert_eq!(other.get("/agencies/acme").await.status, 200, "{name}");
+        assert_eq!(
+            connectctl.json(&["console", "end-sessions", "--name", ended]).await["sessions"],
+            1,
+            "{name}"
+        );
+        assert_eq!(other.get("/agencies/acme").await.header("location"), "/sign-in", "{name}");
+    }
     assert_eq!(viewer.get("/agencies/acme").await.status, 200);
     assert_eq!(connectctl.json(&["console", "end-sessions", "--all"]).await["sessions"], 1);
     assert_eq!(viewer.get("/agencies/acme").await.header("location"), "/sign-in");

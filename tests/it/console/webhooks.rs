@@ -10,7 +10,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     let console = ConsoleWorld::shared().await;
     let visitor = console.admin().await;
     let fields = [
-        ("url", "https://93.184.215.14/hook?token=hidden"),
+        ("url", "https://93.184.215.14/hook?token=unseen"),
         ("events", "lead.assigned"),
         ("events", "proposal.sent"),
         ("key", console.world.key.prefix.as_str()),
@@ -26,7 +26,7 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
             && shown.contains("Nothing was sent in the last 24 hours"),
         "{shown}"
     );
-    assert!(!shown.contains("hidden") && !shown.contains(&secret), "{shown}");
+    assert!(!shown.contains("unseen") && !shown.contains(&secret), "{shown}");
     let count = async |condition: &str| {
         let query = format!("SELECT count(*) FROM subscriptions WHERE {condition}");
         console.world.database.count(&query).await
@@ -39,7 +39,13 @@ async fn a_subscription_is_created_paused_resumed_rotated_and_removed() {
     let rotated = body(&visitor.post(&format!("{page}/rotate"), &[("overlap", "24h")]).await);
     assert_ne!(between(&rotated, "<code data-copy>", "</code>"), secret);
     assert_eq!(count("old_secret_until > now()").await, 1);
-    assert_eq!(visitor.post(&format!("{page}/rotate"), &[("overlap", "x")]).await.status, 400);
+    assert_eq!(visitor.post(&format!("{page}/rotate"), &[("overlap", "x")]).await.status, 422);
+    let again = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d")]).await;
+    assert!(again.status == 422 && body(&again).contains("an overlap runs until"), "{}", body(&again));
+    assert!(body(&again).contains("<option value=\"7d\" selected>"), "{}", body(&again));
+    assert_eq!(count("old_secret_until < now() + interval '2 days'").await, 1, "nothing was changed");
+    let forced = visitor.post(&format!("{page}/rotate"), &[("overlap", "7d"), ("replace", "yes")]).await;
+    assert_eq!((forced.status, count("old_secret_until > now() + interval '2 days'").await), (200, 1));
     assert!(visitor.page(&format!("{page}/remove")).await.contains("https://93.184.215.14/hook"));
     assert_eq!(visitor.change(&format!("{page}/remove"), &[]).await, format!("{WEBHOOKS}?done=removed"));
     assert_eq!(count("removed_at IS NOT NULL").await, 1);
@@ -56,6 +62,7 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
         ("https://10.0.0.1/", "", "address 10.0.0.1 is not public: private"),
         ("http://93.184.215.14/", "", "url must begin with https://"),
         ("https://93.184.215.14:22/", "", "url must have a port that CONNECT_WEBHOOK_PORTS lists"),
+        ("https://localhost/", "", "host &quot;localhost&quot; is not public</p>"),
         ("javascript:alert(1)", "", "url must"),
         ("", "", "url must"),
         ("https://93.184.215.14/", "ck_unknown", "is not an active key of this tenant"),
@@ -70,6 +77,7 @@ async fn a_refused_receiver_is_explained_beside_its_field() {
             "{page}"
         );
     }
+    console.program().until_logged("is not public: loopback").await;
     let unknown =
         visitor.post(WEBHOOKS, &[("url", "https://93.184.215.14/"), ("events", "message.posted")]).await;
     assert_eq!(unknown.status, 422);

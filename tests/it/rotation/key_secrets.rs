@@ -3,7 +3,7 @@
 use super::swapped;
 use serde_json::Value;
 use tests::event::batch;
-use tests::{ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, World, event, eventually};
+use tests::{ApiKey, HttpClient, HttpRequest, MAX_WAIT, RECORDS, World, event, eventually, text};
 
 /// A batch that is valid, of one client.
 fn valid() -> Vec<u8> {
@@ -87,7 +87,7 @@ async fn without_an_overlap_the_old_secret_is_refused_at_once() {
     let old = world.key.clone();
     until_status(&world, &old, 200).await;
     let overlapping = rotate(&world, &old, &["--overlap", "24h"]).await;
-    let new = rotate(&world, &old, &[]).await;
+    let new = rotate(&world, &old, &["--replace-overlap"]).await;
     until_status(&world, &new, 200).await;
     for refused in [&old, &overlapping] {
         until_status(&world, refused, 401).await;
@@ -95,11 +95,23 @@ async fn without_an_overlap_the_old_secret_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn only_one_old_secret_is_kept() {
+async fn a_second_rotation_during_an_overlap_is_refused_unless_it_is_forced() {
     let world = World::shared().await;
     let first = world.key.clone();
     let second = rotate(&world, &first, &["--overlap", "24h"]).await;
-    let third = rotate(&world, &first, &["--overlap", "24h"]).await;
+    let until = world.connectctl.list(&["key", "list", "--tenant", "acme"]).await[0]["secrets"][1].clone();
+    for options in [&["--overlap", "24h"][..], &[]] {
+        let again = [&["key", "rotate-secret", &first.prefix], options].concat();
+        let refusal = world.connectctl.refusal(&again).await;
+        assert!(
+            refusal.contains(text(&until["validUntil"])) && refusal.contains("--replace-overlap"),
+            "{refusal}"
+        );
+    }
+    for key in [&first, &second] {
+        until_status(&world, key, 200).await;
+    }
+    let third = rotate(&world, &first, &["--overlap", "24h", "--replace-overlap"]).await;
     for (key, expected) in [(&third, 200), (&second, 200), (&first, 401)] {
         until_status(&world, key, expected).await;
     }

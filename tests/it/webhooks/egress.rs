@@ -21,11 +21,10 @@ async fn a_non_public_address_is_refused_at_each_attempt_and_never_connected_to(
     let plain = Receiver::http();
     let outbound = strict(&plain).await;
     let port = outbound.receiver.address().port();
-    let not_public = |address: &str| format!("address {address} is not public: loopback");
     let cases = [
         (outbound.receiver.url("/address"), "url loopback".to_owned()),
         (format!("https://[::ffff:127.0.0.1]:{port}/mapped"), "url loopback".to_owned()),
-        (outbound.receiver.url_by_name("/name"), not_public("127.0.0.1")),
+        (outbound.receiver.url_by_name("/name"), "the host is not public".to_owned()),
         (
             "https://1.1.1.1:22/".to_owned(),
             "url must have a port that CONNECT_WEBHOOK_PORTS lists".to_owned(),

@@ -63,7 +63,7 @@ async fn both_secrets_sign_during_an_overlap_and_only_the_new_one_afterwards() {
     let second = rotate(&outbound, &subscription, &["--overlap", "1h"]).await;
     assert_signed(&next(&outbound).await, &[&second, &subscription.secret]);
 
-    let third = rotate(&outbound, &subscription, &["--overlap", "1h"]).await;
+    let third = rotate(&outbound, &subscription, &["--overlap", "1h", "--replace-overlap"]).await;
     let webhook = next(&outbound).await;
     assert_signed(&webhook, &[&third, &second]);
     assert_eq!(

@@ -9,7 +9,7 @@ use common::broker::OperatorConnection;
 use common::db::Database;
 use common::egress::EgressSettings;
 use common::sealed::MasterKeys;
-use common::settings::{BrokerSettings, ConsoleUrl};
+use common::settings::{BrokerSettings, ConsoleUrl, TenantBounds};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Maximum number of connections to the broker at once; further operations wait.
@@ -20,6 +20,7 @@ pub(crate) struct App {
     pub(crate) database: Database,
     pub(crate) master_keys: MasterKeys,
     pub(crate) egress: EgressSettings,
+    pub(crate) bounds: TenantBounds,
     pub(crate) url: ConsoleUrl,
     pub(crate) api_url: String,
     pub(crate) provider: Option<Provider>,

@@ -6,11 +6,14 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::without_contacts;
 use crate::request::Request;
+use crate::response::redirect;
+use admin::AdminError;
 use admin::audit::Actor;
-use admin::console::{Role, Session};
+use admin::console::{FormResult, Role, SentForm, Session};
 use admin::tenants::Tenant;
 use std::ops::Deref;
 use tokio_postgres::Client;
+use warp::reply::Response;
 
 /// What a request is about, and who sent it.
 #[derive(Clone, Copy)]
@@ -100,6 +103,7 @@ pub(crate) struct Change<'a> {
     client: &'a mut Client,
     actor: Actor,
     form: Fields,
+    sent: SentForm,
 }
 
 impl<'a> Change<'a> {
@@ -109,12 +113,32 @@ impl<'a> Change<'a> {
         context: Context<'a>,
         client: &'a mut Client,
         form: Fields,
+        sent: SentForm,
     ) -> Self {
-        Self { context, client, actor: context.session.identity.actor(context.session.method), form }
+        Self { context, client, actor: context.session.identity.actor(context.session.method), form, sent }
     }
 
-    /// The database and who is signed in, for one operation, which records it.
-    pub(crate) const fn operation(&mut self) -> (&mut Client, &Actor) {
+    /// Runs the operation that the form asks for, and redirects to the page at `path`, which says what was done.
+    pub(crate) async fn run<T>(
+        self,
+        path: String,
+        operation: impl AsyncFnOnce(&mut Client, &Actor) -> Result<T, AdminError>,
+    ) -> Result<Response, Failure> {
+        let page = redirect(&path);
+        let actor = self.actor.with_form(&self.sent, FormResult { page: path, heading: None });
+        operation(self.client, &actor).await?;
+        Ok(page)
+    }
+
+    /// The database and who is signed in, for one operation that makes a secret, which a page with this heading shows. If the form is
+    /// sent again, that page leads to the one at `path`, in which `{target}` stands for what the operation makes.
+    pub(crate) fn secret_operation(&mut self, heading: &str, path: String) -> (&mut Client, Actor) {
+        let result = FormResult { page: path, heading: Some(heading.to_owned()) };
+        (self.client, self.actor.with_form(&self.sent, result))
+    }
+
+    /// The database and who is signed in, for an operation that may be repeated with the same form, because it only reads.
+    pub(crate) const fn repeatable_operation(&mut self) -> (&mut Client, &Actor) {
         (self.client, &self.actor)
     }
 

@@ -6,14 +6,17 @@ use crate::context::{Change, Context, View};
 use crate::cookies::SESSION;
 use crate::failure::Failure;
 use crate::fields::Fields;
+use crate::layout;
+use crate::pages::form::FORM_ID;
 use crate::request::{Request, parse_form};
 use crate::response::{add_headers, redirect};
 use crate::routes::{Found, Handler, Verb, find};
-use admin::console::{Session, SignInMethod, find_session};
+use admin::console::{FormResult, SentForm, Session, SignInMethod, find_session};
 use admin::tenants;
 use bytes::Bytes;
 use common::metrics::{CONSOLE_DURATION, CONSOLE_REQUESTS};
 use hyper::Method;
+use maud::html;
 use std::time::Instant;
 use tokio_postgres::Client;
 use warp::reply::Response;
@@ -75,7 +78,9 @@ async fn handle(
     // What assets/console.js sends; a person's own requests do not have it.
     let is_refresh = posted.is_none() && request.headers.contains_key("x-refresh");
     let Some((session, token)) = session(app, request, &client, is_refresh).await? else {
-        return if posted.is_none() { Ok(redirect("/sign-in")) } else { Err(Failure::NotSignedIn) };
+        // A form that signs out has acted if nobody is signed in.
+        let is_refused = posted.is_some() && found.route.access != Access::SignedIn;
+        return if is_refused { Err(Failure::NotSignedIn) } else { Ok(redirect("/sign-in")) };
     };
     authorize(found.route.access, &session, found.tenant).map_err(|denial| match denial {
         Denial::ForeignTenant => Failure::NotFound,
@@ -90,7 +95,21 @@ async fn handle(
         (Handler::Page(page), None) => page(View::new(context, &client)).await,
         (Handler::Inspection(page), Some((_, form))) => page(View::new(context, &client), form).await,
         (Handler::Change(change), Some((proof, form))) => {
-            change(Change::new(proof, context, &mut client, form)).await
+            let content = format!("{} {form:?}", request.path);
+            let sent = SentForm::verify(&session, &token, form.get(FORM_ID), &content);
+            let sent = sent.ok_or(Failure::CrossSite)?;
+            if let Some(result) = sent.result(&client).await? {
+                return Ok(repeated(&View::new(context, &client), &result));
+            }
+            let changed = change(Change::new(proof, context, &mut client, form, sent.clone())).await;
+            let status = changed.as_ref().map_or_else(Failure::status, Response::status);
+            // Perhaps because another request with the same form has acted meanwhile.
+            if status.is_client_error()
+                && let Some(result) = sent.result(&client).await?
+            {
+                return Ok(repeated(&View::new(context, &client), &result));
+            }
+            changed
         }
         (
             Handler::Page(_)
@@ -101,6 +120,16 @@ async fn handle(
             _,
         ) => Err(Failure::NotFound),
     }
+}
+
+/// What a form shows that has acted already (D41): the same page, without the secret that it has shown.
+fn repeated(view: &View<'_>, result: &FormResult) -> Response {
+    let Some(heading) = &result.heading else { return redirect(&result.page) };
+    let content = html! {
+        p.alert role="alert" { "This form was sent before, and has acted once. What it made was shown then, and cannot be shown again." }
+        p { "If nobody has noted it, make another one on " a href=(result.page) { "this page" } "." }
+    };
+    layout::page(view, heading, &content)
 }
 
 /// The session of a request, with its token, unless it began with the headers of a proxy that names somebody else now.

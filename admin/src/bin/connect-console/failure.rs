@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     NotSignedIn,
     /// The role does not allow it.
     Forbidden,
-    /// Another site's page sent the request.
+    /// Another site's page sent the request, or a page of another session.
     CrossSite,
     /// The body is too large.
     TooLarge,
@@ -73,7 +73,8 @@ impl From<TxError> for Failure {
 }
 
 impl Failure {
-    fn status(&self) -> StatusCode {
+    /// The status of the response.
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -114,7 +115,7 @@ impl Failure {
             ),
             Self::CrossSite => (
                 "Request refused",
-                "The form was not sent by a page of this site. Nothing was changed. Open the page again and repeat.".to_owned(),
+                "The form was not sent by a page of this site that you have opened since you signed in. Nothing was changed. Open the page again and repeat.".to_owned(),
             ),
             Self::TooLarge => ("Too large", "A form may have at most 1 MiB.".to_owned()),
             Self::Overloaded => (

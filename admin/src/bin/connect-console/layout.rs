@@ -1,6 +1,7 @@
 //! The frame of all pages: head, navigation, notice.
 
 use crate::context::{Context, View};
+use crate::pages::form::once;
 use crate::response::html as respond;
 use admin::console::Role;
 use admin::tenants::Tenant;
@@ -47,8 +48,8 @@ const NOTICES: [(&str, &str); 16] = [
     ("member-added", "The member was added. New enquiries may be assigned to them."),
     ("member-removed", "The member was removed. No new enquiries are assigned to them."),
     ("partners-revoked", "All links and sessions of partners were ended."),
-    ("requeued", "The dead letters were requeued."),
-    ("dropped", "The dead letters were dropped."),
+    ("requeued", "Dead letters were requeued. Those that are still listed were not."),
+    ("dropped", "Dead letters were dropped. Those that are still listed were not."),
 ];
 
 /// A page of somebody who is signed in.
@@ -73,8 +74,8 @@ fn body(view: &View<'_>, title: &str, content: &Markup) -> Markup {
     html! {
         (navigation(view, tenant))
         main #content {
-            @if let Some(tenant) = whose { p.whose { (tenant) } }
-            h1 { (title) }
+            @if let Some(tenant) = whose { p.whose { bdi { (tenant) } } }
+            h1 { bdi { (title) } }
             (notice(view))
             (content)
         }
@@ -122,7 +123,7 @@ fn navigation(view: &View<'_>, tenant: Option<&Tenant>) -> Markup {
                 }
             }
             @if let Some(tenant) = tenant {
-                p { (tenant.name) }
+                p { bdi { (tenant.name) } }
                 ul {
                     @for (below, name) in TENANT_PAGES.into_iter().filter(|(below, _)| *below != "/audit" || view.may(Role::Admin)) {
                         @let target = view.tenant_path(below);
@@ -144,10 +145,10 @@ fn link(target: &str, name: &str, is_current: bool) -> Markup {
 fn signed_in(context: &Context<'_>) -> Markup {
     html! {
         div.who {
-            p { "Signed in: " strong { (context.session.identity.person.as_str()) } }
+            p { "Signed in: " strong { bdi { (context.session.identity.person.as_str()) } } }
             p.soft { "Role: " (context.session.role().as_str()) }
-            form method="post" action="/sign-out" { button.plain { "Sign out" } }
-            form method="post" action="/sign-out-everywhere" { button.plain { "Sign out everywhere" } }
+            form method="post" action="/sign-out" { (once(context)) button.plain { "Sign out" } }
+            form method="post" action="/sign-out-everywhere" { (once(context)) button.plain { "Sign out everywhere" } }
         }
     }
 }

@@ -11,7 +11,7 @@ use common::egress::EgressSettings;
 use common::health::{self, Health};
 use common::periodic::ticks;
 use common::program::{ACCEPTING, Program, Service};
-use common::settings::{ConsoleSettings, Section, Variable};
+use common::settings::{ConsoleSettings, Section, TenantBounds, Variable};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,7 @@ impl Program for Settings {
     const CHECKS: &'static [&'static str] = &[POSTGRES, ACCEPTING];
     const MORE_VARIABLES: &'static [&'static [Variable]] = &[
         EgressSettings::VARIABLES,
+        TenantBounds::VARIABLES,
         ConsoleSettings::VARIABLES,
         SignInSettings::SECTIONS[0],
         SignInSettings::SECTIONS[1],
@@ -72,6 +73,7 @@ impl Program for Settings {
             broker: ConsoleBroker::new(broker),
             master_keys,
             egress: self.egress,
+            bounds: self.bounds,
             api_url: self.api_url,
             provider,
             proxy: self.sign_in.proxy,

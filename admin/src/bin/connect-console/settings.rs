@@ -2,7 +2,7 @@
 
 use crate::sign_in_settings::SignInSettings;
 use common::egress::EgressSettings;
-use common::settings::{ConsoleSettings, Environment, Section, SettingError, Variable, error};
+use common::settings::{ConsoleSettings, Environment, Section, SettingError, TenantBounds, Variable, error};
 use common::variables;
 use hyper::Uri;
 
@@ -10,6 +10,7 @@ use hyper::Uri;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) egress: EgressSettings,
+    pub(crate) bounds: TenantBounds,
     pub(crate) console: ConsoleSettings,
     pub(crate) sign_in: SignInSettings,
     /// Base URL of the API, for the samples.
@@ -33,6 +34,7 @@ impl Section for Settings {
         }
         Ok(Self {
             egress: EgressSettings::from_env(env)?,
+            bounds: TenantBounds::from_env(env)?,
             console: ConsoleSettings::from_env(env)?,
             sign_in: SignInSettings::from_env(env)?,
             api_url: api_url.to_owned(),

@@ -4,6 +4,7 @@ use crate::{
     advisor, audit, client, company, console, delivery, doctor, find, key, measure, member, migrate, queue,
     refusals, replay, retention, secrets, subscription, tenant, views,
 };
+use admin::input::Rotation;
 use chrono::{DateTime, Utc};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -11,8 +12,9 @@ use common::egress::EgressSettings;
 use common::model::parse_instant;
 use common::settings::{
     BrokerSettings, ConsoleSettings, DatabaseSettings, MailboxSettings, RetentionSettings, SealingSettings,
-    Section, Variable, default_text,
+    Section, SettingValue as _, TenantBounds, Variable, default_text,
 };
+use std::time::Duration;
 
 /// Operates Connect: schema, tenants, members, API keys, webhooks, queues, and the CRM's views of a tenant.
 #[derive(Debug, Parser)]
@@ -154,6 +156,23 @@ pub(crate) struct TenantArgs {
     pub(crate) slug: String,
 }
 
+/// The arguments that say how a secret is replaced.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct RotationArgs {
+    /// How long the old secret is of use beside the new one, such as 24h [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
+    pub(crate) overlap: Option<Duration>,
+    /// End the overlap of an earlier rotation now: the secret before the current one is refused at once
+    #[arg(long)]
+    pub(crate) replace_overlap: bool,
+}
+
+impl From<RotationArgs> for Rotation {
+    fn from(RotationArgs { overlap, replace_overlap }: RotationArgs) -> Self {
+        Self { overlap, replace_overlap }
+    }
+}
+
 /// The arguments that select a client.
 #[derive(Debug, Args)]
 pub(crate) struct ClientArgs {
@@ -207,6 +226,7 @@ fn after_help() -> String {
         BrokerSettings::VARIABLES,
         SealingSettings::VARIABLES,
         EgressSettings::VARIABLES,
+        TenantBounds::VARIABLES,
         MailboxSettings::VARIABLES,
         RetentionSettings::VARIABLES,
         ConsoleSettings::VARIABLES,

@@ -15,6 +15,7 @@ use common::clock;
 use common::event::OutboundType;
 use common::model::DeliveryState;
 use serde::Serialize;
+use uuid::Uuid;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -199,7 +200,8 @@ async fn replay_by_job(replay: Replay, context: &mut Context) -> anyhow::Result<
         return output.print_one(&ReplayReport { matched, replayed: 0 });
     }
     let rate = rate.unwrap_or(REPLAY_RATE);
-    let created = deliveries::create_replay(database, actor, tenant, &query, (counted, rate)).await?;
+    let created =
+        deliveries::create_replay(database, actor, (tenant, Uuid::now_v7()), &query, (counted, rate)).await?;
     if no_wait {
         return output.print_one(&created);
     }

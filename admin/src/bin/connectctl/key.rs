@@ -1,13 +1,13 @@
 //! `connectctl key`: API keys. A secret is shown only once, when it is created (D5).
 
-use crate::arguments::TenantArgs;
+use crate::arguments::{RotationArgs, TenantArgs};
 use crate::context::Context;
 use crate::output::Show;
 use admin::AdminError;
 use admin::input::{KeyScopes, Name, Origin};
-use admin::keys::{self, CreatedKey, Key, NewKey, RotatedKey, SecretUse};
+use admin::keys::{self, CreatedKey, Key, KeyFilter, NewKey, RotatedKey, SecretUse};
 use clap::{Args, Subcommand};
-use common::settings::SettingValue;
+use common::settings::{SettingValue, TenantBounds};
 use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
@@ -61,9 +61,8 @@ pub(crate) struct Create {
 
 const ROTATE_HELP: &str = "\
 Without --overlap the old secret is invalid from now on. With it, requests may be signed with either secret until
-the overlap ends. Only one old secret is kept: another rotation ends the overlap of the previous one. key list
-shows when the old secret was last used; key end-overlap ends the overlap early. Running programs follow within a
-second.
+the overlap ends. Only one old secret is kept: until then another rotation needs --replace-overlap. key list shows
+when the old secret was last used; key end-overlap ends the overlap early. Running programs follow within a second.
 
 Example:
   connectctl key rotate-secret ck_0123456789abcdef --overlap 24h";
@@ -79,9 +78,8 @@ Example:
 pub(crate) struct Rotate {
     #[command(flatten)]
     pub(crate) named: KeyArgs,
-    /// How long requests may also be signed with the old secret, such as 24h [default: not at all]
-    #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
-    pub(crate) overlap: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) rotation: RotationArgs,
 }
 
 #[derive(Debug, Args)]
@@ -104,7 +102,9 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
     match command {
         Command::Create(create) => {
             let (new, master_keys) = (new_key(create)?, context.master_keys()?);
-            let created = keys::create(&mut context.database, &context.actor, &master_keys, &new).await?;
+            let bound = context.settings::<TenantBounds>()?.keys;
+            let Context { database, actor, .. } = context;
+            let created = keys::create(database, actor, &master_keys, bound, &new).await?;
             output.note("The secret is shown only once: store it now.");
             output.print_one(&created)
         }
@@ -120,14 +120,18 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         Command::RotateSecret(rotate) => {
             let (master_keys, prefix) = (context.master_keys()?, &rotate.named.prefix);
             let Context { database, actor, .. } = context;
-            let rotated = keys::rotate_secret(database, actor, &master_keys, prefix, rotate.overlap).await?;
+            let rotated =
+                keys::rotate_secret(database, actor, &master_keys, prefix, rotate.rotation.into()).await?;
             output.note("The secret is shown only once: store it now.");
             output.print_one(&rotated)
         }
         Command::EndOverlap(named) => {
             output.print_one(&keys::end_overlap(&mut context.database, &context.actor, &named.prefix).await?)
         }
-        Command::List(of) => output.print_list(&keys::list(&context.database, &of.slug).await?),
+        Command::List(of) => {
+            let all = keys::list(&context.database, &of.slug, KeyFilter::default(), u32::MAX).await?;
+            output.print_list(&all.items)
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod views;
 
 use admin::{AdminError, describe};
 use arguments::{Arguments, Command};
+use common::model::text;
 use context::Context;
 use output::Output;
 use std::process::ExitCode;
@@ -42,7 +43,7 @@ async fn main() -> ExitCode {
     match Box::pin(run(arguments)).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("connectctl: {}", error_text(&error));
+            eprintln!("connectctl: {}", text::escaped(&error_text(&error)));
             ExitCode::FAILURE
         }
     }
@@ -95,6 +96,9 @@ fn error_text(error: &anyhow::Error) -> String {
 fn hint(error: &AdminError) -> String {
     if let AdminError::NoReply { id } = error {
         return format!("; repeat the command with --message-id {id}");
+    }
+    if let AdminError::OverlapRuns(_) = error {
+        return "; wait until then, or pass --replace-overlap".to_owned();
     }
     let list = if matches!(error, AdminError::TenantNotFound(_)) {
         "tenant"

@@ -6,6 +6,7 @@ use crate::output::Show;
 use admin::input::{MemberEmail, Name};
 use admin::tenants::{self, Member};
 use clap::{Args, Subcommand};
+use common::settings::TenantBounds;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -17,7 +18,7 @@ pub(crate) enum Command {
     /// Remove a member: no new lead is routed to them; they keep the leads that they own
     #[command(after_help = "Example:\n  connectctl member remove --tenant acme --email ada@acme.example")]
     Remove(Remove),
-    /// List the members, removed ones included
+    /// List the members, removed ones included, by their emails
     #[command(after_help = "Example:\n  connectctl member list --tenant acme")]
     List(TenantArgs),
 }
@@ -44,17 +45,21 @@ pub(crate) struct Remove {
 }
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
+    let bound = context.settings::<TenantBounds>()?.members;
     let Context { database, output, actor, .. } = context;
     match command {
         Command::Add(add) => {
             let (email, name) = (MemberEmail::parse(&add.email)?, Name::parse(&add.name)?);
-            output.print_one(&tenants::add_member(database, actor, &add.tenant.slug, &email, &name).await?)
+            let tenant = (add.tenant.slug.as_str(), bound);
+            output.print_one(&tenants::add_member(database, actor, tenant, &email, &name).await?)
         }
         Command::Remove(remove) => {
             let email = MemberEmail::parse(&remove.email)?;
             output.print_one(&tenants::remove_member(database, actor, &remove.tenant.slug, &email).await?)
         }
-        Command::List(of) => output.print_list(&tenants::list_members(database, &of.slug).await?),
+        Command::List(of) => {
+            output.print_list(&tenants::list_members(database, &of.slug, "", u32::MAX).await?)
+        }
     }
 }
 

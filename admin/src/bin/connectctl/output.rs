@@ -5,6 +5,7 @@ use admin::{Newest, Observer, ProgressStep};
 use anyhow::Context as _;
 use comfy_table::Table;
 use comfy_table::presets::ASCII_FULL_CONDENSED;
+use common::model::text;
 use common::progress::Progress;
 use serde::Serialize;
 use std::io::{ErrorKind, Write as _, stdout};
@@ -42,25 +43,26 @@ impl Output {
 
     /// Prints one item, as a JSON object or as a table of one row.
     pub(crate) fn print_one<T: Show>(self, item: &T) -> anyhow::Result<()> {
-        print(&if self.json { serde_json::to_string(item)? } else { table(std::slice::from_ref(item)) })
+        if self.json { self.print_json(item) } else { print(&table(std::slice::from_ref(item))) }
     }
 
     /// Prints a document as JSON: in one line, or indented for people.
     pub(crate) fn print_document<T: Serialize>(self, document: &T) -> anyhow::Result<()> {
         let json = if self.json { serde_json::to_string } else { serde_json::to_string_pretty };
-        print(&json(document)?)
+        print(&text::escaped_json(json(document)?))
     }
 
     /// Prints several items, as a JSON array or as a table.
     pub(crate) fn print_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
-        print(&if self.json { serde_json::to_string(items)? } else { table(items) })
+        if self.json { self.print_json(&items) } else { print(&table(items)) }
     }
 
     /// Prints items whose texts are long and are not cut: a paragraph for each.
     pub(crate) fn print_long_list<T: Show>(self, items: &[T]) -> anyhow::Result<()> {
         let paragraph = |item: &T| {
             let cells = item.cells().into_iter().zip(T::COLUMNS);
-            let lines = cells.map(|(cell, column)| format!("{column:<8} {}", cell.unwrap_or_default()));
+            let lines = cells
+                .map(|(cell, column)| format!("{column:<8} {}", text::escaped(&cell.unwrap_or_default())));
             lines.collect::<Vec<_>>().join("\n")
         };
         print(&items.iter().map(paragraph).collect::<Vec<_>>().join("\n\n"))
@@ -68,7 +70,7 @@ impl Output {
 
     /// Prints a value as JSON, for a command that prints something else without `--json`.
     pub(crate) fn print_json(self, value: &impl Serialize) -> anyhow::Result<()> {
-        print(&serde_json::to_string(value)?)
+        print(&text::escaped_json(serde_json::to_string(value)?))
     }
 
     /// Prints lines that are not a table, such as commands.
@@ -97,7 +99,7 @@ impl Output {
     /// Prints a note on standard error, except with `--json`.
     pub(crate) fn note(self, text: &str) {
         if !self.json {
-            eprintln!("{text}");
+            eprintln!("{}", text::escaped(text));
         }
     }
 
@@ -108,7 +110,7 @@ impl Output {
 
     /// Prints a warning on standard error, also with `--json`.
     fn warn(self, text: &str) {
-        eprintln!("connectctl: {text}");
+        eprintln!("connectctl: {}", text::escaped(text));
     }
 }
 
@@ -183,29 +185,16 @@ fn table<T: Show>(items: &[T]) -> String {
     table.load_style(ASCII_FULL_CONDENSED).set_header(T::COLUMNS);
     for item in items {
         table.add_row(
-            item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), sanitize_cell)),
+            item.cells().iter().map(|cell| cell.as_deref().map_or_else(|| "-".to_owned(), shown_cell)),
         );
     }
     table.trim_fmt()
 }
 
-/// Removes control characters from text that partners sent, so that a terminal does not interpret them, and cuts it to the
-/// width of a cell.
-fn sanitize_cell(text: &str) -> String {
-    let mut shown: String = text
-        .chars()
-        .map(|c| if c.is_control() || changes_text_direction(c) { ' ' } else { c })
-        .take(CELL_MAX)
-        .collect();
-    if text.chars().nth(CELL_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// Whether the character changes the direction of the text after it.
-const fn changes_text_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// A text in a cell, which a terminal does not interpret, cut to the width of a cell.
+fn shown_cell(text: &str) -> String {
+    let shown = text::escaped(text);
+    shown.char_indices().nth(CELL_MAX).map_or_else(|| shown.clone(), |(end, _)| format!("{}…", &shown[..end]))
 }
 
 #[cfg(test)]
@@ -232,11 +221,8 @@ mod tests {
 
     #[test]
     fn cells_contain_no_control_characters_and_are_cut() {
-        assert_eq!(sanitize_cell("a\u{1b}[31m\nb"), "a [31m b");
-        assert_eq!(sanitize_cell("a\u{202e}b\u{2066}c"), "a b c");
-        assert_eq!(sanitize_cell(&"ä".repeat(121)).chars().count(), 121);
-        assert!(
-            sanitize_cell(&"ä".repeat(121)).ends_with("ä…") && !sanitize_cell(&"ä".repeat(120)).contains('…')
-        );
+        assert_eq!(shown_cell("a\u{1b}[31m\nb\u{202e}"), "a\\u{1b}[31m\\nb\\u{202e}");
+        assert_eq!(shown_cell(&"ä".repeat(121)).chars().count(), 121);
+        assert!(shown_cell(&"ä".repeat(121)).ends_with("ä…") && !shown_cell(&"ä".repeat(120)).contains('…'));
     }
 }

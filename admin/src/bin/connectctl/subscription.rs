@@ -1,6 +1,6 @@
 //! `connectctl subscription`: the receivers of a tenant's webhooks.
 
-use crate::arguments::TenantArgs;
+use crate::arguments::{RotationArgs, TenantArgs};
 use crate::context::Context;
 use crate::delivery;
 use crate::output::Show;
@@ -9,8 +9,9 @@ use admin::subscriptions::{self, NewSubscription, Subscription, SubscriptionSecr
 use clap::{Args, Subcommand};
 use common::clock;
 use common::egress::EgressSettings;
-use common::settings::SettingValue;
+use common::settings::{SettingValue, TenantBounds};
 use std::time::Duration;
+use uuid::Uuid;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -108,8 +109,8 @@ pub(crate) struct Test {
 
 const ROTATE_HELP: &str = "\
 Without --overlap the old secret is invalid from now on. With it, each delivery has two signatures until the
-overlap ends, the new secret's first; the receiver may verify either. Only one old secret is kept: another
-rotation ends the overlap of the previous one.
+overlap ends, the new secret's first; the receiver may verify either. Only one old secret is kept: until then
+another rotation needs --replace-overlap.
 
 Example:
   connectctl subscription rotate-secret 0190c9d4-7a3b-7c11-9d1e-3f5a8b2c4d6e --overlap 24h";
@@ -118,9 +119,8 @@ Example:
 pub(crate) struct Rotate {
     #[command(flatten)]
     pub(crate) named: SubscriptionArgs,
-    /// How long deliveries are also signed with the old secret, such as 24h [default: not at all]
-    #[arg(long, value_name = "DURATION", value_parser = Duration::parse_setting)]
-    pub(crate) overlap: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) rotation: RotationArgs,
 }
 
 pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Result<()> {
@@ -130,7 +130,10 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let created = self::create(create, context).await?;
             show_secret(context, &created)
         }
-        Command::List(of) => output.print_list(&subscriptions::list(&context.database, &of.slug).await?),
+        Command::List(of) => {
+            let all = subscriptions::list(&context.database, &of.slug, None, u32::MAX).await?;
+            output.print_list(&all.items)
+        }
         Command::Pause(named) => {
             let Context { database, actor, .. } = context;
             output.print_one(&subscriptions::pause(database, actor, &named.id).await?)
@@ -150,7 +153,7 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
         }
         Command::Test(Test { named, wait }) => {
             let Context { database, actor, .. } = &mut *context;
-            let sent = subscriptions::send_test(database, actor, &named.id).await?;
+            let sent = subscriptions::send_test(database, actor, &named.id, Uuid::now_v7()).await?;
             let delivery = subscriptions::wait_for_test(database, sent, wait).await?;
             delivery::print(context, &delivery)
         }
@@ -158,7 +161,8 @@ pub(crate) async fn run(command: Command, context: &mut Context) -> anyhow::Resu
             let (master_keys, id) = (context.master_keys()?, &rotate.named.id);
             let Context { database, actor, .. } = &mut *context;
             let rotated =
-                subscriptions::rotate_secret(database, actor, &master_keys, id, rotate.overlap).await?;
+                subscriptions::rotate_secret(database, actor, &master_keys, id, rotate.rotation.into())
+                    .await?;
             show_secret(context, &rotated)
         }
     }
@@ -173,11 +177,12 @@ async fn create(create: Create, context: &mut Context) -> anyhow::Result<Subscri
     let Create { tenant, url, key, events } = create;
     let events = events.as_deref().map(EventTypes::parse).transpose()?;
     let new = NewSubscription { tenant: tenant.slug, url, key, events };
-    let egress: EgressSettings = context.settings()?;
+    let (egress, bound) =
+        (context.settings::<EgressSettings>()?, context.settings::<TenantBounds>()?.subscriptions);
     let (master_keys, mut observer) = (context.master_keys()?, context.output.observer());
     let Context { database, actor, .. } = context;
-    let created = subscriptions::create(database, actor, &master_keys, &egress, &new, &mut observer).await?;
-    Ok(created)
+    let limits = (&egress, bound);
+    Ok(subscriptions::create(database, actor, &master_keys, limits, &new, &mut observer).await?)
 }
 
 impl Show for SubscriptionSecret {

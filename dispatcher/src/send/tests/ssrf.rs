@@ -37,7 +37,7 @@ async fn refuses_a_host_that_resolves_to_a_private_address_later() {
     receiver.wait_for_connections(0).await;
     let second = send(&sender, "https://hooks.example/x").await;
     assert_eq!(second.outcome, Outcome::AddressRefused);
-    assert_eq!(second.error.as_deref(), Some("address 127.0.0.1 is not public: loopback"));
+    assert_eq!(second.error.as_deref(), Some("the host is not public"));
     assert_eq!((receiver.count(), receiver.accepted()), (1, 1));
     assert_eq!(network.dialed(), ["93.184.215.14:443"]);
 }
@@ -70,18 +70,15 @@ async fn refuses_a_port_that_the_setting_does_not_list() {
 
 #[tokio::test]
 async fn one_address_that_is_not_public_refuses_the_name() {
-    for (answer, named) in [
-        (&[PUBLIC, "10.0.0.1"][..], "10.0.0.1 is not public: private"),
-        (&["169.254.169.254", PUBLIC], "169.254.169.254 is not public: link-local"),
-        (&[PUBLIC, "::ffff:192.168.0.1"], "::ffff:192.168.0.1 is not public: private"),
-        (&[PUBLIC, "64:ff9b::7f00:1"], "64:ff9b::7f00:1 is not public: translated to IPv4"),
+    for answer in [
+        &[PUBLIC, "10.0.0.1"][..],
+        &["169.254.169.254", PUBLIC],
+        &[PUBLIC, "::ffff:192.168.0.1"],
+        &[PUBLIC, "64:ff9b::7f00:1"],
         // Also beyond the addresses that would be tried.
-        (
-            &[PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, "::1"],
-            "::1 is not public: loopback",
-        ),
+        &[PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, PUBLIC, "::1"],
     ] {
-        assert_eq!(refused(answer).await, (format!("address {named}"), vec![]));
+        assert_eq!(refused(answer).await, ("the host is not public".to_owned(), vec![]));
     }
 }
 

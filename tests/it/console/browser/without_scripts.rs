@@ -22,6 +22,7 @@ async fn the_main_paths_work_without_scripts() {
     person.page.follow("To the key").await;
     person.page.follow("Create a new secret").await;
     person.sees("The secret was replaced").await;
+    person.page.follow("To the key").await;
     person.page.follow("End the overlap now").await;
     person.sees("The old secret is no longer valid.").await;
     person.page.follow("Revoke the key").await;

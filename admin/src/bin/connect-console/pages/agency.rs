@@ -3,12 +3,11 @@
 use super::partners;
 use crate::context::{Change, View};
 use crate::failure::Failure;
-use crate::fields::Fields;
+use crate::fields::{Fields, with_query};
 use crate::format::{number, time};
 use crate::layout;
 use crate::pages::chart;
-use crate::pages::form::{Faults, Field, input, select, summary};
-use crate::response::redirect;
+use crate::pages::form::{Faults, Field, input, once, select, summary};
 use admin::AdminError;
 use admin::console::Role;
 use admin::input::{MemberEmail, MonthlyQuota, Name};
@@ -17,6 +16,8 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 use warp::reply::Response;
 
+/// Members of a page.
+const MEMBERS: u32 = 100;
 /// Months that the chart shows.
 const MONTHS: u32 = 12;
 const DISCOVERY: [(&str, &str); 2] = [("true", "on"), ("false", "off")];
@@ -33,7 +34,10 @@ pub(super) async fn with_faults(
     faults: &Faults,
 ) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
-    let members = tenants::list_members(view.client(), &tenant.slug).await?;
+    let after = view.request.query.get("members-after");
+    let mut members = tenants::list_members(view.client(), &tenant.slug, after, MEMBERS + 1).await?;
+    let has_more = members.len() > MEMBERS as usize;
+    members.truncate(MEMBERS as usize);
     let months = tenants::usage_of_last_months(view.client(), tenant.id, MONTHS).await?;
     let content = html! {
         (summary(faults))
@@ -46,7 +50,7 @@ pub(super) async fn with_faults(
             dt { "Created" } dd { (time(tenant.created_at)) }
         }
         (usage_section(&months, tenant.monthly_quota))
-        (members_section(&view, &members, typed, faults))
+        (members_section(&view, (&members, has_more), typed, faults))
         @if partners::may_invite(view.session) { (partners::section(&view, typed, faults)) }
         @if view.may(Role::Admin) { (settings_form(&view, tenant)) }
         @if view.may(Role::Operator) { (limits_form(&view, tenant, typed, faults)) }
@@ -75,7 +79,12 @@ fn usage_section(months: &[(String, i64)], quota: Option<i64>) -> Markup {
     }
 }
 
-fn members_section(view: &View<'_>, members: &[Member], typed: Option<&Fields>, faults: &Faults) -> Markup {
+fn members_section(
+    view: &View<'_>,
+    (members, has_more): (&[Member], bool),
+    typed: Option<&Fields>,
+    faults: &Faults,
+) -> Markup {
     let value = |name| typed.map_or("", |typed| typed.get(name));
     html! {
         h2 { "Members" }
@@ -87,9 +96,13 @@ fn members_section(view: &View<'_>, members: &[Member], typed: Option<&Fields>, 
                 tbody { @for member in members { (member_row(view, member)) } }
             } }
         }
+        @if let Some(last) = members.last().filter(|_| has_more) {
+            p { a.button.plain href=(with_query(&view.tenant_path("/settings"), &[("members-after", &last.email)])) { "More members" } }
+        }
         @if view.may(Role::Admin) {
             h3 { "Add a member" }
             form method="post" action=(view.tenant_path("/members")) {
+                (once(view))
                 (input(Field { name: "email", label: "Email", hint: "" }, "email", value("email"), faults))
                 (input(Field { name: "name", label: "Name", hint: "The API shows this name as the owner of an enquiry." }, "text", value("name"), faults))
                 button { "Add the member" }
@@ -102,15 +115,16 @@ fn member_row(view: &View<'_>, member: &Member) -> Markup {
     let path = view.tenant_path(if member.active { "/members/remove" } else { "/members" });
     html! {
         tr {
-            th scope="row" { (member.name) }
-            td { (member.email) }
+            th scope="row" { bdi { (member.name) } }
+            td { bdi { (member.email) } }
             td { @if member.active { span.good { "active" } } @else { span.soft { "inactive" } } }
             td {
                 @if view.may(Role::Admin) {
                     form method="post" action=(path) {
+                        (once(view))
                         input type="hidden" name="email" value=(member.email);
                         input type="hidden" name="name" value=(member.name);
-                        button.plain { (if member.active { "Deactivate " } else { "Activate " }) (member.name) }
+                        button.plain { (if member.active { "Deactivate " } else { "Activate " }) bdi { (member.name) } }
                     }
                 } @else { "-" }
             }
@@ -123,6 +137,7 @@ fn settings_form(view: &View<'_>, tenant: &Tenant) -> Markup {
     html! {
         h2 { "Settings" }
         form method="post" action=(view.tenant_path("/settings")) {
+            (once(view))
             (select(
                 Field { name: "discovery", label: "Traveller Discovery", hint: "If it is off, discovery events still update contacts and enquiries, but no discovery is stored." },
                 &DISCOVERY, chosen, &Faults::none()
@@ -143,6 +158,7 @@ fn limits_form(view: &View<'_>, tenant: &Tenant, typed: Option<&Fields>, faults:
     html! {
         h2 { "Limits" }
         form method="post" action=(view.tenant_path("/limits")) {
+            (once(view))
             (input(
                 Field { name: "quota", label: "Monthly quota", hint: "Records writes in a calendar month, or none for no limit." },
                 "text", &value("quota", &stored[0]), faults
@@ -156,19 +172,14 @@ fn limits_form(view: &View<'_>, tenant: &Tenant, typed: Option<&Fields>, faults:
     }
 }
 
-pub(crate) async fn set_settings(mut change: Change<'_>) -> Result<Response, Failure> {
-    let context = change.context();
+pub(crate) async fn set_settings(change: Change<'_>) -> Result<Response, Failure> {
     // The page offers a list, so another value was not chosen there.
     let discovery = change.form().get("discovery").parse().ok();
     let discovery = discovery.ok_or(Failure::BadRequest("discovery must be true or false"))?;
-    let changes = TenantChanges { discovery: Some(discovery), ..TenantChanges::default() };
-    let (client, actor) = change.operation();
-    tenants::change(client, actor, &context.tenant()?.slug, &changes).await?;
-    Ok(redirect(&context.tenant_path("/settings?done=saved")))
+    save(change, TenantChanges { discovery: Some(discovery), ..TenantChanges::default() }).await
 }
 
-pub(crate) async fn set_limits(mut change: Change<'_>) -> Result<Response, Failure> {
-    let context = change.context();
+pub(crate) async fn set_limits(change: Change<'_>) -> Result<Response, Failure> {
     let mut faults = Faults::none();
     let quota = change.form().get("quota").parse::<MonthlyQuota>();
     let quota =
@@ -180,9 +191,13 @@ pub(crate) async fn set_limits(mut change: Change<'_>) -> Result<Response, Failu
     };
     let changes =
         TenantChanges { discovery: None, monthly_quota: Some(quota), reads_per_second: Some(reads) };
-    let (client, actor) = change.operation();
-    tenants::change(client, actor, &context.tenant()?.slug, &changes).await?;
-    Ok(redirect(&context.tenant_path("/settings?done=saved")))
+    save(change, changes).await
+}
+
+async fn save(change: Change<'_>, changes: TenantChanges) -> Result<Response, Failure> {
+    let context = change.context();
+    let (page, slug) = (context.tenant_path("/settings?done=saved"), &context.tenant()?.slug);
+    change.run(page, async |client, actor| tenants::change(client, actor, slug, &changes).await).await
 }
 
 fn read_limit(text: &str) -> Result<i32, AdminError> {
@@ -192,25 +207,28 @@ fn read_limit(text: &str) -> Result<i32, AdminError> {
     })
 }
 
-pub(crate) async fn add_member(mut change: Change<'_>) -> Result<Response, Failure> {
+pub(crate) async fn add_member(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let mut faults = Faults::none();
     let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
     let name = faults.check("name", Name::parse(change.form().get("name")));
     let (Some(email), Some(name)) = (email, name) else { return refuse(&change, &faults).await };
-    let (client, actor) = change.operation();
-    tenants::add_member(client, actor, &context.tenant()?.slug, &email, &name).await?;
-    Ok(redirect(&context.tenant_path("/settings?done=member-added")))
+    let (page, slug) = (context.tenant_path("/settings?done=member-added"), context.tenant()?.slug.as_str());
+    let bound = context.app.bounds.members;
+    change
+        .run(page, async |client, actor| {
+            tenants::add_member(client, actor, (slug, bound), &email, &name).await
+        })
+        .await
 }
 
-pub(crate) async fn remove_member(mut change: Change<'_>) -> Result<Response, Failure> {
+pub(crate) async fn remove_member(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let mut faults = Faults::none();
     let email = faults.check("email", MemberEmail::parse(change.form().get("email")));
     let Some(email) = email else { return refuse(&change, &faults).await };
-    let (client, actor) = change.operation();
-    tenants::remove_member(client, actor, &context.tenant()?.slug, &email).await?;
-    Ok(redirect(&context.tenant_path("/settings?done=member-removed")))
+    let (page, slug) = (context.tenant_path("/settings?done=member-removed"), &context.tenant()?.slug);
+    change.run(page, async |client, actor| tenants::remove_member(client, actor, slug, &email).await).await
 }
 
 async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {

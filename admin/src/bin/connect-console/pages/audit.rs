@@ -6,6 +6,7 @@ use crate::fields::Fields;
 use crate::format::time;
 use crate::layout;
 use crate::pages::filter::{Filter, before};
+use crate::pages::form::once;
 use crate::response::download;
 use admin::audit::{self, AUDIT_EXPORT_MAX, AuditExport, AuditFilter, AuditRecord, ExportFormat};
 use common::db::Database;
@@ -35,7 +36,7 @@ async fn page(view: View<'_>, tenant: Option<String>, path: &str) -> Result<Resp
         p { "Each change that was made with the settings area or with connectctl." }
         (filter_form(&filter, path))
         @for fault in filter.faults() { p.fault { (fault) } }
-        @if listed.items.is_empty() { p { "There is no such record." } } @else { (table(&listed.items)) (export_form(&filter, path)) }
+        @if listed.items.is_empty() { p { "There is no such record." } } @else { (table(&listed.items)) (export_form(&view, &filter, path)) }
         @if next.is_some() { p { a.button.plain href=(filter.path(path, next)) { "Older" } } }
         @if filter.selected.before.is_some() { p { a href=(filter.path(path, None)) { "To the newest" } } }
     };
@@ -55,9 +56,10 @@ fn filter_form(filter: &Filter<AuditFilter>, path: &str) -> Markup {
 }
 
 /// Downloads what the filter selects, whichever page is shown.
-fn export_form(filter: &Filter<AuditFilter>, path: &str) -> Markup {
+fn export_form(view: &View<'_>, filter: &Filter<AuditFilter>, path: &str) -> Markup {
     html! {
         form.actions method="post" action={ (path) "/export" } data-download {
+            (once(view))
             @for (name, value) in filter.fields() { input type="hidden" name=(name) value=(value); }
             button.plain name="format" value="csv" { "Export as CSV" }
             button.plain name="format" value="jsonl" { "Export as lines of JSON" }
@@ -77,9 +79,9 @@ fn table(records: &[AuditRecord]) -> Markup {
                 @for record in records.iter().rev() {
                     tr {
                         th scope="row" { (record.action) }
-                        td { (record.target) }
+                        td { bdi { (record.target) } }
                         td { (record.tenant.as_deref().unwrap_or("-")) }
-                        td { (record.who) }
+                        td { bdi { (record.who) } }
                         td { (record.interface) }
                         td { (time(record.at)) }
                     }
@@ -124,7 +126,7 @@ async fn export(mut change: Change<'_>, tenant: Option<String>) -> Result<Respon
         return Err(Failure::BadRequest("the times of the filter must be dates with times"));
     }
     let database = change.context().app.database.clone();
-    let (client, actor) = change.operation();
+    let (client, actor) = change.repeatable_operation();
     let export = AuditExport::begin(client, actor, filter.selected, format, AUDIT_EXPORT_MAX).await?;
     let (parts, sent) = channel(PARTS);
     // Ends when the last part is sent, or when the download was canceled.

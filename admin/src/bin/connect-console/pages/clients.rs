@@ -45,10 +45,10 @@ fn facts(shown: &ShownClient, sees_contacts: bool, external_id: &str) -> Markup 
     };
     html! {
         dl {
-            dt { "Email" } dd { (contact(&shown.email)) }
+            dt { "Email" } dd { bdi { (contact(&shown.email)) } }
             dt { "Phone" } dd { (contact(&shown.phone)) }
-            dt { "Company" } dd { (shown.company.as_deref().unwrap_or("-")) }
-            dt { "External id" } dd { (external_id) }
+            dt { "Company" } dd { bdi { (shown.company.as_deref().unwrap_or("-")) } }
+            dt { "External id" } dd { bdi { (external_id) } }
             dt { "Type" } dd { (shown.client_type) }
             dt { "Marketing" } dd { (if shown.marketing_opt_in { "agreed" } else { "not agreed" }) }
             dt { "Id" } dd { code data-copy { (shown.id) } }
@@ -63,7 +63,7 @@ fn lead_list(view: &View<'_>, leads: &[ClientLead]) -> Markup {
     html! {
         ul {
             @for lead in leads.iter().rev() {
-                li { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } " " (view.text(&lead.title)) ", " (lead.stage) }
+                li { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } " " bdi { (view.text(&lead.title)) } ", " (lead.stage) }
             }
         }
     }
@@ -77,7 +77,7 @@ fn discovery_section(discovery: &Discovery) -> Markup {
             @for (name, part) in parts {
                 @if let Some(part) = part { h3 { (name) } pre.wrapped { code { (part.get()) } } }
             }
-            @if let Some(essence) = &discovery.essence { h3 { "Essence" } p.wrapped { (essence) } }
+            @if let Some(essence) = &discovery.essence { h3 { "Essence" } p.wrapped { bdi { (essence) } } }
         }
     }
 }
@@ -86,7 +86,7 @@ fn entry_item(view: &View<'_>, entry: &TimelineEntry, sees_contacts: bool) -> Ma
     let find = crate::fields::with_query(&view.tenant_path("/find"), &[("id", &entry.event_id)]);
     html! {
         li {
-            span.stage { (entry.event_type) } " " (time(entry.occurred_at)) " from " (entry.origin)
+            span.stage { (entry.event_type) } " " (time(entry.occurred_at)) " from " bdi { (entry.origin) }
             div.soft { a href=(find) { code { (entry.event_id) } } }
             @if let Some(payload) = entry.payload.as_ref().filter(|_| sees_contacts) {
                 details { summary { "Payload" } pre.wrapped { code { (payload.get()) } } }

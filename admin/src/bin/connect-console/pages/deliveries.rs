@@ -6,7 +6,8 @@ use crate::fields::Fields;
 use crate::format::{time, time_or};
 use crate::layout;
 use crate::pages::filter::{Filter, before};
-use crate::response::redirect;
+use crate::pages::form::once;
+use admin::audit::Actor;
 use admin::console::Role;
 use admin::deliveries::{self, Attempt, Delivery, DeliveryPage, DeliveryQuery};
 use admin::subscriptions::{self, Subscription};
@@ -50,7 +51,7 @@ const PAGE: u32 = 50;
 pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let filter = parse_filter(&view.request.query);
-    let receivers = subscriptions::list(view.client(), &tenant.slug).await?;
+    let receivers = subscriptions::list(view.client(), &tenant.slug, None, u32::MAX).await?.items;
     let listed = deliveries::page(view.client(), tenant.id, &filter.selected, PAGE).await?;
     let base = view.tenant_path("/deliveries");
     let can_replay =
@@ -158,6 +159,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
         (facts(&view, &delivery))
         @if can_replay && view.may(Role::Admin) {
             form method="post" action=(view.tenant_path(&format!("/deliveries/{}/replay", delivery.id))) {
+                (once(&view))
                 button { "Send it again" }
                 p.hint { "With the same event id and delivery id: a receiver that got it before recognizes it." }
             }
@@ -209,10 +211,9 @@ fn attempt_section(number: usize, attempt: &Attempt) -> Markup {
 pub(crate) async fn replay(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let delivery = find(change.client(), context.tenant()?.id, context.id()?).await?;
-    let id = delivery.id.to_string();
-    let (client, actor) = change.operation();
-    deliveries::replay_one(client, actor, &id).await?;
-    Ok(redirect(&context.tenant_path(&format!("/deliveries/{id}?done=replayed"))))
+    let (id, page) = (delivery.id.to_string(), format!("/deliveries/{}?done=replayed", delivery.id));
+    let replay = async |client: &mut Client, actor: &Actor| deliveries::replay_one(client, actor, &id).await;
+    change.run(context.tenant_path(&page), replay).await
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::fields::{Fields, with_query};
 use chrono::{DateTime, NaiveDateTime, Utc};
 use common::model::parse_instant;
+use maud::{Markup, html};
 use uuid::Uuid;
 
 /// Longest text of a field, in characters.
@@ -90,6 +91,15 @@ impl<S> Filter<S> {
         let before = before.map(|id| id.to_string()).unwrap_or_default();
         let fields: Vec<(&str, &str)> = self.fields().chain([("before", before.as_str())]).collect();
         with_query(base, &fields)
+    }
+}
+
+/// A link to the page of `path` that begins before `next`, if there is one.
+pub(super) fn older(path: &str, next: Option<&str>) -> Markup {
+    html! {
+        @if let Some(next) = next {
+            p { a.button.plain href={ (path) (if path.contains('?') { "&" } else { "?" }) "before=" (next) } { "Older" } }
+        }
     }
 }
 

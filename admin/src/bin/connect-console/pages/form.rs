@@ -1,7 +1,21 @@
 //! Fields of forms with their faults beside them. What was typed is kept.
 
+use crate::context::Context;
+use crate::fields::Fields;
+use admin::console::new_form_id;
+use admin::input::Rotation;
 use admin::{AdminError, ErrorKind};
+use common::settings::SettingValue as _;
 use maud::{Markup, html};
+use std::time::Duration;
+
+/// The hidden field of a form's id.
+pub(crate) const FORM_ID: &str = "form";
+
+/// What every form that changes something contains: its id, so that it acts once (D41).
+pub(crate) fn once(context: &Context<'_>) -> Markup {
+    html! { input type="hidden" name=(FORM_ID) value=(new_form_id(context.token)); }
+}
 
 /// What is wrong with the fields of a form, by the name of the field.
 #[derive(Debug, Default)]
@@ -110,6 +124,35 @@ pub(crate) fn select(field: Field<'_>, options: &[(&str, &str)], chosen: &str, f
     }
 }
 
+/// The form that replaces a secret; `typed` is what was sent before. After a refusal it has a check box, which ends an overlap.
+pub(crate) fn rotation(
+    context: &Context<'_>,
+    action: &str,
+    (field, overlaps): (Field<'_>, &[(&str, &str)]),
+    typed: Option<&Fields>,
+    faults: &Faults,
+) -> Markup {
+    const REPLACE: Field<'_> = Field { name: "replace", label: "Replace the overlap", hint: "" };
+    html! {
+        form method="post" action=(action) {
+            (once(context))
+            (select(field, overlaps, typed.map_or("24h", |typed| typed.get("overlap")), faults))
+            @if faults.of(REPLACE.name).is_some() {
+                (checkboxes(REPLACE, &[("yes", "the secret before the current one is refused at once")], &[], faults))
+            }
+            button { "Create a new secret" }
+        }
+    }
+}
+
+/// What the form of [`rotation`] asks for.
+pub(crate) fn parse_rotation(form: &Fields, faults: &mut Faults) -> Option<Rotation> {
+    let overlap = form.optional("overlap").map(Duration::parse_setting).transpose();
+    let overlap = overlap.map_err(|what| AdminError::InvalidInput(format!("overlap {what}")));
+    let overlap = faults.check("overlap", overlap)?;
+    Some(Rotation { overlap, replace_overlap: form.get("replace") == "yes" })
+}
+
 /// A choice of any of several values, each with its text.
 pub(crate) fn checkboxes(
     field: Field<'_>,
@@ -144,10 +187,17 @@ pub(crate) fn summary(faults: &Faults) -> Markup {
 }
 
 /// Asks before a change: what will happen, and a button that does it.
-pub(crate) fn confirmation(action: &str, button: &str, back: &str, question: &Markup) -> Markup {
+pub(crate) fn confirmation(
+    context: &Context<'_>,
+    action: &str,
+    button: &str,
+    back: &str,
+    question: &Markup,
+) -> Markup {
     html! {
         div.alert { (question) }
         form method="post" action=(action) {
+            (once(context))
             div.actions {
                 button.danger { (button) }
                 a.button.plain href=(back) { "Cancel" }

@@ -5,12 +5,13 @@ mod samples;
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::fields::with_query;
+use crate::fields::{Fields, with_query};
 use crate::format::{number, time_or, time_text};
 use crate::layout;
-use crate::pages::form::{Faults, Field, checkboxes, select};
+use crate::pages::filter::older;
+use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
 use admin::console::Role;
-use admin::keys::{self, Key, SecretUse};
+use admin::keys::{self, Key, KeyFilter, SecretUse};
 use common::model::Scope;
 use hyper::StatusCode;
 use maud::{Markup, html};
@@ -48,26 +49,35 @@ fn secret(prefix: &str, secret: &str, slug: &str) -> Markup {
     }
 }
 
+/// Keys of a page.
+const PAGE: u32 = 100;
+
 pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
-    let listed = keys::list(view.client(), &view.tenant()?.slug).await?;
-    let (active, revoked): (Vec<_>, Vec<_>) = listed.iter().partition(|key| key.revoked_at.is_none());
+    let query = &view.request.query;
+    let is_revoked = query.get("state") == "revoked";
+    let filter = KeyFilter { is_revoked: Some(is_revoked), before: query.optional("before") };
+    let listed = keys::list(view.client(), &view.tenant()?.slug, filter, PAGE).await?;
+    let base = with_query(&view.tenant_path("/keys"), &[("state", if is_revoked { "revoked" } else { "" })]);
+    let next = listed.items.first().filter(|_| listed.is_cut).map(|key| key.prefix.as_str());
     let content = html! {
         @if view.may(Role::Admin) {
             p { a.button href=(view.tenant_path("/keys/new")) { "Create a key" } }
         }
-        @if active.is_empty() {
-            p { "There is no active key. Partners sign their requests with a key: create one and hand over its secret." }
+        @if !listed.items.is_empty() {
+            (table(&view, if is_revoked { "Revoked keys" } else { "Active keys" }, &listed.items))
+        } @else if is_revoked {
+            p { "There is no revoked key." }
         } @else {
-            (table(&view, "Active keys", &active))
+            p { "There is no active key. Partners sign their requests with a key: create one and hand over its secret." }
         }
-        @if !revoked.is_empty() {
-            details { summary { (revoked.len()) " revoked" } (table(&view, "Revoked keys", &revoked)) }
-        }
+        (older(&base, next))
+        @if is_revoked { p { a href=(view.tenant_path("/keys")) { "Active keys" } } }
+        @else { p { a href=(view.tenant_path("/keys?state=revoked")) { "Revoked keys" } } }
     };
     Ok(layout::page(&view, "API keys", &content))
 }
 
-fn table(view: &View<'_>, caption: &str, keys: &[&Key]) -> Markup {
+fn table(view: &View<'_>, caption: &str, keys: &[Key]) -> Markup {
     html! {
         div.scroll role="group" aria-label="Table" tabindex="0" { table {
             caption { (caption) }
@@ -77,9 +87,9 @@ fn table(view: &View<'_>, caption: &str, keys: &[&Key]) -> Markup {
                 th scope="col" { "Last use" } th scope="col" { "Expires" } th scope="col" { "Created" }
             } }
             tbody {
-                @for key in keys {
+                @for key in keys.iter().rev() {
                     tr {
-                        th scope="row" { a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { (key.name) } }
+                        th scope="row" { a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } }
                         td { code { (key.prefix) } }
                         td { (key.scopes.join(", ")) }
                         td { (key.origin.as_deref().unwrap_or("-")) }
@@ -109,11 +119,11 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     with_faults(view, StatusCode::OK, None, &Faults::none()).await
 }
 
-/// The page, with the faults of a submitted form and the scopes that were selected in it.
+/// The page, with the faults of a submitted form and what was typed there.
 pub(super) async fn with_faults(
     view: View<'_>,
     status: StatusCode,
-    selected: Option<Vec<String>>,
+    typed: Option<&Fields>,
     faults: &Faults,
 ) -> Result<Response, Failure> {
     let key = keys::find_in(view.client(), view.tenant()?.id, view.id()?).await?;
@@ -123,19 +133,22 @@ pub(super) async fn with_faults(
         @if key.revoked_at.is_none() && view.may(Role::Admin) {
             h2 { "Scopes" }
             form method="post" action=(path("/scopes")) {
+                (once(&view))
                 (checkboxes(
                     Field { name: "scopes", label: "What the key permits", hint: "Running programs apply the change within a second." },
-                    &SCOPES, selected.as_deref().unwrap_or(&key.scopes), faults
+                    &SCOPES, &typed.map_or_else(|| key.scopes.clone(), |typed| typed.list("scopes")), faults
                 ))
                 button { "Change the scopes" }
             }
             h2 { "Replace the secret" }
-            form method="post" action=(path("/rotate")) {
-                (select(
-                    Field { name: "overlap", label: "How long the old secret stays valid", hint: "The user of the key switches to the new secret during this time." },
-                    &OVERLAPS, "24h", faults
-                ))
-                button { "Create a new secret" }
+            @let overlap = Field { name: "overlap", label: "How long the old secret stays valid", hint: "The user of the key switches to the new secret during this time." };
+            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), typed, faults))
+            @if key.secrets.len() > 1 {
+                form method="post" action=(path("/end-overlap")) {
+                    (once(&view))
+                    button.danger { "End the overlap now" }
+                    p.hint { "The old secret is refused within a second." }
+                }
             }
             h2 { "Revoke the key" }
             p { "A revoked key is refused within a second. This cannot be undone." }

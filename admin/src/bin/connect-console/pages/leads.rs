@@ -44,17 +44,17 @@ fn facts(view: &View<'_>, shown: &PipelineLead) -> Markup {
         dl {
             dt { "Stage" } dd { (lead.stage.as_str()) }
             dt { "Client" } dd { a href=(view.tenant_path(&format!("/clients/{}", lead.client_id))) { "Show the client" } }
-            dt { "Owner" } dd { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) }
+            dt { "Owner" } dd { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
             dt { "Follow-up" } dd { (if lead.follow_up { "yes" } else { "no" }) }
-            dt { "Destination" } dd { (view.text(lead.brief.destination.as_deref().unwrap_or("not stated"))) }
-            dt { "External id" } dd { (view.text(lead.external_id.as_deref().unwrap_or("-"))) }
+            dt { "Destination" } dd { bdi { (view.text(lead.brief.destination.as_deref().unwrap_or("not stated"))) } }
+            dt { "External id" } dd { bdi { (view.text(lead.external_id.as_deref().unwrap_or("-"))) } }
             dt { "Id" } dd { code data-copy { (lead.id) } }
             dt { "Opened" } dd { (time(lead.created_at)) }
             dt { "Changed" } dd { (time(lead.updated_at)) }
             @if let Some(credit) = &shown.credit {
                 dt { "Corporate credit" }
                 dd {
-                    (credit.corporate_name.as_deref().unwrap_or("-")) ", available: "
+                    bdi { (credit.corporate_name.as_deref().unwrap_or("-")) } ", available: "
                     @match credit.available_paise { Some(paise) => { (rupees(paise)) " INR" }, None => "unknown" }
                 }
             }
@@ -83,7 +83,7 @@ fn booking_table(bookings: &[Invoice]) -> Markup {
             tbody {
                 @for booking in bookings {
                     tr {
-                        th scope="row" { (booking.booking_ref) }
+                        th scope="row" { bdi { (booking.booking_ref) } }
                         td.number { (amount(&booking.amount)) }
                         td { (booking.currency.as_deref().unwrap_or("-")) }
                         td.number { (amount(&booking.credit_used)) }
@@ -101,7 +101,7 @@ fn message_item(message: &InboxMessage) -> Markup {
     html! {
         li {
             span.stage { (message.kind) } " " (time(message.at))
-            @if let Some(text) = &message.text { p.wrapped { (text) } }
+            @if let Some(text) = &message.text { p.wrapped { bdi { (text) } } }
             @if let Some(changes) = &message.changes { details { summary { "Changes" } pre.wrapped { code { (changes.get()) } } } }
         }
     }

@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::format::{number, time_or};
 use crate::layout;
 use admin::deliveries::{self, DeliveryQuery};
+use admin::keys::{self, KeyFilter};
 use admin::overview::last_hour as hour_of;
 use admin::subscriptions::{self, SubscriptionState};
-use admin::{keys, tenants};
+use admin::tenants;
 use common::model::DeliveryState;
 use maud::{Markup, html};
 use warp::reply::Response;
@@ -17,9 +18,9 @@ const DEAD_READ: u32 = 100;
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
-    let keys = keys::list(view.client(), &tenant.slug).await?;
-    let active: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();
-    let receivers = subscriptions::list(view.client(), &tenant.slug).await?;
+    let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
+    let active = keys::list(view.client(), &tenant.slug, active, u32::MAX).await?.items;
+    let receivers = subscriptions::list(view.client(), &tenant.slug, None, u32::MAX).await?.items;
     let usage = tenants::usage_of_this_month(view.client(), &tenant.slug).await?;
     let failed = DeliveryQuery { state: Some(DeliveryState::DeadLettered), ..DeliveryQuery::default() };
     let failed = deliveries::page(view.client(), tenant.id, &failed, DEAD_READ).await?;

@@ -5,8 +5,7 @@ use crate::context::{Change, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::layout;
-use crate::pages::form::{Faults, Field, input, select};
-use crate::response::redirect;
+use crate::pages::form::{Faults, Field, input, once, select};
 use admin::AdminError;
 use admin::console::{self, NewPartnerLink, Role, Session, SignInMethod};
 use admin::input::Name;
@@ -31,6 +30,7 @@ pub(super) fn section(view: &View<'_>, typed: Option<&Fields>, faults: &Faults) 
         h2 { "Partners" }
         p { "A link lets a partner in, for example the developer of your web site. It works once, for fifteen minutes, and shows this agency only." }
         form method="post" action=(view.tenant_path("/partner-links")) {
+            (once(view))
             (input(Field { name: "partner", label: "Who signs in", hint: "A name or an email, as the audit shows it." }, "text", value("partner"), faults))
             (select(Field { name: "role", label: "Role", hint: "" }, &ROLES, value("role"), faults))
             button { "Create the link" }
@@ -41,6 +41,7 @@ pub(super) fn section(view: &View<'_>, typed: Option<&Fields>, faults: &Faults) 
             a href=(view.tenant_path("/audit")) { "the audit" } " shows them."
         }
         form method="post" action=(view.tenant_path("/partner-links/revoke")) {
+            (once(view))
             button.danger { "End the access of all partners" }
         }
     }
@@ -60,10 +61,11 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         return agency::with_faults(change.view(), status, Some(change.form()), &faults).await;
     };
     let new = NewPartnerLink { tenant: context.tenant()?.slug.clone(), role, person };
-    let (client, actor) = change.operation();
-    let link = console::create_partner_link(client, actor, &context.app.url, &new).await?;
+    const HEADING: &str = "The link was created";
+    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/settings"));
+    let link = console::create_partner_link(client, &actor, &context.app.url, &new).await?;
     let content = html! {
-        p { "Send this link to " strong { (new.person.as_str()) } ". It is shown only now." }
+        p { "Send this link to " strong { bdi { (new.person.as_str()) } } ". It is shown only now." }
         dl {
             dt { "Link" } dd { code data-copy { (link.url) } }
             dt { "Role" } dd { (role.as_str()) }
@@ -72,18 +74,17 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         p { "Whoever opens the link first is signed in. The session ends like any other, or when you end the access of partners." }
         p { a href=(context.tenant_path("/settings")) { "To the agency" } }
     };
-    Ok(layout::page(&change.view(), "The link was created", &content))
+    Ok(layout::page(&change.view(), HEADING, &content))
 }
 
 /// Ends all links and sessions of partners.
-pub(crate) async fn revoke(mut change: Change<'_>) -> Result<Response, Failure> {
+pub(crate) async fn revoke(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     if !may_invite(context.session) {
         return Err(Failure::Forbidden);
     }
-    let (client, actor) = change.operation();
-    console::revoke_partners(client, actor, &context.tenant()?.slug).await?;
-    Ok(redirect(&context.tenant_path("/settings?done=partners-revoked")))
+    let (page, slug) = (context.tenant_path("/settings?done=partners-revoked"), &context.tenant()?.slug);
+    change.run(page, async |client, actor| console::revoke_partners(client, actor, slug).await).await
 }
 
 fn role(text: &str) -> Result<Role, AdminError> {

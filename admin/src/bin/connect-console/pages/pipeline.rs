@@ -62,9 +62,9 @@ fn table(view: &View<'_>, leads: &[PipelineLead]) -> Markup {
                 @for PipelineLead { lead, .. } in leads.iter().rev() {
                     tr {
                         th scope="row" { a href=(view.tenant_path(&format!("/leads/{}", lead.id))) { (lead.enquiry_number) } }
-                        td { (view.text(&lead.title)) }
+                        td { bdi { (view.text(&lead.title)) } }
                         td { (lead.stage.as_str()) }
-                        td { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) }
+                        td { bdi { (lead.owner.as_ref().map_or("-", |owner| owner.name.as_str())) } }
                         td { (if lead.follow_up { "yes" } else { "no" }) }
                         td { (time(lead.created_at)) }
                         td { (time(lead.updated_at)) }

@@ -5,11 +5,12 @@ use crate::failure::Failure;
 use crate::format::{number, time_or, time_text};
 use crate::layout;
 use crate::pages::form::confirmation;
-use crate::response::redirect;
 use admin::SilentObserver;
+use admin::audit::Actor;
 use admin::queues::{self, DeadLetterDrop, DeadLetterView, MacStatus};
 use common::broker::Queue;
 use maud::{Markup, html};
+use tokio_postgres::Client;
 use warp::reply::Response;
 
 /// The queue in the path.
@@ -128,24 +129,26 @@ pub(crate) async fn confirm_requeue(view: View<'_>) -> Result<Response, Failure>
         p { "All dead letters of the queue are processed again. If the cause was not corrected, they come back." }
         @if queue == Queue::Webhooks { p { "Their deliveries are replayed with the same ids. Those that were replayed or delivered meanwhile are left out." } }
     };
-    let content = confirmation(&format!("{page}/requeue"), "Requeue the dead letters", &page, &question);
+    let content =
+        confirmation(&view, &format!("{page}/requeue"), "Requeue the dead letters", &page, &question);
     Ok(layout::page(&view, &format!("Requeue the dead letters of {}?", queue.as_str()), &content))
 }
 
-pub(crate) async fn requeue(mut change: Change<'_>) -> Result<Response, Failure> {
+pub(crate) async fn requeue(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
     let broker = context.app.broker.connect().await?;
     let connection = &broker.connection;
-    let (client, actor) = change.operation();
-    let done = if queue == Queue::Webhooks {
-        queues::requeue_webhooks(client, actor, connection, None, &mut SilentObserver).await
-    } else {
-        queues::requeue(client, actor, connection, queue, None, &mut SilentObserver).await
+    let requeue = async |client: &mut Client, actor: &Actor| {
+        if queue == Queue::Webhooks {
+            queues::requeue_webhooks(client, actor, connection, None, &mut SilentObserver).await
+        } else {
+            queues::requeue(client, actor, connection, queue, None, &mut SilentObserver).await
+        }
     };
+    let requeued = change.run(format!("/queues/{}?done=requeued", queue.as_str()), requeue).await;
     broker.close().await;
-    done?;
-    Ok(redirect(&format!("/queues/{}?done=requeued", queue.as_str())))
+    requeued
 }
 
 pub(crate) async fn confirm_drop(view: View<'_>) -> Result<Response, Failure> {
@@ -157,20 +160,21 @@ pub(crate) async fn confirm_drop(view: View<'_>) -> Result<Response, Failure> {
     let page = format!("/queues/{}", queue.as_str());
     let question =
         html! { p { "Dead letters to drop: " strong { (count) } ". Their content is lost for good." } };
-    let content = confirmation(&format!("{page}/drop"), "Drop them for good", &page, &question);
+    let content = confirmation(&view, &format!("{page}/drop"), "Drop them for good", &page, &question);
     Ok(layout::page(&view, &format!("Drop the dead letters of {}?", queue.as_str()), &content))
 }
 
-pub(crate) async fn drop_all(mut change: Change<'_>) -> Result<Response, Failure> {
+pub(crate) async fn drop_all(change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let queue = queue(&context)?;
     let broker = context.app.broker.connect().await?;
-    let (client, actor) = change.operation();
-    let dropped = match DeadLetterDrop::prepare(&broker.connection, queue).await {
-        Ok(letters) => letters.run(client, actor, &mut SilentObserver).await,
-        Err(error) => Err(error),
+    let drop = async |client: &mut Client, actor: &Actor| {
+        DeadLetterDrop::prepare(&broker.connection, queue)
+            .await?
+            .run(client, actor, &mut SilentObserver)
+            .await
     };
+    let dropped = change.run(format!("/queues/{}?done=dropped", queue.as_str()), drop).await;
     broker.close().await;
-    dropped?;
-    Ok(redirect(&format!("/queues/{}?done=dropped", queue.as_str())))
+    dropped
 }

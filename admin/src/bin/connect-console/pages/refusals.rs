@@ -32,7 +32,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
     let content = html! {
         p { "Callers are never told why their credentials were refused. Here you see it, for requests that named a key of the agency." }
         @if let Some(key) = &key {
-            p { "Only requests with the key " a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { (key.name) } ". " a href=(base) { "Of all keys" } }
+            p { "Only requests with the key " a href=(view.tenant_path(&format!("/keys/{}", key.prefix))) { bdi { (key.name) } } ". " a href=(base) { "Of all keys" } }
         }
         @if listed.items.is_empty() {
             p { "There is no refused request. One appears about a second after it was refused." }

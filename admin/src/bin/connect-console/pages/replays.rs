@@ -6,14 +6,16 @@ use crate::failure::Failure;
 use crate::format::{number, time};
 use crate::layout;
 use crate::pages::filter::Filter;
-use crate::pages::form::{Faults, Field, select};
+use crate::pages::form::{Faults, Field, once, select};
 use crate::response::redirect;
 use admin::AdminError;
+use admin::audit::Actor;
 use admin::console::Role;
 use admin::deliveries::{self, DeliveryQuery, MatchingCount, ReplayJob, ReplayJobState};
 use common::model::{DeliveryState, TenantId};
 use maud::{Markup, html};
 use tokio_postgres::Client;
+use uuid::Uuid;
 use warp::reply::Response;
 
 fn state(state: ReplayJobState) -> Markup {
@@ -107,6 +109,7 @@ pub(crate) async fn confirm(view: View<'_>) -> Result<Response, Failure> {
                 (described(&filter))
             }
             form method="post" action=(view.tenant_path("/deliveries/replay")) {
+                (once(&view))
                 @for (name, value) in filter.fields() { input type="hidden" name=(name) value=(value); }
                 (select(rate, &RATES, RATE, &Faults::none()))
                 div.actions { button.danger { "Send them again" } a.button.plain href=(back) { "Cancel" } }
@@ -136,9 +139,11 @@ pub(crate) async fn start(mut change: Change<'_>) -> Result<Response, Failure> {
     let rate = rate.ok_or(Failure::BadRequest("choose one of the rates of the page"))?;
     let tenant = context.tenant()?.id;
     let counted = deliveries::count_replay(change.client(), tenant, &filter.selected, COUNTED_MAX).await?;
-    let (client, actor) = change.operation();
-    let job = deliveries::create_replay(client, actor, tenant, &filter.selected, (counted, rate)).await?;
-    Ok(redirect(&context.tenant_path(&format!("/replays/{}?done=replay-created", job.id))))
+    let job = Uuid::now_v7();
+    let create = async |client: &mut Client, actor: &Actor| {
+        deliveries::create_replay(client, actor, (tenant, job), &filter.selected, (counted, rate)).await
+    };
+    change.run(context.tenant_path(&format!("/replays/{job}?done=replay-created")), create).await
 }
 
 /// Seconds after which the page of a job that has not ended is loaded again.
@@ -158,6 +163,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
             p { "The dispatcher executes it, also after you leave this page. If the numbers do not change, no dispatcher is running." }
             @if view.may(Role::Admin) {
                 form method="post" action=(view.tenant_path(&format!("/replays/{}/stop", job.id))) {
+                    (once(&view))
                     button.danger { "Stop" }
                     p.hint { "Nothing more is replayed. What was replayed already is sent." }
                 }
@@ -200,12 +206,11 @@ fn facts(view: &View<'_>, job: &ReplayJob) -> Markup {
 pub(crate) async fn stop(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let job = find(change.client(), context.tenant()?.id, context.id()?).await?;
-    let page = context.tenant_path(&format!("/replays/{}", job.id));
-    let (client, actor) = change.operation();
-    match deliveries::stop_replay(client, actor, &job.id.to_string()).await {
-        Ok(_) => Ok(redirect(&format!("{page}?done=replay-stopped"))),
+    let (page, id) = (context.tenant_path(&format!("/replays/{}", job.id)), job.id.to_string());
+    let stop = async |client: &mut Client, actor: &Actor| deliveries::stop_replay(client, actor, &id).await;
+    match change.run(format!("{page}?done=replay-stopped"), stop).await {
         // It has ended since the page was shown, which the page says.
-        Err(AdminError::ReplayJobNotRunning(_)) => Ok(redirect(&page)),
-        Err(error) => Err(error.into()),
+        Err(Failure::Operation(AdminError::ReplayJobNotRunning(_))) => Ok(redirect(&page)),
+        stopped => stopped,
     }
 }

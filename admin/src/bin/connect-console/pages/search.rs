@@ -76,7 +76,7 @@ fn timeline(steps: &[FoundStep]) -> Markup {
                 li {
                     span.stage { (step.stage) } " " (time(step.at))
                     @if let Some(since) = since(step) { span.soft { " · " (duration(since)) " after the first" } }
-                    br; (step.detail)
+                    br; bdi { (step.detail) }
                     (links(step))
                 }
             }

@@ -43,7 +43,7 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
                 tbody {
                     @for tenant in found {
                         tr {
-                            th scope="row" { a href={ "/agencies/" (tenant.slug) } { (tenant.name) } }
+                            th scope="row" { a href={ "/agencies/" (tenant.slug) } { bdi { (tenant.name) } } }
                             td { code { (tenant.slug) } }
                             td { (if tenant.discovery { "on" } else { "off" }) }
                             td.number { (tenant.monthly_quota.map_or_else(|| "none".to_owned(), number)) }

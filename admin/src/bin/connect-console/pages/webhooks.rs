@@ -4,13 +4,15 @@ pub(crate) mod changes;
 
 use crate::context::View;
 use crate::failure::Failure;
-use crate::fields::with_query;
+use crate::fields::{Fields, with_query};
 use crate::format::time;
 use crate::layout;
-use crate::pages::form::{Faults, Field, checkboxes, select};
+use crate::pages::filter::{before, older};
+use crate::pages::form::{Faults, Field, checkboxes, once, rotation};
 use admin::console::Role;
 use admin::subscriptions::{self, HEALTH_DELIVERIES, ReceiverHealth, Subscription, SubscriptionState};
 use common::event::OutboundType;
+use hyper::StatusCode;
 use maud::{Markup, html};
 use uuid::Uuid;
 use warp::reply::Response;
@@ -49,8 +51,14 @@ fn secret(secret: &str) -> Markup {
     }
 }
 
+/// Subscriptions of a page.
+const PAGE: u32 = 100;
+
 pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
-    let listed = subscriptions::list(view.client(), &view.tenant()?.slug).await?;
+    let newest =
+        subscriptions::list(view.client(), &view.tenant()?.slug, before(&view.request.query), PAGE).await?;
+    let listed = &newest.items;
+    let next = listed.first().filter(|_| newest.is_cut).map(|subscription| subscription.id.to_string());
     let ids: Vec<Uuid> = listed.iter().map(|subscription| subscription.id).collect();
     let health = subscriptions::health(view.client(), view.tenant()?.id, &ids).await?;
     let content = html! {
@@ -67,7 +75,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                     th scope="col" { "Key" } th scope="col" { "Created" }
                 } }
                 tbody {
-                    @for subscription in &listed {
+                    @for subscription in listed.iter().rev() {
                         tr {
                             th scope="row" { a href=(view.tenant_path(&format!("/webhooks/{}", subscription.id))) { (subscription.url) } }
                             td { (state(subscription)) }
@@ -80,6 +88,7 @@ pub(crate) async fn list(view: View<'_>) -> Result<Response, Failure> {
                 }
             } }
         }
+        (older(&view.tenant_path("/webhooks"), next.as_deref()))
     };
     Ok(layout::page(&view, "Webhooks", &content))
 }
@@ -92,6 +101,16 @@ const OVERLAPS: [(&str, &str); 3] = [
 ];
 
 pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
+    with_faults(view, StatusCode::OK, None, &Faults::none()).await
+}
+
+/// The page, with the faults of a rotation and what was typed there.
+async fn with_faults(
+    view: View<'_>,
+    status: StatusCode,
+    typed: Option<&Fields>,
+    faults: &Faults,
+) -> Result<Response, Failure> {
     let tenant = view.tenant()?;
     let subscription = subscriptions::find_in(view.client(), &tenant.slug, view.id()?).await?;
     let id = subscription.id.to_string();
@@ -117,10 +136,11 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
                 p { "Resume the subscription to test it." }
             } @else {
                 p { "Sends an event of the type " code { "webhook.test" } " to this receiver alone." }
-                form method="post" action=(path("/test")) { button { "Send a test event" } }
+                form method="post" action=(path("/test")) { (once(&view)) button { "Send a test event" } }
             }
             h2 { "Change the event types" }
             form method="post" action=(path("/events")) {
+                (once(&view))
                 (checkboxes(
                     Field { name: "events", label: "Event types", hint: "Choose none to receive all." },
                     &EVENT_TYPES, subscription.events.as_deref().unwrap_or_default(), &Faults::none()
@@ -130,25 +150,20 @@ pub(crate) async fn page(view: View<'_>) -> Result<Response, Failure> {
             h2 { (if is_paused { "Resume" } else { "Pause" }) }
             @if is_paused {
                 p { "Its deliveries wait. They are sent when you resume it." }
-                form method="post" action=(path("/resume")) { button { "Resume" } }
+                form method="post" action=(path("/resume")) { (once(&view)) button { "Resume" } }
             } @else {
                 p { "While it is paused, its deliveries wait. None is lost." }
-                form method="post" action=(path("/pause")) { button { "Pause" } }
+                form method="post" action=(path("/pause")) { (once(&view)) button { "Pause" } }
             }
             h2 { "Replace the signing secret" }
-            form method="post" action=(path("/rotate")) {
-                (select(
-                    Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" },
-                    &OVERLAPS, "24h", &Faults::none()
-                ))
-                button { "Create a new secret" }
-            }
+            @let overlap = Field { name: "overlap", label: "How long the old secret is used beside the new one", hint: "" };
+            (rotation(&view, &path("/rotate"), (overlap, &OVERLAPS), typed, faults))
             h2 { "Remove" }
             p { "Pending and dead-lettered deliveries are dropped. This cannot be undone." }
             p { a.button.danger href=(path("/remove")) { "Remove the subscription" } }
         }
     };
-    Ok(layout::page(&view, "Subscription", &content))
+    Ok(layout::page_with(&view, status, "Subscription", &content))
 }
 
 /// The share of attempts that succeeded, in whole percent.

@@ -6,8 +6,9 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::format::time_text;
 use crate::layout;
-use crate::pages::form::{Faults, Field, checkboxes, confirmation, input, select, summary};
-use crate::response::redirect;
+use crate::pages::form::{
+    Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary,
+};
 use admin::AdminError;
 use admin::input::{KeyScopes, Name, Origin};
 use admin::keys::{self, NewKey};
@@ -31,6 +32,7 @@ fn form(view: &View<'_>, typed: &Fields, faults: &Faults) -> Markup {
     html! {
         (summary(faults))
         form method="post" action=(view.tenant_path("/keys")) {
+            (once(view))
             (input(Field { name: "name", label: "Name", hint: "Who uses the key, and for what." }, "text", typed.get("name"), faults))
             (checkboxes(Field { name: "scopes", label: "Scopes", hint: "Give a key only what its user needs." }, &SCOPES, &typed.list("scopes"), faults))
             (input(Field { name: "origin", label: "Origin", hint: origin }, "text", typed.get("origin"), faults))
@@ -49,8 +51,10 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         let form = form(&view, change.form(), &faults);
         return Ok(layout::page_with(&view, StatusCode::UNPROCESSABLE_ENTITY, "Create a key", &form));
     };
-    let (client, actor) = change.operation();
-    let created = keys::create(client, actor, &context.app.master_keys, &new).await?;
+    const HEADING: &str = "The key was created";
+    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/keys/{target}"));
+    let created =
+        keys::create(client, &actor, &context.app.master_keys, context.app.bounds.keys, &new).await?;
     let content = html! {
         (secret(&created.prefix, &created.secret, &tenant.slug))
         (samples::all(&samples::Sample {
@@ -62,7 +66,7 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         }))
         p { a href=(context.tenant_path(&format!("/keys/{}", created.prefix))) { "To the key" } }
     };
-    Ok(layout::page(&change.view(), "The key was created", &content))
+    Ok(layout::page(&change.view(), HEADING, &content))
 }
 
 fn parse(form: &Fields, slug: &str, faults: &mut Faults) -> Option<NewKey> {
@@ -86,14 +90,12 @@ fn parse(form: &Fields, slug: &str, faults: &mut Faults) -> Option<NewKey> {
 pub(crate) async fn set_scopes(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let key = keys::find_in(change.client(), context.tenant()?.id, context.id()?).await?;
-    let (mut faults, typed) = (Faults::none(), change.form().list("scopes"));
-    let Some(scopes) = faults.check("scopes", KeyScopes::parse(&typed)) else {
-        return super::with_faults(change.view(), StatusCode::UNPROCESSABLE_ENTITY, Some(typed), &faults)
-            .await;
+    let mut faults = Faults::none();
+    let Some(scopes) = faults.check("scopes", KeyScopes::parse(&change.form().list("scopes"))) else {
+        return refuse(&change, &faults).await;
     };
-    let (client, actor) = change.operation();
-    keys::set_scopes(client, actor, &key.prefix, &scopes).await?;
-    Ok(redirect(&context.tenant_path(&format!("/keys/{}?done=scopes", key.prefix))))
+    let page = context.tenant_path(&format!("/keys/{}?done=scopes", key.prefix));
+    change.run(page, async |client, actor| keys::set_scopes(client, actor, &key.prefix, &scopes).await).await
 }
 
 /// Creates a new secret and shows it once.
@@ -102,39 +104,42 @@ pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> 
     let tenant = context.tenant()?;
     let key = keys::find_in(change.client(), tenant.id, context.id()?).await?;
     let mut faults = Faults::none();
-    let Some(overlap) = faults.check("overlap", overlap(change.form().optional("overlap"))) else {
-        return super::with_faults(change.view(), StatusCode::UNPROCESSABLE_ENTITY, None, &faults).await;
+    let Some(rotation) = parse_rotation(change.form(), &mut faults) else {
+        return refuse(&change, &faults).await;
     };
-    let (client, actor) = change.operation();
-    let masters = &context.app.master_keys;
-    let rotated = keys::rotate_secret(client, actor, masters, &key.prefix, overlap).await?;
-    let page = context.tenant_path(&format!("/keys/{}", key.prefix));
+    const HEADING: &str = "The secret was replaced";
+    let (masters, page) = (&context.app.master_keys, context.tenant_path(&format!("/keys/{}", key.prefix)));
+    let (client, actor) = change.secret_operation(HEADING, page.clone());
+    let rotated = match keys::rotate_secret(client, &actor, masters, &key.prefix, rotation).await {
+        Err(error @ AdminError::OverlapRuns(_)) => {
+            faults.refused("replace", error)?;
+            return refuse(&change, &faults).await;
+        }
+        rotated => rotated?,
+    };
     let content = html! {
         (secret(&rotated.prefix, &rotated.secret, &tenant.slug))
-        @if overlap.is_some() {
+        @if rotation.overlap.is_some() {
             p { "The old secret is still accepted. End the overlap when nobody signs with it any more: the page of the key shows its last use." }
-            form method="post" action={ (page) "/end-overlap" } {
-                div.actions { button.danger { "End the overlap now" } a.button.plain href=(page) { "To the key" } }
-            }
+            p { a.button.plain href=(page) { "To the key" } }
         } @else {
             p { "The old secret is refused from now on. " a href=(page) { "To the key" } }
         }
     };
-    Ok(layout::page(&change.view(), "The secret was replaced", &content))
+    Ok(layout::page(&change.view(), HEADING, &content))
 }
 
-fn overlap(text: Option<&str>) -> Result<Option<Duration>, AdminError> {
-    let parsed = text.map(Duration::parse_setting).transpose();
-    parsed.map_err(|what| AdminError::InvalidInput(format!("overlap {what}")))
+/// The page of the key again, with the faults of one of its forms.
+async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {
+    super::with_faults(change.view(), StatusCode::UNPROCESSABLE_ENTITY, Some(change.form()), faults).await
 }
 
 /// Makes the old secret invalid.
 pub(crate) async fn end_overlap(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let key = keys::find_in(change.client(), context.tenant()?.id, context.id()?).await?;
-    let (client, actor) = change.operation();
-    keys::end_overlap(client, actor, &key.prefix).await?;
-    Ok(redirect(&context.tenant_path(&format!("/keys/{}?done=overlap-ended", key.prefix))))
+    let page = context.tenant_path(&format!("/keys/{}?done=overlap-ended", key.prefix));
+    change.run(page, async |client, actor| keys::end_overlap(client, actor, &key.prefix).await).await
 }
 
 pub(crate) async fn confirm_revocation(view: View<'_>) -> Result<Response, Failure> {
@@ -150,14 +155,13 @@ pub(crate) async fn confirm_revocation(view: View<'_>) -> Result<Response, Failu
         }
         @if !key.safe_to_revoke { p { "Somebody may still use it. Are you sure?" } }
     };
-    let content = confirmation(&format!("{page}/revoke"), "Revoke the key for good", &page, &question);
+    let content = confirmation(&view, &format!("{page}/revoke"), "Revoke the key for good", &page, &question);
     Ok(layout::page(&view, &format!("Revoke {}?", key.name), &content))
 }
 
 pub(crate) async fn revoke(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let key = keys::find_in(change.client(), context.tenant()?.id, context.id()?).await?;
-    let (client, actor) = change.operation();
-    keys::revoke(client, actor, &key.prefix).await?;
-    Ok(redirect(&context.tenant_path(&format!("/keys/{}?done=revoked", key.prefix))))
+    let page = context.tenant_path(&format!("/keys/{}?done=revoked", key.prefix));
+    change.run(page, async |client, actor| keys::revoke(client, actor, &key.prefix).await).await
 }

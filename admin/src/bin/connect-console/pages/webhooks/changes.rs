@@ -1,23 +1,30 @@
 //! Creating a subscription, after its receiver was checked (D27), changing, pausing (D24), testing and removing it.
 
 use super::{EVENT_TYPES, secret};
-use crate::context::{Change, View};
+use crate::context::{Change, Context, View};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::layout;
-use crate::pages::form::{Faults, Field, checkboxes, confirmation, input, select, summary};
-use crate::response::redirect;
+use crate::pages::form::{
+    Faults, Field, checkboxes, confirmation, input, once, parse_rotation, select, summary,
+};
+use admin::audit::Actor;
 use admin::deliveries::{self, Attempt, Delivery};
 use admin::input::EventTypes;
-use admin::subscriptions::{self, NewSubscription};
-use admin::{AdminError, SilentObserver, keys};
+use admin::keys::KeyFilter;
+use admin::subscriptions::{self, NewSubscription, Subscription};
+use admin::{AdminError, SilentObserver, describe, keys};
+use common::limited;
+use common::log_limit::LogLimit;
 use common::message::delivery_id;
-use common::settings::SettingValue as _;
 use hyper::StatusCode;
 use maud::{Markup, html};
-use std::time::Duration;
+use tokio_postgres::Client;
 use uuid::Uuid;
 use warp::reply::Response;
+
+/// Bounds the log lines of refused receivers.
+static REFUSED: LogLimit<1> = LogLimit::new();
 
 pub(crate) async fn offer(view: View<'_>) -> Result<Response, Failure> {
     show(&view, StatusCode::OK, &Fields::default(), &Faults::none()).await
@@ -29,10 +36,10 @@ async fn show(
     typed: &Fields,
     faults: &Faults,
 ) -> Result<Response, Failure> {
-    let keys = keys::list(view.client(), &view.tenant()?.slug).await?;
-    let active = keys.iter().filter(|key| key.revoked_at.is_none());
+    let active = KeyFilter { is_revoked: Some(false), ..KeyFilter::default() };
+    let keys = keys::list(view.client(), &view.tenant()?.slug, active, u32::MAX).await?.items;
     let texts: Vec<(String, String)> =
-        active.map(|key| (key.prefix.clone(), format!("{} ({})", key.name, key.prefix))).collect();
+        keys.iter().map(|key| (key.prefix.clone(), format!("{} ({})", key.name, key.prefix))).collect();
     let mut options = vec![("", "none: all events of the agency")];
     options.extend(texts.iter().map(|(prefix, text)| (prefix.as_str(), text.as_str())));
     let form = form(view, typed, &options, faults);
@@ -46,6 +53,7 @@ fn form(view: &View<'_>, typed: &Fields, keys: &[(&str, &str)], faults: &Faults)
     html! {
         (summary(faults))
         form method="post" action=(view.tenant_path("/webhooks")) {
+            (once(view))
             (input(Field { name: "url", label: "URL of the receiver", hint: url }, "url", typed.get("url"), faults))
             (checkboxes(Field { name: "events", label: "Event types", hint: "Choose none to receive all." }, &EVENT_TYPES, &typed.list("events"), faults))
             (select(Field { name: "key", label: "Key of the receiving system", hint: key }, keys, typed.get("key"), faults))
@@ -70,12 +78,18 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         key: change.form().optional("key").map(str::to_owned),
         events,
     };
-    let (masters, egress) = (&context.app.master_keys, &context.app.egress);
-    let (client, actor) = change.operation();
-    let created = subscriptions::create(client, actor, masters, egress, &new, &mut SilentObserver).await;
+    let (masters, limits) =
+        (&context.app.master_keys, (&context.app.egress, context.app.bounds.subscriptions));
+    const HEADING: &str = "The subscription was created";
+    let (client, actor) = change.secret_operation(HEADING, context.tenant_path("/webhooks/{target}"));
+    let created = subscriptions::create(client, &actor, masters, limits, &new, &mut SilentObserver).await;
     let created = match created {
         Ok(created) => created,
         Err(error) => {
+            if let AdminError::ReceiverNotPublic { .. } = error {
+                let (request_id, error) = (context.request.id, describe(&error));
+                limited!(REFUSED[0], warn, %request_id, error, "receiver of a new subscription refused; responding 422");
+            }
             let field = if matches!(error, AdminError::KeyNotActive(_)) { "key" } else { "url" };
             faults.refused(field, error)?;
             return refuse(&change, &faults).await;
@@ -85,11 +99,16 @@ pub(crate) async fn create(mut change: Change<'_>) -> Result<Response, Failure> 
         (secret(&created.secret))
         p { a href=(context.tenant_path(&format!("/webhooks/{}", created.id))) { "To the subscription" } }
     };
-    Ok(layout::page(&change.view(), "The subscription was created", &content))
+    Ok(layout::page(&change.view(), HEADING, &content))
 }
 
 async fn refuse(change: &Change<'_>, faults: &Faults) -> Result<Response, Failure> {
     show(&change.view(), StatusCode::UNPROCESSABLE_ENTITY, change.form(), faults).await
+}
+
+/// The path of a page of a subscription, `below` its own.
+fn page(context: &Context<'_>, subscription: &Subscription, below: &str) -> String {
+    context.tenant_path(&format!("/webhooks/{}{below}", subscription.id))
 }
 
 pub(crate) async fn set_events(mut change: Change<'_>) -> Result<Response, Failure> {
@@ -99,41 +118,50 @@ pub(crate) async fn set_events(mut change: Change<'_>) -> Result<Response, Failu
     // The page offers a list, so another value was not chosen there.
     let events = (!given.is_empty()).then(|| EventTypes::parse(&given)).transpose();
     let events = events.map_err(|_| Failure::BadRequest("choose event types of the page"))?;
-    let (client, actor) = change.operation();
-    subscriptions::set_events(client, actor, &found.id.to_string(), events.as_ref()).await?;
-    Ok(redirect(&context.tenant_path(&format!("/webhooks/{}?done=events", found.id))))
+    let (page, id) = (page(&context, &found, "?done=events"), found.id.to_string());
+    let set = async |client: &mut Client, actor: &Actor| {
+        subscriptions::set_events(client, actor, &id, events.as_ref()).await
+    };
+    change.run(page, set).await
 }
 
 pub(crate) async fn pause(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (client, actor) = change.operation();
-    subscriptions::pause(client, actor, &found.id.to_string()).await?;
-    Ok(redirect(&context.tenant_path(&format!("/webhooks/{}?done=paused", found.id))))
+    let (page, id) = (page(&context, &found, "?done=paused"), found.id.to_string());
+    change.run(page, async |client, actor| subscriptions::pause(client, actor, &id).await).await
 }
 
 pub(crate) async fn resume(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (client, actor) = change.operation();
-    subscriptions::resume(client, actor, &found.id.to_string()).await?;
-    Ok(redirect(&context.tenant_path(&format!("/webhooks/{}?done=resumed", found.id))))
+    let (page, id) = (page(&context, &found, "?done=resumed"), found.id.to_string());
+    change.run(page, async |client, actor| subscriptions::resume(client, actor, &id).await).await
 }
 
 pub(crate) async fn rotate(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    // The page offers a list, so another value was not chosen there.
-    let overlap = change.form().optional("overlap").map(Duration::parse_setting).transpose();
-    let overlap = overlap.map_err(|_| Failure::BadRequest("overlap must be a duration such as 24h"))?;
-    let (masters, id) = (&context.app.master_keys, found.id.to_string());
-    let (client, actor) = change.operation();
-    let rotated = subscriptions::rotate_secret(client, actor, masters, &id, overlap).await?;
-    let content = html! {
-        (secret(&rotated.secret))
-        p { a href=(context.tenant_path(&format!("/webhooks/{id}"))) { "To the subscription" } }
+    let mut faults = Faults::none();
+    let again = async |change: &Change<'_>, faults: &Faults| {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        super::with_faults(change.view(), status, Some(change.form()), faults).await
     };
-    Ok(layout::page(&change.view(), "The signing secret was replaced", &content))
+    let Some(rotation) = parse_rotation(change.form(), &mut faults) else {
+        return again(&change, &faults).await;
+    };
+    const HEADING: &str = "The signing secret was replaced";
+    let (masters, id, page) = (&context.app.master_keys, found.id.to_string(), page(&context, &found, ""));
+    let (client, actor) = change.secret_operation(HEADING, page.clone());
+    let rotated = match subscriptions::rotate_secret(client, &actor, masters, &id, rotation).await {
+        Err(error @ AdminError::OverlapRuns(_)) => {
+            faults.refused("replace", error)?;
+            return again(&change, &faults).await;
+        }
+        rotated => rotated?,
+    };
+    let content = html! { (secret(&rotated.secret)) p { a href=(page) { "To the subscription" } } };
+    Ok(layout::page(&change.view(), HEADING, &content))
 }
 
 pub(crate) async fn confirm_removal(view: View<'_>) -> Result<Response, Failure> {
@@ -144,16 +172,15 @@ pub(crate) async fn confirm_removal(view: View<'_>) -> Result<Response, Failure>
         p { "To stop deliveries for a time without losing any, pause the subscription instead." }
     };
     let content =
-        confirmation(&format!("{page}/remove"), "Remove the subscription for good", &page, &question);
+        confirmation(&view, &format!("{page}/remove"), "Remove the subscription for good", &page, &question);
     Ok(layout::page(&view, "Remove the subscription?", &content))
 }
 
 pub(crate) async fn remove(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (client, actor) = change.operation();
-    subscriptions::remove(client, actor, &found.id.to_string()).await?;
-    Ok(redirect(&context.tenant_path("/webhooks?done=removed")))
+    let (page, id) = (context.tenant_path("/webhooks?done=removed"), found.id.to_string());
+    change.run(page, async |client, actor| subscriptions::remove(client, actor, &id).await).await
 }
 
 /// Seconds after which the page is loaded again while the event waits.
@@ -162,9 +189,9 @@ const REFRESH: u32 = 1;
 pub(crate) async fn send_test(mut change: Change<'_>) -> Result<Response, Failure> {
     let context = change.context();
     let found = subscriptions::find_in(change.client(), &context.tenant()?.slug, context.id()?).await?;
-    let (client, actor) = change.operation();
-    let sent = subscriptions::send_test(client, actor, &found.id.to_string()).await?;
-    Ok(redirect(&context.tenant_path(&format!("/webhooks/{}/test?event={}", found.id, sent.event))))
+    let (event, id) = (Uuid::now_v7(), found.id.to_string());
+    let page = page(&context, &found, &format!("/test?event={event}"));
+    change.run(page, async |client, actor| subscriptions::send_test(client, actor, &id, event).await).await
 }
 
 pub(crate) async fn test_result(view: View<'_>) -> Result<Response, Failure> {

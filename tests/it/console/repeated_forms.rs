@@ -1,0 +1,172 @@
+//! Forms that are sent twice act once, and show the same page (D41).
+
+use super::{ConsoleWorld, Visitor, between, body};
+use futures_util::future::join_all;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tests::{HttpResponse, MAX_WAIT, eventually, text};
+use uuid::Uuid;
+
+const AGENCY: &str = "/agencies/acme";
+const KEYS: &str = "/agencies/acme/keys";
+
+/// The id of the form with this action on a page.
+async fn form_id(visitor: &Visitor<'_>, page: &str, action: &str) -> String {
+    let shown = visitor.page(page).await;
+    let form = between(&shown, &format!("action=\"{action}\""), "</form>");
+    between(form, "name=\"form\" value=\"", "\"").to_owned()
+}
+
+/// What an answer shows: its status, where it leads, and its heading.
+fn shown(response: &HttpResponse) -> (u16, String, String) {
+    let page = body(response);
+    let heading = if page.contains("<h1><bdi>") { between(&page, "<h1><bdi>", "</bdi></h1>") } else { "" };
+    (response.status, response.header("location").to_owned(), heading.to_owned())
+}
+
+/// The secret that a page shows; empty if it shows none.
+fn secret(response: &HttpResponse) -> String {
+    let page = body(response);
+    let begins = ["cs_", "whsec_", "/sign-in/cl_"];
+    let found = begins.iter().find_map(|begin| page.split_once(begin));
+    found.map_or_else(String::new, |(_, rest)| rest.chars().take(43).collect())
+}
+
+async fn actions(console: &ConsoleWorld) -> i64 {
+    console.world.database.count("SELECT count(*) FROM audit_records").await
+}
+
+/// Sends the form of a page twice: the second one changes nothing, shows the same, and no secret. Returns the first answer.
+async fn send_twice(
+    console: &ConsoleWorld,
+    visitor: &Visitor<'_>,
+    (page, action): (&str, &str),
+    fields: &[(&str, &str)],
+) -> HttpResponse {
+    let id = form_id(visitor, page, action).await;
+    let fields = [fields, &[("form", &id)]].concat();
+    let before = actions(console).await;
+    let (first, second) = (visitor.post(action, &fields).await, visitor.post(action, &fields).await);
+    assert_eq!(actions(console).await, before + 1, "{action} has acted once: {}", body(&first));
+    assert!(first.status < 400, "{action}: {}", body(&first));
+    assert_eq!(shown(&first), shown(&second), "{action}: {}", body(&second));
+    if secret(&first).is_empty() {
+        assert_eq!(first.status, 303, "{action}: {}", body(&first));
+    } else {
+        assert!(body(&second).contains("cannot be shown again"), "{action}: {}", body(&second));
+        assert!(!body(&second).contains(&secret(&first)) && secret(&second).is_empty(), "{}", body(&second));
+    }
+    first
+}
+
+#[tokio::test]
+async fn every_form_acts_once_and_shows_the_same_page() {
+    let console = ConsoleWorld::of(tests::World::with().ingests(0)).await;
+    let (visitor, database) = (console.operator().await, &console.world.database);
+    let key = format!("{KEYS}/{}", console.world.key.prefix);
+    let created = console.world.subscribe("https://93.184.215.14/hook").await;
+    let subscription = text(&created["id"]);
+    let (hook, delivery) = (format!("{AGENCY}/webhooks/{subscription}"), Uuid::now_v7());
+    let insert = format!(
+        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
+         SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 'delivered', now() FROM tenants WHERE slug = 'acme'"
+    );
+    database.execute(&insert).await;
+    let [settings, webhooks, deliveries] =
+        ["settings", "webhooks", "deliveries"].map(|one| format!("{AGENCY}/{one}"));
+    let filter = [("state", "delivered"), ("rate", "50")];
+    let mut sent = BTreeSet::new();
+    for (page, action, fields) in [
+        (format!("{KEYS}/new"), KEYS.to_owned(), &[("name", "site"), ("scopes", "leads:read")][..]),
+        (key.clone(), format!("{key}/scopes"), &[("scopes", "leads:read")]),
+        (key.clone(), format!("{key}/rotate"), &[("overlap", "24h")]),
+        (key.clone(), format!("{key}/end-overlap"), &[]),
+        (format!("{key}/revoke"), format!("{key}/revoke"), &[]),
+        (format!("{webhooks}/new"), webhooks.clone(), &[("url", "https://93.184.215.14/other")]),
+        (hook.clone(), format!("{hook}/test"), &[]),
+        (hook.clone(), format!("{hook}/events"), &[("events", "lead.assigned")]),
+        (hook.clone(), format!("{hook}/pause"), &[]),
+        (hook.clone(), format!("{hook}/resume"), &[]),
+        (hook.clone(), format!("{hook}/rotate"), &[("overlap", "24h")]),
+        (format!("{deliveries}/replay?state=delivered"), format!("{deliveries}/replay"), &filter),
+        (format!("{deliveries}/{delivery}"), format!("{deliveries}/{delivery}/replay"), &[]),
+        (format!("{hook}/remove"), format!("{hook}/remove"), &[]),
+        (settings.clone(), settings.clone(), &[("discovery", "true")]),
+        (settings.clone(), format!("{AGENCY}/limits"), &[("quota", "5"), ("reads", "7")]),
+        (settings.clone(), format!("{AGENCY}/members"), &[("email", "m@example.com"), ("name", "Mo")]),
+        (settings.clone(), format!("{AGENCY}/members/remove"), &[("email", "m@example.com")]),
+        (settings.clone(), format!("{AGENCY}/partner-links"), &[("partner", "dev"), ("role", "viewer")]),
+        (settings.clone(), format!("{AGENCY}/partner-links/revoke"), &[]),
+        ("/queues/crm/requeue".to_owned(), "/queues/crm/requeue".to_owned(), &[]),
+        ("/queues/crm/drop".to_owned(), "/queues/crm/drop".to_owned(), &[]),
+    ] {
+        let first = send_twice(&console, &visitor, (&page, &action), fields).await;
+        if action.ends_with("deliveries/replay") {
+            let (job, _) = first.header("location").split_once('?').expect("a notice");
+            let stop = format!("{job}/stop");
+            send_twice(&console, &visitor, (job, &stop), &[]).await;
+            sent.insert(stop);
+        }
+        sent.insert(action);
+    }
+    let routes: Vec<Value> =
+        serde_json::from_str(include_str!("../../vectors/console-routes.json")).expect("the list of routes");
+    let is_change = |route: &&Value| {
+        route["method"] == "POST"
+            && (route["role"] == "admin" || route["role"] == "operator")
+            && !text(&route["path"]).ends_with("/export")
+    };
+    assert_eq!(sent.len(), routes.iter().filter(is_change).count(), "{sent:?}");
+    assert_eq!(console.visitor().post("/sign-out", &[]).await.header("location"), "/sign-in");
+}
+
+#[tokio::test]
+async fn of_forms_that_are_sent_at_once_one_acts_and_the_others_wait_for_its_result() {
+    let console = ConsoleWorld::start().await;
+    let (visitor, prefix) = (console.admin().await, &console.world.key.prefix);
+    let (page, action) = (format!("{KEYS}/{prefix}"), format!("{KEYS}/{prefix}/rotate"));
+    let id = form_id(&visitor, &page, &action).await;
+    let fields = [("overlap", "24h"), ("form", id.as_str())];
+    let locked = console.world.database.connect().await;
+    locked.batch_execute("BEGIN; LOCK TABLE api_keys IN SHARE MODE").await.expect("a lock");
+    let release = async {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND wait_event_type = 'Lock'";
+        eventually("the forms wait for the lock", MAX_WAIT, async || {
+            let count = console.world.database.count(waiting).await;
+            if count == 3 { Ok(()) } else { Err(count.to_string()) }
+        })
+        .await;
+        locked.batch_execute("COMMIT").await.expect("no lock");
+    };
+    let posts = join_all((0..3).map(|_| visitor.post(&action, &fields)));
+    let (responses, ()) = futures_util::join!(posts, release);
+    for response in &responses {
+        assert_eq!(shown(response), (200, String::new(), "The secret was replaced".to_owned()));
+    }
+    let secrets: Vec<String> = responses.iter().map(secret).filter(|secret| !secret.is_empty()).collect();
+    assert_eq!(secrets.len(), 1, "one of them shows the secret: {secrets:?}");
+    let rotated = "SELECT count(*) FROM api_keys WHERE secret_number = 2 AND old_secret_until > now()";
+    assert_eq!(console.world.database.count(rotated).await, 1);
+}
+
+#[tokio::test]
+async fn a_form_is_spent_by_its_success_alone_and_belongs_to_its_session() {
+    let console = ConsoleWorld::shared().await;
+    let (visitor, other) = (console.admin().await, console.admin().await);
+    let id = form_id(&visitor, &format!("{KEYS}/new"), KEYS).await;
+    let create = async |visitor: &Visitor<'_>, name: &str, id: &str| {
+        visitor.post(KEYS, &[("name", name), ("scopes", "leads:read"), ("form", id)]).await
+    };
+    for (visitor, id) in [(&other, id.as_str()), (&visitor, ""), (&visitor, &id[1..]), (&visitor, "AAAA")] {
+        let refused = create(visitor, "site", id).await;
+        assert_eq!(refused.status, 403, "{}", body(&refused));
+    }
+    assert_eq!(create(&visitor, " ", &id).await.status, 422, "nothing was changed");
+    let created = create(&visitor, "site", &id).await;
+    assert_eq!((created.status, secret(&created).is_empty()), (200, false), "{}", body(&created));
+    let changed = create(&visitor, "another", &id).await;
+    assert_eq!(changed.status, 409, "{}", body(&changed));
+    assert!(body(&changed).contains("sent before, with other fields"), "{}", body(&changed));
+    assert_eq!(console.world.database.count("SELECT count(*) FROM api_keys").await, 2);
+}
