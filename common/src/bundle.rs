@@ -114,54 +114,15 @@ fn part_reply(results: &[&RawValue]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Caller;
-    use crate::clock;
-    use crate::model::{KeyPrefix, Scopes, TenantId};
     use uuid::Uuid;
 
-    const TEXTS: [&[u8]; 3] = [br#"{"a":1}, {"b":2}"#, br#"{"c":3}"#, br#"{"d":[4,5]}"#];
-
-    fn meta(parts: &[(u16, usize)]) -> BatchMeta {
+    fn parts(parts: &[(u16, usize)]) -> Vec<BatchPart> {
         let part = |&(events, bytes)| BatchPart { request_id: Uuid::nil(), traceparent: None, events, bytes };
-        let caller = Caller {
-            tenant_id: TenantId(Uuid::nil()),
-            tenant: "acme".to_owned(),
-            key: KeyPrefix::parse("ck_test").unwrap(),
-            scopes: Scopes::default(),
-            origin: None,
-        };
-        let events = parts.iter().map(|(events, _)| events).sum();
-        let (request_id, published_at) = (Uuid::nil(), clock::now());
-        let parts = parts.iter().map(part).collect();
-        BatchMeta { request_id, caller, published_at, events, traceparent: None, parts }
+        parts.iter().map(part).collect()
     }
 
     fn result(id: &str, status: EventStatus) -> EventResult {
         EventResult { status, error: None, ..EventResult::failed(id, "") }
-    }
-
-    #[test]
-    fn a_bundle_is_a_batch_and_splits_into_its_parts() {
-        let body = join(&TEXTS);
-        assert_eq!(body, br#"{"events":[{"a":1}, {"b":2},{"c":3},{"d":[4,5]}]}"#);
-        assert_eq!(split(&body, &meta(&[(2, 16), (1, 7), (1, 11)])).unwrap(), TEXTS);
-    }
-
-    #[test]
-    fn parts_that_do_not_fit_the_body_are_refused() {
-        let body = join(&TEXTS);
-        for bytes in [[16, 7, 10], [15, 8, 11], [16, 7, 12], [usize::MAX, 7, 11]] {
-            assert_eq!(
-                split(&body, &meta(&[(2, bytes[0]), (1, bytes[1]), (1, bytes[2])])),
-                None,
-                "{bytes:?}"
-            );
-        }
-        assert_eq!(split(&body, &meta(&[(2, 16), (1, 7)])), None);
-        assert_eq!(split(&body, &meta(&[(2, 16), (1, 7), (1, 11), (0, 0)])), None);
-        let wrong_total = BatchMeta { events: 5, ..meta(&[(2, 16), (1, 7), (1, 11)]) };
-        assert_eq!(split(&body, &wrong_total), None);
-        assert_eq!(split(br#"{"events": []}"#, &meta(&[(1, 1)])), None);
     }
 
     #[test]
@@ -177,17 +138,17 @@ mod tests {
         let first = vec![result("a", Accepted), result("b", Duplicate)];
         let last = vec![result("d", Failed)];
         let reply = write_reply(vec![Some(first.clone()), None, Some(last.clone())]);
-        let meta = meta(&[(2, 16), (1, 7), (1, 11)]);
+        let parts = parts(&[(2, 16), (1, 7), (1, 11)]);
         let alone = |results| Some(serde_json::to_vec(&BatchResult::new(results)).unwrap());
-        assert_eq!(split_reply(&reply, &meta.parts).unwrap(), [alone(first), None, alone(last)]);
+        assert_eq!(split_reply(&reply, &parts).unwrap(), [alone(first), None, alone(last)]);
     }
 
     #[test]
     fn a_reply_that_does_not_fit_the_parts_is_refused() {
         let reply = write_reply(vec![Some(vec![result("a", EventStatus::Accepted)])]);
-        assert!(split_reply(&reply, &meta(&[(1, 7)]).parts).is_some());
-        for parts in [&[(2, 7)][..], &[(1, 7), (1, 7)], &[]] {
-            assert_eq!(split_reply(&reply, &meta(parts).parts), None, "{parts:?}");
+        assert!(split_reply(&reply, &parts(&[(1, 7)])).is_some());
+        for others in [&[(2, 7)][..], &[(1, 7), (1, 7)], &[]] {
+            assert_eq!(split_reply(&reply, &parts(others)), None, "{others:?}");
         }
         assert_eq!(split_reply(b"{}", &[]), None);
     }

@@ -209,24 +209,4 @@ mod tests {
         }
         assert!(vectors.cases.len() >= 22);
     }
-
-    #[test]
-    fn only_the_exact_form_is_read() {
-        let hex = "0".repeat(64);
-        for wrong in [
-            format!("t=1,v1={hex} "),
-            format!(" t=1,v1={hex}"),
-            format!("t=1, v1={hex}"),
-            format!("v1={hex},t=1"),
-            format!("t=,v1={hex}"),
-            format!("t=+1,v1={hex}"),
-            format!("t=1,v3={hex}"),
-            format!("t=1,v1={hex}00"),
-            format!("t=99999999999999999999,v1={hex}"),
-            format!("T=1,V1={hex}"),
-        ] {
-            assert_eq!(Signature::parse(&wrong), Err(SignatureError::Malformed), "{wrong}");
-        }
-        assert!(Signature::parse(&format!("t=1,v1={hex}")).is_ok());
-    }
 }

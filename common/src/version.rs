@@ -25,10 +25,4 @@ mod tests {
         let third = next_version(second, first - TimeDelta::seconds(5));
         assert!(first < second && second < third);
     }
-
-    #[test]
-    fn an_etag_is_the_version_in_double_quotes() {
-        let at = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        assert_eq!(etag(at), "\"2026-01-02T03:04:05.678Z\"");
-    }
 }

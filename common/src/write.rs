@@ -248,34 +248,3 @@ impl From<crate::record::BodyError> for WriteRefusal {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::version::etag;
-    use serde_json::json;
-
-    #[test]
-    fn an_error_body_has_the_code_and_its_ids() {
-        let client_id = ClientId(Uuid::nil());
-        assert_eq!(
-            WriteRefusal::ClientExists { client_id }.body(),
-            json!({"statusCode": 409, "code": "client_exists", "message": "A client with this identity exists",
-                   "clientId": client_id})
-        );
-        let closed = WriteRefusal::TripClosed { stage: Stage::Lost }.body();
-        assert_eq!((&closed["stage"], &closed["statusCode"]), (&json!("lost"), &json!(409)));
-        let invalid = WriteRefusal::InvalidRequest { faults: "name: must be a string".to_owned() }.body();
-        assert_eq!(
-            invalid,
-            json!({"statusCode": 400, "code": "invalid_request", "message": "name: must be a string"})
-        );
-    }
-
-    #[test]
-    fn a_condition_admits_what_it_lists() {
-        let at = "2026-01-02T03:04:05.678Z".parse().unwrap();
-        assert!(IfMatch::Any.admits(&etag(at)) && IfMatch::OneOf(vec![etag(at)]).admits(&etag(at)));
-        assert!(!IfMatch::OneOf(vec!["\"x\"".to_owned()]).admits(&etag(at)));
-    }
-}

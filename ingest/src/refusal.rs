@@ -242,27 +242,4 @@ pub(crate) mod tests {
             assert_eq!(body.as_object().unwrap().len(), 3, "{body}");
         }
     }
-
-    #[tokio::test]
-    async fn refusals_by_the_rules_keep_their_ids_and_retry_after() {
-        let closed = WriteRefusal::TripClosed { stage: common::model::Stage::Lost };
-        let closed = Refusal::Write(closed).into_response();
-        assert_eq!(closed.status(), 409);
-        assert_eq!(body(closed).await["stage"], "lost");
-        let used_up = Refusal::Write(WriteRefusal::QuotaExceeded { retry_after: 86_400 }).into_response();
-        assert_eq!(
-            (used_up.status().as_u16(), &used_up.headers()[RETRY_AFTER]),
-            (429, &"86400".parse().unwrap())
-        );
-        assert_eq!(body(used_up).await["code"], "quota_exceeded");
-    }
-
-    #[tokio::test]
-    async fn refused_credentials_share_one_message_and_faults_are_named() {
-        let message = async |refusal: Refusal| body(refusal.into_response()).await["message"].clone();
-        assert_eq!(message(Refusal::Unauthorized).await, "Invalid Connect credentials");
-        assert_eq!(message(Refusal::Forbidden).await, "Invalid Connect credentials");
-        let fault = Refusal::InvalidRequest("events[3].actor.email: must be an address".to_owned());
-        assert_eq!(message(fault).await, "events[3].actor.email: must be an address");
-    }
 }

@@ -7,6 +7,7 @@ use tests::event::batch;
 use tests::raw::RawConnection;
 use tests::{
     ApiKey, Event, HttpClient, HttpRequest, MAX_WAIT, MessageRecorder, RECORDS, World, event, eventually,
+    until_equal,
 };
 
 /// Events of a full batch.
@@ -246,11 +247,7 @@ async fn releases_the_share_of_a_message_returned_after_its_caller_timed_out() {
     world.http().send(&full_batch(&world.key)).await.assert_error(503, "processing_timeout");
     assert_eq!(waiting().await, FULL as f64, "the message may be in the queue");
     world.proxies().broker.restore();
-    eventually("its share is released", MAX_WAIT, async || match waiting().await {
-        0.0 => Ok(()),
-        held => Err(format!("{held} units are held")),
-    })
-    .await;
+    until_equal("its share is released", 0.0, async || waiting().await).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tests::event::batch;
-use tests::{ApiKey, Event, HttpClient, HttpError, MAX_WAIT, World, event, eventually, text};
+use tests::{ApiKey, Event, HttpClient, HttpError, World, event, eventually, text, until_equal};
 use tokio::sync::watch;
 
 /// Batches of a burst.
@@ -134,11 +134,7 @@ impl Burst {
             }
         }
         assert_eq!(told.len(), BATCHES * EVENTS);
-        eventually("the queue is empty", MAX_WAIT, async || match world.queues.depth("events").await {
-            0 => Ok(()),
-            left => Err(format!("{left} messages")),
-        })
-        .await;
+        until_equal("the queue is empty", 0, async || world.queues.depth("events").await).await;
         assert_eq!(world.queues.depth("events.dead").await, 0, "dead letters");
         check_records(world).await;
         check_ids(world, &told).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tests::event::batch;
-use tests::{ApiKey, Event, MAX_WAIT, World, event, eventually, text};
+use tests::{ApiKey, Event, World, event, text, until_equal};
 
 const EVENTS: usize = 100;
 const PEOPLE: usize = 7;
@@ -175,11 +175,7 @@ async fn batches_applied_in_one_unit_have_the_same_effect_as_one_by_one() {
     world.set("CONNECT_REPLY_TIMEOUT", "30s");
     world.add_worker().await;
     world.restart_ingest().await;
-    eventually("the backlog is gone", MAX_WAIT, async || match world.queues.depth("events").await {
-        0 => Ok(()),
-        left => Err(format!("{left} messages")),
-    })
-    .await;
+    until_equal("the backlog is gone", 0, async || world.queues.depth("events").await).await;
     let single = events("single");
     let singles: Vec<&[Event]> = single.chunks(1).collect();
     // These are applied after the backlog, because there is only one lane.

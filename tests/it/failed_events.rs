@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{BREAK_UNLUCKY_EVENTS, HttpClient, MAX_WAIT, World, event, eventually};
+use tests::{BREAK_UNLUCKY_EVENTS, HttpClient, World, event, until_equal};
 
 fn statuses(results: &[Value]) -> Vec<&str> {
     results.iter().map(|result| tests::text(&result["status"])).collect()
@@ -154,11 +154,7 @@ async fn applies_a_message_that_is_delivered_several_times_once() {
     world.add_worker().await;
     world.until_applied(2).await;
     world.queues.publish_message("events", &message).await;
-    eventually("the queue is empty", MAX_WAIT, async || match world.queues.depth("events").await {
-        0 => Ok(()),
-        left => Err(format!("{left} messages")),
-    })
-    .await;
+    until_equal("the queue is empty", 0, async || world.queues.depth("events").await).await;
     assert_eq!(world.workers[0].terminate().await.code(), Some(0), "it has finished its messages");
     assert_eq!(world.database.count("SELECT count(*) FROM leads").await, 2);
     assert_eq!(world.database.count("SELECT count(*) FROM timeline").await, 2);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tests::event::batch;
-use tests::{MAX_WAIT, QueuedMessage, RECORDS, World, WorldBuilder, event, eventually, text};
+use tests::{MAX_WAIT, QueuedMessage, RECORDS, World, WorldBuilder, event, eventually, text, until_equal};
 use uuid::Uuid;
 
 /// A world without workers: messages stay in the queues.
@@ -19,13 +19,7 @@ async fn published_batch(world: &World) -> QueuedMessage {
 
 /// Waits until so many messages are dead letters, and checks that they were counted as forged.
 async fn until_forged(world: &World, queue: &str, count: u32) {
-    eventually("the forged messages are dead letters", MAX_WAIT, async || {
-        match world.queues.depth(&format!("{queue}.dead")).await {
-            found if found == count => Ok(()),
-            found => Err(format!("{found} of {count}")),
-        }
-    })
-    .await;
+    world.until_depth(&format!("{queue}.dead"), count).await;
     let labels = [("queue", queue), ("reason", "forged")];
     assert_eq!(
         world.workers[0].metrics().await.sum("connect_dead_lettered_total", &labels),
@@ -69,11 +63,8 @@ async fn dead_letters_a_forged_batch_without_applying_it() {
         assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
     }
     world.queues.publish_message("events", &genuine).await;
-    eventually("the genuine message is applied", MAX_WAIT, async || {
-        match world.database.count("SELECT count(*) FROM event_ledger").await {
-            1 => Ok(()),
-            found => Err(format!("{found} events")),
-        }
+    until_equal("the genuine message is applied", 1, async || {
+        world.database.count("SELECT count(*) FROM event_ledger").await
     })
     .await;
 }
@@ -116,11 +107,7 @@ async fn dead_letters_a_forged_records_write_without_applying_it() {
     assert_eq!(world.pipeline(&[]).await.len(), 0);
     // With a valid MAC it is applied: only the MAC had prevented that.
     world.queues.publish_message("records", &world.queues.sign("records", &forged)).await;
-    eventually("it is done", MAX_WAIT, async || match world.pipeline(&[]).await.len() {
-        1 => Ok(()),
-        found => Err(format!("{found} leads")),
-    })
-    .await;
+    until_equal("it is done", 1, async || world.pipeline(&[]).await.len()).await;
 }
 
 #[tokio::test]
@@ -136,11 +123,7 @@ async fn ignores_a_forged_reply_and_returns_the_workers_own() {
         let result = json!({"eventId": "forged", "status": "accepted", "clientId": Uuid::now_v7()});
         let reply = json!({"accepted": 1, "duplicate": 0, "failed": 0, "results": [result]});
         world.queues.reply(&message, reply.to_string().as_bytes()).await;
-        eventually("the reply is ignored", MAX_WAIT, async || {
-            let is_ignored = world.ingests[0].logs().contains("forged reply ignored");
-            if is_ignored { Ok(()) } else { Err("no such line".to_owned()) }
-        })
-        .await;
+        world.ingests[0].until_logged("forged reply ignored").await;
         world.queues.publish_message("events", &message.verbatim()).await;
         tests::Program::worker(world.settings()).await
     };

@@ -88,12 +88,3 @@ async fn every_unique_index_and_foreign_key_of_a_tenants_table_contains_the_tena
     }
     assert_eq!(others, OF_NO_TENANT.map(|(name, _)| name), "the list is exact");
 }
-
-#[tokio::test]
-async fn every_table_has_a_comment() {
-    let database = TestDatabase::new().await;
-    let query = "SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-         WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-         AND obj_description(c.oid, 'pg_class') IS NULL";
-    assert_eq!(database.rows(query, &[]).await, Vec::<serde_json::Value>::new());
-}

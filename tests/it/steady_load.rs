@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tests::event::batch;
-use tests::{HttpClient, MAX_WAIT, World, event, eventually, text};
+use tests::{HttpClient, World, event, eventually, text, until_equal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -90,11 +90,7 @@ impl Load {
 
     /// Checks that every event was applied exactly once.
     pub(crate) async fn assert_applied_once(&self, world: &World) {
-        eventually("the queue is empty", MAX_WAIT, async || match world.queues.depth("events").await {
-            0 => Ok(()),
-            left => Err(format!("{left} messages")),
-        })
-        .await;
+        until_equal("the queue is empty", 0, async || world.queues.depth("events").await).await;
         assert_eq!(world.queues.depth("events.dead").await, 0, "dead letters");
         let confirmed = self.confirmed.lock().expect("no sender panics").clone();
         let sent = *self.sent.lock().expect("no sender panics");

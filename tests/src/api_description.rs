@@ -166,14 +166,6 @@ fn matches(form: &str, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn matches_a_path_with_its_template_only() {
-        assert!(matches("/clients/{clientId}", "/clients/1") && matches("/docs", "/docs"));
-        for path in ["/clients", "/clients/", "/clients/1/x", "/leads/1"] {
-            assert!(!matches("/clients/{clientId}", path), "{path}");
-        }
-    }
-
     fn response(status: u16, headers: &[(&'static str, &'static str)], body: &'static str) -> HttpResponse {
         let headers = headers
             .iter()
@@ -203,21 +195,6 @@ mod tests {
 
     const JSON: (&str, &str) = ("content-type", "application/json");
     const ID: (&str, &str) = ("x-request-id", "1");
-
-    #[test]
-    fn accepts_described_responses() {
-        for (method, response) in [
-            ("GET", response(200, &[JSON, ID, ("etag", "\"1\"")], "{}")),
-            ("GET", response(200, &[JSON, ID, ("x-content-type-options", "nosniff"), ("date", "now")], "{}")),
-            ("GET", response(304, &[ID], "")),
-            ("GET", response(503, &[JSON, ("retry-after", "1")], r#"{"code": "overloaded"}"#)),
-            ("PUT", response(405, &[JSON, ("allow", "GET")], r#"{"code": "method_not_allowed"}"#)),
-            ("HEAD", response(405, &[JSON, ("allow", "GET")], "")),
-            ("GET", response(431, &[], "")),
-        ] {
-            assert_eq!(fault(method, &response), None, "{method} {response:?}");
-        }
-    }
 
     #[test]
     fn names_the_part_that_is_not_described() {

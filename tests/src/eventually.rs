@@ -1,5 +1,6 @@
 //! Waiting for an effect of other processes.
 
+use std::fmt::Debug;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,4 +30,17 @@ pub async fn eventually<T>(
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+/// Calls `read` repeatedly until it returns `expected`. Panics as [`eventually`] does, after [`MAX_WAIT`].
+pub async fn until_equal<E: Debug, F: Debug + PartialEq<E>>(
+    what: &str,
+    expected: E,
+    mut read: impl AsyncFnMut() -> F,
+) {
+    eventually(what, MAX_WAIT, async || {
+        let found = read().await;
+        if found == expected { Ok(()) } else { Err(format!("{found:?} instead of {expected:?}")) }
+    })
+    .await;
 }

@@ -39,7 +39,7 @@ pub use command_output::CommandOutput;
 pub use connectctl::Connectctl;
 pub use database::TestDatabase;
 pub use event::{Event, event};
-pub use eventually::{MAX_WAIT, eventually};
+pub use eventually::{MAX_WAIT, eventually, until_equal};
 pub use http::{HttpClient, HttpError, HttpRequest, HttpResponse};
 pub use key::{ApiKey, EVENTS, RECORDS, now};
 pub use messages::{MessageRecorder, Messages};

@@ -64,19 +64,3 @@ impl Sample {
         labels.iter().all(|(name, value)| self.labels.get(*name).is_some_and(|found| found == value))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_samples_by_name_and_labels() {
-        let samples = Samples::parse(
-            "# HELP a b\na_total{x=\"1,2\",y=\"b c\"} 3\na_total{x=\"2\"} 4\n\nb 1e3\nb_sum 2\n",
-        );
-        assert_eq!(samples.sum("a_total", &[("x", "1,2"), ("y", "b c")]), 3.0);
-        assert_eq!(samples.sum("a_total", &[]), 7.0);
-        assert_eq!(samples.sum("b", &[]), 1002.0);
-        assert_eq!(samples.of("a").count(), 0);
-    }
-}

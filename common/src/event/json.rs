@@ -112,18 +112,6 @@ mod tests {
     }
 
     #[test]
-    fn content_that_cannot_be_stored_is_refused() {
-        assert!(refusal(br#"{"a":"x\u0000"}"#).contains("NUL"));
-        assert!(refusal(br#"{"a\u0000":1}"#).contains("NUL"));
-        assert!(refusal(br#"{"a":1e999}"#).contains("number out of range"));
-        assert!(refusal(b"{\"a\":\"\xff\"}").contains("not valid JSON"));
-        assert!(refusal(br#"{"a":"\ud800"}"#).contains("not valid JSON"));
-        assert!(refusal(br#"{"a":1} x"#).contains("trailing"));
-        assert!(refusal(b"").contains("not valid JSON"));
-        assert!(refusal(b"{\"a\":\"\0\"}").contains("not valid JSON"));
-    }
-
-    #[test]
     fn rejects_names_that_the_json_library_interprets() {
         assert!(refusal(br#"{"a":{"$serde_json::private::RawValue":"{}"}}"#).contains("$serde_json"));
         assert!(refusal(br#"{"a":{"\u0024serde_json::private::Number":"1"}}"#).contains("$serde_json"));
@@ -132,13 +120,5 @@ mod tests {
     #[test]
     fn accepts_an_escaped_backslash_before_u0000() {
         check_json(br#"{"a":"\\u0000"}"#).unwrap();
-    }
-
-    #[test]
-    fn nesting_may_be_64_deep_and_no_deeper() {
-        let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
-        check_json(nested(64).as_bytes()).unwrap();
-        assert!(refusal(nested(65).as_bytes()).contains("64 levels"));
-        assert!(refusal(nested(100_000).as_bytes()).contains("64 levels"));
     }
 }

@@ -109,18 +109,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_reads_as_a_path() {
-        let origin = ValuePointerRef::Origin;
-        let travelers = origin.push_key("travelers");
-        let second = travelers.push_index(2);
-        assert_eq!(place(origin), "");
-        assert_eq!(place(second.push_key("type")), "travelers[2].type");
-        assert_eq!(place(second.push_key("größe")), "travelers[2].größe");
-        assert_eq!(place(second.push_key("a.b\n")), r#"travelers[2]["a.b\n"]"#);
-        assert_eq!(place(origin.push_key("")), r#"[""]"#);
-    }
-
-    #[test]
     fn a_long_name_is_cut() {
         let long = "ä".repeat(NAME_SHOWN + 1);
         let expected = format!("{}…", "ä".repeat(NAME_SHOWN));

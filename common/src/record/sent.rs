@@ -62,19 +62,3 @@ impl<T: Deserr<Faults>> Deserr<Faults> for Sent<T> {
         T::deserialize_from_value(value, at).map(Self::from)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::tree::Node;
-
-    fn read(json: &str) -> Result<Sent<Option<bool>>, Faults> {
-        deserr::deserialize(Node::parse(json.as_bytes()).unwrap())
-    }
-
-    #[test]
-    fn rejects_null_even_if_the_value_type_accepts_it() {
-        assert_eq!(read("true").unwrap().into_option(), Some(Some(true)));
-        assert_eq!(read("null"), Err(Faults::one("", "must not be null")));
-    }
-}

@@ -143,30 +143,3 @@ impl Map for Fields {
         self.0.into_iter()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_keep_their_order_and_their_repetitions() {
-        let Node::Object(Fields(fields)) = Node::parse(br#"{"b": 1, "a": null, "b": "x"}"#).unwrap() else {
-            panic!("should be an object");
-        };
-        let expected = [("b", Node::Whole(1)), ("a", Node::Null), ("b", Node::Text("x".to_owned()))];
-        assert_eq!(fields, expected.map(|(name, node)| (name.to_owned(), node)));
-    }
-
-    #[test]
-    fn a_whole_number_has_no_fraction_and_no_exponent() {
-        for (json, node) in [
-            ("2", Node::Whole(2)),
-            ("-2", Node::Negative(-2)),
-            ("2.0", Node::Float(2.0)),
-            ("2e0", Node::Float(2.0)),
-            ("18446744073709551616", Node::Float(18_446_744_073_709_551_616.0)),
-        ] {
-            assert_eq!(Node::parse(json.as_bytes()).unwrap(), node, "{json}");
-        }
-    }
-}

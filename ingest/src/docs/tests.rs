@@ -12,8 +12,6 @@ use common::model::{Scope, Stage, text};
 use common::settings::Section as _;
 use common::signature::{Signed, TOLERANCE_SECONDS, sign};
 use common::write::WriteRefusal;
-use hyper::StatusCode;
-use hyper::header::IF_NONE_MATCH;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -307,49 +305,4 @@ fn the_figures_of_the_description_are_those_of_the_code() {
     let parameters = &document["components"]["parameters"];
     assert_eq!(parameters["Idempotency-Key"]["schema"]["maxLength"], IdempotencyKey::MAX_LEN);
     assert_eq!(parameters["If-Match"]["schema"]["maxLength"], IF_MATCH_MAX);
-}
-
-#[test]
-fn text_that_is_not_blank_is_what_trimming_leaves() {
-    let document = document();
-    let pattern =
-        document["components"]["schemas"]["NewClient"]["properties"]["name"]["pattern"].as_str().unwrap();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for char in ('\0'..=char::MAX).filter(|c| c.is_whitespace()).map(u32::from) {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == char => *last = char,
-            _ => ranges.push((char, char)),
-        }
-    }
-    let escaped = |c: u32| if c < 0x100 { format!(r"\x{c:02x}") } else { format!(r"\u{c:04x}") };
-    let range = |(first, last)| {
-        if first == last { escaped(first) } else { format!("{}-{}", escaped(first), escaped(last)) }
-    };
-    let class: String = ranges.into_iter().map(range).collect();
-    assert_eq!(pattern, format!("[^{class}]"));
-}
-
-#[test]
-fn a_current_etag_gets_304() {
-    let Docs { openapi, page } = Docs::new(&DocsSettings::default());
-    for asset in [openapi, page] {
-        let etag = asset.response(&HeaderMap::new()).headers()[ETAG].clone();
-        let known = |tag: HeaderValue| asset.response(&HeaderMap::from_iter([(IF_NONE_MATCH, tag)])).status();
-        assert_eq!(known(etag), StatusCode::NOT_MODIFIED);
-        assert_eq!(known(HeaderValue::from_static("\"another\"")), StatusCode::OK);
-    }
-}
-
-#[test]
-fn the_policy_names_what_the_page_has_and_nothing_else() {
-    for try_it in [false, true] {
-        let (page, policy) = (page(OPENAPI, try_it), page_policy(try_it));
-        assert!(!policy.contains("unsafe") && !policy.contains("-src 'self'; style"), "{policy}");
-        assert_eq!(policy.contains("connect-src 'self'"), try_it, "{policy}");
-        assert_eq!(page.contains("type=\"password\""), try_it);
-        assert!(page.contains(&format!("<style>{}</style>", STYLES.concat())));
-        for script in [SWAGGER_UI, SCRIPT] {
-            assert!(page.contains(&format!("<script>{script}</script>")) && !script.contains("</script"));
-        }
-    }
 }

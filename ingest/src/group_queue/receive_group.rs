@@ -41,17 +41,4 @@ mod tests {
         assert!(receive_group(&mut queue, &mut group, 10).await);
         assert_eq!(group, [1, 2]);
     }
-
-    #[tokio::test]
-    async fn a_group_has_its_bound_and_the_rest_is_the_next() {
-        let (sender, mut queue) = channel(10);
-        (0..5).for_each(|i| sender.try_send(i).unwrap());
-        drop(sender);
-        let mut group = Vec::new();
-        for expected in [vec![0, 1], vec![2, 3], vec![4]] {
-            assert!(receive_group(&mut queue, &mut group, 2).await);
-            assert_eq!(std::mem::take(&mut group), expected);
-        }
-        assert!(!receive_group(&mut queue, &mut group, 2).await);
-    }
 }

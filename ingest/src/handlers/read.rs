@@ -153,31 +153,3 @@ fn data(view: &impl Serialize) -> Result<Response, Refusal> {
     })?;
     Ok(response::json(StatusCode::OK, body))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-    use warp::http::header::IF_NONE_MATCH;
-
-    #[test]
-    fn a_record_that_the_caller_has_is_neither_decoded_nor_serialized() {
-        let version = DateTime::from_timestamp_millis(1_767_225_600_123).unwrap();
-        let read = Cell::new(0);
-        let view = || {
-            read.set(read.get() + 1);
-            Ok("a record")
-        };
-        let unless =
-            |etag: &str| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_str(etag).unwrap())]);
-        for has in [etag(version), "*".to_owned(), format!("\"x\", W/{}", etag(version))] {
-            let response = record(&unless(&has), Some(version), view).unwrap();
-            assert_eq!((response.status(), read.get()), (StatusCode::NOT_MODIFIED, 0), "{has}");
-            assert_eq!(response.headers()[ETAG], etag(version).as_str());
-        }
-        let response = record(&unless("\"x\""), Some(version), view).unwrap();
-        assert_eq!((response.status(), read.get()), (StatusCode::OK, 1));
-        let without_trip = record(&unless("*"), None, view).unwrap_err();
-        assert_eq!(without_trip, Refusal::Write(WriteRefusal::TripNotOpen));
-    }
-}

@@ -56,30 +56,3 @@ impl Resource {
         Some((access, endpoint.scope()?))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Specification: Records routes.
-    #[test]
-    fn every_route_has_its_methods_and_scopes() {
-        let id = || "1".to_owned();
-        for (resource, write, other, read_scope, write_scope) in [
-            (Resource::Clients, Method::POST, Method::PATCH, "clients:read", "clients:write"),
-            (Resource::Client(id()), Method::PATCH, Method::POST, "clients:read", "clients:write"),
-            (Resource::Leads, Method::POST, Method::PATCH, "leads:read", "leads:write"),
-            (Resource::Lead(id()), Method::PATCH, Method::POST, "leads:read", "leads:write"),
-            (Resource::Trip(id()), Method::PATCH, Method::POST, "leads:read", "leads:write"),
-        ] {
-            let access =
-                |method: &Method| resource.access(method).map(|(access, scope)| (access, scope.as_str()));
-            assert_eq!(access(&Method::GET), Some((Access::Read, read_scope)));
-            assert_eq!(access(&write), Some((Access::Write, write_scope)));
-            for method in [other, Method::HEAD, Method::PUT, Method::DELETE] {
-                assert_eq!(access(&method), None);
-            }
-            assert_eq!(resource.route().methods(), format!("GET, {write}"));
-        }
-    }
-}

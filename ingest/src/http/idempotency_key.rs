@@ -42,35 +42,3 @@ impl IdempotencyKey {
         &self.0
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use hyper::header::{HeaderName, HeaderValue};
-
-    #[test]
-    fn a_post_has_exactly_one_valid_key() {
-        let read = |lines: &[&[u8]]| {
-            let line =
-                |line: &&[u8]| (HeaderName::from_static(HEADER), HeaderValue::from_bytes(line).unwrap());
-            IdempotencyKey::from_headers(&lines.iter().map(line).collect()).map(|key| key.0)
-        };
-        assert_eq!(read(&[b"k 1"]), Ok("k 1".to_owned()));
-        let absent: [&[&[u8]]; 3] = [&[], &[b""], &[b" \t"]];
-        for none in absent {
-            assert_eq!(read(none), Err(Refusal::IdempotencyKeyRequired));
-        }
-        let unfit: [&[&[u8]]; 4] = [&[b"k", b"k"], &[b"a\tb"], &["é".as_bytes()], &[&[b'k'; 201]]];
-        for wrong in unfit {
-            assert!(matches!(read(wrong), Err(Refusal::InvalidRequest(_))), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_key_has_1_to_200_printable_characters() {
-        assert!(IdempotencyKey::parse("a b~").is_some() && IdempotencyKey::parse(&"k".repeat(200)).is_some());
-        for wrong in ["", "a\tb", "a\u{7f}", "é", &"k".repeat(201)] {
-            assert_eq!(IdempotencyKey::parse(wrong), None);
-        }
-    }
-}

@@ -147,15 +147,3 @@ fn record_response(labels: RequestLabels, status: StatusCode, begun: Instant) {
         limited!(FAILED[usize::from(status)], warn, route, method, status, micros, "request failed");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_of_requests_are_version_7_and_differ() {
-        let ids = [new_id(), new_id()];
-        assert!(ids.iter().all(|id| id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122));
-        assert_ne!(ids[0], ids[1]);
-    }
-}

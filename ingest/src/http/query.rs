@@ -53,24 +53,6 @@ mod tests {
         parse_parameters(query, ["email", "externalId"])
     }
 
-    fn values(email: &str, external_id: &str) -> Result<[Option<String>; 2], Refusal> {
-        let some = |value: &str| (!value.is_empty()).then(|| value.to_owned());
-        Ok([some(email), some(external_id)])
-    }
-
-    #[test]
-    fn values_are_decoded_and_other_parameters_ignored() {
-        assert_eq!(both("x=%41&email=a%2Bb%40c.d&x=1&externalId=a+b%C3%A9"), values("a+b@c.d", "a bé"));
-        assert_eq!(both("e%6Dail=a=b"), values("a=b", ""));
-    }
-
-    #[test]
-    fn empty_values_count_as_absent() {
-        for query in ["", "&&", "email", "email=", "email=+%20", "Email=a"] {
-            assert_eq!(both(query), values("", ""), "{query}");
-        }
-    }
-
     #[test]
     fn malformed_queries_are_refused() {
         for query in [

@@ -178,14 +178,6 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_was_kept_is_hashed() {
-        let hash =
-            |body: &'static [u8]| hashed((row(1, "stale", 0, 3), Bytes::from_static(body))).body_sha256;
-        assert_eq!(hash(b"abc"), Some(Sha256::digest(b"abc").into()));
-        assert_eq!(hash(b""), None);
-    }
-
-    #[test]
     fn requests_are_counted_once_and_keys_are_forgotten_after_their_minute() {
         let mut list = RefusedList::default();
         let key = row(1, "stale", 0, 0).key;

@@ -108,20 +108,3 @@ fn travelers(row: &Row) -> Result<Vec<TravelerView>, RowError> {
         .map(|((((name, kind), age), email), phone)| TravelerView { name, kind, age, email, phone })
         .collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_identity_that_is_not_empty_is_looked_up_in_its_stored_form() {
-        let first = |email: &str, id: &str, phone: &str| {
-            let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-            ClientIdentity::first(some(email), some(id), some(phone).as_deref())
-        };
-        assert_eq!(first("ana@b.c", "x", "1"), Some(ClientIdentity::Email("ana@b.c".to_owned())));
-        assert_eq!(first("", "X 1", "1"), Some(ClientIdentity::ExternalId("X 1".to_owned())));
-        assert_eq!(first("", "", " (030) 1-2"), Some(ClientIdentity::Phone("03012".to_owned())));
-        assert_eq!(first("", "", "n/a"), None);
-    }
-}

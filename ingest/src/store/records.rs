@@ -187,18 +187,4 @@ mod tests {
         assert_eq!([1, 2, 3].map(of), [Some(4), Some(0), Some(7)]);
         assert_eq!([0, -1, 4, i64::MAX, i64::MIN].map(of), [None; 5]);
     }
-
-    #[test]
-    fn each_query_has_exactly_one_statement() {
-        let id = Uuid::nil();
-        for query in [
-            RecordQuery::Client(ClientId(id)),
-            RecordQuery::Lead(LeadId(id)),
-            RecordQuery::Trip(LeadId(id)),
-            RecordQuery::ClientBy(ClientIdentity::Email("a@b.c".to_owned())),
-            RecordQuery::LeadsBy("1".to_owned()),
-        ] {
-            assert_ne!(query.by_id().is_some(), query.own_statement().is_some(), "{query:?}");
-        }
-    }
 }

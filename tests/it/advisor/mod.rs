@@ -39,7 +39,7 @@ async fn send_message(world: &World, message: &QueuedMessage) -> Value {
 }
 
 /// Publishes an action, which must succeed, and returns the reply.
-async fn act(world: &World, name: &str, fields: Value) -> Value {
+pub(crate) async fn act(world: &World, name: &str, fields: Value) -> Value {
     let body = action(name, fields);
     let reply = send_action(world, &body).await;
     assert_eq!(reply["ok"], true, "{body}: {reply}");

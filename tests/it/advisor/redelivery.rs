@@ -5,7 +5,7 @@ use super::{
     until_settled,
 };
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, QueuedMessage, UNREACHED_RECEIVER, World, eventually, text};
+use tests::{MAX_WAIT, QueuedMessage, UNREACHED_RECEIVER, World, eventually, text, until_equal};
 
 #[tokio::test]
 async fn a_redelivered_message_gets_the_same_ids_and_changes_nothing() {
@@ -160,11 +160,7 @@ async fn a_postgres_outage_delays_an_action_without_losing_it() {
     world.proxies().postgres.reset_connections();
     world.workers[0].until_unready().await;
     let waits = async {
-        eventually("retrying the advisor action", MAX_WAIT, async || {
-            let waits = world.workers[0].logs().contains("retrying the advisor action");
-            if waits { Ok(()) } else { Err("nothing logged".to_owned()) }
-        })
-        .await;
+        world.workers[0].until_logged("retrying the advisor action").await;
         world.proxies().postgres.restore();
     };
     let (reply, ()) = futures_util::join!(act(&world, "archive", json!({"lead": opened["leadId"]})), waits);
@@ -179,21 +175,13 @@ async fn a_worker_on_sigterm_in_an_outage_requeues_the_action() {
     world.workers[0].until_unready().await;
     let body: Value = action("archive", json!({"lead": opened["leadId"]}));
     world.queues.publish("crm", body.to_string().as_bytes()).await;
-    eventually("retrying the advisor action", MAX_WAIT, async || {
-        let waits = world.workers[0].logs().contains("retrying the advisor action");
-        if waits { Ok(()) } else { Err("nothing logged".to_owned()) }
-    })
-    .await;
+    world.workers[0].until_logged("retrying the advisor action").await;
     assert_eq!(world.workers[0].terminate().await.code(), Some(0));
     world.workers.clear();
     // The action is back in the queue.
     world.until_depth("crm", 1).await;
     world.proxies().postgres.restore();
     world.add_worker().await;
-    eventually("it is done", MAX_WAIT, async || match super::lead(&world, &opened).await["stage"].clone() {
-        stage if stage == "archived" => Ok(()),
-        stage => Err(stage.to_string()),
-    })
-    .await;
+    until_equal("it is done", "archived", async || super::lead(&world, &opened).await["stage"].clone()).await;
     until_settled(&world, 0).await;
 }

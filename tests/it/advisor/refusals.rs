@@ -4,7 +4,7 @@ use super::{
     act, act_refused, action, count_actions, open_lead, open_lead_without_trip, stored_records, until_settled,
 };
 use serde_json::{Value, json};
-use tests::{MAX_WAIT, World, eventually};
+use tests::{World, until_equal};
 
 const NOBODY: &str = "0190a5b2-0000-7000-8000-000000000001";
 
@@ -58,8 +58,11 @@ async fn refusals(world: &World) -> Vec<(Value, u16, &'static str)> {
     all.push((action("booking-confirm", taken), 409, "booking_ref_conflict"));
     act(world, "booking-confirm", json!({"lead": without, "bookingRef": "BR-2"})).await;
     act(world, "booking-cancel", json!({"bookingRef": "BR-2"})).await;
-    let cancelled = json!({"lead": without, "bookingRef": "BR-2"});
-    all.push((action("booking-confirm", cancelled), 409, "booking_cancelled"));
+    // The reference of a cancelled booking is not used again, for no lead.
+    for lead in [with_trip, without] {
+        let cancelled = json!({"lead": lead, "bookingRef": "BR-2"});
+        all.push((action("booking-confirm", cancelled), 409, "booking_cancelled"));
+    }
     all
 }
 
@@ -84,11 +87,8 @@ async fn a_refusal_without_a_reply_queue_is_not_dead_lettered() {
     for (body, ..) in &refusals {
         world.queues.publish("crm", body.to_string().as_bytes()).await;
     }
-    eventually("all are refused", MAX_WAIT, async || match count_actions(&world, "refused").await as usize {
-        found if found == refusals.len() => Ok(()),
-        found => Err(format!("{found} of {}", refusals.len())),
-    })
-    .await;
+    until_equal("all are refused", refusals.len(), async || count_actions(&world, "refused").await as usize)
+        .await;
     until_settled(&world, 0).await;
     assert_eq!(stored_records(&world).await, before);
     assert!(
@@ -143,11 +143,6 @@ async fn an_action_with_an_internal_error_gets_a_500_reply_or_is_dead_lettered()
     // Once requeued, it is applied.
     let kept = world.queues.take("crm.dead").await.expect("the dead letter");
     world.queues.publish_message("crm", &kept).await;
-    eventually("it is archived", MAX_WAIT, async || {
-        match super::lead(&world, &opened).await["stage"].clone() {
-            stage if stage == "archived" => Ok(()),
-            stage => Err(stage.to_string()),
-        }
-    })
-    .await;
+    until_equal("it is archived", "archived", async || super::lead(&world, &opened).await["stage"].clone())
+        .await;
 }

@@ -6,7 +6,7 @@ use super::{
 use futures_util::future::{AbortHandle, abortable, join_all};
 use tests::event::batch;
 use tests::raw::RawConnection;
-use tests::{HttpClient, HttpRequest, HttpResponse, MAX_WAIT, World, event, eventually, text};
+use tests::{HttpClient, HttpRequest, HttpResponse, MAX_WAIT, World, event, eventually, text, until_equal};
 
 /// More requests than may wait to be published, of all callers.
 const MORE_THAN_MAY_WAIT: usize = 4_200;
@@ -117,9 +117,5 @@ async fn disconnected_requests_on_a_slow_broker_do_not_lock_out_another_tenant()
     };
     let (response, ()) = futures_util::join!(world.http().send(&quiet), driving);
     assert_eq!(results(&response)[0]["status"], "accepted");
-    eventually("the shares are released", MAX_WAIT, async || match waiting().await {
-        0.0 => Ok(()),
-        units => Err(format!("{units} units")),
-    })
-    .await;
+    until_equal("the shares are released", 0.0, async || waiting().await).await;
 }

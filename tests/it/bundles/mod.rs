@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tests::event::batch;
 use tests::{
     ApiKey, Event, HttpClient, HttpRequest, HttpResponse, MAX_WAIT, Program, QueuedMessage, World,
-    WorldBuilder, event, eventually, text,
+    WorldBuilder, event, eventually, text, until_equal,
 };
 use tokio::sync::oneshot;
 
@@ -34,11 +34,8 @@ fn identified_each(key: &ApiKey, count: usize) -> Vec<HttpRequest> {
 
 /// Waits until ingest shows that value of a metric, over all its labels.
 async fn until_metric(ingest: &Program, name: &str, value: usize) {
-    eventually(&format!("{name} is {value}"), MAX_WAIT, async || {
-        let seen = ingest.metrics().await.sum(name, &[]);
-        if seen == value as f64 { Ok(()) } else { Err(seen.to_string()) }
-    })
-    .await;
+    until_equal(&format!("{name} is {value}"), value as f64, async || ingest.metrics().await.sum(name, &[]))
+        .await;
 }
 
 /// Waits until that many requests have been handed to the queue's publisher.

@@ -5,7 +5,7 @@ use super::{
     stallable,
 };
 use tests::event::batch;
-use tests::{HttpRequest, MAX_WAIT, Program, QueuedMessage, World, event, eventually};
+use tests::{HttpRequest, MAX_WAIT, Program, QueuedMessage, World, event, eventually, until_equal};
 
 /// Requests with a lead each.
 fn enquiry_requests(world: &World, count: usize) -> Vec<HttpRequest> {
@@ -49,13 +49,7 @@ async fn a_bundle_of_a_worker_killed_after_its_commit_gets_the_same_results_from
     let database = &world.database;
     let killing = async {
         super::until_published(&world.ingests[0], requests.len()).await;
-        eventually("the worker has the bundle", MAX_WAIT, async || {
-            match world.queues.depth("events").await {
-                0 => Ok(()),
-                left => Err(format!("{left} messages")),
-            }
-        })
-        .await;
+        until_equal("the worker has the bundle", 0, async || world.queues.depth("events").await).await;
         database.until_lock_wait().await;
         // Neither replies nor acknowledgements reach the broker.
         proxies.broker.stall();
@@ -107,11 +101,8 @@ async fn a_worker_killed_between_the_two_round_trips_of_a_bundle_applies_none_of
         super::until_published(&world.ingests[0], requests.len()).await;
         world.until_depth("events", 0).await;
         count_is("the bundle's unit waits for the client", "wait_event_type = 'Lock'", 1).await;
-        eventually("the first request is applied", MAX_WAIT, async || {
-            match database.count("SELECT count(*) FROM event_ledger").await {
-                1 => Ok(()),
-                applied => Err(applied.to_string()),
-            }
+        until_equal("the first request is applied", 1, async || {
+            database.count("SELECT count(*) FROM event_ledger").await
         })
         .await;
         // The first round trip completes on the server, and the worker never gets the result.

@@ -1,4 +1,4 @@
-//! The envelope's own fields.
+//! The fields of the envelope and of its actor.
 
 use super::{ana, assert_untouched, refuse, refuse_event};
 use serde_json::{Value, json};
@@ -26,87 +26,76 @@ async fn rejects_required_fields_that_are_missing_null_or_of_another_type() {
 }
 
 #[tokio::test]
-async fn rejects_other_versions_and_unknown_event_types() {
-    let world = World::shared().await;
-    for version in ["1", "1.1", "2.0", "v1.0", "1.0.0", "10", &"1".repeat(17)] {
-        refuse_event(&world, &ana().with("specVersion", json!(version)), "events[0].specVersion").await;
-    }
-    for unknown in [
-        "contact.deleted",
-        "Contact.Identified",
-        "contact",
-        "lead.assigned",
-        "proposal.sent",
-        "enquiry.submitted ",
-    ] {
-        refuse_event(&world, &ana().with("eventType", json!(unknown)), "events[0].eventType").await;
-    }
-    assert_untouched(&world).await;
-}
-
-#[tokio::test]
-async fn limits_ids_tenant_and_origin_to_a_hundred_characters() {
-    let world = World::shared().await;
-    for field in ["eventId", "origin", "tenant"] {
-        for long in ["x".repeat(101), "é".repeat(101), "🧳".repeat(101)] {
-            refuse_event(&world, &ana().with(field, json!(long)), &format!("events[0].{field}")).await;
-        }
-    }
-    assert_untouched(&world).await;
-}
-
-#[tokio::test]
-async fn rejects_event_ids_reserved_for_the_records_api() {
-    let world = World::shared().await;
-    for id in ["connect-api:", "connect-api:1", "connect-api:0190a5b2-0000-7000-8000-000000000001"] {
-        refuse_event(&world, &ana().id(id), "events[0].eventId").await;
-    }
-    assert_untouched(&world).await;
-}
-
-#[tokio::test]
-async fn rejects_an_occurred_at_that_is_not_an_instant_with_an_offset() {
-    let world = World::shared().await;
-    for wrong in [
-        "2026-05-01",
-        "2026-05-01T10:00:00",
-        "2026-05-01T10:00:00 Z",
-        "2026-05-01 10:00:00Z",
-        "2026-02-30T10:00:00Z",
-        "2026-13-01T10:00:00Z",
-        "2026-05-01T25:00:00Z",
-        "2026-05-01T10:61:00Z",
-        "2026-05-01T10:00Z",
-        "2026-05-01T10:00:00+25:00",
-        "2026-05-01T10:00:00+0200",
-        "1777629600",
-        "1 May 2026",
-        "yesterday",
-        "-2026-05-01T10:00:00Z",
-        "+12026-05-01T10:00:00Z",
-    ] {
-        refuse_event(&world, &ana().with("occurredAt", json!(wrong)), "events[0].occurredAt").await;
-    }
-    assert_untouched(&world).await;
-}
-
-#[tokio::test]
-async fn rejects_a_tenant_other_than_the_keys() {
+async fn rejects_fields_of_another_form_or_length_and_names_their_place() {
     let world = World::shared().await;
     world.add_tenant("zeta").await;
-    for tenant in ["zeta", "nobody", "acme2", "acm", "a cme"] {
-        refuse_event(&world, &ana().tenant(tenant), "events[0].tenant").await;
+    let [long, accented, wide] = ["x", "é", "🧳"].map(|letter| letter.repeat(101));
+    let (long_texts, text) = ([long.as_str(), &accented, &wide], "é".repeat(201));
+    let (digits, ones) = ("1".repeat(41), "1".repeat(17));
+    let long_email = format!("{}@{}.com", "a".repeat(60), "b".repeat(60).repeat(5));
+    for (field, why, values) in [
+        ("specVersion", "another version", &["1", "1.1", "2.0", "v1.0", "1.0.0", "10", &ones][..]),
+        ("eventType", "unknown", &["contact.deleted", "Contact.Identified", "contact", "enquiry.submitted "]),
+        ("eventType", "outbound", &["lead.assigned", "proposal.sent"]),
+        ("eventId", "too long", &long_texts),
+        ("eventId", "reserved for the records API", &["connect-api:", "connect-api:1"]),
+        ("origin", "too long", &long_texts),
+        ("tenant", "too long", &long_texts),
+        ("tenant", "not the key's", &[&tests::slug("zeta"), "nobody", "acme2", "acm", "a cme"]),
+        (
+            "occurredAt",
+            "no time",
+            &["2026-05-01", "2026-05-01T10:00Z", "1 May 2026", "yesterday", "1777629600"],
+        ),
+        ("occurredAt", "no offset", &["2026-05-01T10:00:00", "2026-05-01T10:00:00+25:00"]),
+        ("occurredAt", "another form", &["2026-05-01T10:00:00 Z", "2026-05-01 10:00:00Z"]),
+        ("occurredAt", "another offset", &["2026-05-01T10:00:00+0200"]),
+        ("occurredAt", "no such day", &["2026-02-30T10:00:00Z", "2026-13-01T10:00:00Z"]),
+        ("occurredAt", "no such time", &["2026-05-01T25:00:00Z", "2026-05-01T10:61:00Z"]),
+        ("occurredAt", "no such year", &["-2026-05-01T10:00:00Z", "+12026-05-01T10:00:00Z"]),
+        ("payload", "no object", &["text"]),
+        ("actor", "no object", &["ana@example.com"]),
+        ("actor.type", "another type", &["person", "Contact", ""]),
+        ("actor.email", "half an address", &["ana", "ana@", "@example.com", "a@b@c.com"]),
+        ("actor.email", "a blank", &["a b@example.com", "ana@exa mple.com", "Ana <ana@example.com>"]),
+        ("actor.email", "too long", &[&long_email]),
+        ("actor.phone", "too long", &[&digits]),
+        ("actor.externalId", "too long", &[&text]),
+        ("actor.name", "too long", &[&text]),
+    ] {
+        for value in values {
+            refuse_value(&world, field, why, json!(value)).await;
+        }
     }
+    for (field, values) in [
+        ("payload", json!([[], 1, true, [{}]])),
+        ("actor", json!([[], 1, {"type": "contact"}, {"type": "contact", "name": "Ana"}])),
+        ("actor", json!([{"type": "contact", "email": null, "phone": null, "externalId": null}])),
+        ("actor", json!([{"type": "contact", "email": "", "phone": "  ", "externalId": " \t"}])),
+        ("actor", json!([{"type": "contact", "phone": "unknown"}, {"type": "contact", "phone": "+()-"}])),
+        ("actor.type", json!([null, 1])),
+        ("actor.email", json!([1, {}])),
+        ("actor.phone", json!([491_234])),
+        ("actor.externalId", json!([7])),
+        ("actor.name", json!([["Ana"]])),
+    ] {
+        for value in values.as_array().expect("values") {
+            refuse_value(&world, field, "another type, or nobody", value.clone()).await;
+        }
+    }
+    let untyped = ana().with("actor", json!({"email": "ana@example.com"}));
+    refuse_event(&world, &untyped, "events[0].actor.type").await;
     assert_untouched(&world).await;
 }
 
-#[tokio::test]
-async fn rejects_a_payload_that_is_not_an_object() {
-    let world = World::shared().await;
-    for wrong in [json!([]), json!("text"), json!(1), json!(true), json!([{}])] {
-        refuse_event(&world, &ana().payload(wrong), "events[0].payload").await;
-    }
-    assert_untouched(&world).await;
+/// Sends an event with this value of a field of its own or of its actor's, which must be refused.
+async fn refuse_value(world: &World, field: &str, why: &str, value: Value) {
+    let event = match field.strip_prefix("actor.") {
+        Some(of_actor) => ana().with_actor(of_actor, value),
+        None => ana().with(field, value),
+    };
+    let message = refuse(world, batch(&[event])).await;
+    assert!(message.contains(&format!("events[0].{field}: ")), "{field}, {why}: {message}");
 }
 
 #[tokio::test]

@@ -115,6 +115,8 @@ async fn a_lead_of_another_client_gets_a_warning_and_is_not_changed() {
             json!({"tripId": elsewhere["tripId"]}),
             json!({"leadId": "no such id"}),
             json!({"leadId": "0190a5b2-0000-7000-8000-000000000001"}),
+            json!({"leadId": 7, "tripId": own["tripId"]}),
+            json!({"externalLeadId": ["b-1"], "bookingRef": "BR-1"}),
         ] {
             let result = world.accept(ana(kind).payload(name.clone())).await;
             assert_eq!(warnings(&result), ["enquiry_not_found"], "{kind} {name}");
@@ -122,6 +124,7 @@ async fn a_lead_of_another_client_gets_a_warning_and_is_not_changed() {
         }
     }
     assert_eq!(world.pipeline(&[]).await, before);
+    assert_eq!(world.database.count("SELECT count(*) FROM invoices").await, 0);
 }
 
 #[tokio::test]

@@ -36,13 +36,16 @@ async fn matches_only_by_the_first_identity_sent() {
 async fn compares_phones_by_digits_and_finds_the_oldest_client() {
     let world = World::shared().await;
     let oldest = world.accept(ana("contact.identified").phone("+351 (91) 234-5")).await;
-    world.accept(event("contact.identified").email("bo@example.com").phone("351912345")).await;
+    let other = world.accept(event("contact.identified").email("bo@example.com").phone("351912345")).await;
     for phone in ["351912345", "+351-91-2345", "tel. 351 912 345"] {
         let result = world.accept(event("contact.identified").phone(phone)).await;
         assert_eq!(result["clientId"], oldest["clientId"], "{phone}");
     }
     let part = world.accept(event("contact.identified").phone("912345")).await;
     assert_ne!(part["clientId"], oldest["clientId"], "a part of the digits is another phone");
+    world.accept(ana("contact.identified").phone("1")).await;
+    let next = world.accept(event("contact.identified").phone("351912345")).await;
+    assert_eq!(next["clientId"], other["clientId"], "the next oldest, once she has another number");
 }
 
 #[tokio::test]

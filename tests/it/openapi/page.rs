@@ -3,15 +3,14 @@
 use super::{DOCS, document, endpoints, get};
 use serde_json::json;
 use tests::browser::{Browser, Page};
-use tests::{ApiKey, MAX_WAIT, World, eventually, text};
+use tests::{ApiKey, MAX_WAIT, World, eventually, text, until_equal};
 
 /// Opens the page, and waits until Swagger UI shows all operations.
 async fn open(browser: &Browser, world: &World) -> Page {
     let page = browser.page().await;
     assert_eq!(page.open(&format!("http://{}{DOCS}", world.http().address())).await, 200);
-    eventually("the operations are shown", MAX_WAIT, async || {
-        let shown = page.evaluate("document.querySelectorAll('.opblock').length").await;
-        if shown == 13 + 6 { Ok(()) } else { Err(shown.to_string()) }
+    until_equal("the operations are shown", 13 + 6, async || {
+        page.evaluate("document.querySelectorAll('.opblock').length").await
     })
     .await;
     page

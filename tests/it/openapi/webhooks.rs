@@ -1,24 +1,13 @@
 //! The webhooks that are sent are those that are described.
 
 use super::{OPENAPI, get};
+use crate::advisor::act;
 use common::settings::{Environment, Section};
 use dispatcher::send::SenderSettings;
 use dispatcher::settings::WebhookSettings;
 use serde_json::{Value, json};
 use tests::api_description::{closed, resolved, validator};
-use tests::{QueuedMessage, Receiver, UNREACHED_RECEIVER, World, event, text};
-use uuid::Uuid;
-
-/// Sends an advisor action, which must succeed, and returns the reply.
-async fn act(world: &World, action: &str, fields: Value) -> Value {
-    let mut body = fields;
-    body["action"] = json!(action);
-    body["tenant"] = json!("acme");
-    let message = QueuedMessage::new(body.to_string().as_bytes()).with_id(&Uuid::now_v7().to_string());
-    let reply: Value = serde_json::from_slice(&world.queues.call("crm", &message).await.body).expect("JSON");
-    assert_eq!(reply["ok"], true, "{body}: {reply}");
-    reply
-}
+use tests::{Receiver, UNREACHED_RECEIVER, World, event, text};
 
 /// Causes one event of each outbound type with all optional fields.
 async fn cause_full_events(world: &World) {

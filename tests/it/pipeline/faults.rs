@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::event::batch;
-use tests::{MAX_WAIT, World, event, eventually, text};
+use tests::{World, event, text, until_equal};
 
 #[tokio::test]
 async fn a_worker_killed_between_the_round_trips_applies_nothing_and_the_next_applies_it_once() {
@@ -35,11 +35,7 @@ async fn a_worker_killed_between_the_round_trips_applies_nothing_and_the_next_ap
     assert_eq!(entries.len(), 2, "{entries:?}");
     let open = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
-    eventually("no transaction is open", MAX_WAIT, async || match world.database.count(open).await {
-        0 => Ok(()),
-        count => Err(format!("{count} are")),
-    })
-    .await;
+    until_equal("no transaction is open", 0, async || world.database.count(open).await).await;
 }
 
 #[tokio::test]

@@ -114,16 +114,3 @@ async fn an_identity_that_was_released_can_be_used_again() {
     let other = new_client(&world, json!({"email": "ana@example.com", "externalId": "p-1"})).await;
     assert_ne!(other["id"], ana["id"]);
 }
-
-#[tokio::test]
-async fn an_address_on_a_company_domain_joins_its_account() {
-    let world = World::shared().await;
-    let add = ["company", "create", "--tenant", "acme", "--name", "Initech", "--domain", "initech.test"];
-    world.connectctl.json(&add).await;
-    let joined = new_client(&world, json!({"email": "ana@initech.test"})).await;
-    assert_eq!((&joined["company"], &joined["clientType"]), (&json!("Initech"), &json!("individual")));
-    let other = new_client(&world, json!({"email": "ana@elsewhere.test"})).await;
-    assert_eq!(other["company"], Value::Null);
-    let moved = patch(&world, &client_route(&other), json!({"email": "bo@initech.test"})).await;
-    assert_eq!(record(&moved, 200)["company"], "Initech");
-}

@@ -1,7 +1,7 @@
 //! Many writes at once, over several programs (D17, D19, D23).
 
 use super::{
-    client_route, data, get, lead_route, new_client, new_lead, patch_request, post_request, record,
+    changeable_routes, client_route, data, get, new_client, new_lead, patch_request, post_request, record,
     send_at_once, trip_route, writes_used,
 };
 use serde_json::{Value, json};
@@ -47,17 +47,10 @@ async fn fifty_concurrent_posts_of_one_email_with_different_keys_create_one_clie
     assert_eq!(writes_used(&world).await, 1);
 }
 
-/// The routes of a new client, lead and trip, each with a text field that can be changed.
-async fn routes(world: &World) -> [(String, &'static str); 3] {
-    let lead = new_lead(world, json!({})).await;
-    let client = client_route(&json!({"id": lead["clientId"]}));
-    [(client, "name"), (lead_route(&lead), "title"), (trip_route(&lead), "destination")]
-}
-
 #[tokio::test]
 async fn exactly_one_of_concurrent_patches_with_one_etag_succeeds() {
     let world = World::shared().await;
-    for (route, field) in routes(&world).await.iter().cycle().take(9) {
+    for (route, field) in changeable_routes(&world).await.iter().cycle().take(9) {
         let etag = get(&world, route).await.header("etag").to_owned();
         let requests: Vec<_> = (0..10)
             .map(|i| {
@@ -79,7 +72,7 @@ async fn exactly_one_of_concurrent_patches_with_one_etag_succeeds() {
 #[tokio::test]
 async fn every_concurrent_change_gets_a_newer_version() {
     let world = World::shared().await;
-    for (route, field) in routes(&world).await {
+    for (route, field) in changeable_routes(&world).await {
         let requests: Vec<_> = (0..20)
             .map(|i| patch_request(&world.key, &route, &json!({field: format!("Name {i}")})))
             .collect();

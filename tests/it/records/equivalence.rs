@@ -107,14 +107,3 @@ async fn events_find_the_client_and_lead_that_the_records_api_created() {
     let shown = data(&get(&world, &super::lead_route(&lead)).await, 200);
     assert_eq!(shown["stage"], "proposal_approved");
 }
-
-#[tokio::test]
-async fn without_members_a_lead_has_no_owner() {
-    let world = World::shared().await;
-    for email in ["asha@acme.test", "ben@acme.test"] {
-        world.connectctl.json(&["member", "remove", "--tenant", "acme", "--email", email]).await;
-    }
-    let lead = new_lead(&world, json!({})).await;
-    assert_eq!(lead["owner"], Value::Null);
-    assert_eq!(data(&get(&world, &trip_route(&lead)).await, 200)["owner"], Value::Null);
-}

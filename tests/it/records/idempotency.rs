@@ -121,6 +121,8 @@ async fn a_post_requires_a_well_formed_idempotency_key() {
         for blank in ["", " \t "] {
             send(&world, route, blank, &body).await.assert_error(400, "idempotency_key_required");
         }
+        let twice = post_request(&world.key, route, "k", &body).with("idempotency-key", "k");
+        world.http().send(&twice).await.assert_error(400, "invalid_request");
         for unfit in [&"k".repeat(201), "a\tb", "é"] {
             let message = send(&world, route, unfit, &body).await.assert_error(400, "invalid_request");
             assert!(message.contains("Idempotency-Key"), "{message}");

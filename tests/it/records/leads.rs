@@ -137,22 +137,3 @@ async fn the_trip_of_a_lead_without_one_is_not_open() {
 async fn without_trip(world: &World) {
     world.database.execute("DELETE FROM itineraries; DELETE FROM proposals; DELETE FROM trips").await;
 }
-
-#[tokio::test]
-async fn a_lead_that_failed_to_open_leaves_nothing_and_opens_on_retry() {
-    let world = World::start().await;
-    let body = json!({"contact": {"email": "ana@example.com"}, "message": "Hello"});
-    let send = async || world.http().send(&super::post_request(&world.key, "/leads", "k-1", &body)).await;
-    super::break_inserts(&world, "trips").await;
-    let message = send().await.assert_error(500, "lead_create_failed");
-    assert!(!message.contains("refused"), "nothing of the inside: {message}");
-    for table in ["clients", "leads", "timeline", "inbox_messages", "notifications", "idempotency_keys"] {
-        assert_eq!(world.database.count(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
-    }
-    super::restore_inserts(&world).await;
-    let opened = send().await;
-    record(&opened, 201);
-    let again = send().await;
-    assert_eq!((again.header("idempotent-replayed"), &again.body), ("true", &opened.body));
-    assert_eq!(world.pipeline(&[]).await.len(), 1);
-}

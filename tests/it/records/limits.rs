@@ -7,7 +7,7 @@ use super::{
 use futures_util::future::join_all;
 use serde_json::json;
 use tests::raw::{exchange, head};
-use tests::{ALL_SCOPES, MAX_WAIT, World, eventually};
+use tests::{ALL_SCOPES, World, until_equal};
 
 #[tokio::test]
 async fn a_key_over_its_read_rate_gets_429_and_other_keys_do_not() {
@@ -25,11 +25,7 @@ async fn a_key_over_its_read_rate_gets_429_and_other_keys_do_not() {
     data(&world.http().send(&other.records("GET", &lookup, "")).await, 200);
     // Writes aren't reads, and the limit passes with time.
     new_client(&world, json!({"email": "bo@example.com"})).await;
-    eventually("reads pass again", MAX_WAIT, async || match get(&world, "/clients?phone=1").await.status {
-        200 => Ok(()),
-        status => Err(status.to_string()),
-    })
-    .await;
+    until_equal("reads pass again", 200, async || get(&world, "/clients?phone=1").await.status).await;
 }
 
 #[tokio::test]
@@ -88,11 +84,7 @@ async fn a_tenant_with_waiting_writes_is_overloaded_on_every_route_and_another_i
         })
         .collect();
     let others = async {
-        eventually("two writes wait", MAX_WAIT, async || match world.queues.depth("records").await {
-            2 => Ok(()),
-            found => Err(found.to_string()),
-        })
-        .await;
+        until_equal("two writes wait", 2, async || world.queues.depth("records").await).await;
         for (request, _) in &routes {
             let response = http.send(request).await;
             response.assert_error(503, "overloaded");

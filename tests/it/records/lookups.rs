@@ -12,6 +12,8 @@ async fn finds_a_client_by_email_external_id_or_phone_digits() {
         json!({"email": "Ana+1@Example.com", "externalId": "p/1 é", "phone": "+91 (98) 765"}),
     )
     .await;
+    // Of several with one phone the oldest is found.
+    new_client(&world, json!({"email": "bo@example.com", "phone": "919 8765"})).await;
     for query in [
         "email=Ana%2B1%40Example.com",
         "email=ana%2b1@EXAMPLE.COM",
@@ -24,7 +26,7 @@ async fn finds_a_client_by_email_external_id_or_phone_digits() {
         assert_eq!(data(&response, 200), json!([ana]), "{query}");
         assert_eq!(response.header("etag"), "", "a list has no version");
     }
-    for query in ["email=bo@example.com", "externalId=P/1+%C3%A9", "phone=98765"] {
+    for query in ["email=cy@example.com", "externalId=P/1+%C3%A9", "phone=98765"] {
         assert_eq!(data(&get(&world, &format!("/clients?{query}")).await, 200), json!([]), "{query}");
     }
 }
@@ -49,18 +51,10 @@ async fn prefers_email_over_external_id_over_phone() {
 }
 
 #[tokio::test]
-async fn a_phone_finds_the_oldest_client() {
-    let world = World::shared().await;
-    let first = new_client(&world, json!({"email": "a@example.com", "phone": "333"})).await;
-    new_client(&world, json!({"email": "b@example.com", "phone": "3-33"})).await;
-    assert_eq!(data(&get(&world, "/clients?phone=333").await, 200), json!([first]));
-}
-
-#[tokio::test]
 async fn rejects_a_lookup_without_its_field() {
     let world = World::shared().await;
     for route in
-        ["/clients", "/clients?name=Ana", "/clients?email=&phone=%20", "/leads", "/leads?email=a@b.c"]
+        ["/clients", "/clients?name=Ana", "/clients?email=&phone=n/a", "/leads", "/leads?email=a@b.c"]
     {
         get(&world, route).await.assert_error(400, "lookup_field_required");
     }

@@ -129,6 +129,13 @@ pub(crate) fn client_route(client: &Value) -> String {
     format!("/clients/{}", text(&client["id"]))
 }
 
+/// The routes of a new client, lead and trip, each with a text field that can be changed.
+async fn changeable_routes(world: &World) -> [(String, &'static str); 3] {
+    let lead = new_lead(world, json!({})).await;
+    let client = client_route(&json!({"id": lead["clientId"]}));
+    [(client, "name"), (lead_route(&lead), "title"), (trip_route(&lead), "destination")]
+}
+
 /// The metered writes of `acme` in this month.
 async fn writes_used(world: &World) -> Value {
     world.connectctl.json(&["usage", "--tenant", "acme"]).await["writes"].clone()

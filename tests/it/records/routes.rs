@@ -12,7 +12,6 @@ pub(crate) struct Route {
     /// Below the base, with its query.
     pub(crate) path: String,
     pub(crate) body: String,
-    pub(crate) scope: &'static str,
 }
 
 impl Route {
@@ -60,20 +59,20 @@ pub(crate) fn every_route(lead: &Value) -> Vec<Route> {
     let new = || Uuid::now_v7().to_string();
     let (get, post, patch) = ("GET", "POST", "PATCH");
     [
-        (post, "/clients".to_owned(), json!({"externalId": new()}), "clients:write"),
-        (get, format!("/clients?externalId={}", new()), Value::Null, "clients:read"),
-        (get, format!("/clients/{client}"), Value::Null, "clients:read"),
-        (patch, format!("/clients/{client}"), json!({"name": new()}), "clients:write"),
-        (post, "/leads".to_owned(), json!({"clientId": client, "title": new()}), "leads:write"),
-        (get, format!("/leads?externalId={}", new()), Value::Null, "leads:read"),
-        (get, format!("/leads/{id}"), Value::Null, "leads:read"),
-        (patch, format!("/leads/{id}"), json!({"title": new()}), "leads:write"),
-        (get, format!("/leads/{id}/trip"), Value::Null, "leads:read"),
-        (patch, format!("/leads/{id}/trip"), json!({"title": new()}), "leads:write"),
+        (post, "/clients".to_owned(), json!({"externalId": new()})),
+        (get, format!("/clients?externalId={}", new()), Value::Null),
+        (get, format!("/clients/{client}"), Value::Null),
+        (patch, format!("/clients/{client}"), json!({"name": new()})),
+        (post, "/leads".to_owned(), json!({"clientId": client, "title": new()})),
+        (get, format!("/leads?externalId={}", new()), Value::Null),
+        (get, format!("/leads/{id}"), Value::Null),
+        (patch, format!("/leads/{id}"), json!({"title": new()})),
+        (get, format!("/leads/{id}/trip"), Value::Null),
+        (patch, format!("/leads/{id}/trip"), json!({"title": new()})),
     ]
-    .map(|(method, path, body, scope)| {
+    .map(|(method, path, body)| {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        Route { method, path, body, scope }
+        Route { method, path, body }
     })
     .to_vec()
 }

@@ -96,12 +96,14 @@ async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
     let world = World::shared().await;
     let lead = new_lead(&world, json!({"destination": "Goa", "message": "Hello"})).await;
     let body = json!({
-        "destination": "Kerala", "title": "South", "changeSummary": "Further south",
+        "destination": "Kerala", "title": "South", "travelDates": {"startDate": "2027-05-01"},
+        "changeSummary": "Further south",
         "message": "We'd rather\ngo south.",
     });
     record(&patch(&world, &trip_route(&lead), body).await, 200);
     let inbox = world.inbox(&lead["id"]).await;
     let posted: Vec<_> = inbox.iter().map(|one| json!([one["kind"], one["text"], one["changes"]])).collect();
+    let dates = json!({"travelDates": {"from": null, "to": {"startDate": "2027-05-01", "endDate": null}}});
     let changes = json!({
         "destination": {"from": "Goa", "to": "Kerala"}, "title": {"from": "Trip to Goa", "to": "South"},
     });
@@ -109,6 +111,7 @@ async fn posts_changes_with_old_and_new_values_and_notifies_the_owner() {
         posted,
         [
             json!(["message", "Hello", null]),
+            json!(["correction", "Further south", dates]),
             json!(["change", "Further south", changes]),
             json!(["message", "We'd rather\ngo south.", null]),
         ]

@@ -7,7 +7,7 @@ use super::{
     client_route, data, new_client, new_lead, patch_request, post_request, record, trip_route, writes_used,
 };
 use serde_json::{Value, json};
-use tests::{HttpRequest, HttpResponse, MAX_WAIT, QueuedMessage, World, eventually, text};
+use tests::{HttpRequest, HttpResponse, MAX_WAIT, QueuedMessage, World, eventually, text, until_equal};
 
 async fn count_used(world: &World) -> u64 {
     writes_used(world).await.as_u64().expect("a count")
@@ -32,17 +32,13 @@ async fn queued_writes_share_a_transaction_and_a_refused_one_does_not_affect_the
         patch_request(key, &trip_route(&lead), &json!({"message": "Hello"})),
         patch_request(key, &client_route(&fixture.locked_client), &json!({"company": "Acme"})),
     ];
-    let named = ["clients.lock", "members.load", "ledger.load", "clients.load"];
-    let of_named = ["clients.load_named", "company.load", "leads.load", "rosters.load"];
-    let own = ["BEGIN", "tenants.load", "idempotency.lock", "idempotency.find"];
-    let records = ["clients.update", "clients.insert", "leads.insert", "trips.insert", "trips.update"];
-    let streams = ["proposals.insert", "timeline.insert", "inbox.insert", "notifications.insert"];
-    let closing = ["idempotency.insert", "usage.count", "COMMIT"];
     let expected = [
-        [&own[..], &named, &of_named].concat(),
-        [&["ledger.insert"][..], &records, &streams, &closing].concat(),
+        "BEGIN tenants.load idempotency.lock idempotency.find clients.lock members.load ledger.load \
+         clients.load clients.load_named company.load leads.load rosters.load",
+        "ledger.insert clients.update clients.insert leads.insert trips.insert trips.update proposals.insert \
+         timeline.insert inbox.insert notifications.insert idempotency.insert usage.count COMMIT",
     ]
-    .map(|statements| statements.into_iter().map(str::to_owned).collect::<Vec<_>>());
+    .map(|statements| statements.split(' ').map(str::to_owned).collect::<Vec<_>>());
     let recorder = fixture.record();
     recorder.expect(&expected);
     let waiting = fixture.queue_behind_lock(requests).await;
@@ -136,9 +132,8 @@ async fn redelivered_writes_get_their_responses_and_are_applied_once() {
     assert_eq!(statuses(&waiting.release().await), [201, 200]);
     fixture.world.queues.publish_all("records", &again).await;
     let worker = fixture.world.workers.last().expect("a worker");
-    eventually("all are handled", MAX_WAIT, async || {
-        let handled = worker.metrics().await.sum("connect_queue_lag_seconds_count", &[("queue", "records")]);
-        if handled == 7.0 { Ok(()) } else { Err(handled.to_string()) }
+    until_equal("all are handled", 7.0, async || {
+        worker.metrics().await.sum("connect_queue_lag_seconds_count", &[("queue", "records")])
     })
     .await;
     assert_eq!(fixture.world.database.count("SELECT count(*) FROM clients").await, 2);

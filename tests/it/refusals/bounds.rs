@@ -2,7 +2,7 @@
 
 use super::{refusals, refused, until_recorded, valid, with_wrong_secret, world};
 use serde_json::Value;
-use tests::{MAX_WAIT, StatementRecorder, World, eventually};
+use tests::{StatementRecorder, World, until_equal};
 
 /// Refused requests of a flood.
 const FLOOD: usize = 5_000;
@@ -23,11 +23,7 @@ async fn a_flood_leaves_some_rows_and_an_exact_count() {
     // Another reason is recorded all the same.
     refused(&world, &world.key.events(valid()).without("x-connect-tenant"), 401).await;
     let counted = "SELECT coalesce(sum(refused), 0)::bigint FROM api_key_requests";
-    eventually("all are counted", MAX_WAIT, async || match world.database.count(counted).await {
-        count if count == FLOOD as i64 + 1 => Ok(()),
-        count => Err(count.to_string()),
-    })
-    .await;
+    until_equal("all are counted", FLOOD as i64 + 1, async || world.database.count(counted).await).await;
     for mut ingest in world.ingests.drain(..) {
         ingest.terminate().await;
     }

@@ -23,6 +23,12 @@ async fn checked(visitor: &Visitor<'_>, fields: &[(&str, &str)]) -> String {
     body(&response)
 }
 
+/// The fields of the form for a request of the events route.
+fn filled_form<'f>(key: &'f str, t: &'f str, signature: &'f str, body: &'f str) -> Vec<(&'f str, &'f str)> {
+    let request = [("key", key), ("method", "POST"), ("path", EVENTS)];
+    [&request[..], &[("t", t), ("signature", signature), ("body", body)]].concat()
+}
+
 #[tokio::test]
 async fn the_first_difference_of_a_refused_request_is_named() {
     let console = ConsoleWorld::shared().await;
@@ -41,20 +47,9 @@ async fn the_first_difference_of_a_refused_request_is_named() {
     );
     let t = between(&signature, "t=", ",");
     assert!(form.contains(&format!("value=\"{t}\"")), "{form}");
-    let fields = |signature: &str, body: &str| {
-        let pairs = [("request", id.as_str()), ("key", &key.prefix), ("method", "POST"), ("path", EVENTS)];
-        let rest = [("t", t), ("signature", signature), ("body", body)];
-        pairs
-            .iter()
-            .chain(&rest)
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect::<Vec<_>>()
-    };
     let check = async |signature: &str, body: &str| {
-        let fields = fields(signature, body);
-        let fields: Vec<(&str, &str)> =
-            fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        checked(&viewer, &fields).await
+        let fields = filled_form(&key.prefix, t, signature, body);
+        checked(&viewer, &[&[("request", id.as_str())][..], &fields].concat()).await
     };
     let page = check(&signature, &text).await;
     assert!(page.contains("First difference: MAC"), "{page}");
@@ -82,15 +77,7 @@ async fn no_page_shows_a_secret_or_a_mac_that_nobody_has_sent() {
     let right = right.split_once("v1=").expect("a MAC").1;
     for visitor in [console.viewer().await, console.operator().await] {
         for signature in ["", "zz", &format!("t={t},v1={}", "0".repeat(64)), "t=1,v1=x"] {
-            let fields = [
-                ("key", key.prefix.as_str()),
-                ("method", "POST"),
-                ("path", EVENTS),
-                ("t", &t),
-                ("signature", signature),
-                ("body", "chosen"),
-            ];
-            let page = checked(&visitor, &fields).await;
+            let page = checked(&visitor, &filled_form(&key.prefix, &t, signature, "chosen")).await;
             assert!(!page.contains(&key.secret) && !page.contains(right), "{page}");
             assert!(
                 page.contains(&format!("{t}.chosen")) || signature.starts_with("t=1"),
@@ -109,15 +96,7 @@ async fn a_foreign_key_is_as_unknown_as_one_that_does_not_exist() {
     let right = sign(foreign.secret.as_bytes(), now(), Signed::Body(b"x"));
     let mut pages = Vec::new();
     for prefix in [foreign.prefix.as_str(), "ck_ffffffffffffffff", "no prefix at all"] {
-        let fields = [
-            ("key", prefix),
-            ("method", "POST"),
-            ("path", EVENTS),
-            ("t", &t),
-            ("signature", &right),
-            ("body", "x"),
-        ];
-        let page = checked(&viewer, &fields).await;
+        let page = checked(&viewer, &filled_form(prefix, &t, &right, "x")).await;
         assert!(page.contains("First difference: Key"), "{page}");
         pages.push(between(&page, "<ol class=\"timeline\">", "</ol>").to_owned());
     }
@@ -129,14 +108,7 @@ async fn hostile_texts_are_shown_as_text_and_large_ones_are_refused() {
     let console = ConsoleWorld::shared().await;
     let viewer = console.viewer().await;
     let hostile = "\"></textarea><script>alert(1)</script>";
-    let fields = [
-        ("key", hostile),
-        ("method", hostile),
-        ("path", hostile),
-        ("t", hostile),
-        ("signature", hostile),
-        ("body", hostile),
-    ];
+    let fields = ["key", "method", "path", "t", "signature", "body"].map(|name| (name, hostile));
     let page = checked(&viewer, &fields).await;
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"), "{page}");
     let large = "x".repeat(300 * 1024);

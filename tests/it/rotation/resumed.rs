@@ -3,7 +3,7 @@
 use super::{counts, remove_previous, swap, swapped, with_new_key};
 use common::model::TenantId;
 use common::sealed::{MasterKey, Secret, api_key_binding};
-use tests::{MASTER_KEY, MAX_WAIT, Program, World, eventually, text};
+use tests::{MASTER_KEY, MAX_WAIT, Program, World, eventually, text, until_equal};
 use uuid::Uuid;
 
 /// Several batches of the command.
@@ -50,11 +50,7 @@ async fn a_killed_rotation_is_continued_by_another_run() {
     .await;
     run.kill().await.expect("it runs");
     holding.rollback().await.expect("the lock is released");
-    eventually("its session has ended", MAX_WAIT, async || match world.database.count(waits).await {
-        0 => Ok(()),
-        _ => Err("it waits".to_owned()),
-    })
-    .await;
+    until_equal("its session has ended", 0, async || world.database.count(waits).await).await;
     let after = counts(&swapped(&world)).await;
     let left = after["previous"].as_u64().expect("a number");
     assert!(

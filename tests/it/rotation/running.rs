@@ -5,7 +5,7 @@ use super::{CURRENT, NEW_MASTER_KEY, PREVIOUS, counts, remove_previous, swap, sw
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tests::event::batch;
-use tests::{ApiKey, HttpClient, MAX_WAIT, Receiver, World, event, eventually, text};
+use tests::{ApiKey, HttpClient, MAX_WAIT, Receiver, World, event, eventually, text, until_equal};
 use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 
@@ -131,12 +131,7 @@ async fn messages_that_were_signed_before_the_swap_are_applied_after_it() {
     world.until_depth("events", 1).await;
     swap(&mut world);
     world.add_worker().await;
-    eventually("it is applied", MAX_WAIT, async || {
-        match world.database.count("SELECT count(*) FROM event_ledger").await {
-            1 => Ok(()),
-            found => Err(format!("{found} events")),
-        }
-    })
-    .await;
+    until_equal("it is applied", 1, async || world.database.count("SELECT count(*) FROM event_ledger").await)
+        .await;
     assert_eq!(world.queues.depth("events.dead").await, 0);
 }

@@ -3,7 +3,7 @@
 use super::collector::{Collector, Span};
 use super::{SENT, TRACE, enquiry_submitted, request, request_id, verbose};
 use std::collections::BTreeSet;
-use tests::{Authority, MAX_WAIT, Receiver, World, eventually};
+use tests::{Authority, Receiver, World, until_equal};
 
 #[tokio::test]
 async fn one_batch_is_one_trace_through_all_programs() {
@@ -114,10 +114,8 @@ async fn spans_rejected_by_a_collector_are_counted_and_logged_once() {
         world.http().get("/nothing").await.expect("a response");
         collector.wait_for_at("/otlp/v1/traces", exports).await;
     }
-    eventually("both are counted", MAX_WAIT, async || {
-        let failed =
-            world.ingests[0].metrics().await.sum("connect_trace_spans_total", &[("outcome", "failed")]);
-        if failed == 2.0 { Ok(()) } else { Err(failed.to_string()) }
+    until_equal("both are counted", 2.0, async || {
+        world.ingests[0].metrics().await.sum("connect_trace_spans_total", &[("outcome", "failed")])
     })
     .await;
     let told = world.ingests[0].logs().lines().filter(|line| line.contains("exporting spans failed")).count();

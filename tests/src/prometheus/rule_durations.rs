@@ -28,16 +28,3 @@ fn milliseconds(word: &str) -> Option<u64> {
     let count: u64 = word.strip_suffix(unit)?.parse().ok()?;
     Some(count * seconds * 1_000)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::divide_durations;
-
-    #[test]
-    fn divides_durations_and_nothing_else() {
-        let rules = "record: connect:errors:ratio_rate5m\nexpr: rate(x{le=\"10\", s=~\"5..\"}[5m]) > 14.4 * 0.001\nfor: 30s\n";
-        let divided = "record: connect:errors:ratio_rate5m\nexpr: rate(x{le=\"10\", s=~\"5..\"}[5000ms]) > 14.4 * 0.001\nfor: 500ms\n";
-        assert_eq!(divide_durations(rules, 60), divided);
-        assert_eq!(divide_durations("max(x offset 1h) ", 60), "max(x offset 60000ms) ");
-    }
-}

@@ -1,7 +1,7 @@
 //! Reading the records that events have created, and waiting for them.
 
 use super::World;
-use crate::eventually::{MAX_WAIT, eventually};
+use crate::eventually::until_equal;
 use serde_json::Value;
 
 /// Reads records of the tenant `acme` as an operator does. Arrays have the newest last.
@@ -64,18 +64,16 @@ impl World {
 
     /// Waits until the ledger has exactly so many events, writes and actions.
     pub async fn until_applied(&self, count: i64) {
-        eventually("all are applied", MAX_WAIT, async || {
-            let applied = self.database.count("SELECT count(*) FROM event_ledger").await;
-            if applied == count { Ok(()) } else { Err(format!("{applied} of {count}")) }
+        until_equal("all are applied", count, async || {
+            self.database.count("SELECT count(*) FROM event_ledger").await
         })
         .await;
     }
 
     /// Waits until that many messages wait in a queue such as `events` or `events.dead`.
     pub async fn until_depth(&self, queue: &str, depth: u32) {
-        eventually(&format!("{depth} messages wait in {queue}"), MAX_WAIT, async || {
-            let found = self.queues.depth(queue).await;
-            if found == depth { Ok(()) } else { Err(found.to_string()) }
+        until_equal(&format!("{depth} messages wait in {queue}"), depth, async || {
+            self.queues.depth(queue).await
         })
         .await;
     }

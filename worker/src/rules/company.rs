@@ -124,7 +124,6 @@ fn new_entry(account_id: ClientId, email: &Email, now: DateTime<Utc>) -> Account
 #[cfg(test)]
 mod tests {
     use crate::rules::testing::World;
-    use common::event::EventStatus;
     use common::model::ClientId;
     use serde_json::{Value, json};
 
@@ -140,19 +139,6 @@ mod tests {
 
     fn identify(world: &mut World, actor: Value) -> ClientId {
         world.send("contact.identified", actor, json!({})).client_id.unwrap()
-    }
-
-    #[test]
-    fn a_new_person_on_a_company_domain_joins_the_account_as_a_client_of_their_own() {
-        let mut world = World::new();
-        let account = world.account("Initech", "initech.com");
-        let ana = identify(&mut world, json!({"email": "Ana@Initech.com", "name": "Ana", "phone": "+1 2"}));
-        assert_ne!(ana, account);
-        let client = world.client(ana);
-        assert_eq!((client.account_id, client.company.as_deref()), (Some(account), Some("Initech")));
-        assert_eq!(client.created_at, client.updated_at);
-        let listed = entry(&world, account, "ana@initech.com");
-        assert_eq!(listed, Some((Some("Ana".to_owned()), Some("+1 2".to_owned()), Some(ana))));
     }
 
     #[test]
@@ -215,22 +201,6 @@ mod tests {
         assert_eq!(world.client(ana).name, "Ana B");
         let listed = entry(&world, account, "ana@initech.com");
         assert_eq!(listed, Some((Some("Ana B".to_owned()), Some("7".to_owned()), Some(ana))));
-    }
-
-    #[test]
-    fn contact_updated_of_a_non_client_on_the_domain_lists_them_and_returns_the_account() {
-        let mut world = World::new();
-        let account = world.account("Initech", "initech.com");
-        let clients = world.state.clients().keys().count();
-        let result =
-            world.send("contact.updated", json!({"email": "Bob@initech.com", "name": "Bob"}), json!({}));
-        assert_eq!((result.status, result.client_id), (EventStatus::Accepted, Some(account)));
-        assert_eq!(world.state.clients().keys().count(), clients);
-        assert_eq!(entry(&world, account, "bob@initech.com"), Some((Some("Bob".to_owned()), None, None)));
-        world.send("contact.updated", json!({"email": "bob@initech.com", "phone": "5"}), json!({}));
-        let listed = entry(&world, account, "bob@initech.com");
-        assert_eq!(listed, Some((Some("Bob".to_owned()), Some("5".to_owned()), None)));
-        assert!(world.state.timeline.iter().all(|entry| entry.client_id == account));
     }
 
     #[test]

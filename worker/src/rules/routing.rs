@@ -60,29 +60,6 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn leads_are_assigned_round_robin() {
-        let mut world = World::new();
-        world.members(&["a@agency.com", "b@agency.com"]);
-        let mut owner = || {
-            let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
-            world.lead(lead).owner.clone().unwrap()
-        };
-        let owners = [owner(), owner(), owner(), owner()];
-        assert_eq!(owners, ["a@agency.com", "b@agency.com", "a@agency.com", "b@agency.com"]);
-        assert!(world.state.notifications.iter().map(|told| &told.to).eq(&owners));
-    }
-
-    #[test]
-    fn without_members_a_lead_has_no_owner_and_nobody_is_notified() {
-        let mut world = World::new();
-        world.members(&[]);
-        let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
-        assert_eq!(world.lead(lead).owner, None);
-        assert!(world.state.outbox.is_empty() && world.state.notifications.is_empty());
-        assert_eq!(next_round_robin(&[], 7), None);
-    }
-
-    #[test]
     fn routing_events_have_the_crm_as_origin_and_no_key() {
         let mut world = World::new();
         world.members(&["a@agency.com"]);

@@ -61,7 +61,6 @@ pub(crate) fn move_to(
 mod tests {
     use super::*;
     use crate::rules::testing::World;
-    use common::event::OutboundType;
     use serde_json::json;
 
     fn opened() -> (World, LeadId) {
@@ -69,41 +68,6 @@ mod tests {
         world.members(&[]);
         let lead = world.send("enquiry.submitted", json!({"phone": "1"}), json!({})).lead_id.unwrap();
         (world, lead)
-    }
-
-    #[test]
-    fn a_move_emits_an_event_with_its_cause() {
-        let (mut world, lead) = opened();
-        let cause = Cause {
-            key_prefix: Some("ck_x".into()),
-            origin: "site".into(),
-            occurred_at: world.now,
-            request_context: None,
-        };
-        assert!(
-            world.run(|state, ctx| move_to(state, lead, Stage::Lost, Some("too dear"), &cause, ctx)).unwrap()
-        );
-        let [event] = &world.state.outbox[..] else { panic!("one event") };
-        assert_eq!(event.event_type, OutboundType::LeadStageChanged);
-        assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_x"), "site"));
-        assert_eq!((&event.payload["from"], &event.payload["to"]), (&json!("inquiry"), &json!("lost")));
-        assert_eq!((&event.payload["reason"], &event.payload["leadId"]), (&json!("too dear"), &json!(lead)));
-        assert_eq!(event.payload["tripId"], json!(world.state.trip_of(lead).unwrap().id));
-    }
-
-    #[test]
-    fn versions_of_lead_and_trip_increase_only_with_a_move() {
-        let (mut world, lead) = opened();
-        let cause = Cause::crm(world.now);
-        let versions =
-            |world: &World| (world.lead(lead).updated_at, world.state.trip_of(lead).unwrap().updated_at);
-        let first = versions(&world);
-        assert!(!world.run(|state, ctx| move_to(state, lead, Stage::Inquiry, None, &cause, ctx)).unwrap());
-        assert_eq!(versions(&world), first);
-        assert!(world.state.outbox.is_empty());
-        world.run(|state, ctx| move_to(state, lead, Stage::FollowUp, None, &cause, ctx)).unwrap();
-        let second = versions(&world);
-        assert!(second.0 > first.0 && second.1 > first.1);
     }
 
     #[test]

@@ -107,17 +107,6 @@ impl World {
         self.try_send(kind, actor, payload).unwrap()
     }
 
-    /// Like `send`, with a given event id.
-    pub(super) fn send_as(&mut self, id: &str, kind: &str, actor: Value, payload: Value) -> EventResult {
-        self.try_apply(&envelope(id, kind, &actor, &payload.to_string())).unwrap()
-    }
-
-    /// Like `send`, with the payload as JSON text.
-    pub(super) fn send_raw(&mut self, kind: &str, actor: Value, payload: &str) -> EventResult {
-        let id = format!("auto-{}", self.messages);
-        self.try_apply(&envelope(&id, kind, &actor, payload)).unwrap()
-    }
-
     /// Like `send`, but returns an internal error instead of panicking.
     pub(super) fn try_send(
         &mut self,
@@ -160,11 +149,6 @@ impl World {
         let (now, skip_discovery) = (self.now, self.skip_discovery);
         let mut ctx = Context { now, next_id: &mut next_id, numbers: &mut self.numbers, skip_discovery };
         rule(&mut self.state, &mut ctx)
-    }
-
-    /// Makes the next message a redelivery of the last one.
-    pub(super) fn rewind_message(&mut self) {
-        self.messages -= 1;
     }
 
     /// Reserves `count` numbers, after those used.

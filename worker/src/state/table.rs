@@ -98,21 +98,3 @@ impl<K: Ord, V> Table<K, V> {
         self.rows.values().filter(|row| row.state != RowState::Loaded).map(|row| &row.value)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_new_row_that_changes_stays_new() {
-        let mut table = Table::default();
-        table.insert(1, "a");
-        table.load(2, "b");
-        table.load(2, "not loaded twice");
-        *table.change(&1).unwrap() = "c";
-        assert_eq!(table.in_state(RowState::New).collect::<Vec<_>>(), [&"c"]);
-        *table.change(&2).unwrap() = "d";
-        assert_eq!(table.in_state(RowState::Changed).collect::<Vec<_>>(), [&"d"]);
-        assert_eq!(table.change(&3), None);
-    }
-}

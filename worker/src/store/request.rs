@@ -252,31 +252,3 @@ fn payload<'e>(event: &Envelope<'e>) -> Payload<'e> {
     // A payload that is no object names nothing; the rules fail its event.
     Payload::of(event.payload).unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rules::testing::envelope;
-    use common::event::parse_batch;
-    use serde_json::json;
-
-    fn request(kind: &str, payload: &str) -> LoadRequest {
-        let event = envelope("1", kind, &json!({"email": "ana@example.com"}), payload);
-        let body = format!(r#"{{"events": [{event}]}}"#);
-        let batch = parse_batch(body.as_bytes(), "acme").unwrap();
-        LoadRequest::of_events(batch.iter().map(|event| (TenantId(Uuid::nil()), event)))
-    }
-
-    #[test]
-    fn only_the_reference_that_the_rules_follow_is_loaded() {
-        let (lead, trip) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let payload = format!(r#"{{"leadId": "{lead}", "tripId": "{trip}", "externalLeadId": "x"}}"#);
-        let booking = request("booking.started", &payload);
-        assert_eq!(booking.leads.columns().1, [lead]);
-        assert!(booking.leads_by_trip.is_empty() && booking.leads_by_external_id.is_empty());
-        let payload = format!(r#"{{"bookingRef": "B-1", "tripId": "{trip}", "appliedRupees": 1}}"#);
-        let credit = request("booking.credit_applied", &payload);
-        assert_eq!(credit.booking_refs.columns().1, ["B-1"]);
-        assert!(credit.invoices_by_trip.is_empty());
-    }
-}

@@ -41,20 +41,6 @@ const ABANDONED: &str = "booking.abandoned";
 const COMPLETED: &str = "booking.completed";
 
 #[test]
-fn started_advances_the_open_lead_to_proposal_approved() {
-    let mut world = world();
-    let opened = submit(&mut world, "p-1");
-    let result = send(&mut world, STARTED, json!({}));
-    assert_eq!(ids(&result), ids(&opened));
-    assert_eq!(world.stage(opened.lead_id.unwrap()), "proposal_approved");
-    let [event] = &world.state.outbox[..] else { panic!("one event") };
-    assert_eq!(event.event_type, OutboundType::LeadStageChanged);
-    assert_eq!((event.key_prefix.as_deref(), event.origin.as_str()), (Some("ck_test"), "partner-site"));
-    assert_eq!(event.payload["externalId"], json!("p-1"));
-    assert_eq!(event.payload["to"], json!("proposal_approved"));
-}
-
-#[test]
 fn started_never_regresses_a_stage() {
     for at in Stage::ALL {
         let mut world = world();
@@ -81,15 +67,6 @@ fn without_an_open_lead_started_and_abandoned_are_timeline_only() {
         assert_eq!((world.stage(lead), world.lead(lead).follow_up), ("lost", false));
         assert_eq!((world.state.outbox.len(), world.state.timeline.len()), (0, 3));
     }
-}
-
-#[test]
-fn the_newest_open_lead_is_used() {
-    let mut world = world();
-    let [old, open, closed] = ["p-1", "p-2", "p-3"].map(|id| submit(&mut world, id).lead_id.unwrap());
-    put_at(&mut world, closed, Stage::Archived);
-    assert_eq!(send(&mut world, STARTED, json!({})).lead_id, Some(open));
-    assert_eq!(world.stage(old), "inquiry");
 }
 
 #[test]
@@ -120,41 +97,6 @@ fn lead_id_precedes_trip_id_and_external_id() {
 }
 
 #[test]
-fn an_external_id_names_the_newest_lead_that_has_it() {
-    let mut world = world();
-    let [_, newest, _] = ["p-1", "p-1", "p-2"].map(|id| submit(&mut world, id));
-    let result = send(&mut world, STARTED, json!({"externalLeadId": "p-1"}));
-    assert_eq!(ids(&result), ids(&newest));
-}
-
-#[test]
-fn another_clients_lead_gives_a_warning_and_no_other_lead_is_used() {
-    let mut world = world();
-    let own = submit(&mut world, "p-1").lead_id.unwrap();
-    let bobs = world.send("enquiry.submitted", json!({"phone": "1"}), json!({"externalLeadId": "bobs"}));
-    for kind in [STARTED, ABANDONED, COMPLETED] {
-        for payload in [
-            json!({"leadId": bobs.lead_id}),
-            json!({"leadId": "not-an-id"}),
-            json!({"leadId": 7, "tripId": bobs.trip_id}),
-            json!({"tripId": bobs.trip_id}),
-            json!({"tripId": LeadId(uuid::Uuid::max())}),
-            json!({"externalLeadId": "bobs", "bookingRef": "BR-1"}),
-            json!({"externalLeadId": ["p-1"]}),
-        ] {
-            let result = send(&mut world, kind, payload);
-            assert_eq!(
-                (ids(&result), &result.warnings[..]),
-                ((None, None), &["enquiry_not_found".to_owned()][..])
-            );
-        }
-    }
-    assert_eq!((world.stage(own), world.stage(bobs.lead_id.unwrap())), ("inquiry", "inquiry"));
-    assert!(!world.lead(own).follow_up && world.state.outbox.is_empty());
-    assert!(world.state.invoices.values().next().is_none());
-}
-
-#[test]
 fn completed_forces_trip_booked_from_any_stage() {
     for at in Stage::ALL {
         let mut world = world();
@@ -165,17 +107,6 @@ fn completed_forces_trip_booked_from_any_stage() {
         assert_eq!(world.stage(lead), "trip_booked");
         assert_eq!(world.state.outbox.len(), usize::from(at != Stage::TripBooked), "{at}");
     }
-}
-
-#[test]
-fn completed_uses_the_open_lead_or_else_the_newest() {
-    let mut world = world();
-    assert_eq!(ids(&send(&mut world, COMPLETED, json!({"bookingRef": "BR-0"}))), (None, None));
-    let [open, closed] = ["p-1", "p-2"].map(|id| submit(&mut world, id).lead_id.unwrap());
-    put_at(&mut world, closed, Stage::Lost);
-    assert_eq!(send(&mut world, COMPLETED, json!({})).lead_id, Some(open));
-    assert_eq!(send(&mut world, COMPLETED, json!({})).lead_id, Some(closed));
-    assert!(world.state.invoices.values().next().is_none());
 }
 
 #[test]
@@ -264,13 +195,4 @@ fn invalid_fields_of_a_booking_are_left_out_with_a_warning() {
         assert_eq!(result.warnings, ["booking_field_rejected:bookingRef"]);
     }
     assert_eq!(world.state.invoices.values().count(), 1);
-}
-
-#[test]
-fn every_booking_event_upserts_its_contact() {
-    for kind in [STARTED, ABANDONED, COMPLETED] {
-        let mut world = world();
-        let result = world.send(kind, json!({"email": "new@example.com", "name": "New"}), json!({}));
-        assert_eq!(world.client(result.client_id.unwrap()).name, "New", "{kind}");
-    }
 }

@@ -1,8 +1,6 @@
-use crate::rules::Cause;
-use crate::rules::stage::move_to;
 use crate::rules::testing::World;
 use common::event::{EventResult, EventStatus};
-use common::model::{DiscoveryId, Stage};
+use common::model::DiscoveryId;
 use serde_json::{Value, json};
 
 fn send(world: &mut World, payload: Value) -> EventResult {
@@ -32,56 +30,6 @@ fn rejected(fields: &[&str]) -> Vec<String> {
     fields.iter().map(|field| format!("traveller_discovery_field_rejected:{field}")).collect()
 }
 
-fn close(world: &mut World, result: &EventResult) {
-    let cause = Cause::crm(world.now);
-    let lead = result.lead_id.unwrap();
-    world.run(|state, ctx| move_to(state, lead, Stage::Lost, None, &cause, ctx)).unwrap();
-}
-
-#[test]
-fn opens_a_lead_with_a_trip_if_none_is_open() {
-    let mut world = World::new();
-    let result = send(&mut world, json!({"discovery": {"destinationInterest": "Goa", "pax": 2}}));
-    let lead = world.lead(result.lead_id.unwrap());
-    assert_eq!((lead.stage, lead.title.as_str()), (Stage::Inquiry, "Enquiry from Ana"));
-    let trip = world.state.trip_of(lead.id).unwrap();
-    // A discovery is not part of the brief, which stays empty.
-    assert_eq!((Some(trip.id), &trip.brief), (result.trip_id, &common::model::Brief::default()));
-    assert_eq!(world.state.outbox.len(), 1);
-}
-
-#[test]
-fn reuses_the_open_lead_and_its_record() {
-    let mut world = World::new();
-    let opened = world.send("enquiry.submitted", json!({"email": "ana@example.com"}), json!({}));
-    let first = send(&mut world, json!({"discovery": {"pax": 2}}));
-    let second = send(&mut world, json!({"discovery": {"tripNotes": "sea"}}));
-    assert_eq!((first.lead_id, first.trip_id), (opened.lead_id, opened.trip_id));
-    assert_eq!((second.lead_id, id(&second)), (opened.lead_id, id(&first)));
-    assert_eq!(stored(&world, &second), json!({"pax": 2, "tripNotes": "sea"}));
-    close(&mut world, &second);
-    let third = send(&mut world, json!({}));
-    assert_ne!(third.lead_id, opened.lead_id);
-    assert_ne!(id(&third), id(&first));
-}
-
-#[test]
-fn known_fields_are_stored_as_sent_and_unknown_ones_ignored() {
-    let mut world = World::new();
-    let dates = json!({"start": "2027-05-01", "end": "2027-05-09"});
-    let discovery = json!({"destinationInterest": ["Goa", " Kerala "], "dateRange": dates,
-        "pax": {"adults": 2, "pets": 1}, "tripNotes": " by the sea "});
-    let patch = json!({"constraints": {"diet": ["vegan"]}, "styleDefaults": {"pace": "slow"}});
-    let mut sent = (discovery.clone(), patch.clone());
-    sent.0["budget"] = json!(5);
-    sent.1["secret"] = json!(5);
-    let result =
-        send(&mut world, json!({"discovery": sent.0, "profilePatch": sent.1, "essence": "Calm.", "mood": 1}));
-    assert_eq!(result.warnings, Vec::<String>::new());
-    assert_eq!(stored(&world, &result), discovery);
-    assert_eq!(profile(&world, &result), (patch, Some("Calm.".to_owned())));
-}
-
 #[test]
 fn every_form_of_a_known_field_is_accepted() {
     for (field, value) in [
@@ -93,6 +41,7 @@ fn every_form_of_a_known_field_is_accepted() {
         ("dateRange", json!({"start": "2027-05-01"})),
         ("pax", json!(0)),
         ("pax", json!(1000)),
+        ("pax", json!({"adults": 2, "pets": 1})),
         ("tripNotes", json!("x".repeat(10_000))),
         ("tripNotes", json!("")),
     ] {
@@ -203,55 +152,16 @@ fn the_version_of_a_record_increases_only_with_a_change() {
 }
 
 #[test]
-fn a_record_named_by_the_caller_is_updated_even_if_its_lead_is_closed() {
-    let mut world = World::new();
-    let first = send(&mut world, json!({"discovery": {"pax": 2}}));
-    close(&mut world, &first);
-    let payload = json!({"hosTripDiscoveryId": id(&first), "discovery": {"tripNotes": "sea"}});
-    let second = send(&mut world, payload);
-    assert_eq!((id(&second), second.warnings.len()), (id(&first), 0));
-    assert_ne!(second.lead_id, first.lead_id);
-    assert_eq!(stored(&world, &first), json!({"pax": 2, "tripNotes": "sea"}));
-    assert_eq!(world.state.discoveries.values().count(), 1);
-}
-
-#[test]
-fn another_clients_record_gives_a_warning_and_the_leads_record_is_used() {
-    let mut world = World::new();
-    let bobs =
-        world.send("traveller.discovery_upserted", json!({"phone": "1"}), json!({"discovery": {"pax": 1}}));
-    let anas = send(&mut world, json!({}));
-    for named in [json!(id(&bobs)), json!(DiscoveryId(uuid::Uuid::max())), json!("nonsense"), json!(5)] {
-        let result = send(&mut world, json!({"hosTripDiscoveryId": named, "discovery": {"pax": 9}}));
-        assert_eq!(result.warnings, rejected(&["hosTripDiscoveryId"]));
-        assert_eq!(id(&result), id(&anas));
+fn with_discovery_disabled_and_in_a_retry_everything_else_is_applied() {
+    for (is_enabled, is_retry, warning) in
+        [(false, false, "traveller_discovery_not_enabled"), (true, true, "traveller_discovery_upsert_failed")]
+    {
+        let mut world = World::new();
+        (world.state.tenant.discovery_enabled, world.skip_discovery) = (is_enabled, is_retry);
+        let result = send(&mut world, json!({"discovery": {"pax": -1}, "essence": "A"}));
+        assert_eq!((result.warnings, result.traveller_discovery), (vec![warning.to_owned()], None));
+        assert!(result.client_id.is_some() && result.lead_id.is_some() && result.trip_id.is_some());
+        assert_eq!((world.state.discoveries.values().count(), world.state.profiles.values().count()), (0, 0));
+        assert_eq!(world.state.timeline.len(), 1);
     }
-    assert_eq!(stored(&world, &bobs), json!({"pax": 1}));
-    assert!(send(&mut world, json!({"hosTripDiscoveryId": ""})).warnings.is_empty());
-}
-
-#[test]
-fn with_discovery_disabled_everything_else_is_applied() {
-    let mut world = World::new();
-    world.state.tenant.discovery_enabled = false;
-    let result = send(&mut world, json!({"discovery": {"pax": -1}, "essence": "A"}));
-    assert_eq!(result.warnings, ["traveller_discovery_not_enabled"]);
-    assert_eq!(result.traveller_discovery, None);
-    assert!(result.client_id.is_some() && result.lead_id.is_some() && result.trip_id.is_some());
-    assert!(
-        world.state.discoveries.values().next().is_none() && world.state.profiles.values().next().is_none()
-    );
-    assert_eq!(world.state.timeline.len(), 1);
-}
-
-#[test]
-fn a_retry_leaves_the_discovery_part_out() {
-    let mut world = World::new();
-    world.skip_discovery = true;
-    let result = send(&mut world, json!({"discovery": {"pax": -1}, "essence": "A"}));
-    assert_eq!(result.warnings, ["traveller_discovery_upsert_failed"]);
-    assert_eq!((result.traveller_discovery, result.lead_id.is_some()), (None, true));
-    assert!(
-        world.state.discoveries.values().next().is_none() && world.state.profiles.values().next().is_none()
-    );
 }
