@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(crate::clock::to_text(last.at.unwrap()), "2026-05-01T10:00:00.000Z");
         assert_eq!(letter.causes[1].reason, "expired");
         assert_eq!((letter.message_id.as_deref(), letter.meta.as_deref()), (Some("m-1"), Some("{}")));
-        assert_eq!((letter.bytes, letter.cause_in("p.records")), (12, None));
+        assert_eq!((letter.bytes, letter.cause_in("p.webhooks")), (12, None));
     }
 
     #[test]

@@ -110,7 +110,7 @@ async fn finds_the_deliveries_of_a_quiet_subscription_behind_those_of_a_busy_one
     // More than a page reads, all newer.
     let many = "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at, number)
         SELECT $1, (lpad(to_hex(1790000000000 + n), 12, '0') || '70008000000000000000')::uuid, $2, $2, 'delivered', now(), n
-        FROM generate_series(1, 50_001) n";
+        FROM generate_series(1, 50001) n";
     let acme = tenant(&world, "acme").await;
     world.database.connect().await.execute(many, &[&acme, &busy]).await.expect("rows");
     let list = ["delivery", "list", "--tenant", "acme", "--subscription", &quiet.to_string()];
