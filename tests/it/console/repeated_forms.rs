@@ -68,8 +68,8 @@ async fn every_form_acts_once_and_shows_the_same_page() {
     let subscription = text(&created["id"]);
     let (hook, delivery) = (format!("{AGENCY}/webhooks/{subscription}"), Uuid::now_v7());
     let insert = format!(
-        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, state, created_at)
-         SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 'delivered', now() FROM tenants WHERE slug = 'acme'"
+        "INSERT INTO deliveries (tenant_id, delivery_id, event_id, subscription_id, number, state, created_at)
+         SELECT tenant_id, '{delivery}', '{delivery}', '{subscription}', 1, 'delivered', now() FROM tenants WHERE slug = 'acme'"
     );
     database.execute(&insert).await;
     let [settings, webhooks, deliveries] =
