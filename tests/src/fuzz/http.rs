@@ -119,7 +119,8 @@ impl HttpFuzz {
         let mut expected = vec![first.expected];
         if is_followed {
             stream.extend(RequestForm::plain(&batches[1]).bytes);
-            expected.extend((first.expected != Expected::Closed).then_some(Expected::Served));
+            let is_last = matches!(first.expected, Expected::Last | Expected::Closed);
+            expected.extend((!is_last).then_some(Expected::Served));
         }
         let cut = random.below(stream.len() + 1);
         let exchanged = timeout(EXCHANGE_TIMEOUT, self.exchange(&stream, cut)).await;
@@ -130,7 +131,8 @@ impl HttpFuzz {
         let fault = (!is_right).then(|| {
             format!("{exchanged:?} where {expected:?} is expected: {:?}", String::from_utf8_lossy(&stream))
         });
-        let refused = (first.expected != Expected::Served).then(|| format!("form-{seed}"));
+        let is_refused = matches!(first.expected, Expected::Refused | Expected::Closed);
+        let refused = is_refused.then(|| format!("form-{seed}"));
         SentStream { refused, fault }
     }
 
@@ -239,7 +241,7 @@ impl HttpFuzz {
 /// a request of its own.
 fn is_expected(expected: &[Expected], statuses: &[u16]) -> bool {
     let responses = expected.iter().filter(|expected| **expected != Expected::Closed).count();
-    let is_served = |place: usize| expected.get(place) == Some(&Expected::Served);
+    let is_served = |place| matches!(expected.get(place), Some(Expected::Served | Expected::Last));
     let is_right = |(place, status): (usize, &u16)| {
         if is_served(place) { *status == 200 } else { (400..500).contains(status) }
     };

@@ -11,13 +11,15 @@ use crate::http::HttpRequest;
 pub(super) enum Expected {
     /// The request is served.
     Served,
+    /// The request is served, and the connection is closed: nothing after it is read.
+    Last,
     /// The request is refused with a 4xx, and the connection stays open.
     Refused,
     /// The request is refused with a 4xx or without a response, and the connection is closed: nothing after it is read.
     Closed,
 }
 
-use Expected::{Closed, Refused, Served};
+use Expected::{Closed, Last, Refused, Served};
 
 /// Request targets; `{}` stands for the path.
 const TARGETS: [(&str, Expected); 12] = [
@@ -73,8 +75,8 @@ const FRAMINGS: [(Framing, Expected); 25] = [
     (Chunks("Transfer-Encoding:CHUNKED\r\n"), Served),
     (Length("content-encoding: gzip\r\n"), Refused),
     (Chunks("transfer-encoding: chunked\r\ncontent-encoding: br\r\n"), Refused),
-    (Both("transfer-encoding: chunked\r\n"), Closed),
-    (Both("Transfer-Encoding: Chunked\r\nhost-: x\r\n"), Closed),
+    (Both("transfer-encoding: chunked\r\n"), Last),
+    (Both("Transfer-Encoding: Chunked\r\nhost-: x\r\n"), Last),
     (Length("transfer-encoding: identity\r\n"), Closed),
     (Chunks("transfer-encoding: gzip, chunked\r\n"), Closed),
     (Chunks("transfer-encoding: chunked, chunked\r\n"), Closed),
