@@ -9,8 +9,22 @@ use std::sync::OnceLock;
 const PROVIDERS: &str = include_str!("../../data/mailbox-providers.txt");
 
 /// Brands of mailbox providers that exist under the top-level domain of many countries.
-const BRANDS: [&str; 9] =
-    ["gmx", "googlemail", "hotmail", "live", "outlook", "rocketmail", "yahoo", "yandex", "ymail"];
+const BRANDS: [&str; 14] = [
+    "aol",
+    "gmx",
+    "googlemail",
+    "hotmail",
+    "icloud",
+    "live",
+    "outlook",
+    "rediffmail",
+    "rocketmail",
+    "yahoo",
+    "yandex",
+    "ymail",
+    "zoho",
+    "zohomail",
+];
 
 /// Domains that the operator has added.
 static ADDED: OnceLock<HashSet<String>> = OnceLock::new();

@@ -106,21 +106,18 @@ pub(super) fn lead_id(text: &str) -> Result<LeadId, Refusal> {
 fn client_key(head: &RequestHead) -> Result<ClientIdentity, Refusal> {
     let [email, external_id, phone] =
         query::parse_parameters(head.query(), ["email", "externalId", "phone"])?;
-    let email = email.map(|email| email_key(&email)).transpose()?;
+    // A raw `+` is a blank, which no address has: `ana+goa@example.com` would find nobody, or somebody else.
+    let has_raw_plus = |parameter: &str| parameter.starts_with("email=") && parameter.contains('+');
+    if email.is_some() && head.query().split('&').any(has_raw_plus) {
+        let text = "email: must be an email address, in which + is written as %2B";
+        return Err(Refusal::InvalidRequest(text.to_owned()));
+    }
+    // No client has an address that is none.
+    let email = email.map(|sent| {
+        Email::parse(&sent).map_or_else(|_| sent.trim().to_owned(), |email| email.key().to_owned())
+    });
     ClientIdentity::first(email, external_id, phone.as_deref())
         .ok_or(Refusal::LookupFieldRequired("One of email, externalId or phone is required"))
-}
-
-/// The compared form of an address. In a query a raw `+` is a blank, which no address has: `ana+goa@example.com` would find nobody.
-fn email_key(sent: &str) -> Result<String, Refusal> {
-    match Email::parse(sent) {
-        Ok(email) => Ok(email.key().to_owned()),
-        Err(_) if sent.trim().contains(' ') => Err(Refusal::InvalidRequest(
-            "email: must be an email address, in which + is written as %2B".to_owned(),
-        )),
-        // No client has such an address.
-        Err(_) => Ok(sent.trim().to_owned()),
-    }
 }
 
 fn lead_external_id(head: &RequestHead) -> Result<String, Refusal> {

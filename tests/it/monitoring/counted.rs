@@ -34,8 +34,7 @@ async fn counters_are_exported_at_zero_before_they_count() {
     assert_shown(ingest, "connect_http_connections_refused_total", "reason", &refusals).await;
     assert_shown(ingest, "connect_publish_total", "outcome", &CallError::ALL.map(CallError::outcome)).await;
     assert_shown(ingest, "connect_http_requests_total", "status", &["200", "201", "500", "503"]).await;
-    assert_shown(ingest, "connect_outage_failures_total", "operation", &["replay store", "keys"])
-        .await;
+    assert_shown(ingest, "connect_outage_failures_total", "operation", &["replay store", "keys"]).await;
     let reasons = ["metadata", "body", "internal", "forged"];
     assert_shown(worker, "connect_dead_lettered_total", "reason", &reasons).await;
     assert_shown(worker, "connect_events_total", "status", &["accepted", "duplicate", "failed"]).await;

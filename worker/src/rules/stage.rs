@@ -2,11 +2,16 @@
 
 use super::{Cause, Context, InternalError, lead, outbound};
 use crate::state::TenantState;
-use common::model::{LeadId, Stage};
+use common::model::{LeadId, Stage, text};
 use common::write::WriteRefusal;
 
 /// Shortest reason for a lost lead, in characters (specification: Limits).
 const REASON_MIN: usize = 5;
+
+/// Characters that somebody can see (D40).
+fn visible_chars(reason: &str) -> usize {
+    reason.trim().chars().filter(|c| !text::is_invisible(*c)).count()
+}
 
 /// Refuses moves that no caller may request: to `lost` without a reason, or to work on a proposal without a trip
 /// (specification: States and transitions). `reason` must be trimmed. The API may set fewer stages than an advisor, see
@@ -21,7 +26,7 @@ pub(crate) fn check_move(
         Stage::BuildingProposal | Stage::Negotiation => {
             lead::trip_id(state, lead_id).map(drop).ok_or(WriteRefusal::StageNotAllowed)
         }
-        Stage::Lost if reason.is_some_and(|reason| reason.chars().count() >= REASON_MIN) => Ok(()),
+        Stage::Lost if reason.is_some_and(|reason| visible_chars(reason) >= REASON_MIN) => Ok(()),
         Stage::Lost => Err(WriteRefusal::ReasonRequired),
         Stage::Inquiry
         | Stage::FollowUp

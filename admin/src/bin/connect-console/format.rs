@@ -93,14 +93,14 @@ pub(crate) fn without_contacts(text: &str) -> String {
 
 /// Whether a word may be a part of a phone number.
 fn is_number(word: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_digit() || "+-()./".contains(c);
-    word.chars().any(|c| c.is_ascii_digit()) && word.chars().all(is_part)
+    let is_part = |c: char| c.is_numeric() || "+-()./".contains(c);
+    word.chars().any(char::is_numeric) && word.chars().all(is_part)
 }
 
 /// The words that were collected, masked if they have as many digits as a phone number.
 fn number_or_masked(words: &mut Vec<&str>) -> Option<String> {
     let text = std::mem::take(words).join(" ");
-    let digits = text.chars().filter(char::is_ascii_digit).count();
+    let digits = text.chars().filter(|c| c.is_numeric()).count();
     let text = if digits >= PHONE_DIGITS { masked(&text) } else { text };
     (!text.is_empty()).then_some(text)
 }
@@ -113,6 +113,7 @@ mod tests {
     fn texts_of_partners_show_no_contacts() {
         for (text, shown) in [
             ("Enquiry from ana@example.com", "Enquiry from a***@example.com"),
+            ("Enquiry from ०७१२३४५६७८", "Enquiry from ***७८"),
             ("Call +44 20 7946 0018 soon", "Call ***18 soon"),
             ("(020)7946-0018", "***18"),
             ("Ten days in Kerala, 2 adults", "Ten days in Kerala, 2 adults"),

@@ -1,7 +1,7 @@
 //! Filters of lists, which are kept in the URL.
 
 use crate::fields::{Fields, with_query};
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDateTime, Utc};
 use common::model::parse_instant;
 use maud::{Markup, html};
 use uuid::Uuid;
@@ -54,7 +54,7 @@ impl Typed {
             }
             let formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"];
             let parsed = formats.iter().find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
-            parsed.map(|naive| naive.and_utc())
+            parsed.map(|naive| naive.and_utc()).filter(|at| (1..=9_999).contains(&at.year()))
         })
     }
 }
