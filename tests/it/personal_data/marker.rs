@@ -231,10 +231,6 @@ async fn an_erasure_drops_webhooks_at_once_while_the_broker_is_unreachable() {
     // A notice that was being published at the erasure may still arrive.
     let notices = world.queues.take_all("webhooks.dead").await;
     let bodies: Vec<_> = notices.iter().map(|notice| String::from_utf8_lossy(&notice.body)).collect();
-    println!(
-        "{bodies:?} of {:?}",
-        world.database.rows("SELECT delivery_id, state FROM deliveries", &[]).await
-    );
     assert!(!bodies.iter().any(|body| body.contains(MARKER)), "{bodies:?}");
     let receipt = erase(&world.connectctl, &opened["clientId"]).await;
     assert_eq!(
