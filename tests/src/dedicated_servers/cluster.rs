@@ -4,6 +4,7 @@ use super::{Broker, Server};
 use crate::services;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// The number of nodes.
 const NODES: usize = 3;
@@ -14,16 +15,20 @@ pub struct BrokerCluster {
     /// The nodes, in the order of their start.
     pub nodes: Vec<Broker>,
     directory: PathBuf,
+    /// One cluster at a time: on a machine with few processors the nodes of two would miss each other's heartbeats.
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl BrokerCluster {
     /// Starts the nodes one after the other, with empty data directories.
     pub async fn start() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        static ALONE: Mutex<()> = Mutex::const_new(());
+        let alone = ALONE.lock().await;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = services::server_directory(&format!("cluster{number}"));
         services::stop_with_this_process(&directory);
-        let mut cluster = Self { nodes: Vec::new(), directory };
+        let mut cluster = Self { nodes: Vec::new(), directory, _alone: alone };
         for number in 1..=NODES {
             let directory = cluster.directory.join(format!("node-{number}"));
             let mut node = Server { kind: "rabbitmq", directory, url: String::new(), disk: None };
