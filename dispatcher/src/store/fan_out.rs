@@ -116,12 +116,12 @@ common::statements! {
         WHERE event_id IS NOT NULL
         RETURNING tenant_id, subscription_id, number, delivery_id, event_id, attempts, attempts_before
     ), sent AS (
-        SELECT *, row_number() OVER (PARTITION BY subscription_id ORDER BY number) AS nth,
+        SELECT *, number = max(number) OVER (PARTITION BY subscription_id) AS is_last,
                row_number() OVER (ORDER BY number, subscription_id) <= $8 AS is_sent
         FROM inserted
     )
     SELECT ", super::delivery_columns!(), ", NULL::smallint AS slot, d.is_sent, NULL::boolean, NULL::bigint
-    FROM (SELECT * FROM sent WHERE is_sent OR nth = 1) AS d
+    FROM (SELECT * FROM sent WHERE is_sent OR is_last) AS d
     ", super::joined_to_delivery!(), "
     UNION ALL
     SELECT tenant_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -138,7 +138,7 @@ common::statements! {
 #[derive(Debug)]
 pub(crate) struct FanOutRound {
     pub turns: Vec<SlotTurn>,
-    /// New deliveries, each with whether it was read completely; of others at least the first one of each subscription.
+    /// New deliveries, each with whether it was read completely; of others at least the last one of each subscription.
     pub deliveries: Vec<(Delivery, bool)>,
 }
 
