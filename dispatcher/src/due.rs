@@ -22,7 +22,9 @@ use uuid::Uuid;
 const FIRST_LIMIT: usize = 2;
 const LIMIT_MAX: usize = 32;
 /// Deliveries in advance of the attempts of a subscription, as a multiple of its limit.
-const READ_AHEAD: usize = 3;
+const READ_AHEAD: usize = 7;
+/// Deliveries in memory, as a multiple of the attempts at once.
+const HELD: usize = 4;
 /// A response within this time is prompt. An attempt that takes longer counts as slow before it has ended.
 const PROMPT: Duration = Duration::from_millis(250);
 /// Subscriptions that are known. Those beyond are found by looks.
@@ -71,6 +73,8 @@ struct Receiver {
     blocked_until: Option<Instant>,
     /// The pace that it is counted with while it is read.
     reading: Option<Pace>,
+    /// Recorded meanwhile: the reading may not know it.
+    recorded: Vec<i64>,
     has_turn: bool,
     last_used: Instant,
 }
@@ -97,6 +101,8 @@ pub(crate) struct DueDeliveries {
     loads: HashMap<Uuid, Load>,
     load: Load,
     held: usize,
+    /// Deliveries that are being read.
+    reading: usize,
     /// Of subscriptions that are prompt, and of others.
     turns: [Turns; 2],
     later: BTreeSet<(Instant, Uuid)>,
@@ -118,6 +124,7 @@ impl Receiver {
             due_at: None,
             blocked_until: None,
             reading: None,
+            recorded: Vec::new(),
             has_turn: false,
             last_used: now,
         }
@@ -141,6 +148,7 @@ impl DueDeliveries {
             loads: HashMap::new(),
             load: Load::default(),
             held: 0,
+            reading: 0,
             turns: [Turns::default(), Turns::default()],
             later: BTreeSet::new(),
             to_read: VecDeque::new(),
@@ -189,7 +197,7 @@ impl DueDeliveries {
         let (pace, can_run) = (receiver.pace, receiver.running < receiver.limit);
         let can_wait = pace == Pace::Prompt
             && receiver.waiting.len() < READ_AHEAD * receiver.limit
-            && self.held < (1 + READ_AHEAD) * self.most;
+            && self.held < HELD * self.most;
         let starts = can_run && receiver.waiting.is_empty() && self.admits(tenant, pace);
         if !starts && !can_wait {
             self.due((tenant, subscription), slot, now, now);
@@ -224,12 +232,14 @@ impl DueDeliveries {
         self.read_ahead(subscription, now);
     }
 
-    /// Forgets a delivery whose attempt is on record.
+    /// Forgets a delivery whose attempt is on record; while its subscription is read, once that has ended.
     pub(crate) fn release(&mut self, subscription: Uuid, number: i64) {
-        if let Some(receiver) = self.receivers.get_mut(&subscription)
-            && receiver.held.remove(&number)
-        {
-            self.held -= 1;
+        if let Some(receiver) = self.receivers.get_mut(&subscription) {
+            if receiver.reading.is_some() {
+                receiver.recorded.push(number);
+            } else if receiver.held.remove(&number) {
+                self.held -= 1;
+            }
         }
     }
 
@@ -264,32 +274,40 @@ impl DueDeliveries {
         started
     }
 
-    /// The next subscriptions to be read, at most that many.
+    /// The next subscriptions to be read, at most that many, which share the room for deliveries that is left.
     pub(crate) fn next_reads(&mut self, most: usize, now: Instant) -> Vec<Read> {
+        let count = self.to_read.len().min(most);
+        let room = (HELD * self.most).saturating_sub(self.held + self.reading) / (count + 1);
         let mut reads = Vec::new();
-        while reads.len() < most
-            && let Some(subscription) = self.to_read.pop_front()
-        {
+        for subscription in self.to_read.drain(..count) {
             let Some(receiver) = self.receivers.get_mut(&subscription) else { continue };
             if receiver.is_due(now) {
                 receiver.due_at = None;
             }
             let ahead = if receiver.pace == Pace::Prompt { READ_AHEAD * receiver.limit } else { 0 };
-            let most = (receiver.limit + ahead).saturating_sub(receiver.running + receiver.waiting.len());
+            let wanted = (receiver.limit + ahead).saturating_sub(receiver.running + receiver.waiting.len());
+            let most = wanted.min(room).max(1);
+            self.reading += most;
             let held = receiver.held.iter().copied().collect();
-            reads.push(Read { subscription_id: subscription, slot: receiver.slot, most: most.max(1), held });
+            reads.push(Read { subscription_id: subscription, slot: receiver.slot, most, held });
         }
         reads
     }
 
-    /// Ends the reading of a subscription.
-    pub(crate) fn finish_read(&mut self, subscription: Uuid, now: Instant) {
-        let Some(receiver) = self.receivers.get_mut(&subscription) else { return };
+    /// Ends the reading of a subscription. Returns the numbers of what was recorded meanwhile.
+    pub(crate) fn finish_read(&mut self, read: &Read, now: Instant) -> Vec<(Uuid, i64)> {
+        self.reading -= read.most;
+        let Some(receiver) = self.receivers.get_mut(&read.subscription_id) else { return Vec::new() };
+        let recorded = std::mem::take(&mut receiver.recorded);
         if let Some(pace) = receiver.reading.take() {
             let tenant = receiver.tenant;
             self.unload(tenant, pace);
         }
-        self.give_turn(subscription, now);
+        for number in &recorded {
+            self.release(read.subscription_id, *number);
+        }
+        self.give_turn(read.subscription_id, now);
+        recorded.into_iter().map(|number| (read.subscription_id, number)).collect()
     }
 
     /// Forgets deliveries of slots that do not satisfy `is_open`, except those that are attempted or to be recorded. Nothing of

@@ -1,6 +1,6 @@
 //! Which slots may have events in the outbox that are not fanned out. Pure.
 
-use crate::store::SlotTurn;
+use crate::store::{Lease, SlotTurn};
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -9,6 +9,8 @@ use uuid::Uuid;
 pub(crate) struct OutboxTurns {
     /// Bits of slots.
     pending: u64,
+    /// Bits of slots whose round is under way.
+    running: u64,
     after: HashMap<i16, Uuid>,
 }
 
@@ -20,19 +22,24 @@ impl OutboxTurns {
 
     /// Those of `slots` whose turn it is, each with the tenant after which it begins. They are not pending until something wakes
     /// them, or their round says so.
-    pub(crate) fn take(&mut self, slots: impl Iterator<Item = i16>) -> Vec<(i16, Uuid)> {
-        let due: Vec<i16> = slots.filter(|slot| self.pending & bit(*slot) != 0).collect();
-        let after = |slot: i16| self.after.get(&slot).copied().unwrap_or_default();
-        due.into_iter()
-            .map(|slot| {
-                self.pending &= !bit(slot);
-                (slot, after(slot))
-            })
-            .collect()
+    pub(crate) fn take(&mut self, slots: Vec<Lease>) -> Vec<(Lease, Uuid)> {
+        let mut turns = Vec::new();
+        for lease in slots {
+            let slot = bit(lease.slot);
+            if self.pending & !self.running & slot != 0 {
+                self.pending &= !slot;
+                self.running |= slot;
+                turns.push((lease, self.after.get(&lease.slot).copied().unwrap_or_default()));
+            }
+        }
+        turns
     }
 
-    /// Notes what a round has left.
-    pub(crate) fn finish(&mut self, turns: &[SlotTurn]) {
+    /// Ends a round of these slots, and notes what it has left.
+    pub(crate) fn finish(&mut self, slots: &[Lease], turns: &[SlotTurn]) {
+        for lease in slots {
+            self.running &= !bit(lease.slot);
+        }
         for turn in turns {
             if turn.has_more {
                 self.wake(bit(turn.slot));

@@ -26,8 +26,8 @@ use uuid::Uuid;
 /// Pool connections: two reads, a look, drops, the recorder, notices, replay jobs, three for gauges, one for the counts of the last
 /// minutes, and one for the readiness check.
 const CONNECTIONS: usize = 12;
-/// The fan-out, and one that replaces its connection if that hangs.
-const UNDURABLE_CONNECTIONS: usize = 2;
+/// Two rounds of the fan-out, and one that replaces a connection that hangs.
+const UNDURABLE_CONNECTIONS: usize = 3;
 const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// It only publishes notices of dead letters.

@@ -126,10 +126,16 @@ fn what_is_due_is_read_without_what_is_held_and_nothing_is_attempted_twice() {
     let mut held = read.held.clone();
     held.sort_unstable();
     assert_eq!((read.slot, held), (SLOT, vec![1, 2]));
-    fixture.due.finish_read(id(11), fixture.now);
-    assert_eq!(fixture.offer(1, 11, 1..4).len(), 1, "the first two are held until they are on record");
     fixture.due.release(id(11), 1);
+    assert_eq!(
+        fixture.due.held_by_slot(),
+        HashMap::from([(SLOT, 2)]),
+        "it may be read as pending until then"
+    );
+    assert_eq!(fixture.due.finish_read(read, fixture.now), [(id(11), 1)]);
+    assert_eq!(fixture.offer(1, 11, 2..4).len(), 1, "the second one is held until it is on record");
     assert_eq!(fixture.due.held_by_slot(), HashMap::from([(SLOT, 2)]));
+    assert_eq!(fixture.due.reading, 0);
 }
 
 #[test]
@@ -142,8 +148,8 @@ fn a_subscription_is_read_when_its_next_delivery_is_due() {
     assert!(fixture.due.next_reads(9, fixture.now).is_empty());
     fixture.now = at;
     fixture.due.next(fixture.now);
-    assert_eq!(fixture.due.next_reads(9, fixture.now).len(), 1);
-    fixture.due.finish_read(id(11), fixture.now);
+    let [read] = &fixture.due.next_reads(9, fixture.now)[..] else { panic!("one read") };
+    fixture.due.finish_read(read, fixture.now);
     // Nothing is read of one that cannot be sent, until its time has come.
     let until = fixture.now + Duration::from_secs(30);
     fixture.due.block(id(11), until);
@@ -188,7 +194,10 @@ fn memory_is_bounded() {
         fixture.due.due((id(1), id(subscription)), SLOT, later, fixture.now);
     }
     assert_eq!(fixture.due.receivers.len(), KNOWN_MAX);
+    fixture.due.next(later);
+    let most: Vec<usize> = fixture.due.next_reads(2, later).iter().map(|read| read.most).collect();
+    assert_eq!(most, [2, 2]);
     fixture.due.close(|_| false);
     fixture.due.tidy(fixture.now);
-    assert!(fixture.due.receivers.is_empty());
+    assert_eq!(fixture.due.receivers.len(), 2, "those that are read");
 }

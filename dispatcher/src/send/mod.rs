@@ -45,7 +45,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 /// Idle connections kept to one host and port.
-const IDLE_PER_RECEIVER: usize = 16;
+const IDLE_PER_RECEIVER: usize = 32;
 /// How long a connection is kept for the next request.
 const IDLE: Duration = Duration::from_secs(15);
 

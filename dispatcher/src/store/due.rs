@@ -10,17 +10,17 @@ use uuid::Uuid;
 const LOOK: i64 = 1_000;
 
 common::statements! {
-    // For each subscription the deliveries that are due first, without those that this program has ($6, of which $4 and $5 are the
-    // first and the last of the subscription). One that is not due yet is returned without its event, as the time of the next one.
+    // For each subscription the deliveries that are due first, without those that this program has. One that is not due yet is
+    // returned without its event, as the time of the next one.
     const DUE = concat!("
     -- deliveries.next
     SELECT ", super::delivery_columns!(), ", extract(epoch FROM d.next_attempt_at - now())::float8
-    FROM unnest($1::uuid[], $2::smallint[], $3::integer[], $4::integer[], $5::integer[])
-         AS w (subscription_id, slot, most, first, last)
+    FROM unnest($1::uuid[], $2::smallint[], $3::integer[], $4::text[]::int8multirange[])
+         AS w (subscription_id, slot, most, held)
     CROSS JOIN LATERAL (
         SELECT *, next_attempt_at <= now() AS is_sent FROM deliveries d
         WHERE d.slot = w.slot AND d.subscription_id = w.subscription_id AND d.state = 'pending'
-          AND d.number <> ALL(($6::bigint[])[w.first:w.last])
+          AND NOT d.number <@ w.held
         ORDER BY d.next_attempt_at LIMIT w.most
     ) AS d
     ", super::joined_to_delivery!());
@@ -75,18 +75,22 @@ pub(crate) async fn load_due(
     database: &Database,
     reads: &[Read],
 ) -> Result<Vec<(Delivery, Duration)>, TxError> {
-    let number = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
-    let (mut first, mut last, mut held) = (Vec::new(), Vec::new(), Vec::<i64>::new());
-    for read in reads {
-        first.push(number(held.len() + 1));
-        held.extend(read.held.iter().copied());
-        last.push(number(held.len()));
-    }
     let subscriptions = column(reads, |read| read.subscription_id);
-    let (slots, most) = (column(reads, |read| read.slot), column(reads, |read| number(read.most)));
-    let rows = query_in_time(database, DUE, &[&subscriptions, &slots, &most, &first, &last, &held]).await?;
+    let most = column(reads, |read| i32::try_from(read.most).unwrap_or(i32::MAX));
+    let (slots, held) = (column(reads, |read| read.slot), column(reads, |read| ranges(&read.held)));
+    let rows = query_in_time(database, DUE, &[&subscriptions, &slots, &most, &held]).await?;
     let due = |row: &Row| Ok((Delivery::read(row)?, duration(row.try_get(16)?)));
     rows.iter().map(due).collect()
+}
+
+/// Numbers as a multirange, because those of a flood follow each other.
+fn ranges(numbers: &[i64]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let ranges = sorted.chunk_by(|one, next| one + 1 == *next);
+    let ranges: Vec<String> =
+        ranges.map(|range| format!("[{},{}]", range[0], range[range.len() - 1])).collect();
+    format!("{{{}}}", ranges.join(","))
 }
 
 /// Looks at the subscriptions with pending deliveries after that slot and subscription, in their order: at most a thousand. Returns
@@ -108,4 +112,15 @@ pub(crate) async fn look(
     let found: Result<Vec<DueSubscription>, TxError> = rows.iter().map(found).collect();
     let has_more = i64::try_from(rows.len()) == Ok(LOOK);
     Ok((found?, has_more))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn numbers_that_follow_each_other_are_one_range() {
+        assert_eq!(ranges(&[]), "{}");
+        assert_eq!(ranges(&[7, 5, 12, 6]), "{[5,7],[12,12]}");
+    }
 }

@@ -1,17 +1,20 @@
 //! The loop that a webhook passes: from the outbox to the fan-out, to what is due, to the sender and to its record.
 //!
-//! One task has all the state. What takes time runs beside it and comes back as an [`Event`]: statements, attempts, records. A
-//! round of the fan-out and few reads run at a time, however much waits.
+//! One task has all the state. What takes time runs beside it and comes back as an [`Event`]: statements, attempts, records. Two
+//! rounds of the fan-out and few reads run at a time, however much waits.
+
+mod held_slots;
 
 use crate::due::{DueDeliveries, Responsiveness, Started};
-use crate::outbox::{OutboxTurns, bit};
+use crate::outbox::OutboxTurns;
 use crate::record::{RecordQueue, Recorded};
 use crate::send::{DeliveryAttempt, DeliverySender};
 use crate::slots::Leases;
 use crate::store::{self, Delivery, DueSubscription, FanOutRound, Lease, Read};
 use common::db::{Database, TxError};
 use common::outage::Outage;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use held_slots::HeldSlots;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
@@ -29,6 +32,8 @@ pub(crate) static READ_OUTAGE: Outage =
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
 /// How often attempts that take long are counted as slow.
 const TIDY_INTERVAL: Duration = Duration::from_millis(100);
+/// Rounds of the fan-out at a time, of different slots: a round that is full delays other tenants little.
+const ROUNDS: usize = 2;
 /// New deliveries that a round of the fan-out returns completely. Its transaction ends when everything is sent, so the reply must
 /// fit into the buffers of a connection: this program may be stopped, and others wait for the transaction to take its slots.
 const RETURNED: usize = 64;
@@ -50,8 +55,10 @@ pub(crate) enum Event {
     },
     /// Leases were renewed.
     Leases(Leases),
-    FannedOut(u64, Result<FanOutRound, TxError>),
-    Read(u64, Vec<Read>, Result<Vec<(Delivery, Duration)>, TxError>),
+    /// A round ended, of these leases.
+    FannedOut(Vec<Lease>, Result<FanOutRound, TxError>),
+    /// Subscriptions were read, when these leases were held.
+    Read(Vec<Lease>, Vec<Read>, Result<Vec<(Delivery, Duration)>, TxError>),
     Looked(Result<(Vec<DueSubscription>, bool), TxError>),
     /// Deliveries of a removed subscription were dropped; whether more may be left.
     Dropped(Uuid, Result<bool, TxError>),
@@ -85,40 +92,18 @@ pub(crate) struct OpenSlots {
     pub until: Instant,
 }
 
-/// A slot that this dispatcher holds.
-#[derive(Clone, Copy, Debug)]
-struct HeldSlot {
-    epoch: i64,
-    /// Statements that began before do not know that it is held.
-    since: u64,
-    /// It is given up once its attempts are recorded.
-    is_closing: bool,
-}
-
 struct Dispatch {
     of: DispatchDependencies,
     due: DueDeliveries,
     outbox: OutboxTurns,
-    slots: BTreeMap<i16, HeldSlot>,
-    /// Epochs that were given up, which a renewal under way may still report.
-    given_up: HashMap<i16, i64>,
-    leased_until: Instant,
-    /// Statements under way, by their numbers, and the number of the next one.
-    statements: BTreeMap<u64, Statement>,
-    next_statement: u64,
-    /// Deliveries that are on record, but perhaps not for a statement before this number.
-    recorded: VecDeque<(u64, Uuid, i64)>,
+    slots: HeldSlots,
+    rounds: usize,
+    reads: usize,
     look: Look,
     dropping: HashMap<Uuid, i16>,
     fan_out_after: Instant,
     read_after: Instant,
     shutdown: CancellationToken,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Statement {
-    FanOut,
-    Read,
 }
 
 /// A look at all subscriptions with pending deliveries.
@@ -144,12 +129,9 @@ pub(crate) async fn run(
         due: DueDeliveries::new(of.most),
         of,
         outbox: OutboxTurns::default(),
-        slots: BTreeMap::new(),
-        given_up: HashMap::new(),
-        leased_until: now,
-        statements: BTreeMap::new(),
-        next_statement: 0,
-        recorded: VecDeque::new(),
+        slots: HeldSlots::new(now),
+        rounds: 0,
+        reads: 0,
         look: Look { is_running: false, after: FIRST, at: now },
         dropping: HashMap::new(),
         fan_out_after: now,
@@ -169,8 +151,8 @@ impl Dispatch {
             tokio::select! {
                 () = shutdown.cancelled(), if !is_draining => {
                     is_draining = true;
-                    self.slots.values_mut().for_each(|slot| slot.is_closing = true);
-                    self.open_slots_changed();
+                    self.slots.close_all();
+                    self.slots_changed();
                 }
                 event = events.recv() => {
                     let Some(event) = event else { return };
@@ -187,14 +169,24 @@ impl Dispatch {
                 self.due.tidy(now);
                 tidy_at = now + TIDY_INTERVAL;
             }
-            self.give_up_closed();
-            self.advance(now);
+            let given_up = self.slots.give_up(|| self.due.held_by_slot());
+            if !given_up.is_empty() {
+                drop(self.of.give_up.send(given_up));
+            }
+            if now < self.slots.until {
+                for started in self.due.next(now) {
+                    self.attempt(started);
+                }
+                self.begin_rounds(now);
+                self.begin_reads(now);
+                self.begin_look(now);
+            }
         }
     }
 
     fn next_wake_up(&self) -> Instant {
         let look = if self.look.is_running { None } else { Some(self.look.at) };
-        let times = [self.due.next_due(), look, Some(self.leased_until)];
+        let times = [self.due.next_due(), look, Some(self.slots.until)];
         let now = Instant::now();
         times.into_iter().flatten().filter(|at| *at > now).min().unwrap_or(now + TIDY_INTERVAL)
     }
@@ -205,12 +197,12 @@ impl Dispatch {
             Event::Woken { outbox, deliveries } => {
                 self.outbox.wake(outbox);
                 if deliveries {
-                    self.look = Look { after: FIRST, at: now, ..self.look };
+                    self.look_again(now);
                 }
             }
-            Event::Leases(leases) => self.apply_leases(leases),
-            Event::FannedOut(number, round) => self.fanned_out(number, round, now),
-            Event::Read(number, reads, due) => self.read(number, &reads, due, now),
+            Event::Leases(leases) => self.renewed(leases, now),
+            Event::FannedOut(leases, round) => self.fanned_out(&leases, round, now),
+            Event::Read(leases, reads, due) => self.read(&leases, &reads, due, now),
             Event::Looked(found) => self.looked(found, now),
             Event::Dropped(subscription, more) => {
                 // After an error the next look finds them.
@@ -223,100 +215,82 @@ impl Dispatch {
             Event::Ended(attempt, responsiveness) => self.due.finish(attempt, responsiveness, now),
             Event::Recorded(recorded) => {
                 for one in recorded {
-                    self.recorded.push_back((self.next_statement, one.subscription_id, one.number));
+                    self.due.release(one.subscription_id, one.number);
                     if let Some(due_in) = one.due_in
-                        && self.open_slot(one.slot).is_some()
+                        && self.slots.open_slot(one.slot).is_some()
                     {
                         // Never before it is due by the clock of the database, or it would be read twice.
                         let at = now + due_in;
                         self.due.due((one.tenant_id, one.subscription_id), one.slot, at, now);
                     }
                 }
-                self.release_recorded();
             }
         }
     }
 
-    /// Begins what can be begun.
-    fn advance(&mut self, now: Instant) {
-        if now >= self.leased_until {
-            return;
+    fn begin_rounds(&mut self, now: Instant) {
+        while now >= self.fan_out_after && self.rounds < ROUNDS {
+            let turns = self.outbox.take(self.slots.open());
+            if turns.is_empty() {
+                return;
+            }
+            self.rounds += 1;
+            let (dispatcher, database, room) =
+                (self.of.dispatcher, self.of.undurable.clone(), self.due.room().min(RETURNED));
+            self.beside(async move {
+                let round = store::fan_out(&database, dispatcher, &turns, room).await;
+                Event::FannedOut(turns.into_iter().map(|(lease, _)| lease).collect(), round)
+            });
         }
-        for started in self.due.next(now) {
-            self.attempt(started);
-        }
-        self.begin_fan_out(now);
-        self.begin_reads(now);
-        self.begin_look(now);
     }
 
-    fn begin_fan_out(&mut self, now: Instant) {
-        if now < self.fan_out_after || self.statements.values().any(|one| *one == Statement::FanOut) {
-            return;
-        }
-        let open = self.slots.iter().filter(|(_, slot)| !slot.is_closing).map(|(number, _)| *number);
-        let turns = self.outbox.take(open);
-        if turns.is_empty() {
-            return;
-        }
-        let lease = |slot: i16| Lease { slot, epoch: self.slots.get(&slot).map_or(0, |held| held.epoch) };
-        let turns: Vec<(Lease, Uuid)> = turns.into_iter().map(|(slot, after)| (lease(slot), after)).collect();
-        let (dispatcher, database, room) =
-            (self.of.dispatcher, self.of.undurable.clone(), self.due.room().min(RETURNED));
-        let number = self.statement(Statement::FanOut);
-        self.beside(async move {
-            let round = store::fan_out(&database, dispatcher, &turns, room).await;
-            // All slots of a failed round are pending again: it may have been committed or not.
-            Event::FannedOut(number, round)
-        });
-    }
-
-    fn fanned_out(&mut self, number: u64, round: Result<FanOutRound, TxError>, now: Instant) {
+    fn fanned_out(&mut self, leases: &[Lease], round: Result<FanOutRound, TxError>, now: Instant) {
+        self.rounds -= 1;
         match round {
             Ok(round) => {
                 FAN_OUT_OUTAGE.report_success();
-                self.outbox.finish(&round.turns);
+                self.outbox.finish(leases, &round.turns);
                 for (delivery, is_read) in round.deliveries {
-                    self.take(number, delivery, is_read, now);
+                    self.take(leases, delivery, is_read, now);
                 }
             }
             Err(error) => {
                 FAN_OUT_OUTAGE.report_failure(&error);
                 self.fan_out_after = now + FAILED_WAIT;
+                // It may have been committed or not: deliveries may exist that nobody has told this program of.
+                self.outbox.finish(leases, &[]);
                 self.outbox.wake(u64::MAX);
-                // Deliveries may be committed that nobody has told this program of.
-                self.look = Look { after: FIRST, at: self.fan_out_after, ..self.look };
+                self.look_again(self.fan_out_after);
             }
         }
-        self.finish_statement(number);
     }
 
     fn begin_reads(&mut self, now: Instant) {
-        while now >= self.read_after
-            && self.statements.values().filter(|one| **one == Statement::Read).count() < READS
-        {
+        while now >= self.read_after && self.reads < READS {
             let reads = self.due.next_reads(READ_TOGETHER, now);
             if reads.is_empty() {
                 return;
             }
-            let (database, number) = (self.of.database.clone(), self.statement(Statement::Read));
+            self.reads += 1;
+            let (database, leases) = (self.of.database.clone(), self.slots.open());
             self.beside(async move {
                 let due = store::load_due(&database, &reads).await;
-                Event::Read(number, reads, due)
+                Event::Read(leases, reads, due)
             });
         }
     }
 
     fn read(
         &mut self,
-        number: u64,
+        leases: &[Lease],
         reads: &[Read],
         due: Result<Vec<(Delivery, Duration)>, TxError>,
         now: Instant,
     ) {
-        for read in reads {
-            self.due.finish_read(read.subscription_id, now);
-        }
+        self.reads -= 1;
+        // What was recorded since the statement began may be read as if it were pending.
+        let outdated: HashSet<(Uuid, i64)> =
+            reads.iter().flat_map(|read| self.due.finish_read(read, now)).collect();
         match due {
             Ok(due) => {
                 READ_OUTAGE.report_success();
@@ -329,10 +303,10 @@ impl Dispatch {
                     *left = left.saturating_sub(1);
                     let is_sendable = !delivery.target.is_paused && !delivery.target.is_removed;
                     let is_last = *left == 0 || !due_in.is_zero();
-                    if due_in.is_zero() {
-                        self.take(number, delivery, true, now);
+                    if due_in.is_zero() && !outdated.contains(&(key.1, delivery.number)) {
+                        self.take(leases, delivery, true, now);
                     }
-                    if is_last && is_sendable && self.is_usable(number, slot) {
+                    if is_last && is_sendable && self.is_usable(leases, slot) {
                         self.due.due(key, slot, now + due_in, now);
                     }
                 }
@@ -340,16 +314,15 @@ impl Dispatch {
             Err(error) => {
                 READ_OUTAGE.report_failure(&error);
                 self.read_after = now + FAILED_WAIT;
-                self.look = Look { after: FIRST, at: self.read_after, ..self.look };
+                self.look_again(self.read_after);
             }
         }
-        self.finish_statement(number);
     }
 
-    /// Attempts a delivery that was read by that statement, or leaves it to the database.
-    fn take(&mut self, number: u64, delivery: Delivery, is_read: bool, now: Instant) {
+    /// Attempts a delivery that was read when these leases were held, or leaves it to the database.
+    fn take(&mut self, leases: &[Lease], delivery: Delivery, is_read: bool, now: Instant) {
         let slot = slot_of(delivery.tenant_id);
-        if !self.is_usable(number, slot) || delivery.target.is_paused {
+        if !self.is_usable(leases, slot) || delivery.target.is_paused {
             return;
         }
         let key = (delivery.tenant_id, delivery.subscription_id);
@@ -366,10 +339,16 @@ impl Dispatch {
         }
     }
 
+    /// Whether what was read of the slot may be used: its lease was held then, and is still.
+    fn is_usable(&self, leases: &[Lease], slot: i16) -> bool {
+        self.slots.open_slot(slot).is_some_and(|lease| leases.contains(&lease))
+    }
+
     fn attempt(&self, Started { attempt, delivery }: Started) {
         let slot = slot_of(delivery.tenant_id);
-        let epoch = self.slots.get(&slot).map_or(0, |held| held.epoch);
-        let attempting = DeliveryAttempt { delivery, lease: Lease { slot, epoch } };
+        // Only what is of open slots is due.
+        let lease = self.slots.open_slot(slot).unwrap_or(Lease { slot, epoch: -1 });
+        let attempting = DeliveryAttempt { delivery, lease };
         let (sender, records, events) =
             (self.of.sender.clone(), self.of.records.clone(), self.of.events.clone());
         drop(common::critical_task::spawn("attempt", async move {
@@ -381,17 +360,14 @@ impl Dispatch {
     }
 
     fn drop_deliveries(&mut self, subscription: Uuid, slot: i16) {
-        let Some(epoch) = self.open_slot(slot).map(|held| held.epoch) else { return };
+        let Some(lease) = self.slots.open_slot(slot) else { return };
         if self.dropping.insert(subscription, slot).is_some() {
             return;
         }
         let (dispatcher, database) = (self.of.dispatcher, self.of.database.clone());
         self.beside(async move {
-            let lease = Lease { slot, epoch };
-            Event::Dropped(
-                subscription,
-                store::drop_pending(&database, dispatcher, lease, subscription).await,
-            )
+            let dropped = store::drop_pending(&database, dispatcher, lease, subscription).await;
+            Event::Dropped(subscription, dropped)
         });
     }
 
@@ -407,21 +383,25 @@ impl Dispatch {
         self.beside(async move { Event::Looked(store::look(&database, after).await) });
     }
 
+    /// Begins a look anew at that time.
+    const fn look_again(&mut self, at: Instant) {
+        self.look = Look { after: FIRST, at, ..self.look };
+    }
+
     fn looked(&mut self, found: Result<(Vec<DueSubscription>, bool), TxError>, now: Instant) {
         self.look.is_running = false;
         let (found, has_more) = match found {
             Ok(found) => found,
             Err(error) => {
                 READ_OUTAGE.report_failure(&error);
-                self.look = Look { after: FIRST, at: now + FAILED_WAIT, ..self.look };
-                return;
+                return self.look_again(now + FAILED_WAIT);
             }
         };
         // A look that was asked for meanwhile begins anew.
         let is_asked_for = self.look.at <= now;
         let last = found.last().map(|last| (last.slot, last.subscription_id));
         for one in found {
-            if !one.is_paused && self.open_slot(one.slot).is_some() {
+            if !one.is_paused && self.slots.open_slot(one.slot).is_some() {
                 self.due.due((one.tenant_id, one.subscription_id), one.slot, now + one.due_in, now);
             }
         }
@@ -434,121 +414,29 @@ impl Dispatch {
         }
     }
 
-    fn apply_leases(&mut self, leases: Leases) {
-        self.leased_until = leases.until;
-        let since = self.next_statement;
-        let is_draining = self.shutdown.is_cancelled();
-        let is_given_up = |lease: &Lease| self.given_up.get(&lease.slot) == Some(&lease.epoch);
-        let (again, held): (Vec<Lease>, Vec<Lease>) = leases.held.into_iter().partition(is_given_up);
-        if !again.is_empty() {
-            // The statement that gave them up may have failed.
-            drop(self.of.give_up.send(again));
-        }
-        let held: BTreeMap<i16, i64> = held.iter().map(|lease| (lease.slot, lease.epoch)).collect();
-        let lost = self.slots.len();
-        self.slots.retain(|slot, before| held.get(slot) == Some(&before.epoch));
-        if self.slots.len() < lost {
+    fn renewed(&mut self, leases: Leases, now: Instant) {
+        let renewal = self.slots.renew(leases, &self.due.held_by_slot(), self.shutdown.is_cancelled());
+        if renewal.lost > 0 {
+            let lost = renewal.lost;
             tracing::warn!(
-                lost = lost - self.slots.len(),
+                lost,
                 "other dispatchers have taken slots, because this one did not renew their leases in time"
             );
         }
-        let mut is_new = false;
-        for (slot, epoch) in held {
-            self.slots.entry(slot).or_insert_with(|| {
-                is_new = true;
-                self.outbox.wake(bit(slot));
-                HeldSlot { epoch, since, is_closing: is_draining }
-            });
+        if !renewal.given_up.is_empty() {
+            drop(self.of.give_up.send(renewal.given_up));
         }
-        if is_new {
-            self.look = Look { after: FIRST, at: Instant::now(), ..self.look };
+        if renewal.opened != 0 {
+            self.outbox.wake(renewal.opened);
+            self.look_again(now);
         }
-        self.close_excess(leases.excess);
-        self.open_slots_changed();
+        self.slots_changed();
     }
 
-    /// Closes as many slots as others are to have, those with the fewest deliveries under way first.
-    fn close_excess(&mut self, excess: usize) {
-        if self.shutdown.is_cancelled() {
-            return;
-        }
-        let held = self.due.held_by_slot();
-        let mut slots: Vec<(bool, usize, i16)> = self
-            .slots
-            .iter()
-            .map(|(slot, state)| (!state.is_closing, held.get(slot).copied().unwrap_or(0), *slot))
-            .collect();
-        slots.sort_unstable();
-        for (index, (_, _, slot)) in slots.into_iter().enumerate() {
-            if let Some(state) = self.slots.get_mut(&slot) {
-                let was_closing = std::mem::replace(&mut state.is_closing, index < excess);
-                if was_closing && !state.is_closing {
-                    self.outbox.wake(bit(slot));
-                    self.look = Look { after: FIRST, at: Instant::now(), ..self.look };
-                }
-            }
-        }
-    }
-
-    fn open_slots_changed(&mut self) {
-        let slots = &self.slots;
-        self.due.close(|slot| slots.get(&slot).is_some_and(|state| !state.is_closing));
-        let open = slots.iter().filter(|(_, state)| !state.is_closing);
-        let leases = open.map(|(slot, state)| Lease { slot: *slot, epoch: state.epoch }).collect();
-        self.of.open.send_replace(OpenSlots { leases, until: self.leased_until });
-    }
-
-    /// Gives up closing slots whose attempts are recorded.
-    fn give_up_closed(&mut self) {
-        if !self.slots.values().any(|slot| slot.is_closing) {
-            return;
-        }
-        let held = self.due.held_by_slot();
-        let mut given_up = Vec::new();
-        self.slots.retain(|slot, state| {
-            let is_done = state.is_closing && !held.contains_key(slot);
-            if is_done {
-                given_up.push(Lease { slot: *slot, epoch: state.epoch });
-            }
-            !is_done
-        });
-        if !given_up.is_empty() {
-            self.given_up.extend(given_up.iter().map(|lease| (lease.slot, lease.epoch)));
-            drop(self.of.give_up.send(given_up));
-        }
-    }
-
-    fn open_slot(&self, slot: i16) -> Option<&HeldSlot> {
-        self.slots.get(&slot).filter(|state| !state.is_closing)
-    }
-
-    /// Whether what a statement has read of the slot may be used: it began when the slot was held.
-    fn is_usable(&self, statement: u64, slot: i16) -> bool {
-        self.open_slot(slot).is_some_and(|held| held.since <= statement)
-    }
-
-    fn statement(&mut self, kind: Statement) -> u64 {
-        let number = self.next_statement;
-        self.next_statement += 1;
-        self.statements.insert(number, kind);
-        number
-    }
-
-    fn finish_statement(&mut self, number: u64) {
-        self.statements.remove(&number);
-        self.release_recorded();
-    }
-
-    /// Forgets recorded deliveries that no statement under way can return as if they were pending.
-    fn release_recorded(&mut self) {
-        let oldest = self.statements.keys().next().copied().unwrap_or(self.next_statement);
-        while let Some((before, subscription, number)) = self.recorded.front().copied()
-            && before <= oldest
-        {
-            self.recorded.pop_front();
-            self.due.release(subscription, number);
-        }
+    fn slots_changed(&mut self) {
+        let leases = self.slots.open();
+        self.due.close(|slot| leases.iter().any(|lease| lease.slot == slot));
+        self.of.open.send_replace(OpenSlots { leases, until: self.slots.until });
     }
 
     fn beside(&self, work: impl Future<Output = Event> + Send + 'static) {
