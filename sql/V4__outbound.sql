@@ -189,6 +189,32 @@ CREATE INDEX deliveries_settled ON deliveries (delivery_id) WHERE state IN ('del
 COMMENT ON INDEX deliveries_settled IS
     'Contains only deliveries that can expire, so that removing them does not depend on how many are unfinished or dead-lettered.';
 
+-- A loose index scan: each step finds the next subscription of any slot that has a pending delivery, and the first of these.
+CREATE FUNCTION pending_subscriptions(after_slot smallint, after_subscription uuid, most bigint)
+    RETURNS TABLE (slot smallint, subscription_id uuid, tenant_id uuid, next_attempt_at timestamptz, is_paused boolean)
+    LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE walk AS (
+        (SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
+         WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (after_slot, after_subscription)
+         ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM walk CROSS JOIN LATERAL (
+            SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
+            WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (walk.slot, walk.subscription_id)
+            ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
+        ) AS next
+    )
+    SELECT page.*, s.is_paused
+    FROM (SELECT * FROM walk LIMIT most) AS page
+    CROSS JOIN LATERAL (
+        SELECT paused_at IS NOT NULL AND removed_at IS NULL AS is_paused FROM subscriptions s
+        WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
+    ) AS s
+$$;
+REVOKE ALL ON FUNCTION pending_subscriptions(smallint, uuid, bigint) FROM PUBLIC;
+COMMENT ON FUNCTION pending_subscriptions(smallint, uuid, bigint) IS
+    'The next subscriptions after that slot and id which have pending deliveries, at most so many, each with the time of its first one and whether its deliveries wait. It reads two rows for each, whatever waits.';
+
 CREATE TABLE attempts (
     tenant_id   uuid        NOT NULL,
     delivery_id uuid        NOT NULL,

@@ -59,25 +59,9 @@ common::statements! {
     FROM unnest($1::text[]) AS q (queue)
     CROSS JOIN LATERAL (SELECT * FROM queue_states s WHERE s.queue = q.queue LIMIT 1) s";
 
-    /// A loose index scan: each step finds the next subscription with a pending delivery, and the first of these.
     const OLDEST_DUE = "-- deliveries.oldest_due
-    WITH RECURSIVE walk AS (
-        (SELECT slot, subscription_id, tenant_id, next_attempt_at FROM deliveries WHERE state = 'pending'
-         ORDER BY slot, subscription_id, next_attempt_at LIMIT 1)
-        UNION ALL
-        SELECT next.* FROM walk CROSS JOIN LATERAL (
-            SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
-            WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (walk.slot, walk.subscription_id)
-            ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
-        ) next
-    )
-    SELECT min(page.next_attempt_at) AS due
-    FROM (SELECT * FROM walk LIMIT 10000) page
-    CROSS JOIN LATERAL (
-        SELECT paused_at FROM subscriptions s
-        WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
-    ) s
-    WHERE s.paused_at IS NULL";
+    SELECT min(next_attempt_at) AS due
+    FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', 10000) page WHERE NOT is_paused";
 
     const OLDEST_PENDING = "-- outbox_pending.oldest
     SELECT min(created_at) AS created_at

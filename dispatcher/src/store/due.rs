@@ -25,27 +25,10 @@ common::statements! {
     ) AS d
     ", super::joined_to_delivery!());
 
-    // A loose index scan: each step finds the next subscription of any slot that has a pending delivery, and the first of these.
     const LOOK_AT = "
     -- deliveries.look
-    WITH RECURSIVE walk AS (
-        (SELECT slot, subscription_id, tenant_id, next_attempt_at FROM deliveries
-         WHERE state = 'pending' AND (slot, subscription_id) > ($1::smallint, $2::uuid)
-         ORDER BY slot, subscription_id, next_attempt_at LIMIT 1)
-        UNION ALL
-        SELECT next.* FROM walk CROSS JOIN LATERAL (
-            SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
-            WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (walk.slot, walk.subscription_id)
-            ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
-        ) AS next
-    )
-    SELECT page.slot, page.subscription_id, page.tenant_id, extract(epoch FROM page.next_attempt_at - now())::float8,
-           s.paused_at IS NOT NULL AND s.removed_at IS NULL
-    FROM (SELECT * FROM walk LIMIT $3::bigint) AS page
-    CROSS JOIN LATERAL (
-        SELECT paused_at, removed_at FROM subscriptions s
-        WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
-    ) AS s";
+    SELECT slot, subscription_id, tenant_id, extract(epoch FROM next_attempt_at - now())::float8, is_paused
+    FROM pending_subscriptions($1, $2, $3) AS page ORDER BY slot, subscription_id";
 }
 
 /// What is to be read of a subscription.

@@ -69,6 +69,18 @@ common::statements! {
         WHERE share.is_served
     ), taken AS (
         DELETE FROM outbox_pending WHERE ctid = ANY(ARRAY(SELECT row FROM chosen)) RETURNING tenant_id, event_id
+    ), subscribed AS MATERIALIZED (
+        SELECT s.tenant_id, s.subscription_id, s.key_prefix, s.event_types, k.origin
+        FROM share
+        CROSS JOIN LATERAL (
+            SELECT tenant_id, subscription_id, key_prefix, event_types FROM subscriptions s
+            WHERE s.tenant_id = share.tenant_id AND s.removed_at IS NULL OFFSET 0
+        ) AS s
+        LEFT JOIN LATERAL (
+            SELECT origin FROM api_keys k
+            WHERE k.prefix = s.key_prefix AND k.tenant_id IS NOT DISTINCT FROM s.tenant_id LIMIT 1
+        ) AS k ON true
+        WHERE share.is_served
     ), wanted AS MATERIALIZED (
         SELECT taken.tenant_id, taken.event_id, s.subscription_id
         FROM taken
@@ -76,19 +88,12 @@ common::statements! {
             SELECT event_type, key_prefix, origin, subscription_id FROM outbox o
             WHERE o.tenant_id = taken.tenant_id AND o.event_id = taken.event_id LIMIT 1
         ) AS o
-        CROSS JOIN LATERAL (
-            SELECT subscription_id, key_prefix, event_types FROM subscriptions s
-            WHERE s.tenant_id = taken.tenant_id AND s.removed_at IS NULL OFFSET 0
-        ) AS s
-        LEFT JOIN LATERAL (
-            SELECT origin FROM api_keys k
-            WHERE k.prefix = s.key_prefix AND k.tenant_id IS NOT DISTINCT FROM taken.tenant_id LIMIT 1
-        ) AS k ON true
+        JOIN subscribed AS s ON s.tenant_id = taken.tenant_id
         -- A test event has one receiver. Others go to those that want their type, except to the key that caused them, or whose
         -- registered origin they have (D24).
         WHERE CASE WHEN o.subscription_id IS NULL
             THEN (s.event_types IS NULL OR o.event_type = ANY(s.event_types))
-                 AND (o.key_prefix = s.key_prefix) IS NOT TRUE AND (o.origin = k.origin) IS NOT TRUE
+                 AND (o.key_prefix = s.key_prefix) IS NOT TRUE AND (o.origin = s.origin) IS NOT TRUE
             ELSE s.subscription_id = o.subscription_id END
     ), numbers AS (
         INSERT INTO delivery_numbers AS n (tenant_id, subscription_id, last_number)

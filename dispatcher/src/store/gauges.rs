@@ -24,26 +24,13 @@ common::statements! {
         SELECT 1 FROM deliveries WHERE state = 'dead' ORDER BY tenant_id, delivery_id LIMIT 100000
     ) AS dead";
 
-    // Of the first ten thousand subscriptions with pending deliveries, found as in deliveries.look.
+    // Of the first ten thousand subscriptions with pending deliveries.
     const DUE = "
     -- deliveries.due_backlog
-    WITH RECURSIVE walk AS (
-        (SELECT slot, subscription_id, tenant_id, next_attempt_at FROM deliveries WHERE state = 'pending'
-         ORDER BY slot, subscription_id, next_attempt_at LIMIT 1)
-        UNION ALL
-        SELECT next.* FROM walk CROSS JOIN LATERAL (
-            SELECT d.slot, d.subscription_id, d.tenant_id, d.next_attempt_at FROM deliveries d
-            WHERE d.state = 'pending' AND (d.slot, d.subscription_id) > (walk.slot, walk.subscription_id)
-            ORDER BY d.slot, d.subscription_id, d.next_attempt_at LIMIT 1
-        ) AS next
-    ), due AS MATERIALIZED (
-        SELECT page.slot, page.subscription_id, page.next_attempt_at
-        FROM (SELECT * FROM walk LIMIT 10000) AS page
-        CROSS JOIN LATERAL (
-            SELECT paused_at FROM subscriptions s
-            WHERE s.tenant_id = page.tenant_id AND s.subscription_id = page.subscription_id LIMIT 1
-        ) AS s
-        WHERE page.next_attempt_at <= now() AND s.paused_at IS NULL
+    WITH due AS MATERIALIZED (
+        SELECT slot, subscription_id, next_attempt_at
+        FROM pending_subscriptions(-1::smallint, '00000000-0000-0000-0000-000000000000', 10000) AS page
+        WHERE next_attempt_at <= now() AND NOT is_paused
     )
     SELECT (SELECT count(*) FROM (
                 SELECT 1 FROM due CROSS JOIN LATERAL (

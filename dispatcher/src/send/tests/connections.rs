@@ -57,7 +57,7 @@ async fn idle_connections_to_a_receiver_are_bounded() {
     };
     tokio::join!(sends, released);
     assert_eq!(receiver.accepted(), 40);
-    receiver.wait_for_connections(16).await;
+    receiver.wait_for_connections(32).await;
 }
 
 #[tokio::test]
