@@ -7,9 +7,13 @@ use super::{
     Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications,
 };
 use crate::state::{Credit, CreditState, Invoice, Money, NotificationKind, TenantState};
+use chrono::{DateTime, TimeDelta, Utc};
 use common::model::{ClientId, TripId, text};
 use common::version::next_version;
 use serde_json::value::RawValue;
+
+/// How far `asOf` may be ahead of the clock. A later one would keep every newer balance out.
+const AHEAD_MAX: TimeDelta = TimeDelta::days(1);
 
 /// How `booking.credit_applied` names its invoice: by the first of these fields that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ pub(super) fn apply_credit_updated(
     let payload = event.payload()?;
     let mut warnings = Warnings::default();
     let client_id = contact::upsert(state, &event.identity(), &mut warnings, ctx);
-    if let Some(sent) = parse_credit(client_id, &payload, &mut warnings) {
+    if let Some(sent) = parse_credit(client_id, &payload, &mut warnings, ctx.now) {
         refresh(state, sent);
     }
     Ok(EventEffects::for_client(client_id, warnings))
@@ -112,14 +116,19 @@ fn notify_owner(
 }
 
 /// Parses a balance; `None` without a valid `asOf`. Other invalid fields are added to the warnings and left null.
-fn parse_credit(client_id: ClientId, payload: &Payload<'_>, warnings: &mut Warnings) -> Option<Credit> {
+fn parse_credit(
+    client_id: ClientId,
+    payload: &Payload<'_>,
+    warnings: &mut Warnings,
+    now: DateTime<Utc>,
+) -> Option<Credit> {
     let mut fields = FieldReader { payload, kind: CREDIT_FIELD, warnings };
     let membership_id = fields.field("membershipId", trimmed(text::EXTERNAL_ID));
     let corporate_name = fields.field("corporateName", trimmed(text::NAME));
     let available_paise = fields.field("availablePaise", whole);
     let granted_paise = fields.field("grantedPaise", whole);
     let redeemable_percent = fields.field("redeemablePercent", percent);
-    let as_of = fields.field("asOf", instant);
+    let as_of = fields.field("asOf", instant).filter(|as_of| *as_of <= now + AHEAD_MAX);
     if as_of.is_none() {
         fields.warnings.push_rejected(CREDIT_FIELD, "asOf");
     }

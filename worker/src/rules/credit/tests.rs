@@ -143,6 +143,8 @@ fn without_a_valid_as_of_nothing_is_updated() {
         json!({"availablePaise": 1, "asOf": "2026-05-01"}),
         json!({"availablePaise": 1, "asOf": "2026-05-01T10:00:00"}),
         json!({"availablePaise": 1, "asOf": 1_777_629_600}),
+        json!({"availablePaise": 1, "asOf": "2026-05-02T12:00:00.001Z"}),
+        json!({"availablePaise": 1, "asOf": "9999-12-31T23:59:59Z"}),
     ] {
         let result = update(&mut world, payload);
         assert_eq!(
@@ -151,6 +153,8 @@ fn without_a_valid_as_of_nothing_is_updated() {
         );
     }
     assert!(world.state.credits.values().next().is_none());
+    let a_day_ahead = update(&mut world, json!({"availablePaise": 1, "asOf": "2026-05-02T12:00:00Z"}));
+    assert!(a_day_ahead.warnings.is_empty() && world.state.credits.values().next().is_some());
 }
 
 #[test]
