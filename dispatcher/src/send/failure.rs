@@ -3,9 +3,10 @@
 use super::attempt::Outcome;
 use super::connect_error::ConnectError;
 use super::receiver_connection::NotBegun;
-use super::response_head::LargeHead;
+use super::response_head::{LargeHead, SeenStatus};
 use super::settings::CA_FILE;
 use common::tls::explain_certificate_of;
+use hyper::http::Extensions;
 use hyper_util::client::legacy;
 use std::error::Error;
 use std::io;
@@ -17,7 +18,7 @@ const MAX_TEXT: usize = 300;
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) outcome: Outcome,
-    /// The status of a response whose head was too large to be read completely.
+    /// The status of a response whose head is too large or malformed.
     pub(super) status: Option<u16>,
     pub(super) text: String,
 }
@@ -34,11 +35,10 @@ impl Failure {
             let text = certificate.map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
             return Self::new(failed.outcome(), &text);
         }
-        if let Some(LargeHead { status }) = cause::<LargeHead>(error)
-            && *status >= 100
-        {
-            let text = LargeHead { status: *status }.to_string();
-            return Self { outcome: Outcome::of_status(*status), status: Some(*status), text };
+        let has_bad_head = cause::<LargeHead>(error).is_some()
+            || cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
+        if let Some(status) = seen_status(error).filter(|_| has_bad_head) {
+            return Self { outcome: Outcome::of_status(status), status: Some(status), text: lost(error) };
         }
         // In TLS 1.3 a receiver may reject the connection after the handshake.
         if let Some(cause) = cause::<rustls::Error>(error) {
@@ -51,6 +51,13 @@ impl Failure {
 /// Whether nothing of the request was sent, because the receiver had closed the idle connection.
 pub(super) fn is_not_begun(error: &legacy::Error) -> bool {
     cause::<NotBegun>(error).is_some()
+}
+
+/// The status of the response that the connection of a failed request has begun to read.
+fn seen_status(error: &legacy::Error) -> Option<u16> {
+    let mut extras = Extensions::new();
+    error.connect_info()?.get_extras(&mut extras);
+    extras.get::<SeenStatus>()?.get()
 }
 
 fn lost(error: &legacy::Error) -> String {

@@ -106,7 +106,7 @@ impl ReceiverStream {
             return Err(io::Error::other(NotBegun));
         }
         if !matches!(self.phase, Phase::Sending) {
-            self.head = ResponseHead::default();
+            self.head.begin();
         }
         self.phase = Phase::Sending;
         Ok(())
@@ -137,7 +137,7 @@ fn is_quiet(stream: &TcpStream) -> bool {
 
 impl Connection for ReceiverStream {
     fn connected(&self) -> Connected {
-        let connected = Connected::new();
+        let connected = Connected::new().extra(self.head.seen.clone());
         if !self.counted.keep {
             connected.poison();
         }

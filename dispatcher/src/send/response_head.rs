@@ -1,25 +1,37 @@
-//! A bound on the heads of responses. A longer head still has a status, which decides (D42).
+//! The status of a response, and a bound on its head. The status decides even if the head is too long or malformed (D42).
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use thiserror::Error;
 
 /// The most that is read of a response's head, in bytes.
 pub(super) const BYTES_MAX: usize = 64 << 10;
 /// The most header lines that are read.
 pub(super) const LINES_MAX: usize = 500;
-/// Length of `HTTP/1.1 200`.
-const STATUS_END: usize = 12;
+/// Length of `HTTP/1.1 200` and the character behind it.
+const STATUS_END: usize = 13;
 
-/// A response's head exceeds the bounds. Of it only the status is used.
+/// A response's head exceeds the bounds.
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the response's head is too large")]
-pub(super) struct LargeHead {
-    pub(super) status: u16,
+pub(super) struct LargeHead;
+
+/// The status of the last response that began on a connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenStatus(Arc<AtomicU16>);
+
+impl SeenStatus {
+    /// The status, unless there is none or it is interim.
+    pub(super) fn get(&self) -> Option<u16> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|status| *status >= 200)
+    }
 }
 
 /// Follows the head of a response as it is read.
 #[derive(Debug, Default)]
 pub(super) struct ResponseHead {
+    pub(super) seen: SeenStatus,
     start: Vec<u8>,
     bytes: usize,
     lines: usize,
@@ -28,7 +40,13 @@ pub(super) struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Counts bytes that were read. The error is a [`LargeHead`], if the response begins with a status.
+    /// The head of the next response, or of the one that follows an interim response.
+    pub(super) fn begin(&mut self) {
+        self.seen.0.store(0, Ordering::Relaxed);
+        *self = Self { seen: self.seen.clone(), ..Self::default() };
+    }
+
+    /// Counts bytes that were read. The error is a [`LargeHead`].
     pub(super) fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
         for byte in bytes {
             if self.is_complete {
@@ -36,8 +54,7 @@ impl ResponseHead {
             }
             self.count(*byte);
             if self.bytes > BYTES_MAX || self.lines > LINES_MAX {
-                let status = self.status().unwrap_or_default();
-                return Err(io::Error::other(LargeHead { status }));
+                return Err(io::Error::other(LargeHead));
             }
         }
         Ok(())
@@ -47,6 +64,7 @@ impl ResponseHead {
         self.bytes += 1;
         if self.start.len() < STATUS_END {
             self.start.push(byte);
+            self.seen.0.store(self.status().unwrap_or_default(), Ordering::Relaxed);
         }
         match byte {
             b'\n' if self.line_bytes == 0 && self.lines > 0 => self.end(),
@@ -56,15 +74,19 @@ impl ResponseHead {
         }
     }
 
-    /// An interim response is followed by another head.
     fn end(&mut self) {
         let is_interim = self.status().is_some_and(|status| (100..200).contains(&status) && status != 101);
-        *self = Self { is_complete: !is_interim, ..Self::default() };
+        if is_interim {
+            self.begin();
+        } else {
+            self.is_complete = true;
+        }
     }
 
     fn status(&self) -> Option<u16> {
-        let digits = self.start.strip_prefix(b"HTTP/1.")?.get(2..)?;
-        std::str::from_utf8(digits).ok()?.parse().ok().filter(|status| *status >= 100)
+        let (digits, behind) = self.start.strip_prefix(b"HTTP/1.")?.get(2..)?.split_at_checked(3)?;
+        let is_whole = behind.first()?.is_ascii_whitespace();
+        std::str::from_utf8(digits).ok()?.parse().ok().filter(|_| is_whole)
     }
 }
 
@@ -72,9 +94,11 @@ impl ResponseHead {
 mod tests {
     use super::*;
 
+    /// The status of a head that is too large, or 0.
     fn large(head: &str) -> Option<u16> {
-        let error = ResponseHead::default().read(head.as_bytes()).err()?;
-        error.get_ref()?.downcast_ref::<LargeHead>().map(|large| large.status)
+        let mut read = ResponseHead::default();
+        let error = read.read(head.as_bytes()).err()?;
+        error.get_ref()?.downcast_ref::<LargeHead>().map(|_| read.seen.get().unwrap_or_default())
     }
 
     #[test]

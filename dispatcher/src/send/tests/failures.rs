@@ -126,6 +126,11 @@ async fn a_connection_that_breaks_before_a_status_is_lost() {
         (Behavior::Close, "the connection was closed before a response"),
         (Behavior::Garbage("SSH-2.0-OpenSSH_9.2\r\n".into()), "the response is not HTTP/1.1"),
         (Behavior::Garbage("HTTP/1.1 2x0 OK\r\n\r\n".into()), "the response is not HTTP/1.1"),
+        (Behavior::Garbage("HTTP/1.1 2000 OK\r\n\r\n".into()), "the response is not HTTP/1.1"),
+        (
+            Behavior::Garbage("HTTP/1.1 103 A\r\n\r\nHTTP/1.1 2x0 OK\r\n\r\n".into()),
+            "the response is not HTTP/1.1",
+        ),
         (Behavior::Garbage("HTTP/1.1 200 OK\r\ncontent-le".into()), "the connection was closed before"),
     ] {
         let what = format!("{behavior:?}");
@@ -136,19 +141,27 @@ async fn a_connection_that_breaks_before_a_status_is_lost() {
 }
 
 #[tokio::test]
-async fn a_status_counts_however_large_its_head_is() {
-    let heads =
-        [(101, "x".to_owned()), (10, "x".repeat(2_000)), (600, "x".to_owned()), (2, "x".repeat(100_000))];
-    for (lines, value) in heads {
-        let head: String = (0..lines).map(|n| format!("x-{n}: {value}\r\n")).collect();
+async fn a_status_counts_however_large_or_malformed_its_head_is() {
+    let lines =
+        |count: usize, value: &str| -> String { (0..count).map(|n| format!("x-{n}: {value}\r\n")).collect() };
+    let heads = [
+        &lines(101, "x"),
+        &lines(10, &"x".repeat(2_000)),
+        &lines(600, "x"),
+        &lines(2, &"x".repeat(100_000)),
+        "content-length: 1\r\n",
+        "content-length: abc\r\n",
+        "content-length: -1\r\n",
+    ];
+    let early = "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n";
+    for (head, before) in heads.into_iter().flat_map(|head| [(head, ""), (head, early)]) {
         for (status, outcome) in [(200, Outcome::Delivered), (503, Outcome::ServerError)] {
-            let behavior =
-                Behavior::Garbage(format!("HTTP/1.1 {status} OK\r\n{head}content-length: 0\r\n\r\n").into());
-            let (attempt, _receiver) = attempt(LONG, behavior).await;
+            let response = format!("{before}HTTP/1.1 {status} OK\r\n{head}content-length: 0\r\n\r\n");
+            let (attempt, _receiver) = attempt(LONG, Behavior::Garbage(response.into())).await;
             assert_eq!(
                 (attempt.outcome, attempt.status, attempt.error),
                 (outcome, Some(status), None),
-                "{lines}"
+                "{head}"
             );
         }
     }
