@@ -4,7 +4,7 @@
 //! reports all faults, each with its place, such as `travelers[2].type`:
 //!
 //! - an unknown field, at any depth, and a repeated one;
-//! - a null, and a wrong JSON type: 1 for true, `"2"` for 2. A whole number has no fraction and no exponent;
+//! - a null, and a wrong JSON type: 1 for true, `"2"` for 2;
 //! - a date that does not exist, an end before the start, an unassigned code, an amount without currency or the reverse (D22);
 //! - a text that is too long or blank (D6, D21a), and a phone without a digit. Unknown values must be omitted,
 //!   not sent empty. Three texts may be blank: an empty `guestNationality` clears it, `reason` is checked by the rule
@@ -19,6 +19,7 @@
 mod brief;
 mod canonical;
 mod client;
+mod digits;
 mod fault;
 mod itinerary;
 mod lead;
@@ -77,7 +78,8 @@ impl From<Faults> for BodyError {
 /// Parses the body of a records route.
 pub fn parse<T: RecordBody>(body: &[u8]) -> Result<T, BodyError> {
     check_json(body)?;
-    let tree = Node::parse(body).map_err(|_| Faults::one("", "is not valid JSON"))?;
+    let sent = digits::replace_long_numbers(&String::from_utf8_lossy(body));
+    let tree = Node::parse(sent.as_bytes()).map_err(|_| Faults::one("", "is not valid JSON"))?;
     let mut faults = repeated::find_repeated_fields(&tree);
     match deserr::deserialize::<T, Node, Faults>(tree) {
         Ok(record) if faults.is_empty() => with_itinerary(record, body),

@@ -43,7 +43,7 @@ fn not_blank(sent: &str) -> Result<&str, &'static str> {
 }
 
 /// A number as the readers of `model::number` take it. Of a fraction, these are the shortest digits that give the same double:
-/// those that were sent, up to 15 of them.
+/// those that were sent, or others that are read as the same value.
 pub(crate) fn number_text<V: IntoValue>(value: &Value<V>) -> Option<String> {
     match value {
         Value::Integer(number) => Some(number.to_string()),

@@ -1,7 +1,7 @@
 //! Corporate credit: `booking.credit_applied` and `employee.credit_updated` (specification: Inbound event
 //! types; D15b).
 
-use super::payload::{FieldReader, FieldResult, Payload, Rejected, instant, number, trimmed, whole};
+use super::payload::{FieldReader, FieldResult, Payload, Rejected, amount, instant, trimmed, whole};
 use super::warnings::CREDIT_FIELD;
 use super::{
     Context, Event, EventEffects, InternalError, Refusal, Warnings, contact, lead, money, notifications,
@@ -157,8 +157,7 @@ fn refresh(state: &mut TenantState, sent: Credit) {
 }
 
 fn percent(raw: &RawValue) -> FieldResult<f64> {
-    let percent: f64 = number(raw)?.parse().map_err(|_| Rejected)?;
-    if (0.0..=100.0).contains(&percent) { Ok(Some(percent + 0.0)) } else { Err(Rejected) }
+    amount(raw)?.filter(|percent| *percent <= 100.0).map(Some).ok_or(Rejected)
 }
 
 #[cfg(test)]

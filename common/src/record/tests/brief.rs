@@ -6,13 +6,13 @@ use crate::record::{LeadBody, Nationality, TripPatch};
 
 #[test]
 fn parses_every_field_of_a_brief() {
-    let body = r#"{"destination": " Goa ", "travelDates": {"startDate": "2028-02-29", "endDate": "2028-02-29"},
+    let body = r#"{"destination": " \"Goa 2.0000000000000000001 ", "travelDates": {"startDate": "2028-02-29", "endDate": "2028-02-29"},
         "party": {"adults": 2, "children": 1, "childAges": [7], "rooms": 1}, "budget": {"amount": 1000.5, "currency": "INR"},
         "guestNationality": "IN"}"#;
     let day = parse_date("2028-02-29");
     let party = Party { adults: Some(2), children: Some(1), child_ages: Some(vec![7]), rooms: Some(1) };
     let brief = valid::<LeadBody>(body).brief();
-    assert_eq!(brief.destination.as_deref(), Some("Goa"));
+    assert_eq!(brief.destination.as_deref(), Some("\"Goa 2.0000000000000000001"));
     assert_eq!(brief.travel_dates, TravelDates::new(day, day));
     assert_eq!(brief.party.as_ref(), Some(&party));
     assert_eq!(brief.budget, Budget::from_amount(1000.5, "INR"));
@@ -47,6 +47,16 @@ fn each_fault_of_a_brief_has_its_message() {
         ("party", r#"{"adults": -1}"#, "party.adults: must be a whole number from 0 to 1000"),
         ("party", r#"{"childAges": 7}"#, "party.childAges: must be an array"),
         ("party", r#"{"childAges": [7, "8"]}"#, "party.childAges[1]: must be a whole number from 0 to 1000"),
+        (
+            "party",
+            r#"{"adults": 2.0000000000000000001}"#,
+            "party.adults: must be a whole number from 0 to 1000",
+        ),
+        (
+            "destination",
+            r#""\"2\\", "budget": {"amount": 0.1000000000000000055, "currency": "INR"}"#,
+            "budget.amount: must have at most 15 significant digits",
+        ),
         ("budget", "{}", "budget: must have amount and currency, or notes"),
         ("budget", r#"{"amount": 1}"#, "budget.currency: is required with amount"),
         ("budget", r#"{"currency": "INR"}"#, "budget.amount: is required with currency"),
