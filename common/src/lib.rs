@@ -8,6 +8,7 @@ pub mod advisor;
 pub mod broker;
 pub mod bundle;
 pub mod caller;
+pub mod causes;
 pub mod clock;
 pub mod cpu_bound;
 pub mod critical_task;

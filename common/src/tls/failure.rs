@@ -2,9 +2,11 @@
 
 use super::options::OptionNames;
 use super::roots::is_authoritys;
+use crate::causes::cause;
 use chrono::DateTime;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error};
+use std::error::Error as StdError;
 use std::io;
 use thiserror::Error;
 
@@ -47,10 +49,10 @@ fn explain(error: &Error, names: &OptionNames) -> String {
     }
 }
 
-/// What is wrong with the certificate of a server, where that is the cause of an error of TLS. `roots` is the setting that names
-/// trusted certificates.
-pub fn explain_certificate_of(error: &Error, roots: &str) -> Option<String> {
-    let Error::InvalidCertificate(fault) = error else { return None };
+/// What is wrong with the certificate of a server, where that is the cause of an error. `roots` is the setting that names trusted
+/// certificates.
+pub fn explain_certificate_of(error: &(dyn StdError + 'static), roots: &str) -> Option<String> {
+    let Error::InvalidCertificate(fault) = cause(error)? else { return None };
     Some(explain_certificate(fault, roots))
 }
 

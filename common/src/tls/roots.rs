@@ -137,12 +137,13 @@ impl ServerCertVerifier for Verifier {
 mod tests {
     use super::super::explain_certificate_of;
     use super::*;
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
     /// What `openssl req -x509 -addext subjectAltName=DNS:localhost` makes.
-    fn self_signed() -> rcgen::Certificate {
+    fn self_signed(last_year: i32) -> rcgen::Certificate {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_after = date_time_ymd(last_year, 1, 1);
         params.self_signed(&KeyPair::generate().unwrap()).unwrap()
     }
 
@@ -162,13 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn a_self_signed_certificate_is_accepted_if_it_is_listed_and_names_the_host() {
-        let (own, other) = (self_signed(), self_signed());
+    fn a_self_signed_certificate_is_accepted_if_it_is_listed_valid_and_names_the_host() {
+        let (own, other, expired) = (self_signed(4096), self_signed(4096), self_signed(2020));
         assert_eq!(verified(&own, &own, "localhost"), Ok(()));
         let misnamed = verified(&own, &own, "elsewhere.example").unwrap_err();
         assert!(
             explain_certificate_of(&misnamed, "FILE").unwrap().contains("not valid for elsewhere.example")
         );
+        let late = verified(&expired, &expired, "late.example").unwrap_err();
+        assert!(explain_certificate_of(&late, "FILE").unwrap().contains("expired at 2020-01-01"));
         let unlisted = verified(&other, &own, "stranger.example").unwrap_err();
         assert!(
             explain_certificate_of(&unlisted, "FILE").unwrap().contains("(CA:TRUE) that FILE does not list")

@@ -5,10 +5,10 @@ use super::connect_error::ConnectError;
 use super::receiver_connection::NotBegun;
 use super::response_head::{LargeHead, SeenStatus};
 use super::settings::CA_FILE;
+use common::causes::cause;
 use common::tls::explain_certificate_of;
 use hyper::http::Extensions;
 use hyper_util::client::legacy;
-use std::error::Error;
 use std::io;
 
 /// Longest text, in bytes. Parts of it can come from the receiver, such as its certificate's names.
@@ -30,9 +30,8 @@ impl Failure {
 
     pub(super) fn of(error: &legacy::Error) -> Self {
         if let Some(failed) = cause::<ConnectError>(error) {
-            let certificate =
-                cause::<rustls::Error>(failed).and_then(|tls| explain_certificate_of(tls, CA_FILE));
-            let text = certificate.map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
+            let text = explain_certificate_of(failed, CA_FILE)
+                .map_or_else(|| failed.to_string(), |what| format!("TLS: {what}"));
             return Self::new(failed.outcome(), &text);
         }
         let has_bad_head = cause::<LargeHead>(error).is_some()
@@ -73,23 +72,6 @@ fn lost(error: &legacy::Error) -> String {
         Some(cause) => format!("connection lost: {cause}"),
         None => format!("connection lost: {error}"),
     }
-}
-
-/// The first error of this type among the causes of `error`.
-fn cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        // An I/O error hides what it wraps from `source`.
-        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = match wrapped {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        };
-    }
-    None
 }
 
 /// A text that can be stored and shown.

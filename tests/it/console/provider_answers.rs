@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
-use tests::{Behavior, HttpResponse, Program, Receiver, World, now};
+use tests::{Authority, Behavior, HttpResponse, Program, Receiver, World, WorldBuilder, now};
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 const TOKEN: &str = "/token";
@@ -27,8 +27,12 @@ fn with(mut base: Value, other: &Value) -> Value {
 
 impl Provider {
     fn start() -> Self {
+        Self::on(Receiver::http())
+    }
+
+    fn on(server: Receiver) -> Self {
         let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-        let provider = Self { server: Receiver::http(), key };
+        let provider = Self { server, key };
         provider.set_discovery(&json!({}));
         let key = json!({"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": URL_SAFE_NO_PAD.encode(provider.key.public_key_raw()),
             "use": "sig", "alg": "EdDSA", "x5c": "none", "key_ops": 1});
@@ -57,7 +61,11 @@ impl Provider {
     }
 
     async fn console(&self) -> ConsoleWorld {
-        let world = World::with().ingests(0).workers(0);
+        self.console_of(World::with()).await
+    }
+
+    async fn console_of(&self, world: WorldBuilder) -> ConsoleWorld {
+        let world = world.ingests(0).workers(0);
         let world = world.set("CONNECT_OIDC_ISSUER", &self.server.url("")).set("CONNECT_OIDC_GROUPS", GROUPS);
         let world = world.set("CONNECT_OIDC_CLIENT_ID", "connect").set("CONNECT_OIDC_CLIENT_SECRET", "s");
         ConsoleWorld::of(world.set("CONNECT_OIDC_AUDIENCES", "project-1, project-2")).await
@@ -151,9 +159,7 @@ async fn a_token_that_is_not_for_this_sign_in_is_refused_with_its_field() {
         assert_unusable(&provider.sign_in(&mut console.visitor(), changed).await, field);
     }
     // Repeated lines are limited, so the first one is there.
-    let logs = console.program().logs();
-    let logged = "the provider's answer can't be used: alg: must be one of";
-    assert!(logs.contains("sign-in by OpenID Connect refused") && logs.contains(logged), "{logs}");
+    console.program().until_logged("the provider's answer can't be used: alg: must be one of").await;
     assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 0);
 }
 
@@ -172,8 +178,7 @@ async fn an_answer_that_cannot_be_used_is_no_outage() {
         let response = program.http().get("/sign-in/oidc").await.expect("a response");
         assert_unusable(&response, field);
         assert!(body(&response).contains("links work without it"), "{}", body(&response));
-        let logged = format!("the provider's answer can't be used: {field}");
-        assert!(program.logs().contains(&logged), "{}", program.logs());
+        program.until_logged(&format!("the provider's answer can't be used: {field}")).await;
     }
     provider.set_discovery(&json!({}));
     let mut visitor = console.visitor();
@@ -188,5 +193,29 @@ async fn an_answer_that_cannot_be_used_is_no_outage() {
         provider.server.respond(TOKEN, behavior.clone());
         let response = complete(&mut visitor, &url).await;
         assert_eq!(response.status, status, "{behavior:?}: {}", body(&response));
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_accepted_is_no_outage() {
+    const NAMES: [&str; 1] = ["127.0.0.1"];
+    let (trusted, own) = (Authority::new(), Authority::self_signed(&NAMES));
+    let expired = Authority::expired_self_signed(&NAMES);
+    for (presented, listed, why) in [
+        (&trusted, &trusted, None),
+        (&own, &own, None),
+        (&trusted, &own, Some("not signed by a trusted authority; set CONNECT_OIDC_CA_FILE")),
+        (&expired, &expired, Some("certificate expired at 2020-01-01")),
+    ] {
+        let provider = Provider::on(Receiver::https_for(presented, &NAMES));
+        let file = listed.file().display().to_string();
+        let console = provider.console_of(World::with().set("CONNECT_OIDC_CA_FILE", &file)).await;
+        let Some(why) = why else {
+            assert_eq!(provider.sign_in(&mut console.visitor(), &json!({})).await.status, 303);
+            continue;
+        };
+        assert_unusable(&console.visitor().get("/sign-in/oidc").await, "certificate");
+        assert_eq!(provider.server.count(), 0, "{why}");
+        console.program().until_logged(why).await;
     }
 }

@@ -51,7 +51,18 @@ impl Authority {
 
     /// What `openssl req -x509 -addext subjectAltName=…` makes: servers of these names present the authority's own certificate.
     pub fn self_signed(names: &[&str]) -> Self {
-        let mut authority = Self::create(Self::params(names));
+        Self::create_own(Self::params(names))
+    }
+
+    /// Like [`self_signed`](Self::self_signed), and expired.
+    pub fn expired_self_signed(names: &[&str]) -> Self {
+        let mut params = Self::params(names);
+        params.not_after = date_time_ymd(2020, 1, 1);
+        Self::create_own(params)
+    }
+
+    fn create_own(params: CertificateParams) -> Self {
+        let mut authority = Self::create(params);
         let certificate = std::fs::read_to_string(&authority.file).expect("the authority's file");
         authority.own = Some(Certificate { certificate, key: authority.issuer.key().serialize_pem() });
         authority

@@ -90,8 +90,7 @@ impl Transport {
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), ProviderError> {
         let response = self.0.request(request).await;
-        let (head, body) =
-            response.map_err(|error| ProviderError::Unavailable(with_causes(&error)))?.into_parts();
+        let (head, body) = response.map_err(|error| failure(&error))?.into_parts();
         let body = Limited::new(body, RESPONSE_BYTES_MAX).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 ProviderError::unusable("body", &format!("must have at most {RESPONSE_BYTES_MAX} bytes"))
@@ -116,19 +115,19 @@ pub(super) fn is_allowed(url: &Url, is_local: bool) -> bool {
     }
 }
 
-/// The library's own text says only that there was no connection.
-fn with_causes(error: &dyn StdError) -> String {
+/// Why there is no response. A certificate that is not accepted is no outage: trying again does not help. Of other failures the
+/// library's own text says only that there was no connection.
+fn failure(error: &(dyn StdError + 'static)) -> ProviderError {
+    if let Some(what) = explain_certificate_of(error, CA_FILE) {
+        return ProviderError::unusable("certificate", &what);
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
-        let tls = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if let Some(what) = tls.and_then(|tls| explain_certificate_of(tls.downcast_ref()?, CA_FILE)) {
-            return format!("{text}: {what}");
-        }
         text = format!("{text}: {source}");
         cause = source.source();
     }
-    text
+    ProviderError::Unavailable(text)
 }
 
 #[cfg(test)]
