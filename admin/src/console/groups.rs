@@ -1,11 +1,10 @@
 //! Sign-in of people whom an identity provider or a proxy has verified, with the rights of their groups.
 
-use super::sessions::{self, NewSession};
-use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
+use super::{PendingSignIn, Role, SignInMethod, SignedInIdentity, sessions};
 use crate::audit::{Actor, AuditAction, record_before};
 use crate::input::{Name, TenantSlug};
 use crate::{AdminError, tenants};
-use chrono::{DateTime, Utc};
+use common::sealed::Secret;
 use common::settings::SettingValue;
 use tokio_postgres::Client;
 
@@ -79,20 +78,11 @@ pub struct VerifiedPerson {
     pub method: SignInMethod,
 }
 
-/// A sign-in that begins at most one session.
-#[derive(Clone, Copy, Debug)]
-pub struct OneTimeSignIn<'a> {
-    /// The text that names it.
-    pub state: &'a str,
-    /// When it expires.
-    pub expires_at: DateTime<Utc>,
-}
-
 /// What became of an attempt to sign in.
 #[derive(Debug)]
 pub enum SignIn {
-    /// The person is signed in.
-    SignedIn(NewSession),
+    /// The person is signed in, in the session with this token.
+    SignedIn(Secret),
     /// None of the person's groups gives access. This was recorded.
     NoAccess,
     /// The sign-in has begun a session before.
@@ -100,12 +90,12 @@ pub enum SignIn {
 }
 
 /// Begins a session of somebody whose identity was verified, with the role that `roles` gives to their groups. The session with
-/// the token `replaced`, which the browser had before, ends.
+/// the token `replaced`, which the browser had before, ends. The sign-in `pending` begins at most one session.
 pub async fn sign_in_person(
     client: &mut Client,
     roles: &GroupRoles,
     person: &VerifiedPerson,
-    one_time: Option<OneTimeSignIn<'_>>,
+    pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
 ) -> Result<SignIn, AdminError> {
     let Some(grant) = roles.grant(&person.groups) else {
@@ -127,9 +117,7 @@ pub async fn sign_in_person(
         },
     };
     let identity = SignedInIdentity { role: grant.role, tenant, person: person.name.clone() };
-    let one_time = one_time.map(|sign_in| (TokenHash::of(sign_in.state), sign_in.expires_at));
-    let begun =
-        sessions::begin_verified_session(client, &identity, person.method, one_time, replaced).await?;
+    let begun = sessions::begin_verified_session(client, &identity, person.method, pending, replaced).await?;
     Ok(begun.map_or(SignIn::Replayed, SignIn::SignedIn))
 }
 

@@ -1,15 +1,19 @@
 //! Links that sign in once: for operators and members of an agency, and for partners.
 
-use super::sessions::{self, NewSession};
-use super::{Role, SignInMethod, SignedInIdentity, TokenHash};
+use super::{Role, SignInMethod, SignedInIdentity, TokenHash, find_session, sessions};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transact;
 use crate::{AdminError, secrets, store, tenants};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
 use common::clock;
+use common::sealed::Secret;
 use common::settings::ConsoleUrl;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
+use sha2::Sha256;
 use tokio_postgres::{Client, Transaction};
 
 /// How long a link can be used.
@@ -91,24 +95,35 @@ pub async fn is_link_valid(client: &Client, token: &str) -> Result<bool, AdminEr
     store::console::is_link_valid(client, &TokenHash::of(token), clock::now()).await
 }
 
-/// Uses up the link with the token `link` and begins a session with a new token; `None` if the link is unknown, expired or used.
-/// The session with the token `replaced`, which the browser had before, ends.
+/// The token of the session that a form with the token `link` begins. It follows from the link and the form's id, which only the
+/// browser that was shown the form knows: sent twice, the form leads to the same session (D41). Without an id it is a new one.
+pub fn link_session(link: &str, form_id: &str) -> Result<Secret, AdminError> {
+    if form_id.is_empty() {
+        return sessions::new_token();
+    }
+    let mac = Hmac::<Sha256>::new_from_slice(link.as_bytes()).expect("HMAC takes keys of any length");
+    let mac = mac.chain_update("connect/console-session/v1:").chain_update(form_id).finalize();
+    Ok(Secret::new(format!("cn_{}", URL_SAFE_NO_PAD.encode(mac.into_bytes()))))
+}
+
+/// Uses up the link with the token `link` and begins the session with the token `session`. Returns `false` if the link is unknown,
+/// expired or used, and this session does not exist. The session with the token `replaced`, which the browser had before, ends.
 pub async fn use_link(
     client: &mut Client,
     link: &str,
+    session: &Secret,
     replaced: Option<&str>,
-) -> Result<Option<NewSession>, AdminError> {
-    let (now, token) = (clock::now(), sessions::new_token()?);
-    let (link, hash) = (TokenHash::of(link), TokenHash::of(token.reveal()));
+) -> Result<bool, AdminError> {
+    let now = clock::now();
+    let (link, hash) = (TokenHash::of(link), TokenHash::of(session.reveal()));
     let begin = async |tx: &Transaction<'_>| {
         let Some((identity, method)) = store::console::use_up_link(tx, &link, now).await? else {
-            return Ok(None);
+            return Ok(false);
         };
         sessions::insert_session(tx, &hash, (&identity, method), replaced, now).await?;
-        Ok(Some(identity))
+        Ok(true)
     };
-    let identity = transact(client, begin).await?;
-    Ok(identity.map(|identity| NewSession { token, identity }))
+    Ok(transact(client, begin).await? || find_session(client, session.reveal(), false).await?.is_some())
 }
 
 /// How long a partner's link can be used.

@@ -7,7 +7,7 @@ use crate::{AdminError, secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use common::sealed::{MasterKey, MasterKeys};
+use common::sealed::{MasterKey, MasterKeys, Secret};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -30,6 +30,8 @@ pub struct PendingSignIn {
     pub nonce: String,
     /// Proves to the provider that the code is redeemed by who asked for it (PKCE).
     pub verifier: String,
+    /// The token of the session that it begins: a repeated callback of the browser leads to the same one.
+    pub session: Secret,
 }
 
 impl PendingSignIn {
@@ -58,7 +60,15 @@ impl PendingSignIn {
 
     fn derive(key: &MasterKey, cookie: String, expires_at: DateTime<Utc>) -> Self {
         let text = |what| URL_SAFE_NO_PAD.encode(mac(key, what, &cookie).finalize().into_bytes());
-        Self { expires_at, state: text("state"), nonce: text("nonce"), verifier: text("verifier"), cookie }
+        let session = Secret::new(format!("cn_{}", text("session")));
+        Self {
+            expires_at,
+            state: text("state"),
+            nonce: text("nonce"),
+            verifier: text("verifier"),
+            session,
+            cookie,
+        }
     }
 }
 
@@ -89,6 +99,7 @@ mod tests {
         let begun = PendingSignIn::begin(&keys(1, None), now()).unwrap();
         let resumed = PendingSignIn::resume(&keys(1, None), &begun.cookie, &begun.state, now()).unwrap();
         assert_eq!((&resumed.nonce, &resumed.verifier), (&begun.nonce, &begun.verifier));
+        assert_eq!(resumed.session, begun.session);
         assert_eq!(resumed.expires_at, now() + PENDING_LIFETIME);
         let texts = [&begun.state, &begun.nonce, &begun.verifier];
         assert!(texts.iter().all(|text| text.len() == 43 && !begun.cookie.contains(*text)));

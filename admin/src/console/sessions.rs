@@ -1,6 +1,6 @@
 //! Sessions of people who are signed in.
 
-use super::{Session, SignInMethod, SignedInIdentity, TokenHash};
+use super::{PendingSignIn, Session, SignInMethod, SignedInIdentity, TokenHash};
 use crate::audit::{Actor, AuditAction, record};
 use crate::input::Name;
 use crate::transact;
@@ -21,34 +21,26 @@ const IDLE_MAX: TimeDelta = TimeDelta::minutes(30);
 /// A session ends after this time in any case.
 pub(super) const SESSION_MAX: TimeDelta = TimeDelta::hours(12);
 
-/// A session that has begun.
-#[derive(Debug)]
-pub struct NewSession {
-    /// For the cookie; it cannot be read again.
-    pub token: Secret,
-    /// Who is signed in.
-    pub identity: SignedInIdentity,
-}
-
 /// A new token of a session.
 pub(super) fn new_token() -> Result<Secret, AdminError> {
     secrets::new_secret("cn_")
 }
 
-/// Begins a session of somebody whose identity was verified; `None` if the sign-in `one_time` has begun one before.
+/// Begins a session of somebody whose identity was verified, and returns its token; `None` if the sign-in `pending` has begun one
+/// before.
 pub(super) async fn begin_verified_session(
     client: &mut Client,
     identity: &SignedInIdentity,
     method: SignInMethod,
-    one_time: Option<(TokenHash, DateTime<Utc>)>,
+    pending: Option<&PendingSignIn>,
     replaced: Option<&str>,
-) -> Result<Option<NewSession>, AdminError> {
-    let (now, token) = (clock::now(), new_token()?);
+) -> Result<Option<Secret>, AdminError> {
+    let (now, token) = (clock::now(), pending.map_or_else(new_token, |pending| Ok(pending.session.clone()))?);
     let hash = TokenHash::of(token.reveal());
     let begin = async |tx: &Transaction<'_>| {
         store::console::remove_expired_sign_ins(tx, now).await?;
-        if let Some((state, expires_at)) = &one_time
-            && !store::console::spend_sign_in(tx, state, *expires_at).await?
+        if let Some(PendingSignIn { state, expires_at, .. }) = pending
+            && !store::console::spend_sign_in(tx, &TokenHash::of(state), *expires_at).await?
         {
             return Ok(false);
         }
@@ -56,7 +48,7 @@ pub(super) async fn begin_verified_session(
         Ok(true)
     };
     let begun = transact(client, begin).await?;
-    Ok(begun.then(|| NewSession { token, identity: identity.clone() }))
+    Ok(begun.then_some(token))
 }
 
 /// Begins a session in the place of the one with the token `replaced`, and records it.

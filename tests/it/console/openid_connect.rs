@@ -180,7 +180,13 @@ async fn a_sign_in_cannot_be_repeated() {
     let mut visitor = console.visitor();
     let url = begin(&mut visitor).await;
     let callback = provider.authorize(&url, "ana").await;
-    assert_eq!(visitor.get(&callback).await.status, 303);
+    // A page that is loaded again while it is loaded, and later without the cookie of its response.
+    let (first, again) = tokio::join!(visitor.get(&callback), visitor.get(&callback));
+    for again in [again, visitor.get(&callback).await] {
+        assert_eq!((first.status, again.status), (303, 303), "{}", body(&again));
+        assert_eq!(first.header("set-cookie"), again.header("set-cookie"), "the same session");
+    }
+    assert_eq!(console.world.database.count("SELECT count(*) FROM console_sessions").await, 1);
     console.world.database.execute("DELETE FROM console_sessions").await;
     assert_refused(&console, &visitor.get(&callback).await, "is not valid for this sign-in").await;
     // The provider gives a new code for the old state, nonce and challenge.

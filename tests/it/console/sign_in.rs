@@ -1,6 +1,6 @@
 //! Signing in by a link, sessions and their limits.
 
-use super::{ConsoleWorld, body, form};
+use super::{ConsoleWorld, between, body, form};
 use tests::{HttpRequest, text};
 
 #[tokio::test]
@@ -8,13 +8,21 @@ async fn a_link_works_once_and_opening_it_does_not_use_it() {
     let console = ConsoleWorld::shared().await;
     let link = console.link(&["--role", "operator"]).await;
     let mut visitor = console.visitor();
+    let mut offered = String::new();
     for _ in 0..3 {
-        let offered = visitor.page(&link).await;
+        offered = visitor.page(&link).await;
         assert!(offered.contains("<form method=\"post\" action=\"/sign-in\">"), "{offered}");
     }
+    let form_id = between(&offered, "name=\"form\" value=\"", "\"");
     let head = visitor.send(HttpRequest::new("HEAD", &link, "")).await;
     assert_eq!(head.status, 200);
-    assert_eq!(visitor.sign_in(&link).await.status, 303);
+
+    // Without the cookie of the first response, as after a double click.
+    let fields = [("token", link.rsplit('/').next().expect("a token")), ("form", form_id)];
+    let (first, again) = tokio::join!(visitor.post("/sign-in", &fields), visitor.post("/sign-in", &fields));
+    assert_eq!((first.status, again.status), (303, 303), "{}", body(&again));
+    assert_eq!(first.header("set-cookie"), again.header("set-cookie"), "the same session");
+    visitor.keep_cookies(&first);
     assert!(visitor.page("/").await.contains("Agencies"));
 
     let mut second = console.visitor();

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::openid_connect::Provider;
+use crate::pages::sign_in::openid_connect::CallbacksUnderWay;
 use crate::proxy::Proxy;
 use crate::sign_in_limit::SignInLimit;
 use admin::console::GroupRoles;
@@ -31,6 +32,7 @@ pub(crate) struct App {
     pub(crate) link_sign_ins: SignInLimit,
     /// Callbacks of the provider, by state.
     pub(crate) callbacks: SignInLimit,
+    pub(crate) callbacks_under_way: CallbacksUnderWay,
     /// Sign-ins by the name that the provider or the proxy verified.
     pub(crate) verified_sign_ins: SignInLimit,
     pub(crate) broker: ConsoleBroker,

@@ -2,6 +2,7 @@
 
 use crate::app::{App, ConsoleBroker};
 use crate::openid_connect::Provider;
+use crate::pages::sign_in::openid_connect::CallbacksUnderWay;
 use crate::server::serve;
 use crate::settings::Settings;
 use crate::sign_in_limit::SignInLimit;
@@ -80,6 +81,7 @@ impl Program for Settings {
             groups: self.sign_in.groups,
             link_sign_ins: SignInLimit::default(),
             callbacks: SignInLimit::default(),
+            callbacks_under_way: CallbacksUnderWay::default(),
             verified_sign_ins: SignInLimit::default(),
         });
         tracing::info!(addr = %bound, url = %app.url, "listening for console requests");

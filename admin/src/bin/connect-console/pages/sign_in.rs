@@ -12,7 +12,8 @@ use crate::layout;
 use crate::request::Request;
 use crate::response::{html as respond, redirect};
 use crate::sign_in_limit::SignInLimit;
-use admin::console::{self, NewSession, SignIn, VerifiedPerson, sign_in_person};
+use admin::console::{self, SignIn, VerifiedPerson, sign_in_person};
+use common::sealed::Secret;
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
@@ -32,10 +33,10 @@ fn check_person(app: &App, person: &VerifiedPerson) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The start page, with the cookie of a new session. Nothing in a request names another page to go to.
-fn signed_in(app: &App, session: &NewSession) -> Response {
+/// The start page, with the cookie of the session with this token. Nothing in a request names another page to go to.
+fn signed_in(app: &App, session: &Secret) -> Response {
     let mut response = redirect("/");
-    response.headers_mut().insert(SET_COOKIE, SESSION.store(session.token.reveal(), &app.url));
+    response.headers_mut().insert(SET_COOKIE, SESSION.store(session.reveal(), &app.url));
     response
 }
 
@@ -96,13 +97,14 @@ pub(crate) async fn offer_link(
         p { "This link signs you in on this device. It works once." }
         form method="post" action="/sign-in" {
             input type="hidden" name="token" value=(token);
+            input type="hidden" name="form" value=(console::new_form_id(token));
             button { "Sign in" }
         }
     };
     Ok(respond(StatusCode::OK, layout::bare("Sign in", &content)))
 }
 
-/// Uses up the link and begins a session with a new token, whatever cookie the browser had.
+/// Uses up the link and begins a session with a token of its own, whatever cookie the browser had.
 pub(crate) async fn by_link(
     app: &App,
     request: &Request,
@@ -112,9 +114,10 @@ pub(crate) async fn by_link(
     let token = form.get("token");
     check_limit(&app.link_sign_ins, token)?;
     let replaced = SESSION.read(&request.headers, &app.url);
+    let session = console::link_session(token, form.get("form"))?;
     let mut client = app.database.client().await?;
-    let begun = console::use_link(&mut client, token, replaced.as_deref()).await?;
-    Ok(begun.map_or_else(|| refuse_link(app, request, token), |session| signed_in(app, &session)))
+    let is_signed_in = console::use_link(&mut client, token, &session, replaced.as_deref()).await?;
+    Ok(if is_signed_in { signed_in(app, &session) } else { refuse_link(app, request, token) })
 }
 
 /// Says so, and counts it as a failure of this link.

@@ -8,14 +8,17 @@ use crate::failure::Failure;
 use crate::openid_connect::Provider;
 use crate::request::Request;
 use crate::response::{redirect, redirect_to_provider};
-use admin::console::{OneTimeSignIn, PendingSignIn, SignIn, sign_in_person};
+use admin::console::{PendingSignIn, SignIn, find_session, sign_in_person};
 use common::clock;
 use common::limited;
 use common::log_limit::LogLimit;
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use maud::{Markup, html};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use warp::reply::Response;
 
 /// Longest code of a provider that is redeemed.
@@ -23,6 +26,24 @@ const CODE_MAX: usize = 8 * 1024;
 
 /// Bounds the log lines of sign-ins without a code.
 static DECLINED: LogLimit<1> = LogLimit::new();
+
+/// The callbacks that are under way, by state: a callback that is sent twice waits for itself, because its code works once.
+#[derive(Debug, Default)]
+pub(crate) struct CallbacksUnderWay(Mutex<HashMap<String, Weak<AsyncMutex<()>>>>);
+
+impl CallbacksUnderWay {
+    /// Waits until no other callback with this state is under way; this one then is, until the guard is dropped.
+    async fn enter(&self, state: &str) -> OwnedMutexGuard<()> {
+        let of_state = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, one| one.strong_count() > 0);
+            let of_state: Arc<AsyncMutex<()>> = all.get(state).and_then(Weak::upgrade).unwrap_or_default();
+            all.insert(state.to_owned(), Arc::downgrade(&of_state));
+            of_state
+        };
+        of_state.lock_owned().await
+    }
+}
 
 /// Sends the browser to the provider. Stores nothing but a cookie there, so that it may be requested as often as anybody likes.
 pub(crate) async fn begin(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
@@ -38,8 +59,8 @@ pub(crate) async fn begin(app: &App, request: &Request, _id: Option<&str>) -> Re
     Ok(response)
 }
 
-/// The page that the provider redirects to: begins a session, if the browser has a cookie that belongs to the state in the URL.
-/// That cookie is removed, whatever comes of it.
+/// The page that the provider redirects to: begins a session, if the browser has a cookie that belongs to the state in the URL,
+/// and returns to that session if the page is requested again. That cookie is removed, whatever comes of it.
 pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) -> Result<Response, Failure> {
     let provider = app.provider.as_ref().ok_or(Failure::NotFound)?;
     let state = request.query.get("state");
@@ -48,7 +69,14 @@ pub(crate) async fn complete(app: &App, request: &Request, _id: Option<&str>) ->
     let Some(pending) = PendingSignIn::resume(&app.master_keys, &token, state, clock::now()) else {
         return not_begun(app, request).await;
     };
-    let completed = redeem(app, provider, request, &pending).await;
+    let _under_way = app.callbacks_under_way.enter(state).await;
+    let is_completed =
+        find_session(&*app.database.client().await?, pending.session.reveal(), false).await?.is_some();
+    let completed = if is_completed {
+        Ok(signed_in(app, &pending.session))
+    } else {
+        redeem(app, provider, request, &pending).await
+    };
     let mut response = completed.unwrap_or_else(|failure| failure.into_response(request.id));
     response.headers_mut().append(SET_COOKIE, cookie.remove(&app.url));
     Ok(response)
@@ -91,10 +119,9 @@ async fn redeem(
     let person = provider.person(pending, code).await.map_err(Failure::Provider)?;
     check_person(app, &person)?;
     let replaced = SESSION.read(&request.headers, &app.url);
-    let one_time = OneTimeSignIn { state: &pending.state, expires_at: pending.expires_at };
     let mut client = app.database.client().await?;
     let attempt =
-        sign_in_person(&mut client, &app.groups, &person, Some(one_time), replaced.as_deref()).await?;
+        sign_in_person(&mut client, &app.groups, &person, Some(pending), replaced.as_deref()).await?;
     Ok(match attempt {
         SignIn::SignedIn(session) => signed_in(app, &session),
         SignIn::NoAccess => no_access(request, person.name.as_str(), provider.host()),
