@@ -81,14 +81,18 @@ impl MessageMatcher {
         }
     }
 
-    /// Whether a text that is no JSON contains an identity of the person as a word, or between quotation marks.
+    /// Whether a text that is no JSON contains an identity of the person as a word, or between quotation marks, with or without the
+    /// escapes of JSON.
     fn text_names(&self, text: &str, at: PublishedAt) -> bool {
         let words = text.split(|c: char| c.is_whitespace() || "\"'<>,;:(){}[]".contains(c));
-        let quoted = text.split('"');
-        words
-            .chain(quoted)
-            .filter(|word| !word.is_empty())
-            .any(|word| self.is_email(word, at) || self.is_external_id(word, at) || self.is_phone(word, at))
+        let is =
+            |word: &str| self.is_email(word, at) || self.is_external_id(word, at) || self.is_phone(word, at);
+        words.chain(text.split('"')).filter(|word| !word.is_empty()).any(|word| {
+            // A backslash at the end belongs to a quotation mark.
+            let unescaped =
+                || serde_json::from_str::<String>(&format!("\"{}\"", word.trim_end_matches('\\')));
+            is(word) || (word.contains('\\') && unescaped().is_ok_and(|word| is(&word)))
+        })
     }
 
     fn is_email(&self, text: &str, at: PublishedAt) -> bool {
@@ -193,6 +197,8 @@ mod tests {
             (PersonIdentity::Email("lost@example.com"), "2026-04-01T10:00:00Z"),
             (PersonIdentity::Phone("4930123"), "2026-05-01T10:00:00Z"),
             (PersonIdentity::ExternalId("X 1"), "2026-05-01T10:00:00Z"),
+            (PersonIdentity::Email("m\u{fc}ller@example.com"), "2026-05-01T10:00:00Z"),
+            (PersonIdentity::Email("a/b@example.com"), "2026-05-01T10:00:00Z"),
         ];
         let hashes = hashes.map(|(identity, until)| (key.hash(TENANT, identity), until.parse().unwrap()));
         MessageMatcher::new((TENANT, "acme"), key, hashes.into(), &[LEAD])
@@ -214,6 +220,11 @@ mod tests {
             r#"{"events": [{"actor": {"email": "ana@example.com", broken"#,
             r#"broken "externalId": "X 1""#,
             "mail of <ana@example.com>, unreadable",
+            r#"broken "email": "ana\u0040example.com"#,
+            r#"broken "email": "M\u00FCller@example.com""#,
+            r#"broken "email": "a\/b@example.com""#,
+            r#"broken "externalId": "\u0058\u00201""#,
+            r#"broken "{\"email\":\"ana@example.com\"}""#,
         ] {
             assert!(matches(&own, body), "{body}");
             assert!(matcher().matches(None, body.as_bytes()), "without metadata: {body}");
@@ -223,6 +234,7 @@ mod tests {
             r#"{"phone": "123"}"#,
             r#"{"email": "joana@example.com"}"#,
             "broken \"email\": \"joana@example.com\"",
+            r#"broken "email": "jo\u0061na@example.com""#,
             r#"{"tenant": "beta", "email": "ana@example.com"}"#,
             "nothing",
             "",
