@@ -4,7 +4,7 @@ use super::execute;
 use crate::{AdminError, Newest};
 use chrono::{DateTime, TimeZone as _, Utc};
 use common::clock;
-use common::model::TenantId;
+use common::model::{TenantId, folded};
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, GenericClient, Row};
@@ -56,6 +56,13 @@ macro_rules! columns {
     };
 }
 
+/// The name as Rust's [`folded`] writes it, but for rare letters. The database's own `lc_ctype` may know no letters beyond ASCII.
+macro_rules! folded_who {
+    () => {
+        "lower(normalize(who) COLLATE \"und-x-icu\")"
+    };
+}
+
 common::statements! {
     const ADD = "-- audit_records.add
     INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
@@ -67,7 +74,7 @@ common::statements! {
     const OF_TENANT = concat!("-- audit_records.of_tenant
     SELECT ", columns!(), "
     FROM (SELECT * FROM audit_records WHERE tenant_id = $1 AND audit_id >= $2 AND audit_id < $3
-          AND NULLIF(starts_with(action, $4) AND position(lower($5) IN lower(who)) > 0, false) IS NOT UNKNOWN
+          AND NULLIF(starts_with(action, $4) AND position($5 IN ", folded_who!(), ") > 0, false) IS NOT UNKNOWN
           ORDER BY audit_id DESC LIMIT (SELECT $6::bigint)) AS a
     LEFT JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = a.tenant_id LIMIT 1) AS t ON true
     ORDER BY a.audit_id DESC");
@@ -76,7 +83,7 @@ common::statements! {
     SELECT ", columns!(), "
     FROM (SELECT * FROM audit_records
           WHERE uuid_send(audit_id) >= uuid_send($1) AND uuid_send(audit_id) < uuid_send($2)
-          AND NULLIF(starts_with(action, $3) AND position(lower($4) IN lower(who)) > 0, false) IS NOT UNKNOWN
+          AND NULLIF(starts_with(action, $3) AND position($4 IN ", folded_who!(), ") > 0, false) IS NOT UNKNOWN
           ORDER BY uuid_send(audit_id) DESC LIMIT (SELECT $5::bigint)) AS a
     LEFT JOIN LATERAL (SELECT slug FROM tenants t WHERE t.tenant_id = a.tenant_id LIMIT 1) AS t ON true
     ORDER BY a.audit_id DESC");
@@ -105,7 +112,7 @@ pub(crate) async fn newest(
 ) -> Result<Newest<AuditRecord>, AdminError> {
     let (from, to) = filter.ids();
     // An empty text begins every action, and is in every name.
-    let (action, who) = (filter.action.as_deref().unwrap_or(""), filter.who.as_deref().unwrap_or(""));
+    let (action, who) = (filter.action.as_deref().unwrap_or(""), folded(filter.who.as_deref().unwrap_or("")));
     match tenant {
         Some(tenant) => {
             super::newest(client, OF_TENANT, &[&tenant.0, &from, &to, &action, &who], limit, record).await

@@ -26,7 +26,7 @@ pub(crate) async fn add_records(database: &TestDatabase, first: DateTime<Utc>, n
     let insert = "INSERT INTO audit_records (tenant_id, audit_id, at, who, interface, action, target)
         SELECT t.tenant_id,
                (lpad(to_hex($1::bigint + n), 12, '0') || '7000' || '8000000000000000')::uuid,
-               to_timestamp(($1::bigint + n) / 1000.0), 'ana', 'console', 'test.action', n::text
+               to_timestamp(($1::bigint + n) / 1000.0), 'anÄ', 'console', 'test.action', n::text
         FROM tenants t, generate_series(0, $2::bigint - 1) n WHERE t.slug = 'acme'";
     let client = database.connect().await;
     client.execute(insert, &[&first.timestamp_millis(), &number]).await.expect("records");
