@@ -237,7 +237,7 @@ fn after_help() -> String {
     text.push_str(
         "\nNo command needs all of them. AMQP_URL, CONNECT_QUEUE_... and CONNECT_RETENTION_DEAD_LETTERS are read by advisor, client,\n\
          doctor, queue and delivery replay ID; the other CONNECT_RETENTION_... by retention and doctor;\n\
-         CONNECT_CONSOLE_... by console.\n",
+         CONNECT_CONSOLE_... by console; CONNECT_MAILBOX_PROVIDERS by company.\n",
     );
     text
 }
